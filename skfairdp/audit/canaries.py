@@ -1,0 +1,161 @@
+"""Canaries: records made to be noticed, and scores that say how well they were learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Canaries", "Score", "log_odds", "orthogonal_canaries"]
+
+Score = Callable[[Any, Any, NDArray], ArrayLike]
+
+
+@dataclass(frozen=True, eq=False)
+class Canaries:
+    """Records that an audit adds to the training rows, or leaves out.
+
+    Parameters
+    ----------
+    X : ndarray or DataFrame of shape (m, n_features)
+        Features, of the type and columns of the training rows.
+    y : ndarray of shape (m,)
+        Labels, among those of the training rows.
+    sensitive_features : ndarray, Series or DataFrame of shape (m,) or (m, k), or None
+        Groups, among those of the training rows; None where there are none.
+    """
+
+    X: Any
+    y: NDArray
+    sensitive_features: Any = None
+
+    def __post_init__(self) -> None:
+        """Refuse lengths that do not match."""
+        parts = {"y": self.y, "sensitive_features": self.sensitive_features}
+        for name, part in parts.items():
+            if part is not None and len(part) != len(self.X):
+                raise ValueError(
+                    f"{name} has {len(part)} entries for {len(self.X)} canaries; give one each."
+                )
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def take(self, chosen: NDArray[np.bool_]) -> Canaries:
+        """Select the canaries marked in a mask of shape (m,)."""
+        where = np.flatnonzero(chosen)
+        return Canaries(
+            *(
+                None if part is None else part.iloc[where] if hasattr(part, "iloc") else part[where]
+                for part in (self.X, self.y, self.sensitive_features)
+            )
+        )
+
+
+def orthogonal_canaries(
+    X: ArrayLike,
+    n_canaries: int,
+    *,
+    classes: Sequence[Hashable] = (0, 1),
+    norm: float = 10.0,
+    group: Hashable | None = None,
+) -> tuple[NDArray[np.float64], Canaries]:
+    """Give every canary a feature of its own, so that canaries do not blur each other.
+
+    The training rows get `n_canaries` more columns of zeros. Canary ``j`` is zero but
+    for its own column, where it is `norm`; labels alternate between the classes. A
+    model whose first layer is linear has one weight per canary that only this canary
+    and the noise move.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        Training rows, numbers.
+    n_canaries : int
+        Number of canaries, m >= 1.
+    classes : sequence, default=(0, 1)
+        Labels to alternate between.
+    norm : float, default=10.0
+        L2 norm of a canary, > 0. Large enough that its gradient is clipped, small
+        enough that its logit does not saturate.
+    group : scalar or None, default=None
+        Group of all canaries. Choose the group with the largest per-group epsilon.
+
+    Returns
+    -------
+    X_padded : ndarray of float64, shape (n, d + m)
+        The training rows with their new columns.
+    canaries : Canaries
+        The m canaries.
+
+    Raises
+    ------
+    ValueError
+        If `n_canaries` or `norm` is not positive or `X` is not a table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp.audit import orthogonal_canaries
+    >>> X, canaries = orthogonal_canaries(np.ones((5, 2)), 3)
+    >>> X.shape, canaries.X.shape, canaries.y.tolist()
+    ((5, 5), (3, 5), [0, 1, 0])
+    """
+    rows = np.asarray(X, dtype=np.float64)
+    if rows.ndim != 2:
+        raise ValueError(f"X must have shape (n, d); got {rows.shape}.")
+    if n_canaries < 1:
+        raise ValueError(f"n_canaries must be at least 1; got {n_canaries!r}.")
+    if not norm > 0.0:
+        raise ValueError(f"norm must be > 0; got {norm!r}.")
+    padded = np.hstack([rows, np.zeros((len(rows), n_canaries))])
+    features = np.hstack([np.zeros((n_canaries, rows.shape[1])), norm * np.eye(n_canaries)])
+    labels = np.resize(np.asarray(classes), n_canaries)
+    groups = None if group is None else np.array([group] * n_canaries)
+    return padded, Canaries(features, labels, groups)
+
+
+def log_odds(model: Any, X: Any, y: NDArray) -> NDArray[np.float64]:
+    """Score of a canary: the log-odds that the released model gives its label.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        Its ``predict_proba`` and ``classes_`` are read, nothing else.
+    X : array-like of shape (m, n_features)
+        Canaries.
+    y : ndarray of shape (m,)
+        Their labels.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+        Larger means "learnt better".
+    """
+    proba = np.asarray(model.predict_proba(X), dtype=np.float64)
+    own = np.asarray(y)[:, None] == np.asarray(model.classes_)[None, :]
+    tiny = np.finfo(np.float64).tiny
+    label = np.where(own, proba, 0.0).sum(axis=1)
+    rest = np.where(own, 0.0, proba).sum(axis=1)
+    return np.log(np.maximum(label, tiny)) - np.log(np.maximum(rest, tiny))
+
+
+def stack_rows(first: Any, second: Any) -> Any:
+    """Rows of `second` below those of `first`, keeping pandas types."""
+    if len(second) == 0:
+        return first
+    if isinstance(first, (pd.DataFrame, pd.Series)):
+        if not isinstance(second, type(first)):
+            second = type(first)(np.asarray(second), **_labels_of(first))
+        return pd.concat([first, second], ignore_index=True)
+    return np.concatenate([np.asarray(first), np.asarray(second)])
+
+
+def _labels_of(pandas_object: pd.DataFrame | pd.Series) -> dict[str, Any]:
+    if isinstance(pandas_object, pd.DataFrame):
+        return {"columns": pandas_object.columns}
+    return {"name": pandas_object.name}

@@ -1,0 +1,97 @@
+"""One plan for all worlds: sizes are declared, canaries counted, before anything is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from skfairdp.audit.canaries import Canaries, stack_rows
+from skfairdp.fairness.groups import Groups, encode_groups
+
+__all__ = ["claim_about", "declare_sizes", "fit_with"]
+
+
+def declare_sizes(
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    canaries: Canaries,
+    sensitive_features: ArrayLike | None,
+) -> Any:
+    """Clone an estimator and tell it the sizes and classes of rows and canaries together.
+
+    Were they taken from the rows, worlds with and without a canary would have different
+    sampling rates and noise, and the claim would be one for another relation.
+    """
+    if (sensitive_features is None) != (canaries.sensitive_features is None):
+        raise ValueError(
+            "sensitive_features and the canaries' sensitive_features go together: give both or "
+            "neither."
+        )
+    parameters = estimator.get_params(deep=False)
+    declared: dict[str, Any] = {}
+    if "dataset_size" in parameters:
+        declared["dataset_size"] = len(np.asarray(y)) + len(canaries)
+    if "group_sizes" in parameters and sensitive_features is not None:
+        groups = _all_groups(sensitive_features, canaries, len(np.asarray(y)))
+        declared["group_sizes"] = dict(zip(groups.labels, groups.counts.tolist(), strict=True))
+    if not declared:
+        raise ValueError(
+            f"{type(estimator).__name__} takes neither dataset_size nor group_sizes (with "
+            "sensitive_features), so worlds with and without a canary would have different plans; "
+            "it cannot be audited by adding records."
+        )
+    if "classes" in parameters and parameters["classes"] is None:
+        declared["classes"] = np.union1d(np.asarray(y), np.asarray(canaries.y)).tolist()
+    return clone(estimator).set_params(**declared)
+
+
+def fit_with(
+    model: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    guests: Canaries,
+    sensitive_features: ArrayLike | None,
+) -> Any:
+    """Fit on the rows and the canaries that take part."""
+    rows, labels = stack_rows(X, guests.X), stack_rows(np.asarray(y), guests.y)
+    if sensitive_features is None:
+        return model.fit(rows, labels)
+    groups = stack_rows(sensitive_features, guests.sensitive_features)
+    return model.fit(rows, labels, sensitive_features=groups)
+
+
+def claim_about(fitted: Any, canaries: Canaries) -> tuple[float, float]:
+    """Epsilon and delta that the fitted estimator claims for a record like the canaries.
+
+    Infinity if it claims nothing. Canaries of one group are held against the epsilon of
+    that group where one is stated.
+    """
+    privacy = fitted.privacy_
+    if privacy is None or math.isinf(privacy.epsilon):
+        return math.inf, float(getattr(fitted, "delta", 0.0))
+    if privacy.adjacency != "add-remove":
+        raise ValueError(
+            f"the guarantee is for {privacy.adjacency!r} neighbours, but an audit adds and leaves "
+            "out records; audit an estimator whose sizes are declared."
+        )
+    group = _only_group(canaries)
+    per_group = privacy.per_group or {}
+    return float(per_group.get(group, privacy.epsilon)), float(privacy.delta)
+
+
+def _all_groups(sensitive_features: ArrayLike, canaries: Canaries, n_rows: int) -> Groups:
+    together = stack_rows(sensitive_features, canaries.sensitive_features)
+    return encode_groups(together, n_rows=n_rows + len(canaries))
+
+
+def _only_group(canaries: Canaries) -> Hashable | None:
+    if canaries.sensitive_features is None:
+        return None
+    labels = encode_groups(canaries.sensitive_features, n_rows=len(canaries)).labels
+    return labels[0] if len(labels) == 1 else None

@@ -1,0 +1,66 @@
+"""What an audit found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["AuditResult"]
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """Empirical lower bound on epsilon beside the claim.
+
+    Parameters
+    ----------
+    method : {"one-run", "many-run"}
+        How the evidence was gathered.
+    epsilon_lower_bound : float
+        Lower confidence bound on the true epsilon at `delta`, in nats.
+    claimed_epsilon : float
+        What the certificate claims, in nats; infinity if it claims nothing.
+    delta : float
+        The delta of both figures.
+    confidence_level : float
+        Probability that the lower bound is not above the true epsilon.
+    p_value : float
+        Probability of evidence at least as strong if the claim were true.
+    adjacency : str
+        Relation that was tested; canaries are added or left out: "add-remove".
+    settings : mapping of str to int, float or str
+        Numbers of canaries, guesses and runs.
+    """
+
+    method: str
+    epsilon_lower_bound: float
+    claimed_epsilon: float
+    delta: float
+    confidence_level: float
+    p_value: float
+    adjacency: str = "add-remove"
+    settings: Mapping[str, int | float | str] = field(default_factory=dict, hash=False)
+
+    @property
+    def refutes_claim(self) -> bool:
+        """Whether the claim is refuted at the confidence level."""
+        return self.epsilon_lower_bound > self.claimed_epsilon
+
+    def __str__(self) -> str:
+        claim = (
+            "no finite epsilon is claimed"
+            if math.isinf(self.claimed_epsilon)
+            else f"claimed epsilon {self.claimed_epsilon:.4g}, p-value {self.p_value:.2g}"
+        )
+        verdict = (
+            "The claim is refuted: the implementation or its accounting is wrong."
+            if self.refutes_claim
+            else "The claim is not refuted. That is no proof: a stronger attack may exist."
+        )
+        details = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        return (
+            f"{self.method} audit ({self.adjacency}): with {100 * self.confidence_level:.6g} % "
+            f"confidence epsilon >= {self.epsilon_lower_bound:.4g} at delta = {self.delta:g}; "
+            f"{claim}.\n{verdict}\n({details})"
+        )

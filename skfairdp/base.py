@@ -1,0 +1,209 @@
+"""The contract of every estimator: fit, predict, certify."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skfairdp.certificate import Certificate, certify
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.parameters import Check
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.noise import NoiseSource
+
+__all__ = ["PrivateClassifier", "PrivateEstimator"]
+
+
+class PrivateEstimator(BaseEstimator):
+    """What all private estimators share.
+
+    A subclass lists its parameters in ``_parameters``, its fitted attributes in
+    ``_released`` (each either released under the plan or declared public; nothing
+    else survives pickling) and trains in ``_fit``.
+    """
+
+    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {}
+    _released: ClassVar[tuple[str, ...]] = (
+        "classes_",
+        "feature_names_in_",
+        "groups_",
+        "n_features_in_",
+        "plan_",
+        "privacy_",
+    )
+    _charges_privacy = True
+    # Class-level request: with metadata routing on, groups reach fit without a call.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+
+    privacy_: PrivacyGuarantee | None
+    groups_: tuple | None
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
+    ) -> PrivateEstimator:
+        """Train under the plan.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Private training rows; numbers, no missing values.
+        y : array-like, shape (n_samples,)
+            Labels.
+        sensitive_features : array-like, Series or DataFrame, shape (n_samples,) or \
+(n_samples, k), optional
+            Group of each row; several columns form intersections. None: one group,
+            and no fairness claim about training is possible.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter, the rows or the groups are not what they should be. The
+            estimator is left unfitted.
+        """
+        self._forget()
+        try:
+            self._fit(X, y, sensitive_features)
+        except BaseException:
+            self._forget()
+            raise
+        return self
+
+    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        raise NotImplementedError
+
+    def certify(
+        self,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        *,
+        sensitive_features: ArrayLike | None = None,
+        notion: str | list[str] = "demographic_parity",
+        confidence_level: float = 0.95,
+        bound: str = "exact",
+        count_epsilon: float | None = None,
+    ) -> Certificate:
+        """State what is guaranteed; see `skfairdp.certify` for all options.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features), optional
+            Rows held out from training and selection. None states what is known
+            before any evaluation.
+        y : array-like, shape (n_samples,), optional
+            Their labels; not needed for demographic parity.
+        sensitive_features : array-like, optional
+            Their groups.
+        notion : str or list of str, default="demographic_parity"
+            What is equalised between groups.
+        confidence_level : float, default=0.95
+            Probability that the bound holds, in (0, 1).
+        bound : {"exact", "difference"}, default="exact"
+            Interval for one pair of groups.
+        count_epsilon : float, optional
+            Buys differentially private counts of the held-out rows, in nats.
+
+        Returns
+        -------
+        Certificate
+        """
+        check_is_fitted(self)
+        return certify(
+            self,
+            X,
+            y,
+            sensitive_features=sensitive_features,
+            notion=notion,
+            confidence_level=confidence_level,
+            bound=bound,
+            count_epsilon=count_epsilon,
+        )
+
+    def set_params(self, **params: Any) -> PrivateEstimator:
+        """Set parameters; ``net__...`` keys work from ``net=None`` too.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters of the estimator and of its nested objects.
+
+        Returns
+        -------
+        self
+        """
+        nested = any(key.startswith("net__") for key in params)
+        if nested and params.get("net", getattr(self, "net", ())) is None:
+            from skfairdp.engine.nets import default_net  # torch only where a net is wanted
+
+            params = {**params, "net": default_net()}
+        return super().set_params(**params)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether the estimator holds a released state."""
+        return "privacy_" in vars(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep parameters and released attributes, nothing else."""
+        state = dict(super().__getstate__())
+        allowed = set(self.get_params(deep=False)) | set(self._released) | {"_sklearn_version"}
+        state = {name: value for name, value in state.items() if name in allowed}
+        if state.get("net") is not None:
+            state["net"] = clone(state["net"])  # a net that was trained elsewhere stays there
+        return state
+
+    def _digest_state(self) -> dict[str, Any]:
+        """Return everything that predictions depend on."""
+        return {name: value for name, value in vars(self).items() if name in self._released} | {
+            "parameters": self.get_params(deep=False)
+        }
+
+    def _forget(self) -> None:
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("__")]:
+            delattr(self, name)
+
+    def _randomness(self) -> tuple[int, NoiseSource]:
+        """Return a seed for what protects nobody, and a source for noise and batches."""
+        reproducible = bool(getattr(self, "reproducible_noise", False))
+        random_state = getattr(self, "random_state", None)
+        if random_state is None:
+            seed = secrets.randbits(31)
+        else:
+            seed = int(check_random_state(random_state).randint(2**31 - 1))
+        return seed, NoiseSource(seed if reproducible else None)
+
+
+class PrivateClassifier(ClassifierMixin, PrivateEstimator):
+    """What all private classifiers share."""
+
+    _multiclass: ClassVar[bool] = True
+
+    classes_: np.ndarray
+
+    def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
+        """Bounds on the gap that are known before any evaluation."""
+        return []
+
+    def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
+        """Probability of the second class over the predictor's own randomness.
+
+        None for a predictor without randomness.
+        """
+        return None
+
+    def __sklearn_tags__(self) -> Any:
+        """Describe the estimator to scikit-learn."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = not getattr(self, "reproducible_noise", False)
+        tags.classifier_tags.poor_score = True
+        tags.classifier_tags.multi_class = self._multiclass
+        return tags

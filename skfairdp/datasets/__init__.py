@@ -1,0 +1,33 @@
+"""Real data sets with declared bounds and categories, and one generator.
+
+Every loader returns a :class:`~sklearn.utils.Bunch` of the same shape, described in
+:func:`fetch_adult`. Bounds and categories are written down from codebooks and never computed from
+rows, so ``make_pipeline(PublicScaler(b.bounds, log_columns=b.log_columns),
+PublicEncoder(b.categories), classifier)`` is private end to end.
+"""
+
+from __future__ import annotations
+
+from .abalone import fetch_abalone
+from .adult import fetch_adult
+from .bank import fetch_bank
+from .compas import fetch_compas
+from .credit import fetch_default_credit
+from .diabetes import fetch_diabetes130
+from .faces import fetch_utkface
+from .gaussians import make_biased_gaussians
+from .law_school import fetch_law_school
+from .mortgages import load_mortgage_approvals
+
+__all__ = [
+    "fetch_abalone",
+    "fetch_adult",
+    "fetch_bank",
+    "fetch_compas",
+    "fetch_default_credit",
+    "fetch_diabetes130",
+    "fetch_law_school",
+    "fetch_utkface",
+    "load_mortgage_approvals",
+    "make_biased_gaussians",
+]

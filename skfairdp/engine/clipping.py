@@ -1,0 +1,141 @@
+"""The only place where private rows turn into a bounded sum.
+
+``make_clipper`` looks at a module and picks the cheapest exact way to get the sum of
+its clipped per-record gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import nn
+
+from skfairdp.engine.flat import FlatParameters
+from skfairdp.engine.functional import FunctionalClipper
+from skfairdp.engine.fused import FusedClipper
+from skfairdp.engine.inspection import refuse_mixing_modules
+from skfairdp.engine.norms import rounding_margin
+from skfairdp.engine.stacks import linear_stack
+
+__all__ = ["Clipper", "make_clipper", "rounding_margin"]
+
+
+class Clipper(Protocol):
+    """Weighted sums of clipped per-record gradients.
+
+    Attributes
+    ----------
+    path : str
+        ``"fused"`` or ``"functional"``; both give the same sums.
+    margin : float
+        The clip norm is lowered by this fraction, so that no rounding lifts a
+        record's vector above `max_norm` (:func:`rounding_margin`).
+    """
+
+    path: str
+    margin: float
+
+    def clipped_sums(
+        self,
+        X: torch.Tensor,
+        targets: tuple[torch.Tensor, ...],
+        max_norm: float,
+        weights: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return ``sum_i weights[s, i] * clip(gradient of record i)``.
+
+        Parameters
+        ----------
+        X : torch.Tensor of shape (B, ...)
+            Rows, in the dtype and on the device of the parameters.
+        targets : tuple of torch.Tensor
+            Each of shape (B, ...); passed to the objective.
+        max_norm : float
+            L2 bound of one record's gradient over all trainable parameters, > 0.
+        weights : torch.Tensor of shape (B,) or (S, B)
+            Weight of each record in each of S sums.
+
+        Returns
+        -------
+        torch.Tensor of shape (p,) or (S, p)
+            In the order of the flat parameter vector. The next call may overwrite
+            it. A record whose gradient is not finite contributes exactly 0; an empty
+            batch gives zeros.
+        """
+        ...
+
+
+class _StackClipper:
+    """The fused path where it holds, the functional path for any other batch.
+
+    A linear layer accepts more than two dimensions, and a dropout layer may be
+    switched on after the clipper was made. Both show only when a batch is there.
+    """
+
+    path = "fused"
+
+    def __init__(self, fused: FusedClipper, functional: FunctionalClipper) -> None:
+        self._fused = fused
+        self._functional = functional
+        self.margin = max(fused.margin, functional.margin)
+
+    def clipped_sums(
+        self,
+        X: torch.Tensor,
+        targets: tuple[torch.Tensor, ...],
+        max_norm: float,
+        weights: torch.Tensor,
+    ) -> torch.Tensor:
+        clipper = self._fused if self._fused.accepts(X) else self._functional
+        return clipper.clipped_sums(X, targets, max_norm, weights)
+
+
+def make_clipper(
+    module: nn.Module, flat: FlatParameters, objective: Callable[..., torch.Tensor]
+) -> Clipper:
+    """Return the way to sum clipped per-record gradients of a module.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Batch first. Refused if it mixes records.
+    flat : FlatParameters
+        ``flatten(module)``; only its parameters are trained, clipped and summed.
+    objective : callable
+        ``objective(output, *targets)`` returns the losses of the records, shape (B,),
+        each depending on its own record only; see
+        :func:`skfairdp.engine.objectives.objective_for`.
+
+    Returns
+    -------
+    Clipper
+        With ``path`` "fused" for stacks of linear layers and elementwise activations
+        (``nn.Sequential`` and our ``MLP``), else "functional".
+
+    Raises
+    ------
+    ValueError
+        If a layer mixes the records of a batch.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skfairdp.engine.clipping import make_clipper
+    >>> from skfairdp.engine.flat import flatten
+    >>> from skfairdp.engine.objectives import objective_for
+    >>> module = torch.nn.Linear(2, 1)
+    >>> flat = flatten(module)
+    >>> clipper = make_clipper(module, flat, objective_for(torch.nn.BCEWithLogitsLoss()))
+    >>> X, y = 100 * torch.ones(5, 2), torch.zeros(5)
+    >>> total = clipper.clipped_sums(X, (y,), max_norm=1.0, weights=torch.ones(5) / 5)
+    >>> bool(total.norm() <= 1.0), clipper.path
+    (True, 'fused')
+    """
+    refuse_mixing_modules(module)
+    functional = FunctionalClipper(module, flat, objective)
+    stack = linear_stack(module)
+    if stack is None:
+        return functional
+    return _StackClipper(FusedClipper(stack, flat, objective), functional)

@@ -1,0 +1,256 @@
+"""Clipped sums for stacks of linear layers, without per-record gradients.
+
+For a linear layer with input ``a_i`` and upstream gradient ``d_i`` the gradient of
+record ``i`` is the outer product ``d_i a_i^T`` (and ``d_i`` for the bias). Its
+squared norm is ``(|a_i|^2 + 1) |d_i|^2``, and the sum of clipped gradients is the
+single matrix product ``(c * d)^T a``, where ``c`` holds each record's clip factor
+times its weight.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from skfairdp.engine.norms import clip_factors, matmul_rounding, rounding_margin
+from skfairdp.engine.objectives import Objective
+from skfairdp.engine.stacks import LinearStack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skfairdp.engine.flat import FlatParameters
+
+__all__ = ["FusedClipper"]
+
+_CHUNK_ELEMENTS = 1 << 22
+
+
+class FusedClipper:
+    """Sums of clipped gradients of a :class:`~skfairdp.engine.stacks.LinearStack`.
+
+    Parameters
+    ----------
+    stack : LinearStack
+    flat : FlatParameters
+        Of the same module; parameters that are absent count as frozen.
+    objective : callable
+        ``objective(output, *targets)`` returns the per-record losses, shape (B,).
+
+    Attributes
+    ----------
+    path : str
+        ``"fused"``.
+    margin : float
+        Relative rounding margin by which the clip norm is lowered.
+    """
+
+    path = "fused"
+
+    def __init__(
+        self, stack: LinearStack, flat: FlatParameters, objective: Callable[..., torch.Tensor]
+    ) -> None:
+        self._stack = stack
+        self._objective = objective
+        self._size = flat.vector.numel()
+        self._dtype = flat.vector.dtype
+        self._device = flat.vector.device
+        self._slots = [
+            tuple(
+                flat[f"{prefix}.{kind}" if prefix else kind]
+                if (f"{prefix}.{kind}" if prefix else kind) in flat
+                else None
+                for kind in ("weight", "bias")
+            )
+            for prefix in stack.prefixes
+        ]
+        self._first = min(i for i, slots in enumerate(self._slots) if any(slots))
+        terms = max(layer.in_features + layer.out_features for layer in stack.linears)
+        self.margin = rounding_margin(self._dtype, terms)
+        tiny = torch.finfo(self._dtype).tiny
+        trained = list(enumerate(self._slots))[self._first :]
+        constants = [
+            [layer.in_features * tiny + (bias is not None), layer.out_features * tiny]
+            for layer, (_, bias) in ((stack.linears[i], slots) for i, slots in trained)
+        ]
+        # Added to the sums of squares: inputs of all trained layers, then deltas; (2L, 1).
+        self._offsets = torch.tensor(
+            [offset for column in zip(*constants, strict=True) for offset in column],
+            dtype=torch.float64,
+            device=self._device,
+        ).unsqueeze(1)
+        self._rows_per_chunk = max(
+            1, _CHUNK_ELEMENTS // sum(layer.out_features for layer in stack.linears)
+        )
+        self._reserve(1)
+
+    def accepts(self, X: torch.Tensor) -> bool:
+        """Tell whether the outer-product identity holds for such a batch.
+
+        Parameters
+        ----------
+        X : torch.Tensor of shape (B, ...)
+        """
+        return (X.dim() == 2 or (self._stack.flattens and X.dim() > 2)) and self._stack.holds
+
+    def clipped_sums(
+        self,
+        X: torch.Tensor,
+        targets: tuple[torch.Tensor, ...],
+        max_norm: float,
+        weights: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return weighted sums of clipped per-record gradients.
+
+        See :meth:`skfairdp.engine.clipping.Clipper.clipped_sums`.
+        """
+        single = weights.dim() == 1
+        rows = weights.unsqueeze(0) if single else weights
+        if len(self._sums) != len(rows):
+            self._reserve(len(rows))
+        with torch.inference_mode():
+            if len(X) <= self._rows_per_chunk:
+                self._add_chunk(X, targets, max_norm, rows, first=True)
+            else:
+                for start in range(0, len(X), self._rows_per_chunk):
+                    part = slice(start, start + self._rows_per_chunk)
+                    self._add_chunk(
+                        X[part],
+                        tuple(target[part] for target in targets),
+                        max_norm,
+                        rows[:, part],
+                        first=start == 0,
+                    )
+        return self._sums[0] if single else self._sums
+
+    def _add_chunk(
+        self,
+        X: torch.Tensor,
+        targets: tuple[torch.Tensor, ...],
+        max_norm: float,
+        weights: torch.Tensor,
+        first: bool,
+    ) -> None:
+        if len(X) == 0:
+            if first:
+                self._sums.zero_()
+            return
+        inputs, saved, output = self._forward(X)
+        deltas = self._backward(self._output_gradient(output, targets), saved)
+        factors, all_finite = self._factors(inputs, deltas, max_norm)
+        if not all_finite:
+            blank = (factors == 0).unsqueeze(1)
+            inputs = [a.masked_fill(blank, 0.0) for a in inputs]
+            deltas = [d.masked_fill(blank, 0.0) for d in deltas]
+        coefficients = (weights * factors).to(self._dtype)
+        self._accumulate(inputs, deltas, coefficients, first)
+
+    def _forward(
+        self, X: torch.Tensor
+    ) -> tuple[list[torch.Tensor], list[list[torch.Tensor]], torch.Tensor]:
+        """Return the inputs of the trained layers, what backward needs, the output."""
+        stack = self._stack
+        value = X.flatten(1) if stack.flattens else X
+        if stack.before:
+            value = value.clone()
+            for activation in stack.before:
+                value = activation.forward(value)
+        inputs, saved = [], []
+        for index, layer in enumerate(stack.linears):
+            if index >= self._first:
+                inputs.append(value)
+            value = nn.functional.linear(value, layer.weight, layer.bias)
+            kept = []
+            for position, activation in enumerate(stack.between[index]):
+                before = value
+                if activation.in_place and position:
+                    # The activation before this one may have saved its output.
+                    value = value.clone()
+                value = activation.forward(value)
+                kept.append(value if activation.in_place else before)
+            saved.append(kept)
+        return inputs, saved, value
+
+    def _output_gradient(
+        self, output: torch.Tensor, targets: tuple[torch.Tensor, ...]
+    ) -> torch.Tensor:
+        """Return d loss_i / d z_i at the last linear layer, shape (B, K)."""
+        if isinstance(self._objective, Objective) and not self._stack.tail:
+            gradient = self._objective.gradient(output, *targets)
+            if gradient is not None:
+                return gradient
+        with torch.inference_mode(False), torch.enable_grad():
+            leaf = output.clone().requires_grad_()
+            value = leaf
+            for layer in self._stack.tail:
+                value = layer(value)
+            losses = self._objective(value, *(target.clone() for target in targets))
+            if losses.shape != output.shape[:1]:
+                raise ValueError(
+                    f"The objective returned losses of shape {('B', *losses.shape[1:])} for B "
+                    "records; it must return one loss per record, shape (B,)."
+                )
+            return torch.autograd.grad(losses.sum(), leaf)[0]
+
+    def _backward(
+        self, delta: torch.Tensor, saved: list[list[torch.Tensor]]
+    ) -> list[torch.Tensor]:
+        """Return the upstream gradients of the trained layers, first layer first."""
+        linears = self._stack.linears
+        deltas = [delta]
+        for index in range(len(linears) - 1, self._first, -1):
+            delta = delta @ linears[index].weight
+            steps = zip(self._stack.between[index - 1], saved[index - 1], strict=True)
+            for activation, kept in reversed(list(steps)):
+                delta = activation.backward(delta, kept)
+            deltas.append(delta)
+        return deltas[::-1]
+
+    def _factors(
+        self, inputs: list[torch.Tensor], deltas: list[torch.Tensor], max_norm: float
+    ) -> tuple[torch.Tensor, bool]:
+        vectors = [*inputs, *deltas]
+        norms = vectors[0].new_empty(len(vectors), len(vectors[0]))
+        for vector, norm in zip(vectors, norms.unbind(0), strict=True):
+            torch.linalg.vector_norm(vector, dim=1, out=norm)
+        squares = norms.double().square_()
+        for index, (weight, _) in enumerate(self._slots[self._first :]):
+            if weight is None:
+                squares[index] = 0.0
+        input_squares, delta_squares = squares.add_(self._offsets).chunk(2)
+        margin = self.margin + matmul_rounding(self._dtype)
+        return clip_factors(input_squares.mul_(delta_squares).sum(0), max_norm, margin)
+
+    def _accumulate(
+        self,
+        inputs: list[torch.Tensor],
+        deltas: list[torch.Tensor],
+        coefficients: torch.Tensor,
+        first: bool,
+    ) -> None:
+        for views, column in zip(self._views, coefficients.unsqueeze(-1), strict=True):
+            for value, delta, (weight, bias) in zip(inputs, deltas, views, strict=True):
+                scaled = delta * column
+                if first:
+                    if weight is not None:
+                        torch.mm(scaled.t(), value, out=weight)
+                    if bias is not None:
+                        torch.sum(scaled, 0, out=bias)
+                else:
+                    if weight is not None:
+                        weight.addmm_(scaled.t(), value)
+                    if bias is not None:
+                        bias.add_(scaled.sum(0))
+
+    def _reserve(self, n_sums: int) -> None:
+        """Keep one buffer of `n_sums` rows, and its views in the parameters' shapes."""
+        self._sums = torch.zeros(n_sums, self._size, dtype=self._dtype, device=self._device)
+        self._views = [
+            [
+                tuple(None if slot is None else row[slot.slice].view(slot.shape) for slot in slots)
+                for slots in self._slots[self._first :]
+            ]
+            for row in self._sums
+        ]

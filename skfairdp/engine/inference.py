@@ -1,0 +1,89 @@
+"""Outputs of a trained module for rows of any number."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from skfairdp.engine.nets import as_tensor
+
+__all__ = ["features_and_output", "outputs", "probabilities"]
+
+_CHUNK = 16384
+
+
+def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
+    """Compute a module's outputs without touching its state.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Trained.
+    X : ndarray, shape (n, ...)
+        Rows.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, n_outputs)
+    """
+    module.eval()
+    tensor = as_tensor(X, module)
+    with torch.inference_mode():
+        parts = [module(part) for part in tensor.split(_CHUNK)]
+        joined = torch.cat([part.reshape(len(part), -1) for part in parts])
+    return joined.double().cpu().numpy()
+
+
+def features_and_output(
+    module: nn.Module, head: nn.Linear, X: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compute what enters a module's linear head, and the module's outputs.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Trained.
+    head : nn.Linear
+        A layer of `module`.
+    X : ndarray, shape (n, ...)
+        Rows.
+
+    Returns
+    -------
+    features : ndarray of float64, shape (n, head.in_features)
+    output : ndarray of float64, shape (n, n_outputs)
+    """
+    caught: list[Tensor] = []
+    handle = head.register_forward_pre_hook(lambda _, inputs: caught.append(inputs[0]))
+    try:
+        output = outputs(module, X)
+    finally:
+        handle.remove()
+    features = torch.cat([part.reshape(len(part), -1) for part in caught])
+    return features.double().cpu().numpy(), output
+
+
+def probabilities(output: np.ndarray, link: str) -> np.ndarray:
+    """Turn outputs into class probabilities.
+
+    Parameters
+    ----------
+    output : ndarray of float64, shape (n, n_outputs)
+        Outputs of a module.
+    link : {"logit", "softmax", "identity"}
+        "logit" for one logit of a binary model, "softmax" for a logit a class,
+        "identity" for probabilities.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, n_classes)
+        Rows sum to one.
+    """
+    if link == "logit":
+        positive = 0.5 * (1.0 + np.tanh(0.5 * output[:, 0]))
+        return np.column_stack([1.0 - positive, positive])
+    if link == "softmax":
+        shifted = np.exp(output - output.max(axis=1, keepdims=True))
+        return shifted / shifted.sum(axis=1, keepdims=True)
+    return output / output.sum(axis=1, keepdims=True)

@@ -1,0 +1,132 @@
+"""Default modules: a perceptron for tables and a small network for images.
+
+Both consist of ``features`` (everything but the last layer) and a linear ``head``,
+the split that weight clipping and ensembles of heads rely on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+__all__ = ["MLP", "SmallCNN"]
+
+
+class MLP(nn.Module):
+    """Multi-layer perceptron.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of columns of the input.
+    n_outputs : int, default=1
+        Number of outputs: 1 logit for two classes, K logits for K.
+    hidden_sizes : sequence of int, default=(64,)
+        Widths of the hidden layers; empty for a linear model.
+    activation : type of torch.nn.Module, default=torch.nn.Tanh
+        Class of the activation after every hidden layer. Bounded activations keep
+        per-record gradients small, which suits clipping.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skfairdp.engine.modules import MLP
+    >>> MLP(5, hidden_sizes=(8, 4))(torch.zeros(3, 5)).shape
+    torch.Size([3, 1])
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_outputs: int = 1,
+        hidden_sizes: Sequence[int] = (64,),
+        activation: type[nn.Module] = nn.Tanh,
+    ) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        width = n_features
+        for hidden in hidden_sizes:
+            layers += [nn.Linear(width, hidden), activation()]
+            width = hidden
+        self.features = nn.Sequential(*layers)
+        self.head = nn.Linear(width, n_outputs)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Return logits.
+
+        Parameters
+        ----------
+        X : torch.Tensor of shape (B, n_features)
+
+        Returns
+        -------
+        torch.Tensor of shape (B, n_outputs)
+        """
+        return self.head(self.features(X))
+
+
+class SmallCNN(nn.Module):
+    """Two strided convolutions, average pooling and a linear head.
+
+    Made for private training of small grey or colour images: few parameters (noise
+    grows with their number), group normalisation (batch normalisation mixes
+    records) and strides early on (per-record gradients are cheap).
+
+    Parameters
+    ----------
+    image_shape : tuple of int, default=(1, 48, 48)
+        Channels, height and width, in pixels. Rows that come flattened, of shape
+        (B, channels * height * width), are given this shape.
+    n_outputs : int, default=1
+        Number of outputs.
+    channels : tuple of int, default=(16, 32)
+        Channels of the two convolutions; multiples of 4.
+    pooled_size : int, default=4
+        Side of the pooled map that the head sees, in cells.
+    activation : type of torch.nn.Module, default=torch.nn.Tanh
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skfairdp.engine.modules import SmallCNN
+    >>> SmallCNN()(torch.zeros(3, 48 * 48)).shape
+    torch.Size([3, 1])
+    """
+
+    def __init__(
+        self,
+        image_shape: tuple[int, int, int] = (1, 48, 48),
+        n_outputs: int = 1,
+        channels: tuple[int, int] = (16, 32),
+        pooled_size: int = 4,
+        activation: type[nn.Module] = nn.Tanh,
+    ) -> None:
+        super().__init__()
+        self.image_shape = tuple(image_shape)
+        first, second = channels
+        self.features = nn.Sequential(
+            nn.Conv2d(image_shape[0], first, kernel_size=5, stride=3, padding=2),
+            nn.GroupNorm(4, first),
+            activation(),
+            nn.Conv2d(first, second, kernel_size=3, stride=2, padding=1),
+            nn.GroupNorm(4, second),
+            activation(),
+            nn.AdaptiveAvgPool2d(pooled_size),
+            nn.Flatten(),
+        )
+        self.head = nn.Linear(second * pooled_size**2, n_outputs)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """Return logits.
+
+        Parameters
+        ----------
+        X : torch.Tensor of shape (B, channels, height, width) or (B, pixels)
+
+        Returns
+        -------
+        torch.Tensor of shape (B, n_outputs)
+        """
+        return self.head(self.features(X.reshape(-1, *self.image_shape)))

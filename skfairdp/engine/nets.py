@@ -1,0 +1,351 @@
+"""What a mechanism takes from a skorch net, and what it refuses."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from skorch import NeuralNet
+from skorch.callbacks import LRScheduler
+from skorch.dataset import ValidSplit
+from sklearn.base import clone
+from torch import Tensor, nn
+
+from skfairdp.engine.flat import FlatParameters, flatten
+from skfairdp.engine.inspection import refuse_mixing_modules
+from skfairdp.engine.modules import MLP
+
+__all__ = ["PreparedNet", "check_net", "default_net", "prepare_net"]
+
+_OURS = {
+    "batch_size": ("batch_size", 128),
+    "max_epochs": ("max_epochs", 10),
+    "warm_start": ("a fresh fit (private training never continues silently)", False),
+}
+# Optimisers that treat every coordinate by itself: one flat vector gives the same
+# updates as many tensors, in a fraction of the time.
+_ELEMENTWISE = {
+    torch.optim.SGD,
+    torch.optim.Adam,
+    torch.optim.AdamW,
+    torch.optim.NAdam,
+    torch.optim.RMSprop,
+    torch.optim.Adagrad,
+    torch.optim.Adamax,
+    torch.optim.RAdam,
+}
+
+
+def default_net() -> NeuralNet:
+    """Build the net that stands behind ``net=None``.
+
+    A multilayer perceptron trained by Adam; its criterion and its numbers of
+    inputs and outputs are filled in at fit. Its parameters can be set and
+    searched through an estimator as ``net__lr``, ``net__module__hidden_sizes``,
+    ``net__optimizer``, ``net__device`` and so on.
+
+    Returns
+    -------
+    skorch.NeuralNet
+        Not initialised.
+
+    Examples
+    --------
+    >>> from skfairdp import DPSGDClassifier, default_net
+    >>> net = default_net().set_params(module__hidden_sizes=(32, 32), lr=0.003)
+    >>> DPSGDClassifier(net=net).net.lr
+    0.003
+    """
+    return NeuralNet(
+        MLP,
+        criterion=nn.BCEWithLogitsLoss,
+        optimizer=torch.optim.Adam,
+        lr=0.01,
+        train_split=None,
+        callbacks=None,
+        verbose=0,
+    )
+
+
+@dataclass
+class PreparedNet:
+    """An initialised module with its parameters in one vector.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Initialised, on its device, in training mode where that matters.
+    criterion : nn.Module
+        The loss.
+    flat : FlatParameters
+        View of the trainable parameters as one vector.
+    net : skorch.NeuralNet
+        The private clone that made them; dropped after training.
+    schedulers : tuple of LRScheduler
+        Learning-rate policies of the user's net.
+    """
+
+    module: nn.Module
+    criterion: nn.Module
+    flat: FlatParameters
+    net: NeuralNet
+    schedulers: tuple[LRScheduler, ...]
+
+    @property
+    def learning_rate(self) -> float:
+        """Learning rate of the net."""
+        return float(self.net.lr)
+
+    def optimizer(self) -> FlatOptimizer:
+        """Build the net's optimizer on the flat parameter vector."""
+        named = [(n, p) for n, p in self.module.named_parameters() if p.requires_grad]
+        args, kwargs = self.net.get_params_for_optimizer("optimizer", named)
+        cls = self.net.optimizer
+        one_group = len(args) == 1 and not _has_several_groups(args[0])
+        if one_group and cls in _ELEMENTWISE:
+            vector = nn.Parameter(self.flat.vector, requires_grad=True)
+            kwargs = dict(kwargs)
+            kwargs.setdefault("lr", self.learning_rate)
+            return FlatOptimizer(cls([vector], **kwargs), [vector], [slice(None)])
+        parameters = dict(named)
+        return FlatOptimizer(
+            cls(*args, **kwargs),
+            [parameters[slot.name] for slot in self.flat.layout],
+            [slot.slice for slot in self.flat.layout],
+        )
+
+    def plain_sgd(self, lr: float) -> FlatOptimizer:
+        """Build plain gradient descent: no momentum, no decay."""
+        vector = nn.Parameter(self.flat.vector, requires_grad=True)
+        return FlatOptimizer(torch.optim.SGD([vector], lr=lr), [vector], [slice(None)])
+
+    def learning_rates(self, steps: int, steps_per_epoch: int) -> list[float]:
+        """List the net's learning rate at every step.
+
+        The net's LRScheduler, if it has one, is run ahead on a dummy parameter:
+        its policy cannot depend on the rows then.
+        """
+        dummy = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=self.learning_rate)
+        if not self.schedulers:
+            return [self.learning_rate] * steps
+        policies = []
+        for callback in self.schedulers:
+            callback.initialize()
+            holder = _OptimizerHolder(dummy)
+            policy = callback.get_scheduler(holder, callback.policy_, **callback.kwargs)
+            policies.append((policy, 1 if callback.step_every == "batch" else steps_per_epoch))
+        rates = []
+        for step in range(1, steps + 1):
+            rates.append(float(dummy.param_groups[0]["lr"]))
+            dummy.step()
+            for policy, every in policies:
+                if step % every == 0:
+                    policy.step()
+        return rates
+
+
+class FlatOptimizer:
+    """An optimizer that is handed gradients as one vector."""
+
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, parameters: list[Tensor], where: list[slice]
+    ) -> None:
+        self.optimizer = optimizer
+        self._parameters = parameters
+        self._where = where
+
+    def step(self, gradient: Tensor) -> None:
+        """Apply one update.
+
+        Parameters
+        ----------
+        gradient : Tensor, shape (p,)
+            A released gradient; cast to the parameters' dtype.
+        """
+        for parameter, where in zip(self._parameters, self._where, strict=True):
+            parameter.grad = gradient[where].view_as(parameter).to(parameter.dtype)
+        self.optimizer.step()
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    def set_lr(self, lr: float) -> None:
+        """Change the learning rate of all groups."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+
+
+@dataclass
+class _OptimizerHolder:
+    """What skorch's LRScheduler asks of a net."""
+
+    optimizer_: torch.optim.Optimizer
+
+
+def check_net(net: Any) -> NeuralNet:
+    """Refuse a net whose settings would publish or change private training.
+
+    Parameters
+    ----------
+    net : object
+        The ``net`` parameter of an estimator, not None.
+
+    Returns
+    -------
+    skorch.NeuralNet
+        The same net.
+
+    Raises
+    ------
+    ValueError
+        The net's own batch size, epochs, warm start, validation split, training
+        iterator or callbacks are set; names the parameter to use.
+    TypeError
+        `net` is not a skorch net, or its module is an instance.
+    """
+    if not isinstance(net, NeuralNet):
+        raise TypeError(
+            f"'net' must be a skorch NeuralNet or None; got {type(net).__name__}. "
+            "Wrap a torch module class as skorch.NeuralNet(module=...)."
+        )
+    if isinstance(net.module, nn.Module):
+        raise TypeError(
+            f"'net' holds an instance of {type(net.module).__name__}, which would carry trained "
+            "weights from one fit to the next; pass the class and its arguments as module__name."
+        )
+    for name, (ours, default) in _OURS.items():
+        if getattr(net, name) != default:
+            raise ValueError(
+                f"'net' sets {name}={getattr(net, name)!r}; leave it at skorch's default "
+                f"({default!r}) and use the estimator's {ours}: it determines the privacy cost."
+            )
+    if net.train_split is not None and not (
+        type(net.train_split) is ValidSplit and net.train_split.cv == 5
+    ):
+        raise ValueError(
+            f"'net' sets train_split={net.train_split!r}; leave it out: a validation split of "
+            "private rows would publish their losses. Evaluate on held-out rows with certify."
+        )
+    if net.iterator_train is not torch.utils.data.DataLoader:
+        raise ValueError(
+            f"'net' sets iterator_train={net.iterator_train!r}; leave it out: batches are Poisson "
+            "samples set by the estimator's batch_size."
+        )
+    callbacks = net.callbacks if net.callbacks not in (None, "disable") else []
+    for callback in callbacks:
+        inner = callback[1] if isinstance(callback, tuple) else callback
+        if not isinstance(inner, LRScheduler):
+            raise ValueError(
+                f"'net' sets the callback {type(inner).__name__}; only LRScheduler with a policy "
+                "that does not look at losses is allowed, other callbacks see private rows."
+            )
+        if "Plateau" in str(inner.policy) or inner.monitor != "train_loss":
+            raise ValueError(
+                f"'net' sets LRScheduler(policy={inner.policy!r}), which follows private losses; "
+                "use a policy that depends on the step alone."
+            )
+    return net
+
+
+def prepare_net(
+    net: NeuralNet | None,
+    *,
+    n_features: int,
+    n_outputs: int,
+    seed: int,
+) -> PreparedNet:
+    """Clone and initialise a net with seeded weights and flat parameters.
+
+    Parameters
+    ----------
+    net : skorch.NeuralNet or None
+        None stands for `default_net`. Never changed.
+    n_features : int
+        Number of input columns; given to modules that take an ``n_features``
+        argument and have none set.
+    n_outputs : int
+        Number of logits; given to modules that take an ``n_outputs`` argument and
+        have none set.
+    seed : int
+        Seeds the initial weights, without touching torch's global generator.
+
+    Returns
+    -------
+    PreparedNet
+
+    Raises
+    ------
+    ValueError
+        The module mixes records, or a ``module__`` argument is misspelt.
+    """
+    ours = net is None
+    working = check_net(default_net() if net is None else clone(net))
+    schedulers = _schedulers(working)
+    settings: dict[str, Any] = {"verbose": 0, "train_split": None, "callbacks": "disable"}
+    accepted = _arguments(working.module)
+    given = working.get_params(deep=False)
+    for name, value in (("n_features", n_features), ("n_outputs", n_outputs)):
+        if name in accepted and f"module__{name}" not in given:
+            settings[f"module__{name}"] = value
+    if _is_default_criterion(working, ours) and n_outputs > 1:
+        settings["criterion"] = nn.CrossEntropyLoss
+    working.set_params(**settings)
+    _check_module_arguments(working, accepted)
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices=list(devices)):
+        torch.random.default_generator.manual_seed(seed)
+        working.initialize()
+    refuse_mixing_modules(working.module_)
+    return PreparedNet(
+        working.module_, working.criterion_, flatten(working.module_), working, schedulers
+    )
+
+
+def module_dtype(module: nn.Module) -> torch.dtype:
+    """Dtype of the module's floating-point parameters."""
+    for parameter in module.parameters():
+        if parameter.dtype.is_floating_point:
+            return parameter.dtype
+    return torch.float32
+
+
+def as_tensor(X: np.ndarray, module: nn.Module) -> Tensor:
+    """Rows as one contiguous tensor in the module's dtype and on its device."""
+    device = next(module.parameters()).device
+    return torch.as_tensor(np.ascontiguousarray(X)).to(device=device, dtype=module_dtype(module))
+
+
+def _is_default_criterion(net: NeuralNet, ours: bool) -> bool:
+    return net.module is MLP and net.criterion is nn.BCEWithLogitsLoss or ours
+
+
+def _has_several_groups(parameters: Any) -> bool:
+    parameters = list(parameters)
+    return len(parameters) > 1 and isinstance(parameters[0], dict)
+
+
+def _schedulers(net: NeuralNet) -> tuple[LRScheduler, ...]:
+    callbacks = net.callbacks if net.callbacks not in (None, "disable") else []
+    return tuple(clone(c[1] if isinstance(c, tuple) else c) for c in callbacks)
+
+
+def _arguments(module: Any) -> set[str]:
+    signature = inspect.signature(module.__init__ if inspect.isclass(module) else module)
+    if any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
+        return set(signature.parameters) | {"*"}
+    return set(signature.parameters)
+
+
+def _check_module_arguments(net: NeuralNet, accepted: set[str]) -> None:
+    if "*" in accepted:
+        return
+    for key in net.get_params(deep=False):
+        name = key.removeprefix("module__")
+        if key.startswith("module__") and name not in accepted:
+            allowed = ", ".join(sorted(accepted - {"self"})) or "none"
+            raise ValueError(
+                f"'net' sets {key}, but {getattr(net.module, '__name__', net.module)} takes no "
+                f"argument {name!r}; its arguments are: {allowed}."
+            )

@@ -1,0 +1,262 @@
+"""Losses of single records, made from a torch criterion.
+
+A criterion reduces a batch to one number and may mix its records on the way. An
+objective gives one loss per record, so that each record's gradient can be clipped.
+Records enter a private step with the weight that the plan gives them; `reduction`
+of the criterion, and the normaliser of a class-weighted mean (which is a sum over
+the secret batch), play no part.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+__all__ = [
+    "BinaryObjective",
+    "CrossEntropyObjective",
+    "NegativeLogLikelihoodObjective",
+    "Objective",
+    "objective_for",
+]
+
+
+class Objective:
+    """Loss of each record, given the module's output and the targets.
+
+    Subclasses define :meth:`__call__`; those that know the derivative in closed form
+    also define :meth:`gradient`.
+    """
+
+    def __call__(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
+        """Return the losses, shape (B,), of outputs of shape (B,) or (B, K)."""
+        raise NotImplementedError
+
+    def gradient(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor | None:
+        """Return d loss_i / d output_i in the output's shape, None where not known.
+
+        Parameters
+        ----------
+        output : torch.Tensor of shape (B,) or (B, K)
+        *targets : torch.Tensor
+
+        Returns
+        -------
+        torch.Tensor or None
+            A new tensor.
+        """
+        return None
+
+
+def _rows(output: torch.Tensor, name: str) -> torch.Tensor:
+    """Return the output with one row per record; a record alone may come as a scalar."""
+    if not isinstance(output, torch.Tensor):
+        raise TypeError(
+            f"The module must return one tensor for {name}, it returned a "
+            f"{type(output).__name__}."
+        )
+    return output.reshape(1) if output.dim() == 0 else output
+
+
+def _refuse_shapes(name: str, output: torch.Tensor, target: torch.Tensor, allowed: str) -> None:
+    # Shapes of one record only: how many records there are is secret.
+    raise ValueError(
+        f"{name} got an output of shape {('B', *output.shape[1:])} and a target of shape "
+        f"{('B', *target.shape[1:])} for B records; it needs {allowed}."
+    )
+
+
+class BinaryObjective(Objective):
+    """Per-record ``BCEWithLogitsLoss``.
+
+    Accepts (output, target) shapes (B,) or (B, 1) in any combination, and (B, K) with
+    (B, K): the loss of a record is then the mean over its K entries. Never broadcasts
+    records against each other.
+
+    Parameters
+    ----------
+    weight : torch.Tensor or None
+        Scalar or (K,) weight of the entries.
+    pos_weight : torch.Tensor or None
+        Scalar or (K,) weight of positive targets.
+    """
+
+    def __init__(
+        self, weight: torch.Tensor | None = None, pos_weight: torch.Tensor | None = None
+    ) -> None:
+        self.weight = weight
+        self.pos_weight = pos_weight
+
+    def __call__(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
+        output, target = self._aligned(output, targets[0])
+        losses = functional.binary_cross_entropy_with_logits(
+            output, target, weight=self.weight, pos_weight=self.pos_weight, reduction="none"
+        )
+        return losses.mean(dim=1)
+
+    def gradient(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor | None:
+        if self.weight is not None or self.pos_weight is not None:
+            return None
+        aligned, target = self._aligned(output, targets[0])
+        gradient = torch.sigmoid(aligned).sub_(target)
+        if aligned.shape[1] > 1:
+            gradient.div_(aligned.shape[1])
+        return gradient.view(output.shape)
+
+    @staticmethod
+    def _aligned(output: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        output = _rows(output, "BCEWithLogitsLoss")
+        columns = output if output.dim() == 2 else output.unsqueeze(1)
+        target = target if target.dim() == 2 else target.unsqueeze(-1)
+        if columns.dim() != 2 or columns.shape != target.shape:
+            _refuse_shapes(
+                "BCEWithLogitsLoss", output, target, "(B,) or (B, 1) for both, or (B, K) for both"
+            )
+        return columns, target.to(columns.dtype)
+
+
+class CrossEntropyObjective(Objective):
+    """Per-record ``CrossEntropyLoss`` of logits of shape (B, K).
+
+    Parameters
+    ----------
+    weight : torch.Tensor of shape (K,) or None
+        Class weights. They scale a record's loss and are not divided by their sum
+        over the batch.
+    ignore_index : int, default=-100
+        Target whose record has loss 0.
+    label_smoothing : float, default=0.0
+    """
+
+    def __init__(
+        self,
+        weight: torch.Tensor | None = None,
+        ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+    ) -> None:
+        self.weight = weight
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+
+    def __call__(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
+        target = targets[0]
+        self._check(output, target)
+        return functional.cross_entropy(
+            output,
+            target if target.is_floating_point() else target.long(),
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+            reduction="none",
+        )
+
+    def gradient(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor | None:
+        target = targets[0]
+        plain = self.weight is None and self.label_smoothing == 0.0 and self.ignore_index < 0
+        if not plain or target.is_floating_point():
+            return None
+        self._check(output, target)
+        target = target.long()
+        if bool((target == self.ignore_index).any()):
+            return None
+        minus_one = torch.full_like(output[:, :1], -1.0)
+        return torch.softmax(output, dim=1).scatter_add_(1, target.unsqueeze(1), minus_one)
+
+    @staticmethod
+    def _check(output: torch.Tensor, target: torch.Tensor) -> None:
+        if not isinstance(output, torch.Tensor):
+            _rows(output, "CrossEntropyLoss")
+        classes = target.dim() == 1 and not target.is_floating_point()
+        shares = target.dim() == 2 and target.is_floating_point()
+        if output.dim() != 2 or not (
+            (classes and len(target) == len(output)) or (shares and target.shape == output.shape)
+        ):
+            _refuse_shapes(
+                "CrossEntropyLoss",
+                output,
+                target,
+                "outputs (B, K) with integer class codes (B,) or class shares (B, K)",
+            )
+
+
+class NegativeLogLikelihoodObjective(Objective):
+    """Per-record ``NLLLoss`` under skorch's convention.
+
+    The module returns probabilities of shape (B, K); the loss is
+    ``-weight[y] * log(p[y] + eps)`` with eps the resolution of the dtype, as in
+    ``skorch.NeuralNetClassifier.get_loss``.
+
+    Parameters
+    ----------
+    weight : torch.Tensor of shape (K,) or None
+    ignore_index : int, default=-100
+    """
+
+    def __init__(self, weight: torch.Tensor | None = None, ignore_index: int = -100) -> None:
+        self.weight = weight
+        self.ignore_index = ignore_index
+
+    def __call__(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
+        target = targets[0]
+        if not isinstance(output, torch.Tensor):
+            _rows(output, "NLLLoss")
+        if output.dim() != 2 or target.dim() != 1 or len(target) != len(output):
+            _refuse_shapes(
+                "NLLLoss", output, target, "probabilities (B, K) with integer class codes (B,)"
+            )
+        return functional.nll_loss(
+            torch.log(output + torch.finfo(output.dtype).eps),
+            target.long(),
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction="none",
+        )
+
+
+def objective_for(criterion: nn.Module) -> Objective:
+    """Return the per-record losses of a torch criterion.
+
+    Parameters
+    ----------
+    criterion : torch.nn.Module
+        Instance of ``BCEWithLogitsLoss``, ``CrossEntropyLoss`` or ``NLLLoss``, exactly:
+        a subclass may do anything with the batch.
+
+    Returns
+    -------
+    Objective
+
+    Raises
+    ------
+    ValueError
+        For any other criterion, by name, and for a weight per batch position.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skfairdp.engine.objectives import objective_for
+    >>> objective = objective_for(torch.nn.BCEWithLogitsLoss())
+    >>> objective(torch.zeros(3, 1), torch.tensor([0.0, 1.0, 1.0])).shape
+    torch.Size([3])
+    """
+    if type(criterion) is nn.BCEWithLogitsLoss:
+        for name in ("weight", "pos_weight"):
+            weight = getattr(criterion, name)
+            if weight is not None and weight.dim() > 1:
+                raise ValueError(
+                    f"BCEWithLogitsLoss has a {name} of {weight.dim()} dimensions; a scalar or "
+                    "one weight per output is allowed, not one per position in a batch."
+                )
+        return BinaryObjective(criterion.weight, criterion.pos_weight)
+    if type(criterion) is nn.CrossEntropyLoss:
+        return CrossEntropyObjective(
+            criterion.weight, criterion.ignore_index, criterion.label_smoothing
+        )
+    if type(criterion) is nn.NLLLoss:
+        return NegativeLogLikelihoodObjective(criterion.weight, criterion.ignore_index)
+    raise ValueError(
+        f"The criterion {type(criterion).__name__} may mix the records of a batch, so that no "
+        "record's gradient can be bounded. Use torch.nn.BCEWithLogitsLoss, CrossEntropyLoss or "
+        "NLLLoss (with a module that returns probabilities)."
+    )

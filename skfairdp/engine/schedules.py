@@ -1,0 +1,60 @@
+"""Learning-rate schedules that depend on the step alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["schedule_factors"]
+
+
+def schedule_factors(schedule: Any, steps: int) -> list[float]:
+    """Factor on the learning rate at every step.
+
+    Parameters
+    ----------
+    schedule : None, "linear", "cosine" or sequence of (float, float)
+        None keeps the rate; "linear" and "cosine" lower it to a tenth over the
+        run; pairs ``(fraction, factor)`` set the factor from that fraction of the
+        steps on.
+    steps : int
+        Planned number of steps.
+
+    Returns
+    -------
+    list of float, length `steps`
+
+    Raises
+    ------
+    ValueError
+        `schedule` is none of these.
+
+    Examples
+    --------
+    >>> schedule_factors([(0.5, 0.7)], 4)
+    [1.0, 1.0, 0.7, 0.7]
+    """
+    if schedule is None:
+        return [1.0] * steps
+    positions = [step / max(1, steps) for step in range(steps)]
+    if schedule == "linear":
+        return [1.0 - 0.9 * position for position in positions]
+    if schedule == "cosine":
+        return [0.1 + 0.45 * (1.0 + math.cos(math.pi * position)) for position in positions]
+    pairs = _pairs(schedule)
+    return [
+        next((factor for start, factor in reversed(pairs) if position >= start), 1.0)
+        for position in positions
+    ]
+
+
+def _pairs(schedule: Any) -> list[tuple[float, float]]:
+    if isinstance(schedule, Sequence) and not isinstance(schedule, str):
+        pairs = [tuple(pair) for pair in schedule]
+        if all(len(p) == 2 and 0.0 <= p[0] <= 1.0 and 0.0 < p[1] < math.inf for p in pairs):
+            return sorted((float(start), float(factor)) for start, factor in pairs)
+    raise ValueError(
+        "'learning_rate_schedule' must be None, 'linear', 'cosine' or a sequence of pairs "
+        f"(fraction of steps in [0, 1], factor > 0); got {schedule!r}."
+    )

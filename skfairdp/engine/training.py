@@ -1,0 +1,98 @@
+"""The training loop that every noisy-gradient mechanism shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tqdm.auto import tqdm
+
+from skfairdp.engine.nets import FlatOptimizer
+from skfairdp.engine.release import NoisyRelease
+from skfairdp.privacy.plan import Segment
+
+__all__ = ["Progress", "run_segment"]
+
+
+@dataclass
+class Progress:
+    """Position in the plan, shown as a bar that knows nothing but the step count.
+
+    Parameters
+    ----------
+    total : int
+        Planned number of steps.
+    shown : bool or None
+        None shows the bar on a terminal only.
+    label : str
+        Name of the estimator.
+    """
+
+    total: int
+    shown: bool | None
+    label: str
+
+    def __post_init__(self) -> None:
+        disable = None if self.shown is None else not self.shown
+        self._bar = tqdm(total=self.total, disable=disable, desc=self.label, unit="step")
+        self.step = 0
+
+    def advance(self) -> None:
+        """Count one step."""
+        self.step += 1
+        self._bar.update()
+
+    def close(self) -> None:
+        """Remove the bar."""
+        self._bar.close()
+
+
+def run_segment(
+    segment: Segment,
+    release: NoisyRelease,
+    optimizer: FlatOptimizer,
+    *,
+    progress: Progress,
+    before_step: Callable[[], None] | None = None,
+    learning_rate: Callable[[int], float] | None = None,
+    after_step: Callable[[int], bool] | None = None,
+) -> bool:
+    """Run all steps of one segment.
+
+    Parameters
+    ----------
+    segment : Segment
+        What is sampled, weighted and noised.
+    release : NoisyRelease
+        The only access to the rows.
+    optimizer : FlatOptimizer
+        Turns a released gradient into new weights.
+    progress : Progress
+        Counts steps over all segments.
+    before_step : callable, optional
+        Post-processing of released weights before each step, e.g. a projection.
+    learning_rate : callable, optional
+        Learning rate of a step, from the number of steps done.
+    after_step : callable, optional
+        Called with the number of steps done; training ends early when it returns
+        True. It sees released values only.
+
+    Returns
+    -------
+    bool
+        Whether all steps were done.
+    """
+    last_rate: float | None = None
+    for _ in range(segment.steps):
+        if learning_rate is not None:
+            rate = learning_rate(progress.step)
+            if rate != last_rate:
+                optimizer.set_lr(rate)
+                last_rate = rate
+        if before_step is not None:
+            before_step()
+        optimizer.step(release.gradient(segment))
+        progress.advance()
+        if after_step is not None and after_step(progress.step):
+            return False
+    return True

@@ -1,0 +1,31 @@
+"""What is equalised, and how sure we are: groups, notions, intervals, guarantees."""
+
+from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
+from skfairdp.fairness.intervals import (
+    clopper_pearson,
+    gap_estimate,
+    gap_upper_bound,
+    score_gap_upper_bound,
+)
+from skfairdp.fairness.mechanism import theorem2_bound, theorem2_guarantee
+from skfairdp.fairness.noisy_counts import NoisyCells, private_gap_upper_bound
+from skfairdp.fairness.notions import NOTIONS, Notion, get_notion
+
+__all__ = [
+    "NOTIONS",
+    "CellCount",
+    "FairnessGuarantee",
+    "Groups",
+    "NoisyCells",
+    "Notion",
+    "clopper_pearson",
+    "encode_groups",
+    "gap_estimate",
+    "gap_upper_bound",
+    "get_notion",
+    "private_gap_upper_bound",
+    "score_gap_upper_bound",
+    "theorem2_bound",
+    "theorem2_guarantee",
+]

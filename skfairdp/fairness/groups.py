@@ -1,0 +1,197 @@
+"""From the values of sensitive features to group codes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from skfairdp.exceptions import UnknownGroupError
+
+__all__ = ["Groups", "encode_groups"]
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Rows sorted into groups.
+
+    Parameters
+    ----------
+    labels : tuple
+        Group labels as Python scalars, or tuples of them for intersections of
+        several attributes, in a deterministic order.
+    codes : ndarray of int64, shape (n_rows,)
+        Position of each row's group in `labels`; -1 for a row that belongs to none
+        of them (its value is missing or unknown and was dropped).
+    """
+
+    labels: tuple[Hashable, ...]
+    codes: NDArray[np.int64]
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Number of rows of each group, shape (n_groups,)."""
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.labels))
+
+
+def encode_groups(
+    sensitive_features: ArrayLike | pd.Series | pd.DataFrame,
+    *,
+    n_rows: int,
+    labels: Sequence[Hashable] | None = None,
+    on_missing: Literal["raise", "drop"] = "raise",
+    on_unknown: Literal["raise", "drop"] = "raise",
+    name: str = "sensitive_features",
+) -> Groups:
+    """Turn sensitive features into one group code per row.
+
+    Several columns are combined into their intersections: a row with the values
+    ``"F"`` and ``"old"`` belongs to the group ``("F", "old")``.
+
+    Parameters
+    ----------
+    sensitive_features : array-like, Series or DataFrame, shape (n_rows,) or (n_rows, k)
+        Values of any hashable type; one column an attribute.
+    n_rows : int
+        Number of rows that the values must describe.
+    labels : sequence, optional
+        The groups that exist. None takes those that occur, sorted (numbers before
+        strings).
+    on_missing : {"raise", "drop"}, default="raise"
+        What happens to a row with a missing value (None, NaN, NaT or ``pd.NA`` in
+        any column); "drop" gives it code -1.
+    on_unknown : {"raise", "drop"}, default="raise"
+        What happens to a row whose group is not in `labels`.
+    name : str, default="sensitive_features"
+        How error messages call the values.
+
+    Returns
+    -------
+    Groups
+        Labels and codes.
+
+    Raises
+    ------
+    ValueError
+        For a wrong number of rows or dimensions, repeated or missing `labels`, or a
+        missing value when ``on_missing="raise"``.
+    UnknownGroupError
+        For a group outside `labels` when ``on_unknown="raise"``.
+
+    Examples
+    --------
+    >>> from skfairdp.fairness.groups import encode_groups
+    >>> groups = encode_groups(["b", "a", None], n_rows=3, on_missing="drop")
+    >>> groups.labels, groups.codes.tolist()
+    (('a', 'b'), [1, 0, -1])
+    """
+    columns = _columns(sensitive_features, n_rows, name)
+    codes, found = _factorize(columns)
+    if on_missing == "raise" and bool(np.any(codes < 0)):
+        raise ValueError(
+            f"{name} has missing values (None, NaN or pd.NA). Every row needs a group: drop the "
+            "rows without one, or give them a category of their own such as 'unknown'."
+        )
+    if labels is None:
+        order = sorted(range(len(found)), key=lambda i: _sort_key(found[i]))
+        known = tuple(found[i] for i in order)
+    else:
+        known = _declared(labels, name)
+    position = {label: i for i, label in enumerate(known)}
+    # One extra entry at the end: code -1 (missing) indexes it and stays -1.
+    table = np.array([position.get(label, -1) for label in found] + [-1], dtype=np.int64)
+    if on_unknown == "raise" and any(label not in position for label in found):
+        raise UnknownGroupError(
+            f"{name} has a group that is not among the known ones, {list(known)!r}. Use only these "
+            "groups, or drop the rows of others; compare with set() of your values to find them."
+        )
+    return Groups(labels=known, codes=table[codes])
+
+
+def _columns(values: object, n_rows: int, name: str) -> list[pd.Series]:
+    """Return the values as a list of columns of `n_rows` entries."""
+    if isinstance(values, pd.DataFrame):
+        columns = [values.iloc[:, j].reset_index(drop=True) for j in range(values.shape[1])]
+        length = values.shape[0]
+    elif isinstance(values, pd.Series):
+        columns, length = [values.reset_index(drop=True)], len(values)
+    else:
+        # dtype=object keeps a list such as ["a", nan] from becoming the text "nan".
+        keep_dtype = isinstance(values, np.ndarray)
+        array = np.asarray(values) if keep_dtype else np.asarray(values, dtype=object)
+        if array.ndim not in (1, 2):
+            raise ValueError(
+                f"{name} has {array.ndim} dimensions; give one value per row, or one column per "
+                "attribute (an array, a list, a Series or a DataFrame)."
+            )
+        length = array.shape[0]
+        matrix = array.reshape(length, -1) if array.ndim == 2 else array[:, np.newaxis]
+        columns = [pd.Series(matrix[:, j]) for j in range(matrix.shape[1])]
+    if length != n_rows:
+        raise ValueError(
+            f"{name} has {length} rows, but X has {n_rows}; give one group value per row of X."
+        )
+    if not columns:
+        raise ValueError(f"{name} has no column; give at least one attribute.")
+    return columns
+
+
+def _factorize(columns: list[pd.Series]) -> tuple[NDArray[np.int64], list[Hashable]]:
+    """Codes and labels of the combinations that occur; -1 where any column is missing."""
+    parts, uniques = [], []
+    for column in columns:
+        # Object dtype: hashing then works alike for categories, extension types and mixtures.
+        codes, values = pd.factorize(column.astype(object), use_na_sentinel=True)
+        parts.append(np.asarray(codes, dtype=np.int64))
+        uniques.append([_scalar(value) for value in values])
+    if len(columns) == 1:
+        return parts[0], uniques[0]
+    frame = np.stack(parts, axis=1)
+    complete = (frame >= 0).all(axis=1)
+    combinations, inverse = np.unique(frame[complete], axis=0, return_inverse=True)
+    codes = np.full(frame.shape[0], -1, dtype=np.int64)
+    codes[complete] = inverse.ravel()
+    labels: list[Hashable] = [
+        tuple(values[code] for values, code in zip(uniques, row, strict=True))
+        for row in combinations
+    ]
+    return codes, labels
+
+
+def _declared(labels: Sequence[Hashable], name: str) -> tuple[Hashable, ...]:
+    """Normalise declared labels and refuse repeated or missing ones."""
+    known = tuple(_scalar(label) for label in labels)
+    parts = [part for label in known for part in (label if isinstance(label, tuple) else (label,))]
+    if any(part is pd.NA or part is pd.NaT or part is None or part != part for part in parts):
+        raise ValueError(f"The declared groups of {name} contain a missing value; remove it.")
+    if len(set(known)) != len(known):
+        raise ValueError(f"The declared groups of {name} repeat a label: {list(known)!r}.")
+    return known
+
+
+def _scalar(value: object) -> Hashable:
+    """Python scalar (or tuple of them) for a NumPy one, so that labels print and store alike."""
+    if isinstance(value, tuple | list):
+        return tuple(_scalar(part) for part in value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, Hashable):
+        raise ValueError(
+            f"A group label has the unhashable type {type(value).__name__}; use text or numbers."
+        )
+    return value
+
+
+def _sort_key(label: Hashable) -> tuple:
+    """Order of labels of mixed types: numbers, then text, then anything else by its repr."""
+    if isinstance(label, tuple):
+        return (3, tuple(_sort_key(part) for part in label))
+    if isinstance(label, bool | int | float):
+        return (0, label)
+    if isinstance(label, str):
+        return (1, label)
+    return (2, type(label).__name__, repr(label))

@@ -1,0 +1,208 @@
+"""One fairness claim with everything that a reader needs to judge it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from skfairdp.fairness.notions import get_notion
+
+__all__ = [
+    "CellCount",
+    "FairnessGuarantee",
+    "SCOPES",
+    "json_label",
+    "label_from_json",
+    "rounded_up",
+]
+
+SCOPES = ("deployed model", "training mechanism", "any downstream predictor")
+
+
+@dataclass(frozen=True)
+class CellCount:
+    """Counts of one cell behind a claim.
+
+    Parameters
+    ----------
+    group : hashable
+        Group label.
+    stratum : str
+        What the rate is conditioned on; empty where on nothing.
+    successes : float
+        Rows that count as a success; a sum of probabilities for a randomised predictor,
+        a noisy count where `noisy`.
+    trials : float
+        Rows of the cell.
+    noisy : bool, default=False
+        Whether noise protects the rows behind the counts.
+    """
+
+    group: Hashable
+    stratum: str
+    successes: float
+    trials: float
+    noisy: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group", label_from_json(json_label(self.group)))
+
+
+@dataclass(frozen=True)
+class FairnessGuarantee:
+    """An upper bound on the largest difference of rates between two groups.
+
+    Parameters
+    ----------
+    notion : str
+        Which rates: a name of `skfairdp.fairness.notions.NOTIONS`.
+    bound : float in [0, 1]
+        The largest difference is at most this.
+    scope : {"deployed model", "training mechanism", "any downstream predictor"}
+        What the claim is about.
+    method : str
+        How the bound was derived.
+    estimate : float or None
+        Largest observed difference, where rows were observed.
+    confidence_level : float or None
+        Probability that the bound holds over the draw of the held-out rows; None for a
+        claim without statistical error.
+    groups : tuple
+        Labels of the groups that are compared.
+    counts : tuple of CellCount
+        The counts behind the bound.
+    assumptions : tuple of str
+        What must be true for the claim to hold.
+
+    Examples
+    --------
+    >>> from skfairdp.fairness.guarantee import FairnessGuarantee
+    >>> claim = FairnessGuarantee("demographic_parity", 0.1042, "deployed model", "exact",
+    ...                           confidence_level=0.95, groups=("F", "M"))
+    >>> claim.informative, claim.figure
+    (True, '0.105')
+    """
+
+    notion: str
+    bound: float
+    scope: str
+    method: str
+    estimate: float | None = None
+    confidence_level: float | None = None
+    groups: tuple[Hashable, ...] = ()
+    counts: tuple[CellCount, ...] = ()
+    assumptions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        get_notion(self.notion)
+        if self.scope not in SCOPES:
+            raise ValueError(f"scope={self.scope!r} is not known; use one of {SCOPES}.")
+        if not 0.0 <= self.bound <= 1.0:
+            raise ValueError(f"bound={self.bound!r} must lie between 0 and 1.")
+        # Labels that JSON does not know are kept as text, so that a stored claim equals itself.
+        labels = tuple(label_from_json(json_label(group)) for group in self.groups)
+        object.__setattr__(self, "groups", labels)
+        object.__setattr__(self, "counts", tuple(self.counts))
+        object.__setattr__(self, "assumptions", tuple(self.assumptions))
+
+    @property
+    def informative(self) -> bool:
+        """False when the bound excludes nothing at the printed precision."""
+        return float(rounded_up(self.bound)) < 1.0
+
+    @property
+    def figure(self) -> str:
+        """The bound for printing: rounded up, or "no useful bound"."""
+        return rounded_up(self.bound) if self.informative else "no useful bound"
+
+    @property
+    def rates(self) -> str:
+        """The compared rates in words."""
+        return get_notion(self.notion).rates
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dict of JSON types.
+
+        Returns
+        -------
+        dict
+        """
+        return asdict(self) | {
+            "groups": [json_label(group) for group in self.groups],
+            "counts": [asdict(count) | {"group": json_label(count.group)} for count in self.counts],
+            "assumptions": list(self.assumptions),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Rebuild a guarantee from `to_dict`.
+
+        Parameters
+        ----------
+        values : mapping
+            What `to_dict` returned, perhaps after a round trip through JSON.
+
+        Returns
+        -------
+        FairnessGuarantee
+        """
+        content = dict(values)
+        content["groups"] = tuple(label_from_json(group) for group in content["groups"])
+        content["counts"] = tuple(
+            CellCount(**(count | {"group": label_from_json(count["group"])}))
+            for count in content["counts"]
+        )
+        return cls(**content)
+
+
+def rounded_up(value: float, digits: int = 3) -> str:
+    """Print a number with `digits` decimals, never smaller than it is.
+
+    Parameters
+    ----------
+    value : float
+        A number, such as an upper bound.
+    digits : int, default=3
+        Number of decimals.
+
+    Returns
+    -------
+    str
+    """
+    scale = 10**digits
+    # The slack forgives the last bits of a value that is a round decimal.
+    return f"{math.ceil(value * scale - 1e-9) / scale:.{digits}f}"
+
+
+def json_label(label: Hashable) -> Any:
+    """Group label as JSON types; anything but text, numbers and tuples becomes text.
+
+    Parameters
+    ----------
+    label : hashable
+        Group label.
+
+    Returns
+    -------
+    str, int, float, bool, None or list
+    """
+    if isinstance(label, tuple):
+        return [json_label(part) for part in label]
+    return label if isinstance(label, str | int | float | bool | None) else str(label)
+
+
+def label_from_json(value: Any) -> Hashable:
+    """Group label from JSON types.
+
+    Parameters
+    ----------
+    value : str, int, float, bool, None or list
+        What `json_label` returned.
+
+    Returns
+    -------
+    hashable
+    """
+    return tuple(label_from_json(part) for part in value) if isinstance(value, list) else value

@@ -1,0 +1,177 @@
+"""Differentially private stochastic gradient descent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+
+from skfairdp.engine.training import run_segment
+from skfairdp.fairness.groups import Groups
+from skfairdp.inprocessing.gradient import GradientClassifier, Run
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Block, Plan, Segment
+from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+
+__all__ = ["DPSGDClassifier"]
+
+
+class DPSGDClassifier(GradientClassifier):
+    """Neural network trained by differentially private gradient descent.
+
+    Each step draws every record with the same probability, clips every drawn
+    record's gradient to an L2 norm, sums them, adds Gaussian noise and divides by
+    the expected batch size. It protects records and promises nothing about groups;
+    `certify` states what gap its predictions have.
+
+    Parameters
+    ----------
+    net : skorch.NeuralNet or None, default=None
+        Module, criterion, optimizer, learning rate and device. None is a
+        multilayer perceptron with Adam, see `skfairdp.default_net`.
+    epsilon : float or None, default=1.0
+        Privacy budget in nats, > 0; the noise is calibrated to it. Infinity trains
+        without noise, for comparison. None when `noise_multiplier` is given.
+    delta : float, default=1e-6
+        Probability in (0, 1/n) that the privacy loss exceeds `epsilon`.
+    noise_multiplier : float or None, default=None
+        Noise standard deviation over `max_grad_norm`, instead of `epsilon`.
+    max_grad_norm : float, default=1.0
+        Largest L2 norm of one record's gradient.
+    batch_size : int or "auto", default="auto"
+        Expected records in a batch; "auto" is ``min(256, ceil(n / 10))``.
+    max_epochs : int, default=20
+        Passes over the data, each of ``ceil(n / batch_size)`` steps.
+    dataset_size : int or None, default=None
+        Declared number of records; makes the guarantee one for adding or removing
+        a record. None takes the number of rows, which is then public
+        ("zero-out" adjacency).
+    classes : sequence or None, default=None
+        Declared class labels. None takes them from `y`; they are then public.
+    learning_rate_schedule : None, "linear", "cosine" or sequence of pairs, \
+default="linear"
+        Factor on the learning rate over the steps; pairs are (fraction of steps,
+        factor).
+    random_state : int, RandomState or None, default=None
+        Seeds the initial weights; never noise or batches.
+    reproducible_noise : bool, default=False
+        Also seeds noise and batches, for tests; voids the privacy guarantee.
+    progress : bool or None, default=None
+        Show a progress bar; None shows it on a terminal.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        Class labels.
+    groups_ : tuple or None
+        Groups named at fit.
+    module_ : torch.nn.Module
+        The trained network.
+    noise_multiplier_ : float
+        Calibrated noise multiplier.
+    plan_ : Plan
+        Everything the accountant charged.
+    privacy_ : PrivacyGuarantee or None
+        What is guaranteed; None after ``epsilon=inf``.
+    n_features_in_ : int
+        Number of features.
+
+    References
+    ----------
+    Abadi et al., "Deep Learning with Differential Privacy", CCS 2016, Algorithm 1,
+    with Poisson batches and the expected batch size as the divisor.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from skfairdp import DPSGDClassifier
+    >>> X, y = make_classification(2000, random_state=0)
+    >>> model = DPSGDClassifier(epsilon=1.0).fit(X, y)
+    >>> model.predict_proba(X).shape
+    (2000, 2)
+    >>> bool(model.privacy_.epsilon <= 1.0)
+    True
+    """
+
+    def __init__(
+        self,
+        net: Any = None,
+        *,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-6,
+        noise_multiplier: float | None = None,
+        max_grad_norm: float = 1.0,
+        batch_size: int | str = "auto",
+        max_epochs: int = 20,
+        dataset_size: int | None = None,
+        classes: Sequence[Any] | None = None,
+        learning_rate_schedule: Any = "linear",
+        random_state: int | RandomState | None = None,
+        reproducible_noise: bool = False,
+        progress: bool | None = None,
+    ) -> None:
+        self.net = net
+        self.epsilon = epsilon
+        self.delta = delta
+        self.noise_multiplier = noise_multiplier
+        self.max_grad_norm = max_grad_norm
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.dataset_size = dataset_size
+        self.classes = classes
+        self.learning_rate_schedule = learning_rate_schedule
+        self.random_state = random_state
+        self.reproducible_noise = reproducible_noise
+        self.progress = progress
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
+    ) -> DPSGDClassifier:
+        """Train the network.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Private training rows.
+        y : array-like, shape (n_samples,)
+            Labels.
+        sensitive_features : array-like, optional
+            Groups, checked and named in `groups_` but not used in training.
+
+        Returns
+        -------
+        self
+        """
+        super().fit(X, y, sensitive_features=sensitive_features)
+        return self
+
+    def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
+        if self.dataset_size is None:
+            return Sizes(("all",), (n,), "zero-out")
+        return Sizes(("all",), (int(self.dataset_size),), "add-remove")
+
+    def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
+        batch_size = expected_batch_size(self.batch_size, sizes.total)
+        weight = 1.0 / batch_size
+        clip = float(self.max_grad_norm)
+        gradient = Block("gradient", clip, (weight,), noise_multiplier * clip * weight)
+        segment = Segment(
+            steps=steps_for(self.max_epochs, sizes.total, batch_size),
+            rates=(batch_size / sizes.total,),
+            expected_sizes=(float(batch_size),),
+            blocks=(gradient,),
+        )
+        return Plan(sizes.cells, (segment,), (), sizes.adjacency, float(self.delta))
+
+    def _train(self, run: Run) -> None:
+        optimizer = run.prepared.optimizer()
+        for segment in run.plan.segments:
+            run_segment(
+                segment,
+                run.release,
+                optimizer,
+                progress=run.progress,
+                learning_rate=run.learning_rates.__getitem__,
+            )

@@ -1,0 +1,136 @@
+"""The plan of FairDP: phases, per-group weights and noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
+from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+
+__all__ = ["fairdp_plan", "group_rates"]
+
+
+def group_rates(sampling: Any, sizes: Sizes, batch_size: int) -> tuple[float, ...]:
+    """Sampling rate of each group.
+
+    Parameters
+    ----------
+    sampling : "proportional", "balanced" or mapping
+        The same rate for all groups; the same expected number of records of every
+        group (at most the group); or the rate of each group.
+    sizes : Sizes
+        Records of each group.
+    batch_size : int
+        Expected records of a batch.
+
+    Returns
+    -------
+    tuple of float
+        In (0, 1], in the order of ``sizes.cells``.
+
+    Raises
+    ------
+    ValueError
+        A mapping that misses a group or holds a rate outside (0, 1].
+    """
+    if isinstance(sampling, Mapping):
+        rates = tuple(sampling.get(cell) for cell in sizes.cells)
+        if not all(isinstance(r, (int, float)) and 0.0 < r <= 1.0 for r in rates):
+            raise ValueError(
+                "'sampling' must map every group to a rate in (0, 1]; got "
+                f"{dict(sampling)!r} for the groups {sizes.cells!r}."
+            )
+        return tuple(float(rate) for rate in rates if rate is not None)
+    if sampling == "balanced":
+        share = batch_size / len(sizes.cells)
+        return tuple(min(1.0, share / count) for count in sizes.counts)
+    return (batch_size / sizes.total,) * len(sizes.cells)
+
+
+def fairdp_plan(
+    sizes: Sizes,
+    noise_multipliers: tuple[float, ...],
+    *,
+    max_grad_norm: float,
+    batch_size: Any,
+    final_batch_size: Any,
+    max_epochs: int,
+    sampling: Any,
+    group_update: str,
+    releases: str,
+    sgd_fraction: float,
+    n_heads: int,
+    counts: tuple[CountRelease, ...],
+    delta: float,
+) -> Plan:
+    """Lay out FairDP's steps.
+
+    The first phase uses the net's optimizer, the second plain gradient descent, and
+    the last step, alone, trains the heads. A group's sum enters with the weight
+    ``1 / (K b_k)`` ("mean") or ``1 / K`` ("sum"), b_k its expected batch size.
+    Noise of multiplier sigma_k on every group's sum adds up, over the weighted
+    groups, to a standard deviation ``s = C sqrt(sum_k (w_k sigma_k)^2)``. A record
+    of group k moves the weighted total by at most ``w_k C``, so when only the total
+    leaves a step its multiplier is ``s / (w_k C)``, which is at least sigma_k.
+
+    Parameters
+    ----------
+    sizes : Sizes
+        Records of each group.
+    noise_multipliers : tuple of float
+        Noise standard deviation over C on each group's sum.
+    max_grad_norm : float
+        C.
+    batch_size, final_batch_size : int, "auto" or None
+        Expected records of a batch, and of a batch of the second phase and the last
+        step (None: the same).
+    max_epochs : int
+        Passes over the data.
+    sampling : "proportional", "balanced" or mapping
+        See `group_rates`.
+    group_update : {"mean", "sum"}
+        Whether group sums are divided by b_k.
+    releases : {"average", "group_models"}
+        What leaves a step, and so what is charged.
+    sgd_fraction : float
+        Share of the steps in the second phase and the last step.
+    n_heads : int
+        Micro-batches of the last step.
+    counts : tuple of CountRelease
+        Tables bought for stopping.
+    delta : float
+        Declared delta.
+
+    Returns
+    -------
+    Plan
+    """
+    size = expected_batch_size(batch_size, sizes.total)
+    last_size = size if final_batch_size is None else expected_batch_size(
+        final_batch_size, sizes.total
+    )
+    steps = steps_for(max_epochs, sizes.total, size)
+    plain = min(steps, max(1, round(sgd_fraction * steps)))
+
+    def segment(n_steps: int, expected: int, heads: int = 1) -> Segment:
+        rates = group_rates(sampling, sizes, expected)
+        per_group = tuple(rate * count for rate, count in zip(rates, sizes.counts, strict=True))
+        n_groups = len(per_group)
+        weights = tuple(1.0 / (n_groups * (b if group_update == "mean" else 1.0)) for b in per_group)
+        std = max_grad_norm * math.sqrt(
+            sum((w * s) ** 2 for w, s in zip(weights, noise_multipliers, strict=True))
+        )
+        charged = noise_multipliers if releases == "group_models" else None
+        block = Block("gradient", max_grad_norm, weights, std, charged)
+        return Segment(n_steps, rates, per_group, (block,), heads)
+
+    segments = (
+        segment(steps - plain, size),
+        segment(plain - 1, last_size),
+        segment(1, last_size, n_heads),
+    )
+    return Plan(
+        sizes.cells, segments, counts, sizes.adjacency, float(delta), float(sizes.prior_epsilon)
+    )

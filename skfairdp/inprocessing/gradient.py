@@ -1,0 +1,277 @@
+"""What all mechanisms that train by noisy clipped gradients share."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from skfairdp.base import PrivateClassifier
+from skfairdp.engine.clipping import make_clipper
+from skfairdp.engine.flat import unflatten
+from skfairdp.engine.inference import outputs, probabilities
+from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
+from skfairdp.engine.objectives import objective_for
+from skfairdp.engine.release import NoisyRelease, Rows
+from skfairdp.engine.schedules import schedule_factors
+from skfairdp.engine.training import Progress
+from skfairdp.exceptions import PrivacyWarning
+from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.parameters import BOOLEAN, RANDOM_STATE, SEQUENCE, Check, Choice, Kind, Number
+from skfairdp.parameters import check_parameters
+from skfairdp.privacy.accounting import guarantee
+from skfairdp.privacy.calibration import noise_multiplier_for
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.sizes import Sizes, check_delta
+from skfairdp.rows import check_features, check_rows, encode_labels
+
+__all__ = ["GradientClassifier", "Run"]
+
+NONE = Choice((None,))
+
+GRADIENT_PARAMETERS: dict[str, tuple[Check, ...]] = {
+    "epsilon": (Number(0.0, low_open=True, finite=False), NONE),
+    "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
+    "noise_multiplier": (Number(0.0, low_open=True), NONE),
+    "max_grad_norm": (Number(0.0, low_open=True),),
+    "batch_size": (Number(1, integer=True), Choice(("auto",))),
+    "max_epochs": (Number(1, integer=True),),
+    "dataset_size": (Number(2, integer=True), NONE),
+    "classes": (SEQUENCE, NONE),
+    "learning_rate_schedule": (Choice(("linear", "cosine")), SEQUENCE, NONE),
+    "random_state": RANDOM_STATE,
+    "reproducible_noise": (BOOLEAN,),
+    "progress": (BOOLEAN, NONE),
+}
+
+_LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLLoss: "identity"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything a mechanism needs while it trains; dropped afterwards."""
+
+    plan: Plan
+    prepared: PreparedNet
+    release: NoisyRelease
+    noise: NoiseSource
+    learning_rates: list[float]
+    progress: Progress
+    steps_per_epoch: int
+
+
+class GradientClassifier(PrivateClassifier):
+    """Template of a classifier trained by noisy clipped gradients.
+
+    A mechanism says how sizes become cells (`_sizes`), what its plan looks like for
+    a noise multiplier (`_plan`) and what it does with the releases (`_train`).
+    """
+
+    _parameters = GRADIENT_PARAMETERS
+    _released: ClassVar[tuple[str, ...]] = (
+        *PrivateClassifier._released,
+        "link_",
+        "module_",
+        "noise_multiplier_",
+    )
+
+    module_: nn.Module
+
+    def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
+        raise NotImplementedError
+
+    def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
+        raise NotImplementedError
+
+    def _train(self, run: Run) -> None:
+        raise NotImplementedError
+
+    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
+        if sensitive_features is None:
+            return None
+        return encode_groups(sensitive_features, n_rows=n)
+
+    def _check_settings(self) -> None:
+        """Check what the parameter table cannot say."""
+        if (self.epsilon is None) == (self.noise_multiplier is None):
+            raise ValueError(
+                "Set either 'epsilon' (the noise is calibrated) or 'noise_multiplier' with "
+                f"epsilon=None; got epsilon={self.epsilon!r} and "
+                f"noise_multiplier={self.noise_multiplier!r}."
+            )
+
+    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        check_parameters(self, self._parameters)
+        self._check_settings()
+        X, y = check_rows(self, X, y, allow_nd=self.net is not None)
+        classes, labels = encode_labels(y, self.classes, multiclass=self._multiclass)
+        groups = self._encode_groups(sensitive_features, len(X))
+        seed, noise = self._randomness()
+        sizes = self._sizes(groups, len(X), noise)
+        check_delta(self.delta, sizes.total)
+        multiplier = self._calibrate(sizes)
+        plan = self._plan(sizes, multiplier)
+
+        prepared = prepare_net(
+            self.net, n_features=int(np.prod(X.shape[1:])), n_outputs=_n_outputs(classes), seed=seed
+        )
+        link = _link(prepared.criterion)
+        cells = groups.codes if groups is not None and len(plan.cells) > 1 else None
+        release = NoisyRelease(
+            _rows(X, labels, cells, prepared.module, link),
+            len(plan.cells),
+            make_clipper(prepared.module, prepared.flat, objective_for(prepared.criterion)),
+            noise,
+        )
+        epoch = max(1, plan.steps // self.max_epochs)
+        factors = schedule_factors(self.learning_rate_schedule, plan.steps)
+        rates = prepared.learning_rates(plan.steps, epoch)
+        progress = Progress(plan.steps, self.progress, type(self).__name__)
+        try:
+            self._train(
+                Run(
+                    plan=plan,
+                    prepared=prepared,
+                    release=release,
+                    noise=noise,
+                    learning_rates=[rate * factor for rate, factor in zip(rates, factors)],
+                    progress=progress,
+                    steps_per_epoch=epoch,
+                )
+            )
+        finally:
+            progress.close()
+        unflatten(prepared.module)
+        self.module_ = prepared.module.eval()
+        self.link_ = link
+        self.classes_ = classes
+        self.groups_ = None if groups is None else groups.labels
+        self.noise_multiplier_ = multiplier
+        self.plan_ = plan
+        self.privacy_ = self._guarantee(plan, noise)
+
+    def _calibrate(self, sizes: Sizes) -> float:
+        if self.noise_multiplier is not None:
+            return float(self.noise_multiplier)
+        if math.isinf(self.epsilon):
+            warnings.warn(
+                "epsilon=inf trains without noise: nothing is protected.",
+                PrivacyWarning,
+                stacklevel=5,
+            )
+            return 0.0
+        make_plan: Callable[[float], Plan] = lambda sigma: self._plan(sizes, sigma)  # noqa: E731
+        budget = self.epsilon - sizes.prior_epsilon
+        if budget <= 0.0:
+            raise ValueError(
+                f"'group_sizes_epsilon' = {sizes.prior_epsilon:g} leaves nothing of "
+                f"'epsilon' = {self.epsilon:g} for training; set it lower."
+            )
+        return noise_multiplier_for(budget, self.delta, make_plan)
+
+    def _guarantee(self, plan: Plan, noise: NoiseSource) -> PrivacyGuarantee | None:
+        if plan.noiseless:
+            return None
+        if noise.reproducible:
+            return PrivacyGuarantee.void(
+                "reproducible_noise=True ties the noise to random_state: whoever knows or guesses "
+                "the seed can subtract it"
+            )
+        declared = "declared" if self.classes is not None else "taken from the rows and public"
+        return guarantee(
+            plan,
+            protects="record",
+            assumptions=(
+                f"the set of class labels is {declared}",
+                f"noise from {noise.name}, drawn and added in float64; the guarantee is for "
+                "real-valued noise",
+                "one row is one person; rows reach the model through the noisy sums alone",
+                "the guarantee starts at the array passed to fit",
+            ),
+        )
+
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """Compute the logit of the second class, or the log-probability of each class.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples,) or (n_samples, n_classes)
+        """
+        proba = self.predict_proba(X)
+        tiny = np.finfo(np.float64).tiny
+        logs = np.log(proba.clip(min=tiny))
+        return logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Estimate class probabilities.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        return probabilities(outputs(self.module_, self._features(X)), self.link_)
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray, shape (n_samples,)
+            Entries of ``classes_``.
+        """
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def _features(self, X: ArrayLike) -> np.ndarray:
+        check_is_fitted(self)
+        return check_features(self, X, allow_nd=self.net is not None)
+
+
+def _n_outputs(classes: np.ndarray) -> int:
+    return 1 if len(classes) == 2 else len(classes)
+
+
+def _link(criterion: nn.Module) -> str:
+    for kind, link in _LINKS.items():
+        if type(criterion) is kind:
+            return link
+    allowed = ", ".join(kind.__name__ for kind in _LINKS)
+    raise ValueError(
+        f"'net' has the criterion {type(criterion).__name__}; allowed are {allowed}: their loss of "
+        "a record depends on that record alone."
+    )
+
+
+def _rows(
+    X: np.ndarray, labels: np.ndarray, cells: np.ndarray | None, module: nn.Module, link: str
+) -> Rows:
+    tensor = as_tensor(X, module)
+    target = torch.from_numpy(labels.clip(min=0)).to(tensor.device)
+    codes = np.zeros(len(X), dtype=np.int64) if cells is None else cells.copy()
+    codes[labels < 0] = -1
+    return Rows(tensor, (target.to(tensor.dtype) if link == "logit" else target,), codes)

@@ -1,0 +1,144 @@
+"""Gaps between groups, measured on rows at hand with fairlearn's MetricFrame.
+
+These are plain estimates: no confidence, no privacy. What may be claimed about people
+who are not among these rows is the business of a certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+from fairlearn.metrics import MetricFrame, selection_rate
+from numpy.typing import ArrayLike, NDArray
+
+from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.notions import Stratum, get_notion
+
+__all__ = ["group_gap"]
+
+
+def group_gap(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    sensitive_features: ArrayLike,
+    notion: str = "demographic_parity",
+    pos_label: Hashable | None = None,
+    classes: Sequence[Hashable] | None = None,
+) -> float:
+    """Largest difference between two groups in the rate that a notion equalises.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n_rows,)
+        True and predicted labels.
+    sensitive_features : array-like, Series or DataFrame of shape (n_rows,) or (n_rows, k)
+        Group of each row; several columns are intersected. A missing value is refused.
+    notion : str, default="demographic_parity"
+        "demographic_parity" (rate of the favourable prediction), "equal_opportunity"
+        (the same among rows whose true label is favourable), "equalized_odds" (the
+        larger of the gaps among favourable and among other rows) or "accuracy_parity"
+        (rate of right predictions).
+    pos_label : scalar or None, default=None
+        Favourable label. With two classes None takes the second. With more None takes the largest gap over all classes in turn; a given
+        label compares that class with the rest.
+    classes : sequence or None, default=None
+        All labels that exist, in an order of yours. None takes those that occur in
+        `y_true` or `y_pred`, sorted.
+
+    Returns
+    -------
+    float
+        The gap, between 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two groups, if a group has no row that the notion
+        speaks of (the gap is not defined, and 0 would be a lie), or if an argument is
+        outside what is allowed.
+
+    Examples
+    --------
+    >>> from skfairdp.metrics import group_gap
+    >>> group_gap([0, 1, 0, 1], [1, 1, 0, 1], sensitive_features=["a", "a", "b", "b"])
+    0.5
+    """
+    chosen = get_notion(notion)
+    truth, guess = label_arrays(y_true, y_pred)
+    groups = encode_groups(sensitive_features, n_rows=len(truth))
+    if len(groups.labels) < 2:
+        raise ValueError(
+            f"sensitive_features holds {len(groups.labels)} group(s); a gap needs at least two. "
+            "Score rows of several groups together (for instance with StratifiedKFold on them)."
+        )
+    known = known_classes(truth, guess, classes)
+    if pos_label is not None:
+        check_positive(pos_label, known)
+    if pos_label is None or notion == "accuracy_parity":
+        truth, guess = _codes(truth, known), _codes(guess, known)
+    else:
+        truth, guess = (truth == pos_label).astype(int), (guess == pos_label).astype(int)
+        known = [f"not {pos_label}", pos_label]
+    return max(_gap_of(stratum, truth, guess, groups) for stratum in chosen.strata(known))
+
+
+def label_arrays(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[NDArray, NDArray]:
+    """Two label arrays of one length, shape (n_rows,) each."""
+    truth, guess = np.asarray(y_true), np.asarray(y_pred)
+    if truth.ndim != 1 or truth.shape != guess.shape or len(truth) == 0:
+        raise ValueError(
+            "y_true and y_pred must be two non-empty arrays of one length; "
+            f"got shapes {truth.shape} and {guess.shape}."
+        )
+    return truth, guess
+
+
+def known_classes(
+    truth: NDArray, guess: NDArray, classes: Sequence[Hashable] | None
+) -> list[Hashable]:
+    """All labels: the declared ones in their order, or those that occur, sorted."""
+    if classes is None:
+        return np.union1d(truth, guess).tolist()
+    known: list[Hashable] = np.asarray(classes).tolist()
+    if not np.isin(np.union1d(truth, guess), np.asarray(classes)).all():
+        raise ValueError(
+            f"y_true and y_pred may only hold the declared classes {known!r}; name all of them."
+        )
+    return known
+
+
+def check_positive(pos_label: Hashable, known: list[Hashable]) -> None:
+    """Refuse a favourable label that is not a label."""
+    if pos_label not in known:
+        raise ValueError(f"pos_label must be one of the labels {known!r}; got {pos_label!r}.")
+
+
+def _codes(labels: NDArray, known: list[Hashable]) -> NDArray[np.int64]:
+    """Position of each label among the known ones."""
+    names = np.asarray(known)
+    order = np.argsort(names)
+    return order[np.searchsorted(names, labels, sorter=order)]
+
+
+def _gap_of(
+    stratum: Stratum, truth: NDArray[np.int64], guess: NDArray[np.int64], groups: Groups
+) -> float:
+    success = stratum.successes[truth, guess]
+    rows = success | stratum.failures[truth, guess]
+    sizes = np.bincount(groups.codes[rows], minlength=len(groups.labels))
+    if (sizes == 0).any():
+        empty = groups.labels[int(np.argmin(sizes))]
+        where = f" ({stratum.name})" if stratum.name else ""
+        raise ValueError(
+            f"group {empty!r} has no rows{where}, so its rate and the gap are not defined here. "
+            "Score more rows at a time, or choose a notion that does not split them so finely."
+        )
+    frame = MetricFrame(
+        metrics=selection_rate,
+        y_true=success[rows],
+        y_pred=success[rows],
+        sensitive_features=groups.codes[rows],
+    )
+    return float(frame.difference(method="between_groups"))

@@ -1,0 +1,227 @@
+"""Scorers that see the groups, for scikit-learn's searches and cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import MetadataRequest
+
+from skfairdp.metrics.gaps import group_gap
+
+__all__ = [
+    "AccuracyUnderGapScorer",
+    "GapScorer",
+    "accuracy_parity_scorer",
+    "demographic_parity_scorer",
+    "equal_opportunity_scorer",
+    "equalized_odds_scorer",
+]
+
+
+class _Predictor(Protocol):
+    def predict(self, X: ArrayLike) -> np.ndarray: ...
+
+
+class _GroupScorer(BaseEstimator):
+    """A callable ``scorer(estimator, X, y)`` that scores rows together with their groups.
+
+    BaseEstimator brings get_params, clone and repr. The request for groups is written out
+    because ``set_score_request`` raises while routing is off, and because scikit-learn
+    reads ``__metadata_request__score`` only of classes that have a method `score`.
+    """
+
+    def __init__(
+        self,
+        notion: str = "demographic_parity",
+        *,
+        pos_label: Hashable | None = None,
+        sensitive_column: Hashable | list[Hashable] | None = None,
+    ) -> None:
+        self.notion = notion
+        self.pos_label = pos_label
+        self.sensitive_column = sensitive_column
+
+    def __call__(
+        self,
+        estimator: _Predictor,
+        X: ArrayLike | pd.DataFrame,
+        y: ArrayLike,
+        *,
+        sensitive_features: ArrayLike | pd.Series | pd.DataFrame | None = None,
+    ) -> float:
+        """Score a fitted estimator; larger is better.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            Its ``predict`` is asked once.
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Rows.
+        y : array-like of shape (n_rows,)
+            True labels.
+        sensitive_features : array-like, Series or DataFrame, optional
+            Group of each row. Routed here when metadata routing is on; otherwise
+            `sensitive_column` of `X` is read.
+
+        Returns
+        -------
+        float
+            The score.
+
+        Raises
+        ------
+        ValueError
+            If no groups arrive, or if the gap is not defined on these rows.
+        """
+        groups = self._groups(X, sensitive_features)
+        y_pred = np.asarray(estimator.predict(X))
+        gap = group_gap(
+            y,
+            y_pred,
+            sensitive_features=groups,
+            notion=self.notion,
+            pos_label=self.pos_label,
+            classes=getattr(estimator, "classes_", None),
+        )
+        return self._score(np.asarray(y), y_pred, gap)
+
+    def _score(self, y_true: np.ndarray, y_pred: np.ndarray, gap: float) -> float:
+        raise NotImplementedError
+
+    def _groups(
+        self, X: ArrayLike | pd.DataFrame, sensitive_features: ArrayLike | None
+    ) -> ArrayLike:
+        if sensitive_features is not None:
+            return sensitive_features
+        name = type(self).__name__
+        if self.sensitive_column is None:
+            raise ValueError(
+                f"{name} got no sensitive_features and never scores all rows as one group. Either "
+                "call sklearn.set_config(enable_metadata_routing=True) and pass "
+                "sensitive_features= to the search, or name the column of X that holds the "
+                f'groups: {name}(sensitive_column="...").'
+            )
+        if not isinstance(X, pd.DataFrame):
+            raise ValueError(
+                f"{name}(sensitive_column={self.sensitive_column!r}) reads a column of a "
+                f"DataFrame; X is {type(X).__name__}. Pass X as a DataFrame."
+            )
+        if isinstance(self.sensitive_column, list):
+            missing = [column for column in self.sensitive_column if column not in X.columns]
+        else:
+            missing = [] if self.sensitive_column in X.columns else [self.sensitive_column]
+        if missing:
+            raise ValueError(
+                f"sensitive_column={self.sensitive_column!r} is not in X; "
+                f"its columns are {list(X.columns)!r}."
+            )
+        return X[self.sensitive_column]
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Tell scikit-learn's router that this scorer wants ``sensitive_features``."""
+        request = MetadataRequest(owner=self)
+        request.score.add_request(param="sensitive_features", alias=True)
+        return request
+
+    def _accept_sample_weight(self) -> bool:
+        # scikit-learn asks every scorer of a multi-metric search when it was given weights.
+        return False
+
+
+class GapScorer(_GroupScorer):
+    """Minus the gap between groups: 0 is perfect, larger is better.
+
+    Parameters
+    ----------
+    notion : str, default="demographic_parity"
+        "demographic_parity", "equal_opportunity", "equalized_odds" or
+        "accuracy_parity"; see `group_gap`.
+    pos_label : scalar or None, default=None
+        Favourable label; None as in `group_gap`.
+    sensitive_column : column label, list of them, or None, default=None
+        Where to find the groups in `X` (a DataFrame) when no ``sensitive_features``
+        are routed, that is whenever scikit-learn's metadata routing is off. A list of
+        columns means their intersections.
+
+    Notes
+    -----
+    With ``sklearn.set_config(enable_metadata_routing=True)`` the scorer asks for
+    ``sensitive_features`` by itself. It never scores all rows as one group: without
+    groups it raises. A score is an estimate on the given rows, without noise: a search
+    that selects by it has read those rows, and no privacy guarantee covers that.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from skfairdp.metrics import GapScorer
+    >>> X = pd.DataFrame({"sex": ["F", "F", "M", "M"], "x": [0.0, 1.0, 0.0, 1.0]})
+    >>> y = [0, 1, 0, 0]
+    >>> model = DummyClassifier(strategy="most_frequent").fit(X, y)
+    >>> GapScorer("accuracy_parity", sensitive_column="sex")(model, X, y)
+    -0.5
+    """
+
+    def _score(self, y_true: np.ndarray, y_pred: np.ndarray, gap: float) -> float:
+        return -gap
+
+
+class AccuracyUnderGapScorer(_GroupScorer):
+    """Accuracy of models whose gap is tolerable; all others rank below them.
+
+    A model whose gap is at most `tolerance` scores its accuracy. Any other scores minus
+    its excess, ``tolerance - gap < 0``, so that a search in which nothing is tolerable
+    still moves towards smaller gaps.
+
+    Parameters
+    ----------
+    notion : str, default="demographic_parity"
+        As in `GapScorer`.
+    tolerance : float, default=0.05
+        Largest tolerable gap, in [0, 1].
+    pos_label, sensitive_column
+        As in `GapScorer`.
+
+    Notes
+    -----
+    The gap is the estimate on the scored rows, not a certified bound: a model chosen by
+    it needs a certificate on rows that the search never saw.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from skfairdp.metrics import AccuracyUnderGapScorer
+    >>> X = pd.DataFrame({"sex": ["F", "F", "M", "M"], "x": [0.0, 1.0, 0.0, 1.0]})
+    >>> y = [0, 1, 0, 0]
+    >>> model = DummyClassifier(strategy="most_frequent").fit(X, y)
+    >>> AccuracyUnderGapScorer(tolerance=0.1, sensitive_column="sex")(model, X, y)
+    0.75
+    """
+
+    def __init__(
+        self,
+        notion: str = "demographic_parity",
+        *,
+        tolerance: float = 0.05,
+        pos_label: Hashable | None = None,
+        sensitive_column: Hashable | list[Hashable] | None = None,
+    ) -> None:
+        super().__init__(notion, pos_label=pos_label, sensitive_column=sensitive_column)
+        self.tolerance = tolerance
+
+    def _score(self, y_true: np.ndarray, y_pred: np.ndarray, gap: float) -> float:
+        if not 0.0 <= self.tolerance <= 1.0:
+            raise ValueError(f"tolerance must lie between 0 and 1; got {self.tolerance!r}.")
+        return float(np.mean(y_true == y_pred)) if gap <= self.tolerance else self.tolerance - gap
+
+
+demographic_parity_scorer = GapScorer("demographic_parity")
+equal_opportunity_scorer = GapScorer("equal_opportunity")
+equalized_odds_scorer = GapScorer("equalized_odds")
+accuracy_parity_scorer = GapScorer("accuracy_parity")

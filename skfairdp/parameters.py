@@ -1,0 +1,132 @@
+"""Declarative checks of constructor parameters.
+
+Every estimator lists what each of its parameters may be; the list is checked at
+the start of ``fit`` (never in ``__init__``, where scikit-learn expects parameters
+to be stored as they are).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Protocol
+
+import numpy as np
+
+__all__ = ["Check", "Choice", "Kind", "Number", "check_parameters"]
+
+
+class Check(Protocol):
+    """One way in which a parameter can be right."""
+
+    def accepts(self, value: Any) -> bool:
+        """Whether `value` is allowed."""
+        ...
+
+    def describe(self) -> str:
+        """What is allowed, for an error message."""
+        ...
+
+
+@dataclass(frozen=True)
+class Number:
+    """A real number (or an integer) in an interval; NaN and bool never pass."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    low_open: bool = False
+    high_open: bool = False
+    integer: bool = False
+    finite: bool = True
+
+    def accepts(self, value: Any) -> bool:
+        """Whether `value` is a number of the right kind in the interval."""
+        if isinstance(value, (bool, np.bool_)):
+            return False
+        if not isinstance(value, Integral if self.integer else Real):
+            return False
+        number = float(value)
+        if math.isnan(number) or (self.finite and math.isinf(number)):
+            return False
+        above = number > self.low if self.low_open else number >= self.low
+        below = number < self.high if self.high_open else number <= self.high
+        return above and below
+
+    def describe(self) -> str:
+        """Words for the interval."""
+        kind = "an integer" if self.integer else "a number"
+        parts = []
+        if self.low > -math.inf:
+            parts.append(f"{'>' if self.low_open else '>='} {self.low:g}")
+        if self.high < math.inf:
+            parts.append(f"{'<' if self.high_open else '<='} {self.high:g}")
+        return f"{kind} {' and '.join(parts)}" if parts else kind
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few listed values."""
+
+    values: tuple
+
+    def accepts(self, value: Any) -> bool:
+        """Whether `value` is one of the listed ones, of the same type."""
+        return any(value is v or (type(value) is type(v) and value == v) for v in self.values)
+
+    def describe(self) -> str:
+        """The listed values."""
+        return " | ".join(repr(v) for v in self.values)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """An instance of one of a few types."""
+
+    types: tuple[type, ...]
+    words: str
+
+    def accepts(self, value: Any) -> bool:
+        """Whether `value` has one of the types."""
+        return isinstance(value, self.types)
+
+    def describe(self) -> str:
+        """Words for the types."""
+        return self.words
+
+
+BOOLEAN = Kind((bool, np.bool_), "True or False")
+MAPPING = Kind((Mapping,), "a mapping")
+SEQUENCE = Kind((Sequence, np.ndarray), "a sequence")
+RANDOM_STATE = (
+    Choice((None,)),
+    Number(low=0, high=2**32 - 1, integer=True),
+    Kind((np.random.RandomState,), "a numpy RandomState"),
+)
+
+
+def check_parameters(estimator: Any, table: Mapping[str, Iterable[Check]]) -> None:
+    """Check the parameters of an estimator against its table.
+
+    Parameters
+    ----------
+    estimator : object
+        Has every key of `table` as an attribute.
+    table : mapping of str to iterable of Check
+        A parameter is right if any of its checks accepts it.
+
+    Raises
+    ------
+    ValueError
+        Names the parameter, the value got and what is allowed.
+    """
+    for name, checks in table.items():
+        checks = tuple(checks)
+        value = getattr(estimator, name)
+        if not any(check.accepts(value) for check in checks):
+            allowed = " or ".join(check.describe() for check in checks)
+            raise ValueError(
+                f"The {name!r} parameter of {type(estimator).__name__} must be {allowed}; "
+                f"got {value!r}."
+            )

@@ -1,0 +1,102 @@
+"""Which columns of a table a declaration speaks of, and what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, TypeGuard
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+__all__ = ["checked", "column", "column_names", "floats", "is_frame", "positions_of"]
+
+
+def is_frame(X: object) -> TypeGuard[pd.DataFrame]:
+    """Whether ``X`` is a pandas DataFrame, whose columns can be named."""
+    return isinstance(X, pd.DataFrame)
+
+
+def column_names(X: object, n_features: int) -> list[Hashable]:
+    """Names of the columns: labels of a DataFrame, positions of anything else."""
+    return list(X.columns) if is_frame(X) else list(range(n_features))
+
+
+def positions_of(
+    declared: Iterable[Hashable], names: list[Hashable], parameter: str
+) -> dict[Hashable, int]:
+    """Map every declared column to its position.
+
+    Raises
+    ------
+    ValueError
+        If a declared column is absent. A column that is silently left alone because its name was
+        misspelt would reach the model unscaled.
+    """
+    where = {name: position for position, name in enumerate(names)}
+    declared = list(declared)
+    absent = [name for name in declared if name not in where]
+    if absent:
+        kind = "columns are" if len(names) != 1 else "column is"
+        raise ValueError(
+            f"{parameter} declares {absent!r}, absent from X, whose {kind} {names!r}. "
+            "Name columns of a DataFrame by label and columns of an array by integer position, "
+            "and declare only columns that X has."
+        )
+    return {name: where[name] for name in declared}
+
+
+def checked(
+    estimator: BaseEstimator, X: ArrayLike | pd.DataFrame, *, reset: bool, mixed: bool
+) -> Any:
+    """``X`` as a DataFrame or as an array of two dimensions, its columns those of ``fit``.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Remembers number and names of the columns.
+    X : array-like or DataFrame
+        The table.
+    reset : bool
+        Whether this is ``fit``.
+    mixed : bool
+        Whether an array may hold text, which must not be parsed. Missing and infinite values are
+        judged later, column by column.
+    """
+    if not is_frame(X):
+        dtype = None if mixed else "numeric"
+        return validate_data(estimator, X, reset=reset, dtype=dtype, ensure_all_finite=False)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    if not len(X) or not X.shape[1]:
+        raise ValueError(
+            f"Found array with {len(X)} sample(s) and {X.shape[1]} feature(s) (shape={X.shape}) "
+            f"while a minimum of 1 is required by {type(estimator).__name__}."
+        )
+    return X
+
+
+def column(X: Any, position: int) -> pd.Series:
+    """One column of a checked table."""
+    return X.iloc[:, position] if is_frame(X) else pd.Series(X[:, position])
+
+
+def floats(
+    values: pd.Series, name: Hashable, dtype: type[np.floating], why: str
+) -> NDArray[np.floating]:
+    """A column as floats, missing values as NaN.
+
+    Raises
+    ------
+    ValueError or TypeError
+        If something in the column is no number. The value is not quoted: it is private.
+    """
+    try:
+        return values.to_numpy(dtype=dtype, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"Column {name!r} {why} and holds something that is no number (an argument must be a "
+            "string of digits or a number). Declare it in categories, or drop it, or turn it into "
+            "numbers first."
+        ) from None

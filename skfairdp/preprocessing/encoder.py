@@ -1,0 +1,242 @@
+"""One-hot encoding of categories that were known before the rows were."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+
+from .columns import checked, column, column_names, floats, positions_of
+
+__all__ = ["PublicEncoder"]
+
+
+class PublicEncoder(TransformerMixin, BaseEstimator):
+    """One-hot encode declared categories; other columns pass through as floats.
+
+    A :class:`~sklearn.preprocessing.OneHotEncoder` that looks for its categories in the rows
+    publishes which values occur, down to a value that one person has. This encoder knows only the
+    categories that you declare: ``fit`` learns the number and the names of the columns and nothing
+    else, so the transform costs no privacy.
+
+    Parameters
+    ----------
+    categories : mapping of column to sequence of categories
+        Keyed by column label for a DataFrame and by integer position for an array. Columns it
+        does not name pass through as floats.
+    handle_unknown : {"ignore", "error"}, default="ignore"
+        What to do with a value (a missing one included) outside of its declared categories:
+        encode it as zeros everywhere, or refuse it. The default never raises on what a row holds.
+    drop : {"if_binary"} or None, default=None
+        With "if_binary" a column of two categories becomes one output column, 1 for the second
+        of them; an unknown value then looks like the first.
+    dtype : dtype, default=numpy.float64
+        Floating dtype of the output.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns seen by ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column labels, when all of them are strings.
+
+    See Also
+    --------
+    PublicScaler : Scaling by declared bounds.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skfairdp.preprocessing import PublicEncoder
+    >>> flats = pd.DataFrame({"rooms": [2, 3], "city": ["Oslo", "Bonn"]})
+    >>> encoder = PublicEncoder({"city": ["Oslo", "Rome"]}).fit(flats)
+    >>> encoder.transform(flats)
+    array([[2., 1., 0.],
+           [3., 0., 0.]])
+    >>> encoder.get_feature_names_out().tolist()
+    ['rooms', 'city_Oslo', 'city_Rome']
+    """
+
+    _learns_from_rows = False
+
+    def __init__(
+        self,
+        categories: Mapping[Any, Sequence[Hashable]],
+        *,
+        handle_unknown: str = "ignore",
+        drop: str | None = None,
+        dtype: DTypeLike = np.float64,
+    ) -> None:
+        self.categories = categories
+        self.handle_unknown = handle_unknown
+        self.drop = drop
+        self.dtype = dtype
+
+    def fit(self, X: ArrayLike | pd.DataFrame, y: object = None) -> Self:
+        """Check the declaration against the columns of ``X``.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Its column names, their number and their dtypes are used. The values are only looked
+            at to refuse what :meth:`transform` would refuse.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : PublicEncoder
+            This object.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is malformed, or `categories` names a column that ``X`` does not have,
+            or text categories are declared for a column of numbers or the other way round; or
+            as in :meth:`transform`.
+        """
+        if self.handle_unknown not in ("ignore", "error"):
+            raise ValueError(
+                f"handle_unknown is {self.handle_unknown!r}. Allowed are 'ignore' and 'error'."
+            )
+        if self.drop not in (None, "if_binary"):
+            raise ValueError(f"drop is {self.drop!r}. Allowed are None and 'if_binary'.")
+        if np.dtype(self.dtype).kind != "f":
+            raise ValueError(f"dtype is {self.dtype!r}. Allowed are floating dtypes.")
+        if not isinstance(self.categories, Mapping):
+            raise ValueError(
+                f"categories is a {type(self.categories).__name__}. Allowed is a mapping of "
+                "column to its categories; {} leaves every column alone."
+            )
+        X = self._checked(X, reset=True)
+        names = column_names(X, self.n_features_in_)
+        for name, position in positions_of(self.categories, names, "categories").items():
+            _refuse_other_kind(column(X, position), list(self.categories[name]), name)
+        self._encoded(X)
+        return self
+
+    def transform(self, X: ArrayLike | pd.DataFrame) -> NDArray[np.floating]:
+        """Encode the declared columns.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows with the columns of ``fit``.
+
+        Returns
+        -------
+        encoded : ndarray of shape (n_samples, n_features_out)
+            A declared column is replaced, in its place, by one column for each category.
+
+        Raises
+        ------
+        ValueError
+            If a column without declared categories holds anything but finite numbers, or, with
+            ``handle_unknown="error"``, a declared one holds an unknown value.
+        """
+        check_is_fitted(self, "n_features_in_")
+        return self._encoded(self._checked(X, reset=False))
+
+    def _encoded(self, X: Any) -> NDArray[np.floating]:
+        names = column_names(X, self.n_features_in_)
+        widths = [len(self._outputs(name)) for name in names]
+        encoded = np.zeros((len(X), sum(widths)), dtype=self.dtype)
+        start = 0
+        for position, (name, width) in enumerate(zip(names, widths, strict=True)):
+            values = column(X, position)
+            if name in self.categories:
+                self._encode(values, name, encoded[:, start : start + width])
+            else:
+                encoded[:, start] = _finite(values, name)
+            start += width
+        return encoded
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Names of the output columns.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Names of the input columns; taken from ``fit`` where absent.
+
+        Returns
+        -------
+        names : ndarray of shape (n_features_out,) of str
+            ``column`` where passed through, ``column_category`` where encoded.
+        """
+        check_is_fitted(self, "n_features_in_")
+        names = _check_feature_names_in(self, input_features)
+        named = hasattr(self, "feature_names_in_")
+        return np.array(
+            [
+                name if output is None else f"{name}_{output}"
+                for position, name in enumerate(names)
+                for output in self._outputs(name if named else position)
+            ],
+            dtype=object,
+        )
+
+    def _outputs(self, name: Hashable) -> list[Hashable | None]:
+        """Categories that get an output column; ``[None]`` for a column passed through."""
+        if name not in self.categories:
+            return [None]
+        categories = list(self.categories[name])
+        return categories[1:] if self.drop and len(categories) == 2 else categories
+
+    def _encode(self, values: pd.Series, name: Hashable, out: NDArray[np.floating]) -> None:
+        categories = list(self.categories[name])
+        codes = pd.Index(categories).get_indexer(pd.Index(values))
+        if self.handle_unknown == "error" and (codes < 0).any():
+            raise ValueError(
+                f"Column {name!r} holds a value outside of its declared categories "
+                f"{categories!r}. Declare it, or set handle_unknown='ignore'."
+            )
+        codes = codes - (len(categories) - out.shape[1])
+        rows = np.flatnonzero(codes >= 0)
+        out[rows, codes[rows]] = 1.0
+
+    def _checked(self, X: ArrayLike | pd.DataFrame, *, reset: bool) -> Any:
+        return checked(self, X, reset=reset, mixed=bool(self.categories))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = bool(self.categories)
+        # A missing value of a declared column is one more unknown value.
+        tags.input_tags.allow_nan = bool(self.categories) and self.handle_unknown == "ignore"
+        tags.transformer_tags.preserves_dtype = []
+        tags.requires_fit = True
+        return tags
+
+
+def _refuse_other_kind(values: pd.Series, categories: list[Hashable], name: Hashable) -> None:
+    if not categories:
+        raise ValueError(f"categories[{name!r}] is empty. Declare at least one category.")
+    if len(set(categories)) != len(categories):
+        raise ValueError(f"categories[{name!r}] repeats a category. Declare each one once.")
+    numbers = pd.api.types.is_numeric_dtype(values.dtype)
+    text = isinstance(values.dtype, pd.StringDtype)
+    all_text = all(isinstance(category, str) for category in categories)
+    any_text = any(isinstance(category, str) for category in categories)
+    if (numbers and all_text) or (text and not any_text):
+        raise ValueError(
+            f"categories[{name!r}] and column {name!r} are of different kinds: text against "
+            f"numbers (dtype {values.dtype}). Every row would be unknown; convert one of them."
+        )
+
+
+def _finite(raw: pd.Series, name: Hashable) -> NDArray[np.floating]:
+    values = floats(raw, name, np.float64, "has no declared categories")
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"Input X contains NaN or infinity in column {name!r}, which has no declared "
+            "categories. Fill it first, for example with PublicScaler(..., fill={column: constant})"
+            "."
+        )
+    return values

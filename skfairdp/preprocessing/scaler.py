@@ -1,0 +1,267 @@
+"""Scaling by bounds that were known before the rows were."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from .columns import checked, column, column_names, floats, is_frame, positions_of
+
+__all__ = ["PublicScaler"]
+
+Interval = tuple[float, float]
+
+
+class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Clip columns to declared bounds and map these bounds to one range.
+
+    A :class:`~sklearn.preprocessing.StandardScaler` publishes means and variances of the rows it
+    was fitted on, and so spends privacy that nobody counts. This scaler uses only bounds that you
+    declare: ``fit`` learns the number and the names of the columns and nothing else, so the
+    transform costs no privacy. Declare what the codebook or common sense allows (ages from 17 to
+    90), never the smallest and the largest value in the rows.
+
+    Parameters
+    ----------
+    bounds : mapping of column to (low, high), array-like of shape (n_features, 2) or (low, high)
+        A mapping is keyed by column label for a DataFrame and by integer position for an array;
+        columns it does not name pass through unchanged. One pair speaks of every column, an array
+        of one column per row. Values outside are clipped.
+    feature_range : (float, float), default=(-1.0, 1.0)
+        Where the low and the high bound are mapped to.
+    log_columns : iterable of columns, default=()
+        Columns that are bent by ``sign(x) * log(1 + abs(x))`` before the linear map, for heavy
+        tails such as money. Each must be declared in `bounds`.
+    fill : None, float or mapping of column to float, default=None
+        What a missing value (NaN, None, pd.NA) of a declared column is replaced by, in the
+        column's own unit. Without a constant a missing value is refused.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns seen by ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column labels, when all of them are strings.
+
+    See Also
+    --------
+    PublicEncoder : One-hot encoding of declared categories.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skfairdp.preprocessing import PublicScaler
+    >>> people = pd.DataFrame({"age": [17, 90, 120], "city": ["Rome", "Oslo", "Oslo"]})
+    >>> PublicScaler({"age": (17, 90)}).fit_transform(people)
+       age  city
+    0 -1.0  Rome
+    1  1.0  Oslo
+    2  1.0  Oslo
+    """
+
+    _learns_from_rows = False
+
+    def __init__(
+        self,
+        bounds: Mapping[Any, Interval] | ArrayLike,
+        *,
+        feature_range: Interval = (-1.0, 1.0),
+        log_columns: Iterable[Hashable] = (),
+        fill: float | Mapping[Any, float] | None = None,
+    ) -> None:
+        self.bounds = bounds
+        self.feature_range = feature_range
+        self.log_columns = log_columns
+        self.fill = fill
+
+    def fit(self, X: ArrayLike | pd.DataFrame, y: object = None) -> Self:
+        """Check the declaration against the columns of ``X``.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Its column names and their number are kept. The values are only looked at to refuse
+            what :meth:`transform` would refuse.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : PublicScaler
+            This object.
+
+        Raises
+        ------
+        ValueError
+            If a bound, `feature_range`, `log_columns` or `fill` is malformed or names a column
+            that ``X`` does not have, or as in :meth:`transform`.
+        """
+        self._read(self._checked(X, reset=True))
+        return self
+
+    def transform(self, X: ArrayLike | pd.DataFrame) -> NDArray[Any] | pd.DataFrame:
+        """Scale the declared columns.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows with the columns of ``fit``.
+
+        Returns
+        -------
+        scaled : ndarray or DataFrame of shape (n_samples, n_features)
+            A DataFrame for a DataFrame (so that a later step finds columns by name). Declared
+            columns are float32 if all of them were, else float64.
+
+        Raises
+        ------
+        ValueError
+            If a declared column holds text, an infinite value, or a missing one without `fill`.
+        """
+        check_is_fitted(self, "n_features_in_")
+        X = self._checked(X, reset=False)
+        positions, values, limits, bent = self._read(X)
+        scaled = self._scale(values, limits, bent)
+        return _placed(X, positions, scaled)
+
+    def _read(
+        self, X: Any
+    ) -> tuple[list[int], NDArray[np.floating], NDArray[np.float64], NDArray[np.bool_]]:
+        """Positions of the declared columns, their filled values, limits, whether bent."""
+        names = column_names(X, self.n_features_in_)
+        where, limits, bent, filled = self._declared(names)
+        positions = list(where.values())
+        values = self._numbers(X, positions, [names[p] for p in positions])
+        gap = np.isnan(values)
+        if gap.any():
+            bare = gap.any(axis=0) & np.isnan(filled)
+            if bare.any():
+                raise ValueError(
+                    f"Input X contains NaN in {[n for n, b in zip(where, bare, strict=True) if b]}"
+                    ", and PublicScaler does not guess. Give a constant that does not come from "
+                    "the rows: fill={column: constant}."
+                )
+            values = np.where(gap, filled.astype(values.dtype), values)
+        return positions, values, limits, bent
+
+    def _scale(
+        self, values: NDArray[Any], limits: NDArray[np.float64], bent: NDArray[np.bool_]
+    ) -> NDArray[Any]:
+        dtype = values.dtype
+        low, high = limits[:, 0], limits[:, 1]
+        values = np.clip(values, low.astype(dtype), high.astype(dtype))
+        if bent.any():
+            values[:, bent] = _bend(values[:, bent])
+            low, high = np.where(bent, _bend(low), low), np.where(bent, _bend(high), high)
+        bottom, top = (float(end) for end in self.feature_range)
+        # Divide before subtracting, so that bounds as wide as the floats do not overflow.
+        share = (values / 2 - low / 2) / (high / 2 - low / 2)
+        # Rounding may leave the range by an ulp; clip norms downstream rely on the range.
+        return np.clip(share * (top - bottom) + bottom, bottom, top).astype(dtype, copy=False)
+
+    def _checked(self, X: ArrayLike | pd.DataFrame, *, reset: bool) -> Any:
+        return checked(self, X, reset=reset, mixed=isinstance(self.bounds, Mapping))
+
+    def _declared(
+        self, names: list[Hashable]
+    ) -> tuple[dict[Hashable, int], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
+        """Positions, limits (d, 2), whether bent (d,), constant for missing values (d,)."""
+        _interval(self.feature_range, "feature_range")
+        where, pairs = self._pairs(names)
+        order = {name: index for index, name in enumerate(where)}
+        log_columns = [self.log_columns] if isinstance(self.log_columns, str) else self.log_columns
+        bent = np.zeros(len(where), dtype=bool)
+        for name in positions_of(log_columns, list(where), "log_columns"):
+            bent[order[name]] = True
+        filled = np.full(len(where), np.nan)
+        if isinstance(self.fill, Mapping):
+            for name in positions_of(self.fill, list(where), "fill"):
+                filled[order[name]] = float(self.fill[name])
+        elif self.fill is not None:
+            filled[:] = float(self.fill)
+        return where, np.array(pairs, dtype=float).reshape(-1, 2), bent, filled
+
+    def _pairs(self, names: list[Hashable]) -> tuple[dict[Hashable, int], list[Interval]]:
+        """Positions of the declared columns and their bounds."""
+        if isinstance(self.bounds, Mapping):
+            where = positions_of(self.bounds, names, "bounds")
+            return where, [_interval(self.bounds[name], f"bounds[{name!r}]") for name in where]
+        where = {name: position for position, name in enumerate(names)}
+        table = np.asarray(self.bounds, dtype=object)
+        if table.shape == (2,):
+            return where, [_interval(tuple(table), "bounds")] * len(names)
+        if table.shape == (len(names), 2):
+            return where, [_interval(tuple(p), f"bounds[{i}]") for i, p in enumerate(table)]
+        raise ValueError(
+            f"bounds has shape {table.shape}. Allowed are (2,) for one pair and "
+            f"({len(names)}, 2), one row for each column of X; or give a mapping."
+        )
+
+    def _numbers(
+        self, X: Any, positions: Sequence[int], names: Sequence[Hashable]
+    ) -> NDArray[np.floating]:
+        """The declared columns as floats, infinite values refused."""
+        columns = [column(X, position) for position in positions]
+        single = bool(columns) and all(c.dtype in (np.float16, np.float32) for c in columns)
+        dtype = np.float32 if single else np.float64
+        values = np.empty((len(X), len(columns)), dtype=dtype)
+        for index, (name, one) in enumerate(zip(names, columns, strict=True)):
+            values[:, index] = floats(one, name, dtype, "is declared in bounds")
+        if np.isinf(values).any():
+            raise ValueError(
+                "Input X contains infinity in "
+                f"{[n for n, b in zip(names, np.isinf(values).any(axis=0), strict=True) if b]}. "
+                "PublicScaler takes finite numbers; replace it by a bound or by NaN with fill."
+            )
+        return values
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.fill is not None
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.requires_fit = True
+        return tags
+
+
+def _bend(values: NDArray[Any]) -> NDArray[Any]:
+    return np.sign(values) * np.log1p(np.abs(values))
+
+
+def _interval(pair: object, name: str) -> Interval:
+    try:
+        low, high = (float(end) for end in pair)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is {pair!r}. Allowed is a pair of numbers (low, high).") from None
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise ValueError(f"{name} is {pair!r}. Allowed are finite numbers with low < high.")
+    return low, high
+
+
+def _placed(
+    X: Any, positions: Sequence[int], scaled: NDArray[np.floating]
+) -> NDArray[Any] | pd.DataFrame:
+    """``X`` with the columns at ``positions`` replaced, in a new object."""
+    if is_frame(X):
+        if positions == list(range(X.shape[1])):
+            return pd.DataFrame(scaled, index=X.index, columns=X.columns)
+        place = {position: index for index, position in enumerate(positions)}
+        columns = [
+            pd.Series(scaled[:, place[position]], index=X.index)
+            if position in place
+            else X.iloc[:, position]
+            for position in range(X.shape[1])
+        ]
+        frame = pd.concat(columns, axis=1)
+        frame.columns = X.columns
+        return frame
+    dtype = np.result_type(scaled, X) if X.dtype.kind in "fiub" else object
+    placed = X.astype(dtype, copy=True)
+    placed[:, positions] = scaled
+    return placed

@@ -1,0 +1,34 @@
+"""What is spent: the plan, its cost, the guarantee, and the noise."""
+
+from __future__ import annotations
+
+from skfairdp.privacy.accounting import (
+    accountant_name,
+    compose,
+    covering_event,
+    epsilon,
+    epsilons,
+    events,
+)
+from skfairdp.privacy.calibration import noise_multiplier_for
+from skfairdp.privacy.guarantee import ADJACENCIES, PROTECTS, PrivacyGuarantee
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
+
+__all__ = [
+    "ADJACENCIES",
+    "Block",
+    "CountRelease",
+    "NoiseSource",
+    "PROTECTS",
+    "Plan",
+    "PrivacyGuarantee",
+    "Segment",
+    "accountant_name",
+    "compose",
+    "covering_event",
+    "epsilon",
+    "epsilons",
+    "events",
+    "noise_multiplier_for",
+]

@@ -1,0 +1,281 @@
+"""The privacy half of a certificate: one statement, its relation and its conditions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from dp_accounting import dp_event as events
+
+from skfairdp.privacy.serialization import (
+    event_from_dict,
+    event_to_dict,
+    label_from_json,
+    label_to_json,
+    number_from_json,
+    number_to_json,
+    plain_label,
+)
+
+__all__ = ["ADJACENCIES", "PROTECTS", "PrivacyGuarantee"]
+
+ADJACENCIES: Mapping[str, str] = MappingProxyType(
+    {
+        "add-remove": "one record is added or removed; sizes were declared as public constants",
+        "zero-out": (
+            "one record is replaced by an empty record of the same group that contributes "
+            "nothing; the number of rows, the group sizes and the label set are public"
+        ),
+        "replace-one": "one record is replaced by another record of the same group",
+        "change-attribute": "the sensitive attribute of one record changes",
+        "local": "one record is replaced by any other before it leaves its owner",
+    }
+)
+PROTECTS: Mapping[str, str] = MappingProxyType(
+    {
+        "record": "everything about one training record",
+        "sensitive_features": (
+            "the sensitive attribute only; features and labels have no protection, and a "
+            "feature that predicts the attribute reveals it"
+        ),
+        "released_representation": "one record behind its released representation",
+    }
+)
+
+
+@dataclass(frozen=True)
+class PrivacyGuarantee:
+    """What differential privacy promises about one release or one fitted model.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, an upper bound. Infinity means that nothing is promised;
+        `assumptions` then names the reason.
+    delta : float
+        Probability in [0, 1) with which the loss may be exceeded.
+    adjacency : str
+        What distinguishes neighbouring data sets: a key of ``ADJACENCIES``.
+    protects : str, default="record"
+        What is protected: a key of ``PROTECTS``.
+    accountant : str, default=""
+        Which accountant computed `epsilon`, with its version.
+    per_group : mapping from group label to float, or None, default=None
+        Epsilon for a record of each group; `epsilon` is at least their maximum.
+    event : dp_accounting.DpEvent, default=NoOpDpEvent()
+        What was released, for composition with other releases. It covers a record of
+        any group.
+    assumptions : tuple of str, default=()
+        Conditions under which the statement holds.
+
+    Raises
+    ------
+    ValueError
+        If a number or a name is not one of the allowed values.
+
+    Examples
+    --------
+    >>> from skfairdp.privacy.guarantee import PrivacyGuarantee
+    >>> stated = PrivacyGuarantee(epsilon=1.0, delta=1e-6, adjacency="zero-out")
+    >>> stated.satisfies(epsilon=2.0)
+    True
+    >>> stated.satisfies(epsilon=2.0, adjacency="add-remove")
+    False
+    >>> PrivacyGuarantee.from_dict(stated.to_dict()) == stated
+    True
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    protects: str = "record"
+    accountant: str = ""
+    per_group: Mapping[Hashable, float] | None = None
+    event: events.DpEvent = events.NoOpDpEvent()
+    assumptions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check names and numbers, and detach the guarantee from mutable arguments."""
+        if not self.epsilon >= 0.0:
+            raise ValueError(f"epsilon={self.epsilon!r} is not allowed: give a number >= 0")
+        if not 0.0 <= self.delta < 1.0:
+            raise ValueError(f"delta={self.delta!r} is not allowed: give a probability in [0, 1)")
+        _check_name("adjacency", self.adjacency, ADJACENCIES)
+        _check_name("protects", self.protects, PROTECTS)
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "delta", float(self.delta))
+        object.__setattr__(self, "assumptions", tuple(self.assumptions))
+        if self.per_group is not None:
+            groups = {plain_label(k): float(v) for k, v in self.per_group.items()}
+            if groups and max(groups.values()) > self.epsilon:
+                raise ValueError(
+                    f"epsilon={self.epsilon!r} is below the largest value of per_group, "
+                    f"{max(groups.values())!r}: state at least the maximum over groups"
+                )
+            object.__setattr__(self, "per_group", MappingProxyType(groups))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy through the dictionary form (mapping proxies have no pickle)."""
+        return PrivacyGuarantee.from_dict, (self.to_dict(),)
+
+    def __hash__(self) -> int:
+        """Hash of the statement; the event and the groups follow from it in practice."""
+        return hash((self.epsilon, self.delta, self.adjacency, self.protects, self.assumptions))
+
+    @classmethod
+    def void(
+        cls,
+        reason: str,
+        *,
+        delta: float = 0.0,
+        adjacency: str = "zero-out",
+        protects: str = "record",
+    ) -> PrivacyGuarantee:
+        """State that nothing is promised, and why.
+
+        Parameters
+        ----------
+        reason : str
+            Why privacy is void; becomes the first assumption.
+        delta : float, default=0.0
+            Probability in [0, 1); without meaning while epsilon is infinite.
+        adjacency : str, default="zero-out"
+            Relation that the statement would have had.
+        protects : str, default="record"
+            What would have been protected.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            With ``epsilon`` infinite.
+
+        Examples
+        --------
+        >>> from skfairdp.privacy.guarantee import PrivacyGuarantee
+        >>> PrivacyGuarantee.void("the noise was reproducible").epsilon
+        inf
+        """
+        return cls(
+            epsilon=math.inf,
+            delta=delta,
+            adjacency=adjacency,
+            protects=protects,
+            event=events.NonPrivateDpEvent(),
+            assumptions=(reason,),
+        )
+
+    @property
+    def is_void(self) -> bool:
+        """True when nothing is promised."""
+        return math.isinf(self.epsilon)
+
+    def satisfies(
+        self,
+        epsilon: float,
+        delta: float | None = None,
+        *,
+        adjacency: str | None = None,
+        protects: str | None = None,
+    ) -> bool:
+        """Whether the guarantee is at least as strong as the one asked for.
+
+        Parameters
+        ----------
+        epsilon : float
+            Largest acceptable epsilon, in nats.
+        delta : float or None, default=None
+            Largest acceptable delta. None accepts the delta of this guarantee.
+        adjacency : str or None, default=None
+            Relation that is asked for. None means the one of this guarantee.
+        protects : str or None, default=None
+            What has to be protected. None means what this guarantee protects.
+
+        Returns
+        -------
+        bool
+            False for a void guarantee and for another relation or another protected
+            thing: figures of different relations are not comparable.
+
+        Raises
+        ------
+        ValueError
+            If a number or a name is not one of the allowed values.
+        """
+        if not epsilon >= 0.0:
+            raise ValueError(f"epsilon={epsilon!r} is not allowed: give a number >= 0")
+        if delta is not None and not 0.0 <= delta < 1.0:
+            raise ValueError(f"delta={delta!r} is not allowed: give a probability in [0, 1)")
+        if adjacency is not None:
+            _check_name("adjacency", adjacency, ADJACENCIES)
+        if protects is not None:
+            _check_name("protects", protects, PROTECTS)
+        return (
+            not self.is_void
+            and adjacency in (None, self.adjacency)
+            and protects in (None, self.protects)
+            and (delta is None or self.delta <= delta)
+            and self.epsilon <= epsilon
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, strings and numbers, fit for JSON: infinity is the string "inf".
+
+        Returns
+        -------
+        dict
+            Read back by `from_dict` without loss.
+        """
+        groups = self.per_group
+        return {
+            "epsilon": number_to_json(self.epsilon),
+            "delta": self.delta,
+            "adjacency": self.adjacency,
+            "protects": self.protects,
+            "accountant": self.accountant,
+            "per_group": None
+            if groups is None
+            else [[label_to_json(k), number_to_json(v)] for k, v in groups.items()],
+            "event": event_to_dict(self.event),
+            "assumptions": list(self.assumptions),
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> PrivacyGuarantee:
+        """Rebuild a guarantee from its dictionary form.
+
+        Parameters
+        ----------
+        document : mapping
+            What `to_dict` returned, also after a JSON round trip.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            Equal to the one that was written.
+
+        Raises
+        ------
+        ValueError
+            If an event or a value of the document is of an unknown kind.
+        """
+        groups = document["per_group"]
+        return cls(
+            epsilon=number_from_json(document["epsilon"]),
+            delta=float(document["delta"]),
+            adjacency=document["adjacency"],
+            protects=document["protects"],
+            accountant=document["accountant"],
+            per_group=None
+            if groups is None
+            else {label_from_json(k): number_from_json(v) for k, v in groups},
+            event=event_from_dict(document["event"]),
+            assumptions=tuple(document["assumptions"]),
+        )
+
+
+def _check_name(parameter: str, name: str, allowed: Mapping[str, str]) -> None:
+    if name not in allowed:
+        raise ValueError(f"{parameter}={name!r} is not known: use one of {sorted(allowed)}")

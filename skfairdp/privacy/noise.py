@@ -1,0 +1,207 @@
+"""Where noise and batches come from: generators that nobody can seed by accident."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from typing import NoReturn
+
+import numpy as np
+
+__all__ = ["NoiseSource"]
+
+# Exact samplers need a rational epsilon: a multiple of this one.
+RESOLUTION = 2**32
+
+
+class NoiseSource:
+    """Noise and sampling of one fit, from two independent generators.
+
+    Parameters
+    ----------
+    generator_seed : int or None, default=None
+        None draws 256 bits for each generator from the operating system, anew for
+        every object. An integer makes both reproducible, which is for tests only:
+        whoever knows or repeats the seed can subtract the noise, so nothing is
+        private then.
+
+    Raises
+    ------
+    ValueError
+        If `generator_seed` is negative.
+
+    Notes
+    -----
+    The generators are numpy's SFC64, seeded through a ``SeedSequence`` with a pool of
+    256 bits. They are fast and pass statistical tests, but are not cryptographic: the
+    guarantee assumes that nobody recovers their state from released values.
+
+    A source can be neither pickled nor copied, since a copy would repeat the noise.
+
+    Examples
+    --------
+    >>> from skfairdp.privacy import NoiseSource
+    >>> noise = NoiseSource()
+    >>> noise.gaussian((2, 3), std=1.5).shape
+    (2, 3)
+    >>> noise.reproducible
+    False
+    """
+
+    def __init__(self, generator_seed: int | None = None) -> None:
+        self._reproducible = generator_seed is not None
+        if generator_seed is None:
+            seeds = [np.random.SeedSequence(secrets.randbits(256), pool_size=8) for _ in "ab"]
+        else:
+            if generator_seed < 0:
+                raise ValueError(
+                    f"generator_seed={generator_seed!r} is not allowed: give None, or an "
+                    "integer >= 0 in a test"
+                )
+            seeds = np.random.SeedSequence(int(generator_seed), pool_size=8).spawn(2)
+        self._sampling, self._noise = (np.random.Generator(np.random.SFC64(s)) for s in seeds)
+
+    @property
+    def name(self) -> str:
+        """What a certificate says about the generator."""
+        if self._reproducible:
+            return "numpy SFC64 with a fixed seed: not private"
+        return "numpy SFC64, seeded with 256 bits of operating-system entropy"
+
+    @property
+    def reproducible(self) -> bool:
+        """True when the noise can be repeated, and protects nobody."""
+        return self._reproducible
+
+    @property
+    def sampling(self) -> np.random.Generator:
+        """Generator for batches and other secret choices among rows."""
+        return self._sampling
+
+    def gaussian(
+        self, size: int | tuple[int, ...], std: float, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Draw Gaussian noise.
+
+        Parameters
+        ----------
+        size : int or tuple of int
+            Shape of the result.
+        std : float
+            Standard deviation, >= 0.
+        out : ndarray of float64 or None, default=None
+            Array of that shape to fill; None makes a new one.
+
+        Returns
+        -------
+        ndarray of float64
+            Independent draws with mean 0. They are floating-point numbers: a
+            guarantee for real-valued noise holds for them up to rounding.
+
+        Raises
+        ------
+        ValueError
+            If `std` is negative or not finite, or `out` has another shape or dtype.
+        """
+        if not 0.0 <= std < math.inf:
+            raise ValueError(f"std={std!r} is not allowed: give a finite number >= 0")
+        shape = (size,) if isinstance(size, int) else tuple(size)
+        if out is None:
+            out = np.empty(shape)
+        elif out.shape != shape or out.dtype != np.float64:
+            raise ValueError(
+                f"out has shape {out.shape} and dtype {out.dtype}: give shape {shape}, float64"
+            )
+        self._noise.standard_normal(out=out)
+        out *= std
+        return out
+
+    def discrete_laplace(self, epsilon: float, size: int | tuple[int, ...]) -> np.ndarray:
+        """Draw integers k with probability proportional to ``exp(-epsilon * abs(k))``.
+
+        Parameters
+        ----------
+        epsilon : float
+            Privacy cost, in nats, of a table of counts to which one record adds at
+            most one. Between 2**-32 and 2**20.
+        size : int or tuple of int
+            Shape of the result.
+
+        Returns
+        -------
+        ndarray of int64
+            Independent draws with mean 0.
+
+        Raises
+        ------
+        ValueError
+            If `epsilon` is out of range.
+
+        Notes
+        -----
+        Each draw is the difference of two geometric numbers, built from uniform
+        integers alone (Canonne, Kamath and Steinke, "The Discrete Gaussian for
+        Differential Privacy", 2020, algorithm 2): no logarithm, no division and no
+        rounding, so the law is exact given uniform integers. The only floating-point
+        operation is made on public input: `epsilon` is rounded down to a multiple of
+        2**-32, which can only add noise.
+
+        Examples
+        --------
+        >>> from skfairdp.privacy import NoiseSource
+        >>> NoiseSource().discrete_laplace(0.5, size=4).dtype
+        dtype('int64')
+        """
+        if not 1.0 / RESOLUTION <= epsilon <= 2.0**20:
+            raise ValueError(
+                f"epsilon={epsilon!r} is not allowed for noisy counts: give a number "
+                "between 2**-32 and 2**20"
+            )
+        steps = math.floor(epsilon * RESOLUTION)
+        total = math.prod((size,) if isinstance(size, int) else size)
+        drawn = _geometric(self._noise, steps, 2 * total)
+        return (drawn[:total] - drawn[total:]).reshape(size)
+
+    def __repr__(self) -> str:
+        """Name the generator, never its state."""
+        return f"NoiseSource({self.name})"
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied."""
+        raise TypeError(
+            "a NoiseSource cannot be pickled or copied, because the copy would repeat its "
+            "noise: make a new one"
+        )
+
+
+def _geometric(generator: np.random.Generator, steps: int, size: int) -> np.ndarray:
+    """Draw k >= 0 with probability proportional to exp(-k * steps / RESOLUTION)."""
+    # First with a rate of one per RESOLUTION: remainder and quotient are independent.
+    remainder = np.empty(size, dtype=np.int64)
+    pending = np.arange(size)
+    while pending.size:
+        candidate = generator.integers(RESOLUTION, size=pending.size)
+        kept = _bernoulli_exp(generator, candidate)
+        remainder[pending[kept]] = candidate[kept]
+        pending = pending[~kept]
+    quotient = np.zeros(size, dtype=np.int64)
+    running = np.arange(size)
+    while running.size:
+        running = running[_bernoulli_exp(generator, np.full(running.size, RESOLUTION))]
+        quotient[running] += 1
+    return (remainder + RESOLUTION * quotient) // steps
+
+
+def _bernoulli_exp(generator: np.random.Generator, numerator: np.ndarray) -> np.ndarray:
+    """Toss coins that succeed with probability exp(-numerator / RESOLUTION), exactly."""
+    # With x in [0, 1]: the first k at which a coin of probability x / k fails is odd
+    # with probability 1 - x + x**2 / 2! - ... = exp(-x).
+    odd = np.zeros(numerator.size, dtype=bool)
+    running = np.arange(numerator.size)
+    k = 1
+    while running.size:
+        succeeded = generator.integers(RESOLUTION * k, size=running.size) < numerator[running]
+        odd[running[~succeeded]] = k % 2 == 1
+        running = running[succeeded]
+        k += 1
+    return odd

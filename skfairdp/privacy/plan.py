@@ -1,0 +1,166 @@
+"""The immutable plan of a private computation.
+
+One object holds everything that the privacy cost depends on: sampling rates,
+clipping norms, weights, noise and the number of steps. The training loop does
+what the plan says and the accountant charges what the plan says; neither keeps
+figures of its own, so the two cannot disagree.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+__all__ = ["Block", "CountRelease", "Plan", "Segment"]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One Gaussian query of a step: a weighted sum of clipped vectors plus noise.
+
+    The released value is ``sum_k weights[k] * sum_{i in batch of cell k} v_i +
+    N(0, noise_std**2 I)`` where every record's vector satisfies
+    ``||v_i||_2 <= max_norm``.
+
+    Parameters
+    ----------
+    name : str
+        What is summed, e.g. ``"gradient"``.
+    max_norm : float
+        L2 bound of one record's vector before weighting.
+    weights : tuple of float
+        Weight of each cell's sum; one per cell of the segment, >= 0.
+    noise_std : float
+        Standard deviation of the Gaussian noise on every coordinate, in the
+        units of the weighted sum. 0 means no noise (``epsilon=inf``).
+    charged_multipliers : tuple of float or None
+        Noise multiplier to charge for each cell. None charges what the sum as a
+        whole provides, ``noise_std / (weights[k] * max_norm)``. A mechanism that
+        reveals every cell's noisy sum, and not only their weighted total, states
+        the smaller multiplier of each cell's own noise here.
+    """
+
+    name: str
+    max_norm: float
+    weights: tuple[float, ...]
+    noise_std: float
+    charged_multipliers: tuple[float, ...] | None = None
+
+    def multiplier(self, cell: int) -> float:
+        """Noise standard deviation over the L2 sensitivity to a record of `cell`."""
+        if self.charged_multipliers is not None:
+            return float(self.charged_multipliers[cell])
+        sensitivity = self.weights[cell] * self.max_norm
+        return math.inf if sensitivity == 0.0 else float(self.noise_std / sensitivity)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Consecutive steps that share rates, norms, weights and noise.
+
+    In every step each record of cell ``k`` is drawn by itself with probability
+    ``rates[k]`` (one Poisson batch), and all `blocks` are computed on that batch.
+
+    Parameters
+    ----------
+    steps : int
+        Number of steps, >= 0.
+    rates : tuple of float
+        Poisson sampling rate of each cell, in (0, 1].
+    expected_sizes : tuple of float
+        Expected number of records of each cell in a batch, in records. Sums are
+        normalised by these, never by the realised (secret) sizes.
+    blocks : tuple of Block
+        The Gaussian queries of a step. All of them read the same batch, so a step
+        is charged once with the combined noise multiplier
+        ``(sum_j sigma_j**-2)**-0.5``.
+    n_heads : int, default=1
+        Number of micro-batches whose head sums are released separately. Each
+        sampled record falls into one of them, uniformly and by itself; a head's
+        sum gets weight ``n_heads * weights[k]`` and noise ``n_heads * noise_std``,
+        so the multiplier of the step does not change.
+    """
+
+    steps: int
+    rates: tuple[float, ...]
+    expected_sizes: tuple[float, ...]
+    blocks: tuple[Block, ...]
+    n_heads: int = 1
+
+    def multiplier(self, cell: int) -> float:
+        """Combined noise multiplier of one step for a record of `cell`."""
+        precision = 0.0
+        for block in self.blocks:
+            sigma = block.multiplier(cell)
+            if sigma == 0.0:
+                return 0.0
+            precision += 0.0 if math.isinf(sigma) else sigma**-2
+        return math.inf if precision == 0.0 else float(precision**-0.5)
+
+
+@dataclass(frozen=True)
+class CountRelease:
+    """A table of counts over all rows, released with discrete Laplace noise.
+
+    Every record adds one to at most one count, so the L1 sensitivity of the whole
+    table is 1 and one release costs `epsilon` (pure).
+
+    Parameters
+    ----------
+    name : str
+        What is counted, e.g. ``"group x label x prediction"``.
+    epsilon : float
+        Privacy cost of one release, in nats.
+    releases : int
+        How many times a table is released.
+    """
+
+    name: str
+    epsilon: float
+    releases: int = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All releases of one fit, fixed before a row is used.
+
+    Parameters
+    ----------
+    cells : tuple
+        Labels of the cells (groups) that the rates refer to; ``("all",)`` when the
+        mechanism does not tell groups apart.
+    segments : tuple of Segment
+        The training steps, in order.
+    counts : tuple of CountRelease
+        Noisy count tables bought beside the steps.
+    adjacency : {"add-remove", "zero-out"}
+        "add-remove" when sizes were declared, "zero-out" when they were taken from
+        the rows.
+    delta : float
+        The declared delta, a probability.
+    prior_epsilon : float, default=0.0
+        Pure epsilon (nats) of a release that the plan itself was computed from, such
+        as noisy group sizes. It is added by basic composition, which holds whatever
+        plan the answer led to.
+    """
+
+    cells: tuple
+    segments: tuple[Segment, ...]
+    counts: tuple[CountRelease, ...] = ()
+    adjacency: str = "zero-out"
+    delta: float = 1e-6
+    prior_epsilon: float = 0.0
+
+    @property
+    def steps(self) -> int:
+        """Total number of training steps."""
+        return sum(segment.steps for segment in self.segments)
+
+    @property
+    def noiseless(self) -> bool:
+        """True when nothing is protected (``epsilon=inf``)."""
+        return any(
+            segment.steps > 0 and segment.multiplier(cell) == 0.0
+            for segment in self.segments
+            for cell in range(len(self.cells))
+        )

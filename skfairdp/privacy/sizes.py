@@ -1,0 +1,172 @@
+"""Public sizes: declared, taken from the rows, or bought."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from skfairdp.exceptions import PrivacyWarning
+from skfairdp.privacy.noise import NoiseSource
+
+__all__ = [
+    "Sizes",
+    "check_delta",
+    "check_group_sizes",
+    "expected_batch_size",
+    "noisy_sizes",
+    "steps_for",
+]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many records a plan is made for.
+
+    Parameters
+    ----------
+    cells : tuple
+        Labels of the cells.
+    counts : tuple of int
+        Records of each cell, >= 1.
+    adjacency : {"add-remove", "zero-out"}
+        "add-remove" when the counts are declared or were bought, "zero-out" when
+        they were read off the rows.
+    prior_epsilon : float
+        What buying the counts cost, in nats.
+    """
+
+    cells: tuple
+    counts: tuple[int, ...]
+    adjacency: str
+    prior_epsilon: float = 0.0
+
+    @property
+    def total(self) -> int:
+        """Records in all cells."""
+        return sum(self.counts)
+
+
+def check_delta(delta: float, n: int) -> None:
+    """Refuse a delta that protects nobody among `n` records.
+
+    Parameters
+    ----------
+    delta : float
+        Declared delta, a probability.
+    n : int
+        Number of records.
+
+    Raises
+    ------
+    ValueError
+        ``delta >= 1 / n``.
+    """
+    if delta >= 1.0 / n:
+        raise ValueError(
+            f"'delta' must be below 1/n = {1.0 / n:.3g} for n = {n} records; got {delta:g}. "
+            "A larger delta allows a whole record to be published."
+        )
+    if delta > 1.0 / (10.0 * n):
+        warnings.warn(
+            f"'delta' = {delta:g} is above 1/(10 n) = {0.1 / n:.3g}; a smaller one is usual.",
+            PrivacyWarning,
+            stacklevel=2,
+        )
+
+
+def expected_batch_size(batch_size: Any, n: int) -> int:
+    """Resolve the expected batch size.
+
+    Parameters
+    ----------
+    batch_size : "auto" or int
+        "auto" is ``min(256, ceil(n / 10))``.
+    n : int
+        Number of records.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        An explicit size above `n`.
+    """
+    if batch_size == "auto":
+        return min(256, -(-n // 10))
+    if batch_size > n:
+        raise ValueError(
+            f"'batch_size' must be at most the number of records, {n}; got {batch_size}."
+        )
+    return int(batch_size)
+
+
+def steps_for(max_epochs: int, n: int, batch_size: int) -> int:
+    """Number of steps of `max_epochs` passes, computed in integers."""
+    return max_epochs * -(-n // batch_size)
+
+
+def check_group_sizes(group_sizes: Mapping[Any, Any]) -> dict[Any, int]:
+    """Check a declared mapping from groups to counts.
+
+    Parameters
+    ----------
+    group_sizes : mapping
+        Group label to number of records.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    ValueError
+        No group, or a count that is not an integer >= 1.
+    """
+    if not group_sizes:
+        raise ValueError("'group_sizes' must name at least one group; got an empty mapping.")
+    checked = {}
+    for label, count in group_sizes.items():
+        if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+            raise ValueError(
+                f"'group_sizes' must map every group to an integer >= 1; got {count!r} for the "
+                f"group {label!r}."
+            )
+        checked[label] = int(count)
+    return checked
+
+
+def noisy_sizes(codes: np.ndarray, cells: tuple, epsilon: float, noise: NoiseSource) -> Sizes:
+    """Buy group sizes with a discrete Laplace histogram.
+
+    Every count is raised to a floor of 1 or, where the noise could swamp it, to the
+    noise level that is exceeded with probability 1e-3: a group that looks smaller
+    than that would only raise the noise of the training for everybody.
+
+    Parameters
+    ----------
+    codes : ndarray of int
+        Cell of each row; negative for none.
+    cells : tuple
+        Labels of the cells.
+    epsilon : float
+        Price in nats: each record adds one to at most one count.
+    noise : NoiseSource
+        Source of the noise.
+
+    Returns
+    -------
+    Sizes
+    """
+    exact = np.bincount(codes[codes >= 0], minlength=len(cells)).astype(np.int64)
+    released = exact + noise.discrete_laplace(epsilon, len(cells))
+    floor = max(1, math.ceil(math.log(1e3) / epsilon))
+    counts = tuple(int(max(floor, count)) for count in released)
+    return Sizes(tuple(cells), counts, "add-remove", prior_epsilon=float(epsilon))

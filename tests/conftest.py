@@ -1,0 +1,39 @@
+"""What all tests share: one torch thread, and the benchmark data where it is present."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+import torch
+
+# Two pytest workers with two torch threads each run many times slower than with one.
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def data_home() -> Path:
+    """Folder with the benchmark files; the test is skipped where there is none."""
+    folder = os.environ.get("SKFAIRDP_DATA")
+    if not folder:
+        pytest.skip("needs benchmark data: set SKFAIRDP_DATA to the folder that holds them")
+    path = Path(folder)
+    if not path.is_dir():
+        pytest.fail(f"SKFAIRDP_DATA={folder!r} is not a folder: unset it, or name the right one")
+    return path
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that needs data and was skipped although SKFAIRDP_REQUIRE_DATA=1."""
+    report = yield
+    needs_data = "data_home" in getattr(item, "fixturenames", ())
+    if needs_data and report.skipped and os.environ.get("SKFAIRDP_REQUIRE_DATA") == "1":
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"a test that needs data was skipped, but data is required: {reason}"
+    return report

@@ -1,0 +1,54 @@
+"""The Python blocks of the documentation run, and print what the page says they print.
+
+A line ``print(...)  # 1.2986`` in a page is a claim: the test runs the block and compares
+every printed line with the comments. The blocks of one ``##`` section share their names,
+so that a section reads on its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CLAIM = re.compile(r"^\s*print\(.*\)  # (.*)$", re.MULTILINE)
+
+
+def sections() -> Iterator[tuple[str, list[str]]]:
+    for page in sorted(DOCS.rglob("*.md")):
+        if "results" in page.relative_to(DOCS).parts:
+            continue
+        for section in re.split(r"^(?=## )", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
+            blocks = BLOCK.findall(section)
+            if blocks:
+                title = section.splitlines()[0].lstrip("# ")
+                yield f"{page.relative_to(DOCS)}: {title}", blocks
+
+
+SECTIONS = list(sections())
+
+
+@pytest.mark.parametrize("blocks", [b for _, b in SECTIONS], ids=[i for i, _ in SECTIONS])
+def test_blocks_of_a_section_run_and_print_what_they_say(blocks: list[str]) -> None:
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(block, "<documentation>", "exec"), names)
+        claims = CLAIM.findall(block)
+        if claims:
+            assert printed.getvalue().splitlines() == claims
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    root = DOCS.parent
+    for page in [*DOCS.rglob("*.md"), *root.glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if not target.startswith(("http://", "https://", "mailto:")):
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"

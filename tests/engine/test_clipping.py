@@ -1,0 +1,495 @@
+"""Clipped sums are right, bounded, and silent about records they cannot use."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from skfairdp.engine.clipping import make_clipper, rounding_margin
+from skfairdp.engine.flat import flatten
+from skfairdp.engine.modules import MLP, SmallCNN
+from skfairdp.engine.objectives import objective_for
+from tests.engine.per_record import clipped_sum, row_gradients
+
+TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-12}
+BINARY = nn.BCEWithLogitsLoss()
+
+
+class Custom(nn.Module):
+    """Holds linear layers but does something of its own with them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 3)
+        self.second = nn.Linear(3, 1)
+        self.unused = nn.Linear(2, 2)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return (self.second(torch.sin(self.first(X))) * 2).squeeze()
+
+
+class Tied(nn.Module):
+    """Uses one weight twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.again = nn.Linear(4, 4, bias=False)
+        self.again.weight = self.layer.weight
+        self.head = nn.Linear(4, 1)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.tanh(self.again(torch.tanh(self.layer(X)))))
+
+
+def build(module: nn.Module, dtype=torch.float64, criterion: nn.Module = BINARY):
+    module = module.to(dtype)
+    flat = flatten(module)
+    return module, flat, make_clipper(module, flat, objective_for(criterion))
+
+
+def binary_rows(n_rows: int, shape=(4,), dtype=torch.float64, seed: int = 0):
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.randn(n_rows, *shape, generator=generator, dtype=torch.float64)
+    y = torch.randint(0, 2, (n_rows,), generator=generator).to(dtype)
+    weights = torch.rand(n_rows, generator=generator, dtype=torch.float64)
+    return X.to(dtype), y, weights.to(dtype)
+
+
+def assert_close(got: torch.Tensor, want: torch.Tensor, weights, max_norm: float) -> None:
+    """Compare per unit of what the sum may hold at most, not per raw coordinate."""
+    scale = max(float(weights.double().sum()) * max_norm, 1e-300)
+    assert got.shape == want.shape
+    # The clip norm is lowered by a margin of at most 32 * eps for these small layers.
+    margin = 32 * torch.finfo(got.dtype).eps
+    assert float((got.double() - want).norm()) <= (TOLERANCE[got.dtype] + margin) * scale
+
+
+ACTIVATIONS = [
+    nn.ReLU(),
+    nn.ReLU(inplace=True),
+    nn.Tanh(),
+    nn.Sigmoid(),
+    nn.GELU(),
+    nn.GELU(approximate="tanh"),
+    nn.SiLU(),
+    nn.LeakyReLU(0.2),
+    nn.ELU(0.7),
+    nn.Softplus(beta=2.0),
+    nn.Identity(),
+]
+
+FUSED = {
+    "linear": lambda: nn.Linear(4, 1),
+    "no bias": lambda: nn.Sequential(nn.Linear(4, 3, bias=False), nn.Tanh(), nn.Linear(3, 1)),
+    "nested": lambda: nn.Sequential(
+        nn.Sequential(nn.Linear(4, 5), nn.Sequential(nn.ReLU())), nn.Linear(5, 1)
+    ),
+    "two linears in a row": lambda: nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 1)),
+    "two activations in a row": lambda: nn.Sequential(
+        nn.Linear(4, 6), nn.Tanh(), nn.Sigmoid(), nn.SiLU(), nn.ReLU(), nn.Linear(6, 1)
+    ),
+    "activation first": lambda: nn.Sequential(nn.Tanh(), nn.Linear(4, 1)),
+    "activation last": lambda: nn.Sequential(nn.Linear(4, 1), nn.Tanh()),
+    "MLP": lambda: MLP(4, hidden_sizes=(6, 5), activation=nn.ReLU),
+    "linear MLP": lambda: MLP(4, hidden_sizes=()),
+    "dropout of zero": lambda: nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.0), nn.Linear(3, 1)),
+}
+FUNCTIONAL = {
+    "custom forward": Custom,
+    "tied": Tied,
+    "same layer twice": lambda: (lambda x: nn.Sequential(x, nn.Tanh(), x, nn.Linear(4, 1)))(
+        nn.Linear(4, 4)
+    ),
+    "layer norm": lambda: nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 1)),
+    "subclass of Linear": lambda: nn.Sequential(type("L", (nn.Linear,), {})(4, 1)),
+    "parametrised": lambda: nn.Sequential(
+        nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)), nn.Linear(3, 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize(
+    ("path", "make"),
+    [pytest.param("fused", make, id=name) for name, make in FUSED.items()]
+    + [pytest.param("functional", make, id=name) for name, make in FUNCTIONAL.items()],
+)
+@pytest.mark.parametrize("max_norm", [0.05, 1.0, 100.0])
+def test_sum_equals_a_loop_over_records(path, make, dtype, max_norm):
+    torch.manual_seed(0)
+    module, _, clipper = build(make(), dtype)
+    X, y, weights = binary_rows(17, dtype=dtype)
+    assert clipper.path == path
+    got = clipper.clipped_sums(X, (y,), max_norm, weights)
+    double = module.double()
+    objective = objective_for(BINARY)
+    want = clipped_sum(double, objective, X.double(), (y.double(),), max_norm, weights)
+    assert_close(got, want, weights, max_norm)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=repr)
+def test_derivative_of_every_fused_activation(activation):
+    torch.manual_seed(1)
+    module, _, clipper = build(
+        nn.Sequential(nn.Linear(4, 6), activation, nn.Linear(6, 1), nn.Flatten())
+    )
+    X, y, weights = binary_rows(33)
+    assert clipper.path == "fused"
+    got = clipper.clipped_sums(3 * X, (y,), 0.5, weights)
+    want = clipped_sum(module, objective_for(BINARY), 3 * X, (y,), 0.5, weights)
+    assert_close(got, want, weights, 0.5)
+
+
+@pytest.mark.parametrize(
+    "criterion",
+    [
+        nn.CrossEntropyLoss(),
+        nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 0.5]).double(), label_smoothing=0.1),
+        nn.NLLLoss(),
+    ],
+    ids=["cross entropy", "weighted cross entropy", "probabilities"],
+)
+def test_several_logits(criterion):
+    torch.manual_seed(2)
+    layers: list[nn.Module] = [nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)]
+    if isinstance(criterion, nn.NLLLoss):
+        layers.append(nn.Softmax(dim=-1))
+    module, _, clipper = build(nn.Sequential(*layers), criterion=criterion)
+    X, _, weights = binary_rows(20)
+    y = torch.arange(20) % 3
+    got = clipper.clipped_sums(X, (y,), 0.3, weights)
+    want = clipped_sum(module, objective_for(criterion), X, (y,), 0.3, weights)
+    assert clipper.path == "fused"
+    assert_close(got, want, weights, 0.3)
+
+
+@pytest.mark.parametrize("make", [Custom, lambda: MLP(4)], ids=["functional", "fused"])
+def test_several_weight_rows_give_several_sums(make):
+    module, flat, clipper = build(make())
+    X, y, _ = binary_rows(12)
+    weights = torch.rand(3, 12, dtype=torch.float64)
+    weights[0, :6] = 0.0
+    weights[1] = 0.0
+    got = clipper.clipped_sums(X, (y,), 0.3, weights)
+    assert got.shape == (3, flat.vector.numel())
+    assert_close(
+        got, clipped_sum(module, objective_for(BINARY), X, (y,), 0.3, weights), weights, 0.3
+    )
+    assert bool((got[1] == 0).all())
+
+
+@pytest.mark.parametrize("make", [Custom, lambda: MLP(4)], ids=["functional", "fused"])
+def test_output_with_a_column_never_broadcasts_against_flat_targets(make):
+    _, _, clipper = build(make())
+    X, y, _ = binary_rows(64)
+    for target in (y, y[:, None]):
+        total = clipper.clipped_sums(10 * X, (target,), 0.5, torch.ones(64).double())
+        assert float(total.norm()) <= 64 * 0.5
+
+
+@pytest.mark.parametrize("make", [Custom, lambda: MLP(4), lambda: SmallCNN((1, 2, 2))])
+@pytest.mark.parametrize("shape", [(), (2,)], ids=["one sum", "two sums"])
+def test_empty_batch_gives_zeros_after_a_full_one(make, shape):
+    _, flat, clipper = build(make())
+    X, y, _ = binary_rows(5)
+    clipper.clipped_sums(X, (y,), 1.0, torch.ones(*shape, 5).double())
+    total = clipper.clipped_sums(X[:0], (y[:0],), 1.0, torch.ones(*shape, 0).double())
+    assert total.shape == (*shape, flat.vector.numel())
+    assert bool((total == 0).all())
+
+
+@pytest.mark.parametrize("make", [Custom, lambda: MLP(4), lambda: MLP(4, activation=nn.ReLU)])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), 1e200])
+def test_unusable_rows_contribute_nothing_and_change_nothing(make, bad):
+    _, _, clipper = build(make(), torch.float64)
+    X, y, weights = binary_rows(9)
+    X[4] = bad
+    got = clipper.clipped_sums(X, (y,), 0.7, weights).clone()
+    keep = torch.arange(9) != 4
+    want = clipper.clipped_sums(X[keep], (y[keep],), 0.7, weights[keep])
+    assert bool(got.isfinite().all())
+    # One record within its bound at most; none at all when the row is no number.
+    slack = float(weights[4]) * 0.7 if bad == 1e200 else 1e-12
+    assert float((got - want).norm()) <= slack
+
+
+@pytest.mark.parametrize("make", [Custom, lambda: MLP(4)], ids=["functional", "fused"])
+def test_huge_but_finite_gradients_are_clipped_not_dropped(make):
+    torch.manual_seed(3)
+    module, _, clipper = build(make(), torch.float32)
+    X, y, _ = binary_rows(6, dtype=torch.float32)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.mul_(1e-9)
+    for i in range(6):
+        total = clipper.clipped_sums(1e12 * X[i : i + 1], (y[i : i + 1],), 2.0, torch.ones(1))
+        assert float(total.double().norm()) == pytest.approx(2.0, rel=1e-4)
+
+
+def test_zero_gradients_are_fine():
+    module, _, clipper = build(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 1)))
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.zero_()
+        module[2].bias.fill_(1e6)
+    X, _, weights = binary_rows(5)
+    total = clipper.clipped_sums(X, (torch.ones(5).double(),), 1.0, weights)
+    assert bool((total == 0).all())
+
+
+@pytest.mark.parametrize("frozen", ["0.weight", "0.bias", "2.weight", "2.bias", "0", "2"])
+def test_frozen_parameters_enter_neither_norm_nor_sum(frozen):
+    torch.manual_seed(4)
+    module = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 1)).double()
+    for name, parameter in module.named_parameters():
+        parameter.requires_grad_(not name.startswith(frozen))
+    module, flat, clipper = build(module)
+    X, y, weights = binary_rows(11)
+    got = clipper.clipped_sums(X, (y,), 0.2, weights)
+    assert clipper.path == "fused"
+    assert len(got) == sum(p.numel() for p in module.parameters() if p.requires_grad)
+    assert_close(
+        got, clipped_sum(module, objective_for(BINARY), X, (y,), 0.2, weights), weights, 0.2
+    )
+
+
+def test_frozen_parameters_in_the_functional_path():
+    module = Custom().double()
+    module.first.weight.requires_grad_(False)
+    module, _, clipper = build(module)
+    X, y, weights = binary_rows(11)
+    got = clipper.clipped_sums(X, (y,), 0.2, weights)
+    assert_close(
+        got, clipped_sum(module, objective_for(BINARY), X, (y,), 0.2, weights), weights, 0.2
+    )
+
+
+@pytest.mark.parametrize("flattened", [True, False])
+def test_images(flattened):
+    torch.manual_seed(5)
+    module, _, clipper = build(SmallCNN((1, 16, 16), channels=(4, 8), pooled_size=2))
+    X, y, weights = binary_rows(7, (1, 16, 16))
+    rows = X.flatten(1) if flattened else X
+    got = clipper.clipped_sums(rows, (y,), 0.2, weights)
+    assert clipper.path == "functional"
+    assert_close(
+        got, clipped_sum(module, objective_for(BINARY), rows, (y,), 0.2, weights), weights, 0.2
+    )
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (4,)])
+def test_flatten_in_front_is_fused(shape):
+    module, _, clipper = build(nn.Sequential(nn.Flatten(), nn.Linear(4, 1)))
+    X, y, weights = binary_rows(7, shape)
+    assert clipper.path == "fused"
+    got = clipper.clipped_sums(X, (y,), 0.2, weights)
+    assert_close(
+        got, clipped_sum(module, objective_for(BINARY), X, (y,), 0.2, weights), weights, 0.2
+    )
+
+
+def test_linear_layers_on_sequences_are_summed_over_positions():
+    module, _, clipper = build(
+        nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(15, 1))
+    )
+    X, y, weights = binary_rows(6, (5, 4))
+    got = clipper.clipped_sums(X, (y,), 0.2, weights)
+    assert_close(
+        got, clipped_sum(module, objective_for(BINARY), X, (y,), 0.2, weights), weights, 0.2
+    )
+
+
+def test_active_dropout_leaves_the_fused_path_and_differs_by_record():
+    torch.manual_seed(6)
+    module, _, clipper = build(nn.Sequential(nn.Linear(4, 50), nn.Dropout(0.5), nn.Linear(50, 1)))
+    X, y, _ = binary_rows(1)
+    same, target = X.expand(2, 4), y.expand(2)
+    weights = torch.eye(2).double()
+    module.train()
+    first, second = clipper.clipped_sums(same, (target,), 1e9, weights).clone()
+    assert not torch.equal(first, second)
+    module.eval()
+    first, second = clipper.clipped_sums(same, (target,), 1e9, weights)
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("make", [Custom, lambda: MLP(4)], ids=["functional", "fused"])
+def test_chunks_do_not_change_the_sum(make, monkeypatch):
+    module, flat, whole = build(make())
+    X, y, _ = binary_rows(31)
+    weights = torch.rand(2, 31, dtype=torch.float64)
+    want = whole.clipped_sums(X, (y,), 0.3, weights).clone()
+    monkeypatch.setattr("skfairdp.engine.fused._CHUNK_ELEMENTS", 1)
+    monkeypatch.setattr("skfairdp.engine.functional._CHUNK_ELEMENTS", 8 * flat.vector.numel())
+    got = make_clipper(module, flat, objective_for(BINARY)).clipped_sums(X, (y,), 0.3, weights)
+    assert_close(got, want, weights, 0.3)
+
+
+def test_nothing_stays_on_the_module():
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(4, 1)
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, X: torch.Tensor) -> torch.Tensor:
+            self.calls.add_(1.0)
+            return self.head(X)
+
+    for make in (Counting, lambda: MLP(4)):
+        module, _, clipper = build(make())
+        before = {name: value.clone() for name, value in module.state_dict().items()}
+        attributes = set(vars(module))
+        X, y, weights = binary_rows(8)
+        clipper.clipped_sums(X, (y,), 1.0, weights)
+        assert set(vars(module)) == attributes
+        assert all(p.grad is None for p in module.parameters())
+        assert all(torch.equal(before[k], v) for k, v in module.state_dict().items())
+        assert not any(m._forward_hooks or m._backward_hooks for m in module.modules())
+
+
+def test_buffer_that_learns_from_rows_is_refused_by_name():
+    class Averaging(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(4, 1)
+            self.register_buffer("mean", torch.zeros(4))
+
+        def forward(self, X: torch.Tensor) -> torch.Tensor:
+            self.mean.mul_(0.9).add_(0.1 * X.mean(0))
+            return self.head(X - self.mean)
+
+    module, _, clipper = build(Averaging())
+    X, y, weights = binary_rows(8)
+    with pytest.raises(ValueError, match="Averaging writes values of its rows"):
+        clipper.clipped_sums(X, (y,), 1.0, weights)
+    assert bool((module.mean == 0).all())
+
+
+def test_data_dependent_control_flow_is_refused_by_name():
+    class Deciding(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(4, 1)
+
+        def forward(self, X: torch.Tensor) -> torch.Tensor:
+            return self.head(X) if X.sum() > 0 else -self.head(X)
+
+    _, _, clipper = build(Deciding())
+    X, y, weights = binary_rows(8)
+    with pytest.raises(ValueError, match="Deciding decides by the values"):
+        clipper.clipped_sums(X, (y,), 1.0, weights)
+
+
+def test_global_random_state_is_left_alone():
+    for make in (Custom, lambda: MLP(4)):
+        _, _, clipper = build(make())
+        X, y, weights = binary_rows(8)
+        state = torch.get_rng_state()
+        clipper.clipped_sums(X, (y,), 1.0, weights)
+        assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_sums_may_be_changed_by_the_caller():
+    """The buffer is an ordinary tensor, not one locked to inference mode."""
+    for make in (Custom, lambda: MLP(4)):
+        _, flat, clipper = build(make())
+        X, y, weights = binary_rows(8)
+        total = clipper.clipped_sums(X, (y,), 1.0, weights)
+        total.add_(1.0)
+        flat.vector.sub_(total)
+
+
+def exact_norms(module: nn.Module, X: torch.Tensor, y: torch.Tensor, clipper, max_norm: float):
+    """Norms, in float64, of what each record adds to the float32 sum."""
+    eye = torch.eye(len(X), dtype=X.dtype)
+    return clipper.clipped_sums(X, (y,), max_norm, eye).double().norm(dim=1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: nn.Linear(200_000, 1),
+        lambda: nn.Sequential(nn.Linear(20_000, 20), nn.ReLU(), nn.Linear(20, 1)),
+        lambda: nn.Sequential(nn.Linear(3, 30_000), nn.Tanh(), nn.Linear(30_000, 1)),
+        lambda: nn.Sequential(nn.Linear(20_000, 20), nn.LayerNorm(20), nn.Linear(20, 1)),
+    ],
+    ids=["wide linear", "wide input", "wide hidden", "functional"],
+)
+@pytest.mark.parametrize("rows", ["equal entries", "one large entry first", "random", "tiny"])
+def test_no_record_exceeds_the_clip_norm_by_rounding(make, rows):
+    torch.manual_seed(7)
+    module, _, clipper = build(make(), torch.float32)
+    width = next(module.parameters()).shape[1]
+    X = torch.ones(6, width) * torch.linspace(0.9, 1.3, 6)[:, None]
+    if rows == "one large entry first":
+        X = X * 3e-4
+        X[:, 0] = 1.0
+    elif rows == "random":
+        X = torch.randn(6, width) * 1.7
+    elif rows == "tiny":
+        X = X * 1e-22
+    y = torch.tensor([0.0, 1.0, 0.0, 1.0, 0.0, 1.0])
+    for max_norm in (0.1, 0.7):
+        assert float(exact_norms(module, X, y, clipper, max_norm).max()) <= max_norm
+
+
+def test_squares_below_the_smallest_float_are_not_lost():
+    """Without the absolute term both sums of squares vanish and nothing is clipped."""
+    module = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Linear(1, 500_000, bias=False))
+    module.append(nn.Linear(500_000, 1, bias=False))
+    with torch.no_grad():
+        module[0].weight.fill_(1e-30)
+        module[1].weight.fill_(1.0)
+        module[2].weight.fill_(1e-24)
+    module[0].weight.requires_grad_(False)
+    module[2].weight.requires_grad_(False)
+    module, _, clipper = build(module, torch.float32)
+    X = torch.full((1, 1), 1e30)
+    X = X * 1e17
+    total = clipper.clipped_sums(X, (torch.zeros(1),), 1e-6, torch.ones(1))
+    assert float(total.double().norm()) <= 1e-6
+
+
+def test_margin_grows_with_the_terms_and_is_refused_when_it_says_nothing():
+    assert rounding_margin(torch.float64, 10_000) < 1e-11
+    assert rounding_margin(torch.float32, 100) < rounding_margin(torch.float32, 1000) < 1e-4
+    with pytest.raises(ValueError, match="float64"):
+        rounding_margin(torch.float32, 10**8)
+
+
+def test_lower_matmul_precision_lowers_the_clip():
+    module, _, clipper = build(nn.Linear(4, 1), torch.float32)
+    X, y, _ = binary_rows(1, dtype=torch.float32)
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        norm = float(exact_norms(module, 50 * X, y, clipper, 1.0))
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert norm <= 1.0
+
+
+@pytest.mark.parametrize("make", [Custom, lambda: MLP(4)], ids=["functional", "fused"])
+def test_clipping_is_tight_and_never_above(make):
+    """Fails when the clip norm is doubled, and when clipping is needlessly strict."""
+    module, _, clipper = build(make())
+    X, y, _ = binary_rows(40)
+    raw = row_gradients(module, objective_for(BINARY), X, (y,)).norm(dim=1)
+    max_norm = float(raw.median())
+    norms = exact_norms(module, X, y, clipper, max_norm)
+    assert float(norms.max()) <= max_norm
+    torch.testing.assert_close(norms, raw.clamp(max=max_norm), rtol=1e-9, atol=0.0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("make", [Custom, lambda: MLP(4)], ids=["functional", "fused"])
+def test_cuda_gives_the_sum_of_the_cpu(make):
+    module, _, clipper = build(make())
+    X, y, weights = binary_rows(12)
+    want = clipper.clipped_sums(X, (y,), 0.3, weights).clone()
+    _, _, clipper = build(module.cuda())
+    got = clipper.clipped_sums(X.cuda(), (y.cuda(),), 0.3, weights.cuda())
+    assert_close(got.cpu(), want, weights, 0.3)

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee, rounded_up
+
+
+def claim(**changes):
+    values = {
+        "notion": "equalized_odds",
+        "bound": 0.1041,
+        "scope": "deployed model",
+        "method": "exact",
+        "estimate": 0.05,
+        "confidence_level": 0.95,
+        "groups": (("F", 1), ("M", 2)),
+        "counts": (CellCount(("F", 1), "label 1", 3, 10),),
+        "assumptions": ("rows are independent",),
+    }
+    return FairnessGuarantee(**(values | changes))
+
+
+def test_round_trip_through_json_gives_an_equal_claim():
+    original = claim()
+    assert FairnessGuarantee.from_dict(json.loads(json.dumps(original.to_dict()))) == original
+
+
+def test_labels_that_json_does_not_know_become_text():
+    day = pd.Timestamp("2020-01-01")
+    original = claim(groups=(day,), counts=(CellCount(day, "", 1, 2),))
+    assert original.groups == ("2020-01-01 00:00:00",)
+    assert FairnessGuarantee.from_dict(json.loads(json.dumps(original.to_dict()))) == original
+
+
+def test_printed_bounds_are_rounded_up():
+    assert claim(bound=0.1041).figure == "0.105"
+    assert rounded_up(0.3) == "0.300"
+    assert rounded_up(0.30001) == "0.301"
+
+
+@pytest.mark.parametrize(("bound", "informative"), [(1.0, False), (0.9991, False), (0.99, True)])
+def test_a_bound_that_would_print_as_one_says_nothing(bound, informative):
+    assert claim(bound=bound).informative is informative
+    assert (claim(bound=bound).figure == "no useful bound") is not informative
+
+
+@pytest.mark.parametrize("bad", [{"scope": "everything"}, {"bound": 1.1}, {"notion": "niceness"}])
+def test_impossible_claims_are_refused(bad):
+    with pytest.raises(ValueError, match=f"{next(iter(bad))}="):
+        claim(**bad)
+
+
+def test_claims_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        claim().bound = 0.0

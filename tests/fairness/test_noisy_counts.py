@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skfairdp.fairness.intervals import gap_upper_bound
+from skfairdp.fairness.noisy_counts import (
+    NoisyCells,
+    noise_tail,
+    noisy_gap_estimate,
+    private_gap_upper_bound,
+)
+
+ONE = np.array([1])
+
+
+def cells(successes, failures, *, public=False, terms=(1, 1)):
+    successes, failures = np.array([successes]), np.array([failures])
+    return NoisyCells(
+        successes,
+        failures,
+        np.array([terms[0]]),
+        np.array([terms[1]]),
+        successes + failures if public else None,
+    )
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("error", [0.2, 0.01, 1e-4])
+def test_tail_of_one_discrete_laplace_variable_is_the_closed_form(epsilon, error):
+    # Pr(Z > t) = exp(-epsilon (t + 1)) / (1 + exp(-epsilon)).
+    t = noise_tail(1, epsilon, error)
+
+    def survival(x):
+        return np.exp(-epsilon * (x + 1)) / (1 + np.exp(-epsilon))
+
+    assert survival(t) <= error
+    assert t == 0 or survival(t - 1) > error * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("terms", [2, 3, 8])
+def test_tail_of_a_sum_is_the_convolution(terms):
+    epsilon, error = 0.5, 0.00125
+    z = np.arange(-200, 201)
+    one = np.exp(-epsilon * np.abs(z)) * np.tanh(epsilon / 2)
+    law = one
+    for _ in range(terms - 1):
+        law = np.convolve(law, one)
+    law_support = np.arange(-200 * terms, 200 * terms + 1)
+    t = noise_tail(terms, epsilon, error)
+    assert law[law_support > t].sum() <= error
+    assert law[law_support > t - 1].sum() > error
+
+
+def test_nearly_noiseless_counts_give_nearly_the_exact_bound():
+    exact = gap_upper_bound([300, 250], [1000, 1000])
+    public = private_gap_upper_bound(cells([300, 250], [700, 750], public=True), 60.0)
+    private = private_gap_upper_bound(cells([300, 250], [700, 750]), 60.0)
+    assert public == pytest.approx(exact, abs=1e-6)
+    # The box spends a tenth of the error on noise, which costs a little width.
+    assert exact < private < exact + 0.002
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 400), st.integers(1, 400)), min_size=2, max_size=3),
+    st.sampled_from([0.2, 1.0]),
+)
+@settings(max_examples=30)
+def test_the_box_never_narrows_the_bound(counts, epsilon):
+    # No such law for public sizes: noise also smooths the binomial's steps.
+    k, m = np.array(counts).T
+    noisy = private_gap_upper_bound(cells(k, m), epsilon)
+    assert noisy >= gap_upper_bound(k, k + m)
+    assert private_gap_upper_bound(cells(k, m, terms=(4, 4)), epsilon) >= noisy
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_a_cell_that_may_be_empty_allows_any_difference(public):
+    assert private_gap_upper_bound(cells([0, 5000], [0, 5000], public=public), 1.0) >= 0.5
+    assert private_gap_upper_bound(cells([0, 0], [0, 5000], public=public), 1.0) == 1.0
+    assert private_gap_upper_bound(cells([-3, 2], [-2, 1]), 1.0) == 1.0
+
+
+def test_public_sizes_never_widen_the_bound():
+    for epsilon in (0.05, 0.5):
+        box = private_gap_upper_bound(cells([300, 250], [700, 750]), epsilon)
+        exact = private_gap_upper_bound(cells([300, 250], [700, 750], public=True), epsilon)
+        assert exact < box
+
+
+def test_estimate_comes_from_the_noisy_counts():
+    assert noisy_gap_estimate(cells([30, 25], [70, 75])) == pytest.approx(0.05)
+    assert noisy_gap_estimate(cells([30, -25], [70, 20])) is None
+    known = NoisyCells(np.array([[32, 25]]), np.array([[70, 77]]), ONE, ONE, np.array([[100, 100]]))
+    # (100 + 32 - 70) / 200 and (100 + 25 - 77) / 200.
+    assert noisy_gap_estimate(known) == pytest.approx(0.31 - 0.24)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, float("inf"), 1e-9])
+def test_impossible_epsilon_is_refused(epsilon):
+    with pytest.raises(ValueError, match="epsilon"):
+        private_gap_upper_bound(cells([3, 3], [5, 5]), epsilon)

@@ -1,0 +1,65 @@
+"""Public docstrings follow numpydoc: every parameter described, in order, nothing invented."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+
+import pytest
+from numpydoc.validate import validate
+
+import skfairdp
+
+CHECKS = {
+    "GL02",  # closing quotes on a line of their own
+    "GL03",  # no double blank lines
+    "GL05",  # no tabs
+    "GL06",  # unknown section
+    "GL07",  # order of sections
+    "GL08",  # no docstring
+    "GL10",  # directive syntax
+    "PR01",  # parameter not documented
+    "PR02",  # documented parameter that does not exist
+    "PR03",  # order of parameters
+    "PR04",  # parameter without type
+    "PR07",  # parameter without description
+    "PR10",  # space before the colon
+    "RT01",  # no Returns section
+    "SS01",  # no summary
+    "YD01",  # no Yields section
+}
+# A property or a one-line accessor without parameters says all in its summary.
+OPTIONAL_WITHOUT_PARAMETERS = {"RT01"}
+
+
+def public_objects() -> Iterator[str]:
+    """Dotted names of what the packages offer, and of the public methods that are ours."""
+    packages = ["skfairdp"] + [
+        f"skfairdp.{module.name}"
+        for module in pkgutil.iter_modules(skfairdp.__path__)
+        if module.ispkg and not module.name.startswith("_")
+    ]
+    seen: set[int] = set()
+    for package in packages:
+        module = importlib.import_module(package)
+        for name in getattr(module, "__all__", ()):
+            value = getattr(module, name)
+            if not (inspect.isclass(value) or inspect.isfunction(value)) or id(value) in seen:
+                continue
+            seen.add(id(value))
+            yield f"{value.__module__}.{value.__qualname__}"
+            if inspect.isclass(value):
+                for attribute, member in vars(value).items():
+                    if inspect.isfunction(member) and not attribute.startswith("_"):
+                        yield f"{value.__module__}.{value.__qualname__}.{attribute}"
+
+
+@pytest.mark.parametrize("name", sorted(public_objects()))
+def test_public_docstring_is_complete(name: str) -> None:
+    report = validate(name)
+    errors = {code: text for code, text in report["errors"] if code in CHECKS}
+    if "PR01" not in errors and not report["docstring"].count("Parameters\n"):
+        errors = {k: v for k, v in errors.items() if k not in OPTIONAL_WITHOUT_PARAMETERS}
+    assert not errors, f"{name} ({report['file']}:{report['file_line']}): {errors}"

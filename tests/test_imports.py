@@ -1,0 +1,99 @@
+"""The import graph points one way, and torch stays in the rooms that train or transform.
+
+The files are read, not imported, so an import inside a function counts as well: a cycle
+hidden in a function is still a cycle.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "skfairdp"
+
+# A room may import rooms of earlier layers, and itself. Rooms of one layer do not know
+# each other.
+LAYERS = (
+    {"exceptions"},
+    {"parameters", "rows", "datasets"},
+    {"privacy", "fairness"},
+    {"engine", "certificate"},
+    {"base"},
+    {"inprocessing", "preprocessing", "postprocessing", "aggregation"},
+    {"model_selection", "metrics", "audit"},
+)
+RANKS = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
+TORCH_ROOMS = {"engine", "inprocessing", "aggregation", "preprocessing", "postprocessing"}
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return "" if parts == ("__init__",) else parts[0]
+
+
+def imported_modules(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and absolute name of every module that a file imports, at any depth."""
+    package = ("skfairdp", *path.relative_to(PACKAGE).parent.parts)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join((*base, *([node.module] if node.module else [])))
+            yield node.lineno, module
+            # `from skfairdp import base` imports the module skfairdp.base.
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def arrows_back(path: Path) -> list[str]:
+    room = room_of(path)
+    found = []
+    for line, module in imported_modules(path):
+        parts = module.split(".")
+        if parts[0] != "skfairdp" or len(parts) < 2 or parts[1] == room or room == "":
+            continue
+        target = parts[1]
+        if target in RANKS and RANKS[target] >= RANKS[room]:
+            found.append(f"{path.name}:{line}: {room} must not import {target}")
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_one_way(path: Path) -> None:
+    assert arrows_back(path) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_torch_is_imported_only_where_models_are_trained(path: Path) -> None:
+    if room_of(path) in TORCH_ROOMS:
+        return
+    lines = [line for line, m in imported_modules(path) if m.split(".")[0] in {"torch", "skorch"}]
+    assert lines == [], f"{path.name} imports torch or skorch on lines {lines}"
+
+
+def test_every_room_is_in_a_layer() -> None:
+    rooms = {room_of(path) for path in FILES} - {""}
+    assert rooms <= set(RANKS), f"put {sorted(rooms - set(RANKS))} into a layer of LAYERS"
+
+
+def test_an_arrow_back_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check itself works: absolute, relative and nested imports are all seen."""
+    monkeypatch.setitem(globals(), "PACKAGE", tmp_path)
+    (tmp_path / "privacy").mkdir()
+    bad = tmp_path / "privacy" / "plan.py"
+    for statement in (
+        "import skfairdp.engine.clipping",
+        "from skfairdp.engine import clipping",
+        "from skfairdp import engine",
+        "from ..engine import clipping",
+        "from .. import engine",
+        "def f():\n    from skfairdp.fairness.groups import Groups",
+    ):
+        bad.write_text(statement)
+        assert arrows_back(bad), statement
+    bad.write_text("from skfairdp.exceptions import PrivacyWarning\nfrom . import noise")
+    assert arrows_back(bad) == []
