@@ -137,7 +137,7 @@ def _refuse_text(X: Any) -> None:
         text = [
             str(name)
             for name, dtype in X.dtypes.items()
-            if not (pd.api.types.is_numeric_dtype(dtype) or dtype == object)
+            if not (pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_object_dtype(dtype))
         ]
         if text:
             raise ValueError(

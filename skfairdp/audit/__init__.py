@@ -8,10 +8,11 @@ failed.
 """
 
 from skfairdp.audit.canaries import Canaries, log_odds, orthogonal_canaries
-from skfairdp.audit.many_run import many_run_epsilon, many_run_p_value
-from skfairdp.audit.one_run import count_correct_guesses, one_run_epsilon, one_run_p_value
+from skfairdp.audit.many_run import audit_many_runs
+from skfairdp.audit.many_run_bound import many_run_epsilon, many_run_p_value
+from skfairdp.audit.one_run import audit_one_run
+from skfairdp.audit.one_run_bound import count_correct_guesses, one_run_epsilon, one_run_p_value
 from skfairdp.audit.result import AuditResult
-from skfairdp.audit.runs import audit_many_runs, audit_one_run
 
 __all__ = [
     "AuditResult",

@@ -49,10 +49,7 @@ class Canaries:
         """Select the canaries marked in a mask of shape (m,)."""
         where = np.flatnonzero(chosen)
         return Canaries(
-            *(
-                None if part is None else part.iloc[where] if hasattr(part, "iloc") else part[where]
-                for part in (self.X, self.y, self.sensitive_features)
-            )
+            _rows(self.X, where), _rows(self.y, where), _rows(self.sensitive_features, where)
         )
 
 
@@ -153,6 +150,12 @@ def stack_rows(first: Any, second: Any) -> Any:
             second = type(first)(np.asarray(second), **_labels_of(first))
         return pd.concat([first, second], ignore_index=True)
     return np.concatenate([np.asarray(first), np.asarray(second)])
+
+
+def _rows(part: Any, where: NDArray[np.intp]) -> Any:
+    if part is None:
+        return None
+    return part.iloc[where] if hasattr(part, "iloc") else np.asarray(part)[where]
 
 
 def _labels_of(pandas_object: pd.DataFrame | pd.Series) -> dict[str, Any]:

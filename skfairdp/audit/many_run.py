@@ -1,57 +1,79 @@
-"""What guesses about many training runs say about epsilon."""
+"""An audit that trains many times, with one canary."""
 
 from __future__ import annotations
 
-import math
+from typing import Any
 
-from scipy.stats import beta
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils.parallel import Parallel, delayed
 
-from skfairdp.audit.hypothesis import boundary, check_count, check_loss, error_of
+from skfairdp.audit.canaries import Canaries, Score, log_odds
+from skfairdp.audit.declared import claim_about, declare_sizes, fit_with
+from skfairdp.audit.many_run_bound import many_run_epsilon, many_run_p_value
+from skfairdp.audit.result import AuditResult
 
-__all__ = ["many_run_epsilon", "many_run_p_value"]
-
-_LOG_SMALLEST_ERROR = -600.0
+__all__ = ["audit_many_runs"]
 
 
-def many_run_epsilon(
-    n_true_positives: int,
-    n_with: int,
-    n_false_positives: int,
-    n_without: int,
+def audit_many_runs(
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    canary: Canaries,
     *,
-    delta: float = 0.0,
+    sensitive_features: ArrayLike | None = None,
+    n_runs: int = 500,
+    n_threshold_runs: int = 100,
+    score: Score = log_odds,
     confidence_level: float = 0.95,
-) -> float:
-    """Lower confidence bound on epsilon from many independent training runs.
+    n_jobs: int | None = None,
+) -> AuditResult:
+    """Test a privacy claim with many training runs and one canary.
 
-    The model was trained `n_with` times with one canary among its rows and `n_without`
-    times without it; a rule fixed before guesses "with" or "without" for each run.
+    `n_runs` clones are fitted on the rows and the canary, as many on the rows alone,
+    all under one declared plan. Whether the canary was there is guessed by comparing
+    its score with a threshold that was chosen on separate runs.
 
     Parameters
     ----------
-    n_true_positives : int
-        Runs with the canary that were guessed "with".
-    n_with : int
-        Runs with the canary, >= 1.
-    n_false_positives : int
-        Runs without the canary that were guessed "with".
-    n_without : int
-        Runs without the canary, >= 1.
-    delta : float, default=0.0
-        Declared failure probability of the mechanism.
+    estimator : estimator of this package
+        Cloned, never changed. It must take `dataset_size` or `group_sizes`.
+    X : array-like or DataFrame of shape (n, n_features)
+        Rows that are always trained on.
+    y : array-like of shape (n,)
+        Their labels.
+    canary : Canaries
+        Exactly one record.
+    sensitive_features : array-like, Series or DataFrame of shape (n,) or (n, k), optional
+        Groups of the rows of `X`; the canary then needs a group too.
+    n_runs : int, default=500
+        Runs of each kind that are counted. A perfect attack with N of each shows no
+        more than about ``log(N / 3.7)``.
+    n_threshold_runs : int, default=100
+        Further runs of each kind, only to choose the threshold.
+    score : callable, default=log_odds
+        ``score(fitted, canary.X, canary.y)`` returns one number, larger for "in".
     confidence_level : float, default=0.95
-        Probability that the bound is not above the true epsilon. Each of the two error
-        rates gets an exact one-sided bound (Clopper and Pearson) at half the error.
+        Level of the lower bound.
+    n_jobs : int or None, default=None
+        Fits that run side by side (joblib).
 
     Returns
     -------
-    float
-        Lower bound on epsilon in nats, >= 0.
+    AuditResult
+        Its claim as in `audit_one_run`.
 
     Raises
     ------
     ValueError
-        If a count, a probability or the level is outside its range.
+        If there is not exactly one canary, sizes cannot be declared, groups are missing,
+        or an argument is outside what is allowed.
+
+    Notes
+    -----
+    What a bound proves and what it does not: see `audit_one_run`.
 
     References
     ----------
@@ -60,81 +82,80 @@ def many_run_epsilon(
 
     Examples
     --------
-    >>> from skfairdp.audit import many_run_epsilon
-    >>> print(f"{many_run_epsilon(900, 1000, 100, 1000):.4f}")
-    1.9897
+    >>> import numpy as np
+    >>> from skfairdp import DPSGDClassifier
+    >>> from skfairdp.audit import audit_many_runs, orthogonal_canaries
+    >>> rng = np.random.default_rng(0)
+    >>> X, canary = orthogonal_canaries(rng.normal(size=(100, 4)), 1)
+    >>> model = DPSGDClassifier(epsilon=2.0, delta=1e-5, max_epochs=1)
+    >>> y = rng.integers(0, 2, 100)
+    >>> result = audit_many_runs(model, X, y, canary, n_runs=4, n_threshold_runs=2)
+    >>> result.epsilon_lower_bound
+    0.0
     """
-    _check_runs(n_true_positives, n_with, n_false_positives, n_without)
-    check_loss(0.0, delta)
-    counts = (n_true_positives, n_with, n_false_positives, n_without)
-    return _many_run_bound(counts, delta, error_of(confidence_level))
-
-
-def many_run_p_value(
-    n_true_positives: int,
-    n_with: int,
-    n_false_positives: int,
-    n_without: int,
-    *,
-    epsilon: float,
-    delta: float = 0.0,
-) -> float:
-    """P-value of "the mechanism is (epsilon, delta)-DP" after many training runs.
-
-    It is the smallest error at which `many_run_epsilon` exceeds `epsilon`.
-
-    Parameters
-    ----------
-    n_true_positives, n_with, n_false_positives, n_without : int
-        Counts of runs; see `many_run_epsilon`.
-    epsilon : float
-        Privacy loss of the hypothesis, in nats, >= 0.
-    delta : float, default=0.0
-        Failure probability of the hypothesis, in [0, 1].
-
-    Returns
-    -------
-    float
-        A valid p-value in (0, 1].
-
-    Raises
-    ------
-    ValueError
-        If a count or a probability is outside its range.
-
-    Examples
-    --------
-    >>> from skfairdp.audit import many_run_p_value
-    >>> many_run_p_value(900, 1000, 100, 1000, epsilon=1.5) < 1e-6
-    True
-    """
-    _check_runs(n_true_positives, n_with, n_false_positives, n_without)
-    check_loss(epsilon, delta)
-    counts = (n_true_positives, n_with, n_false_positives, n_without)
-
-    def not_refuted(log_error: float) -> bool:
-        return _many_run_bound(counts, delta, math.exp(log_error)) <= epsilon
-
-    return math.exp(boundary(not_refuted, _LOG_SMALLEST_ERROR, 0.0)[1])
-
-
-def _many_run_bound(counts: tuple[int, int, int, int], delta: float, error: float) -> float:
-    true_positives, n_with, false_positives, n_without = counts
-    missed = _upper_rate(n_with - true_positives, n_with, error / 2.0)
-    false_alarm = _upper_rate(false_positives, n_without, error / 2.0)
-    # (eps, delta)-DP: 1 - missed <= e^eps false_alarm + delta, and with the worlds swapped.
-    ratios = ((1.0 - missed - delta) / false_alarm, (1.0 - false_alarm - delta) / missed)
-    return max([0.0, *(math.log(ratio) for ratio in ratios if ratio > 0.0)])
-
-
-def _upper_rate(events: int, trials: int, error: float) -> float:
-    """One-sided Clopper-Pearson bound: the true rate is above it with chance <= error."""
-    return 1.0 if events == trials else float(beta.isf(error, events + 1, trials - events))
-
-
-def _check_runs(n_true_positives: int, n_with: int, n_false_positives: int, n_without: int) -> None:
-    for name, runs in (("n_with", n_with), ("n_without", n_without)):
+    if len(canary) != 1:
+        raise ValueError(f"canary must hold exactly one record; got {len(canary)}.")
+    for name, runs in (("n_runs", n_runs), ("n_threshold_runs", n_threshold_runs)):
         if runs < 1:
             raise ValueError(f"{name} must be at least 1; got {runs!r}.")
-    check_count("n_true_positives", n_true_positives, "n_with", n_with)
-    check_count("n_false_positives", n_false_positives, "n_without", n_without)
+    model = declare_sizes(estimator, X, y, canary, sensitive_features)
+    total = n_runs + n_threshold_runs
+    outcomes = Parallel(n_jobs=n_jobs)(
+        delayed(_one_score)(model, X, y, canary, present, sensitive_features, score)
+        for present in [True] * total + [False] * total
+    )
+    scores = np.array([value for value, _ in outcomes]).reshape(2, total)
+    claimed, delta = outcomes[0][1]
+    threshold = _threshold(scores[0, n_runs:], scores[1, n_runs:], delta, confidence_level)
+    hits, false_alarms = (int((part[:n_runs] >= threshold).sum()) for part in scores)
+    counts = (hits, n_runs, false_alarms, n_runs)
+    return AuditResult(
+        method="many-run",
+        epsilon_lower_bound=many_run_epsilon(
+            *counts, delta=delta, confidence_level=confidence_level
+        ),
+        claimed_epsilon=claimed,
+        delta=delta,
+        confidence_level=confidence_level,
+        p_value=many_run_p_value(*counts, epsilon=claimed, delta=delta),
+        settings={
+            "n_runs": n_runs,
+            "n_threshold_runs": n_threshold_runs,
+            "n_true_positives": hits,
+            "n_false_positives": false_alarms,
+        },
+    )
+
+
+def _one_score(
+    model: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    canary: Canaries,
+    present: bool,
+    sensitive_features: ArrayLike | None,
+    score: Score,
+) -> tuple[float, tuple[float, float]]:
+    guest = canary.take(np.array([present]))
+    fitted = fit_with(clone(model), X, y, guest, sensitive_features)
+    value = float(np.asarray(score(fitted, canary.X, canary.y)).item())
+    return value, claim_about(fitted, canary)
+
+
+def _threshold(
+    inside: NDArray[np.float64],
+    outside: NDArray[np.float64],
+    delta: float,
+    confidence_level: float,
+) -> float:
+    """Threshold with the largest bound on these runs; with few runs, the best separation."""
+    runs = len(inside)
+
+    def merit(threshold: float) -> tuple[float, int]:
+        hits, alarms = int((inside >= threshold).sum()), int((outside >= threshold).sum())
+        bound = many_run_epsilon(
+            hits, runs, alarms, runs, delta=delta, confidence_level=confidence_level
+        )
+        return bound, hits - alarms
+
+    return max(np.concatenate([inside, outside]).tolist(), key=merit)

@@ -206,7 +206,7 @@ def _from_openml(rows: pd.DataFrame, source: str) -> tuple[pd.DataFrame, str]:
     rows["income"] = rows["income"].str.rstrip(".")
     for column in (*_BOUNDS, "fnlwgt"):
         rows[column] = rows[column].astype("int64")
-    firsts = rows[["age", "fnlwgt"]].iloc[[0, _N_TEST]].to_numpy()
+    firsts = rows[["age", "fnlwgt"]].iloc[[0, min(_N_TEST, len(rows) - 1)]].to_numpy()
     if np.array_equal(firsts, [_FIRST_TEST, _FIRST_TRAIN]):
         rows["split"] = np.where(np.arange(len(rows)) < _N_TEST, "test", "train")
         rows = pd.concat([rows[rows["split"] == "train"], rows[rows["split"] == "test"]])

@@ -48,7 +48,7 @@ _BOUNDS = {
     "number_diagnoses": (1, 16),
 }
 
-_CATEGORIES = {
+_CATEGORIES: dict[str, Sequence[str | int]] = {
     "race": ["Caucasian", "AfricanAmerican", "Hispanic", "Asian", "Other", "?"],
     "gender": ["Female", "Male"],
     "age": [f"[{low}-{low + 10})" for low in range(0, 100, 10)],

@@ -117,7 +117,7 @@ class FunctionalClipper:
         if not all_finite:
             blank = (factors == 0).unsqueeze(1)
             gradients = [g.flatten(1).masked_fill(blank, 0.0) for g in gradients]
-        coefficients = (weights.to(factors.dtype) * factors).to(self._dtype)
+        coefficients = (weights * factors).to(self._dtype)
         for slot, gradient in zip(self._layout, gradients, strict=True):
             sums[:, slot.slice].addmm_(coefficients, gradient.flatten(1))
 

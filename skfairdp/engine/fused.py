@@ -54,6 +54,8 @@ class FusedClipper:
     ) -> None:
         self._stack = stack
         self._objective = objective
+        # Parameters, not tensors: an optimizer may move what they point to.
+        self._parameters = [(layer.weight, layer.bias) for layer in stack.linears]
         self._size = flat.vector.numel()
         self._dtype = flat.vector.dtype
         self._device = flat.vector.device
@@ -158,10 +160,10 @@ class FusedClipper:
             for activation in stack.before:
                 value = activation.forward(value)
         inputs, saved = [], []
-        for index, layer in enumerate(stack.linears):
+        for index, (weight, bias) in enumerate(self._parameters):
             if index >= self._first:
                 inputs.append(value)
-            value = nn.functional.linear(value, layer.weight, layer.bias)
+            value = nn.functional.linear(value, weight, bias)
             kept = []
             for position, activation in enumerate(stack.between[index]):
                 before = value
@@ -198,10 +200,9 @@ class FusedClipper:
         self, delta: torch.Tensor, saved: list[list[torch.Tensor]]
     ) -> list[torch.Tensor]:
         """Return the upstream gradients of the trained layers, first layer first."""
-        linears = self._stack.linears
         deltas = [delta]
-        for index in range(len(linears) - 1, self._first, -1):
-            delta = delta @ linears[index].weight
+        for index in range(len(self._parameters) - 1, self._first, -1):
+            delta = delta @ self._parameters[index][0]
             steps = zip(self._stack.between[index - 1], saved[index - 1], strict=True)
             for activation, kept in reversed(list(steps)):
                 delta = activation.backward(delta, kept)

@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import clone
 from skorch import NeuralNet
 from skorch.callbacks import LRScheduler
 from skorch.dataset import ValidSplit
-from sklearn.base import clone
 from torch import Tensor, nn
 
 from skfairdp.engine.flat import FlatParameters, flatten
 from skfairdp.engine.inspection import refuse_mixing_modules
 from skfairdp.engine.modules import MLP
+from skfairdp.engine.optimizers import FlatOptimizer, flat_optimizer
 
 __all__ = ["PreparedNet", "check_net", "default_net", "prepare_net"]
 
@@ -24,18 +25,6 @@ _OURS = {
     "batch_size": ("batch_size", 128),
     "max_epochs": ("max_epochs", 10),
     "warm_start": ("a fresh fit (private training never continues silently)", False),
-}
-# Optimisers that treat every coordinate by itself: one flat vector gives the same
-# updates as many tensors, in a fraction of the time.
-_ELEMENTWISE = {
-    torch.optim.SGD,
-    torch.optim.Adam,
-    torch.optim.AdamW,
-    torch.optim.NAdam,
-    torch.optim.RMSprop,
-    torch.optim.Adagrad,
-    torch.optim.Adamax,
-    torch.optim.RAdam,
 }
 
 
@@ -103,24 +92,12 @@ class PreparedNet:
         """Build the net's optimizer on the flat parameter vector."""
         named = [(n, p) for n, p in self.module.named_parameters() if p.requires_grad]
         args, kwargs = self.net.get_params_for_optimizer("optimizer", named)
-        cls = self.net.optimizer
-        one_group = len(args) == 1 and not _has_several_groups(args[0])
-        if one_group and cls in _ELEMENTWISE:
-            vector = nn.Parameter(self.flat.vector, requires_grad=True)
-            kwargs = dict(kwargs)
-            kwargs.setdefault("lr", self.learning_rate)
-            return FlatOptimizer(cls([vector], **kwargs), [vector], [slice(None)])
-        parameters = dict(named)
-        return FlatOptimizer(
-            cls(*args, **kwargs),
-            [parameters[slot.name] for slot in self.flat.layout],
-            [slot.slice for slot in self.flat.layout],
-        )
+        kwargs = {"lr": self.learning_rate, **kwargs}
+        return flat_optimizer(self.net.optimizer, args, kwargs, dict(named), self.flat)
 
     def plain_sgd(self, lr: float) -> FlatOptimizer:
         """Build plain gradient descent: no momentum, no decay."""
-        vector = nn.Parameter(self.flat.vector, requires_grad=True)
-        return FlatOptimizer(torch.optim.SGD([vector], lr=lr), [vector], [slice(None)])
+        return flat_optimizer(torch.optim.SGD, (), {"lr": lr}, {}, self.flat)
 
     def learning_rates(self, steps: int, steps_per_epoch: int) -> list[float]:
         """List the net's learning rate at every step.
@@ -145,36 +122,6 @@ class PreparedNet:
                 if step % every == 0:
                     policy.step()
         return rates
-
-
-class FlatOptimizer:
-    """An optimizer that is handed gradients as one vector."""
-
-    def __init__(
-        self, optimizer: torch.optim.Optimizer, parameters: list[Tensor], where: list[slice]
-    ) -> None:
-        self.optimizer = optimizer
-        self._parameters = parameters
-        self._where = where
-
-    def step(self, gradient: Tensor) -> None:
-        """Apply one update.
-
-        Parameters
-        ----------
-        gradient : Tensor, shape (p,)
-            A released gradient; cast to the parameters' dtype.
-        """
-        for parameter, where in zip(self._parameters, self._where, strict=True):
-            parameter.grad = gradient[where].view_as(parameter).to(parameter.dtype)
-        self.optimizer.step()
-        for parameter in self._parameters:
-            parameter.grad = None
-
-    def set_lr(self, lr: float) -> None:
-        """Change the learning rate of all groups."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
 
 
 @dataclass
@@ -318,12 +265,7 @@ def as_tensor(X: np.ndarray, module: nn.Module) -> Tensor:
 
 
 def _is_default_criterion(net: NeuralNet, ours: bool) -> bool:
-    return net.module is MLP and net.criterion is nn.BCEWithLogitsLoss or ours
-
-
-def _has_several_groups(parameters: Any) -> bool:
-    parameters = list(parameters)
-    return len(parameters) > 1 and isinstance(parameters[0], dict)
+    return ours or (net.module is MLP and net.criterion is nn.BCEWithLogitsLoss)
 
 
 def _schedulers(net: NeuralNet) -> tuple[LRScheduler, ...]:

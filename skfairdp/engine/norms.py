@@ -113,8 +113,8 @@ def clip_factors(
         False if some norm was NaN or infinite. The caller must then also blank the
         record's vectors, because 0 times NaN is NaN.
     """
-    total = float(squared_norms.sum())
-    factors = squared_norms.sqrt_().reciprocal_().mul_(max_norm * (1.0 - margin)).clamp_(max=1.0)
+    total = squared_norms.sum().item()
+    factors = squared_norms.rsqrt_().mul_(max_norm * (1.0 - margin)).clamp_(max=1.0)
     if math.isfinite(total):
         return factors, True
     # 1/inf is 0 already; what is left is NaN (and inf * 0 when max_norm is infinite).

@@ -194,4 +194,3 @@ class NoisyRelease:
             return total.double()
         noise = torch.from_numpy(self._noise.gaussian(tuple(total.shape), std))
         return noise.to(total.device).add_(total)
-

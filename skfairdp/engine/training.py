@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ class Progress:
     total : int
         Planned number of steps.
     shown : bool or None
-        None shows the bar on a terminal only.
+        None shows the bar on a terminal, and never in a worker process.
     label : str
         Name of the estimator.
     """
@@ -33,7 +34,8 @@ class Progress:
     label: str
 
     def __post_init__(self) -> None:
-        disable = None if self.shown is None else not self.shown
+        worker = multiprocessing.parent_process() is not None
+        disable = (True if worker else None) if self.shown is None else not self.shown
         self._bar = tqdm(total=self.total, disable=disable, desc=self.label, unit="step")
         self.step = 0
 

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from torch import Tensor, nn
 
 from skfairdp.engine.inference import features_and_output
 from skfairdp.engine.inspection import find_head
@@ -20,13 +18,14 @@ from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.mechanism import THEOREM2_NOTIONS, theorem2_guarantee
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.inprocessing.ensemble import HeadEnsemble
-from skfairdp.inprocessing.fairdp_plan import fairdp_plan
+from skfairdp.inprocessing.fairdp_plan import fairdp_plan, fairdp_sizes, group_multipliers
 from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, GradientClassifier, Run
+from skfairdp.inprocessing.heads import check_head, clip_norm, train_heads
 from skfairdp.inprocessing.stopping import GapStop
 from skfairdp.parameters import MAPPING, Choice, Number
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import CountRelease, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, check_group_sizes, noisy_sizes
+from skfairdp.privacy.plan import CountRelease, Plan
+from skfairdp.privacy.sizes import Sizes, check_group_sizes
 
 __all__ = ["FairDPClassifier"]
 
@@ -311,25 +310,15 @@ default="linear"
         return groups
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        if groups is None:
-            if self.dataset_size is None:
-                return Sizes(("all",), (n,), "zero-out")
-            return Sizes(("all",), (int(self.dataset_size),), "add-remove")
-        if self.group_sizes is not None:
-            sizes = check_group_sizes(self.group_sizes)
-            declared = Sizes(
-                groups.labels, tuple(sizes[label] for label in groups.labels), "add-remove"
-            )
-            if self.dataset_size not in (None, declared.total):
-                raise ValueError(
-                    f"'dataset_size' = {self.dataset_size} must be the sum of 'group_sizes', "
-                    f"{declared.total}."
-                )
-            return declared
-        if self.group_sizes_epsilon is not None:
-            price = float("inf") if self._free else self.group_sizes_epsilon
-            return noisy_sizes(groups.codes, groups.labels, price, noise)
-        return Sizes(groups.labels, tuple(int(c) for c in groups.counts), "zero-out")
+        return fairdp_sizes(
+            groups,
+            n,
+            dataset_size=self.dataset_size,
+            group_sizes=self.group_sizes,
+            group_sizes_epsilon=self.group_sizes_epsilon,
+            noise=noise,
+            free=self._free,
+        )
 
     @property
     def _free(self) -> bool:
@@ -344,7 +333,7 @@ default="linear"
             counts = (CountRelease("group x label x prediction", price, releases),)
         return fairdp_plan(
             sizes,
-            self._multipliers(sizes, noise_multiplier),
+            group_multipliers(self.noise_multiplier, sizes, noise_multiplier),
             max_grad_norm=float(self.max_grad_norm),
             batch_size=self.batch_size,
             final_batch_size=self.final_batch_size,
@@ -358,31 +347,18 @@ default="linear"
             delta=self.delta,
         )
 
-    def _multipliers(self, sizes: Sizes, noise_multiplier: float) -> tuple[float, ...]:
-        if not isinstance(self.noise_multiplier, Mapping):
-            return (float(noise_multiplier),) * len(sizes.cells)
-        given = [self.noise_multiplier.get(cell) for cell in sizes.cells]
-        if not all(_POSITIVE.accepts(value) for value in given):
-            raise ValueError(
-                "'noise_multiplier' must map every group to a number > 0; got "
-                f"{dict(self.noise_multiplier)!r} for the groups {sizes.cells!r}."
-            )
-        return tuple(float(value) for value in given if value is not None)
-
     # -- training ---------------------------------------------------------------------
 
     def _train(self, run: Run) -> None:
         prepared = run.prepared
         name, head = find_head(prepared.module, self.head)
-        _check_head(prepared.module, head, run.release.row_shape)
+        check_head(prepared.module, head, run.release.row_shape)
         where = prepared.flat.positions(name) if name else slice(0, len(prepared.flat.vector))
         vector = prepared.flat.vector
         stop = self._gap_stop(run, len(run.plan.cells))
 
         def clip_head() -> None:
-            if self.max_head_norm is not None:
-                weights = vector[where]
-                weights.mul_((self.max_head_norm / weights.norm().clamp_min(1e-30)).clamp(max=1.0))
+            clip_norm(vector[where], self.max_head_norm)
 
         first, second, last = run.plan.segments
         phases = (
@@ -404,28 +380,20 @@ default="linear"
         if stop is not None:
             stop.restore()
         clip_head()
-        heads = self._last_step(run, last, vector, where)
+        heads = train_heads(
+            run.release,
+            last,
+            vector,
+            where,
+            max_grad_norm=float(self.max_grad_norm),
+            learning_rate=float(self.sgd_learning_rate),
+            mean=self.group_update == "mean",
+        )
         run.progress.advance()
         self.heads_ = heads.cpu().numpy()
         self.head_name_ = name
         self.key_ = run.noise.sampling.bytes(32)
         self.released_gaps_ = () if stop is None else tuple(stop.gaps)
-
-    def _last_step(self, run: Run, last: Segment, vector: Tensor, where: slice) -> Tensor:
-        """Take one plain step for the body and one for each head; return the heads."""
-        clip, n_heads = float(self.max_grad_norm), int(self.n_heads)
-        sums = run.release.heads(
-            last,
-            where,
-            radii=tuple(clip * b for b in last.expected_sizes),
-            head_scale=float(n_heads) if self.group_update == "mean" else 1.0,
-        )
-        rate = float(self.sgd_learning_rate)
-        heads = vector[where].double() - rate * sums.heads
-        body = vector.double() - rate * sums.vector
-        body[where] = heads.mean(dim=0)
-        vector.copy_(body)
-        return heads
 
     def _gap_stop(self, run: Run, n_groups: int) -> GapStop | None:
         if self.stop_tolerance is None or not run.plan.counts:
@@ -540,24 +508,3 @@ default="linear"
 
 def _logit(probability: float) -> float:
     return math.log(probability) - math.log1p(-probability)
-
-
-def _check_head(module: nn.Module, head: nn.Linear, row_shape: tuple[int, ...]) -> None:
-    if head.out_features != 1:
-        raise ValueError(
-            f"FairDPClassifier needs a module with one logit; its head has {head.out_features}."
-        )
-    reference = next(module.parameters())
-    zeros = torch.zeros((1, *row_shape), dtype=reference.dtype, device=reference.device)
-    seen: list[Tensor] = []
-    handle = head.register_forward_hook(lambda _m, _i, output: seen.append(output))
-    try:
-        with torch.inference_mode():
-            output = module(zeros)
-    finally:
-        handle.remove()
-    if len(seen) != 1 or not torch.equal(seen[0].reshape(-1), output.reshape(-1)):
-        raise ValueError(
-            "'head' must be the module's last layer: what it returns must be the logit. Name the "
-            "right layer, or move what follows it elsewhere."
-        )

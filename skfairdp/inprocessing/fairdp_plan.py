@@ -6,10 +6,109 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from skfairdp.fairness.groups import Groups
+from skfairdp.parameters import Number
+from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.sizes import (
+    Sizes,
+    check_group_sizes,
+    expected_batch_size,
+    noisy_sizes,
+    steps_for,
+)
 
-__all__ = ["fairdp_plan", "group_rates"]
+__all__ = ["fairdp_plan", "fairdp_sizes", "group_multipliers", "group_rates"]
+
+_POSITIVE = Number(0.0, low_open=True)
+_RATE = Number(0.0, 1.0, low_open=True)
+
+
+def fairdp_sizes(
+    groups: Groups | None,
+    n: int,
+    *,
+    dataset_size: int | None,
+    group_sizes: Mapping[Any, int] | None,
+    group_sizes_epsilon: float | None,
+    noise: NoiseSource,
+    free: bool,
+) -> Sizes:
+    """Settle the public sizes: declared, bought, or read off the rows.
+
+    Parameters
+    ----------
+    groups : Groups or None
+        Groups of the rows; None for one group.
+    n : int
+        Number of rows.
+    dataset_size : int or None
+        Declared number of records.
+    group_sizes : mapping or None
+        Declared number of records of each group.
+    group_sizes_epsilon : float or None
+        Price of noisy sizes in nats.
+    noise : NoiseSource
+        Source of their noise.
+    free : bool
+        Whether nothing is protected (``epsilon=inf``): sizes are then exact.
+
+    Returns
+    -------
+    Sizes
+
+    Raises
+    ------
+    ValueError
+        `dataset_size` is not the sum of `group_sizes`.
+    """
+    if groups is None:
+        if dataset_size is None:
+            return Sizes(("all",), (n,), "zero-out")
+        return Sizes(("all",), (int(dataset_size),), "add-remove")
+    if group_sizes is not None:
+        sizes = check_group_sizes(group_sizes)
+        counts = tuple(sizes[label] for label in groups.labels)
+        if dataset_size not in (None, sum(counts)):
+            raise ValueError(
+                f"'dataset_size' = {dataset_size} must be the sum of 'group_sizes', {sum(counts)}."
+            )
+        return Sizes(groups.labels, counts, "add-remove")
+    if group_sizes_epsilon is not None and not free:
+        return noisy_sizes(groups.codes, groups.labels, group_sizes_epsilon, noise)
+    return Sizes(groups.labels, tuple(int(c) for c in groups.counts), "zero-out")
+
+
+def group_multipliers(given: Any, sizes: Sizes, noise_multiplier: float) -> tuple[float, ...]:
+    """Noise multiplier on each group's sum.
+
+    Parameters
+    ----------
+    given : float, mapping or None
+        The constructor parameter; a mapping sets each group's multiplier.
+    sizes : Sizes
+        Names the groups.
+    noise_multiplier : float
+        For all groups, where `given` is no mapping.
+
+    Returns
+    -------
+    tuple of float
+
+    Raises
+    ------
+    ValueError
+        The mapping misses a group or holds something else than numbers > 0.
+    """
+    if not isinstance(given, Mapping):
+        return (float(noise_multiplier),) * len(sizes.cells)
+    values = [given.get(cell) for cell in sizes.cells]
+    if not all(_POSITIVE.accepts(value) for value in values):
+        raise ValueError(
+            f"'noise_multiplier' must map every group to a number > 0; got {dict(given)!r} for the "
+            f"groups {sizes.cells!r}."
+        )
+    return tuple(float(value) for value in values if value is not None)
 
 
 def group_rates(sampling: Any, sizes: Sizes, batch_size: int) -> tuple[float, ...]:
@@ -37,7 +136,7 @@ def group_rates(sampling: Any, sizes: Sizes, batch_size: int) -> tuple[float, ..
     """
     if isinstance(sampling, Mapping):
         rates = tuple(sampling.get(cell) for cell in sizes.cells)
-        if not all(isinstance(r, (int, float)) and 0.0 < r <= 1.0 for r in rates):
+        if not all(_RATE.accepts(rate) for rate in rates):
             raise ValueError(
                 "'sampling' must map every group to a rate in (0, 1]; got "
                 f"{dict(sampling)!r} for the groups {sizes.cells!r}."
@@ -108,8 +207,8 @@ def fairdp_plan(
     Plan
     """
     size = expected_batch_size(batch_size, sizes.total)
-    last_size = size if final_batch_size is None else expected_batch_size(
-        final_batch_size, sizes.total
+    last_size = (
+        size if final_batch_size is None else expected_batch_size(final_batch_size, sizes.total)
     )
     steps = steps_for(max_epochs, sizes.total, size)
     plain = min(steps, max(1, round(sgd_fraction * steps)))
@@ -118,7 +217,8 @@ def fairdp_plan(
         rates = group_rates(sampling, sizes, expected)
         per_group = tuple(rate * count for rate, count in zip(rates, sizes.counts, strict=True))
         n_groups = len(per_group)
-        weights = tuple(1.0 / (n_groups * (b if group_update == "mean" else 1.0)) for b in per_group)
+        divisors = per_group if group_update == "mean" else (1.0,) * n_groups
+        weights = tuple(1.0 / (n_groups * divisor) for divisor in divisors)
         std = max_grad_norm * math.sqrt(
             sum((w * s) ** 2 for w, s in zip(weights, noise_multipliers, strict=True))
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,8 +25,15 @@ from skfairdp.engine.schedules import schedule_factors
 from skfairdp.engine.training import Progress
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.parameters import BOOLEAN, RANDOM_STATE, SEQUENCE, Check, Choice, Kind, Number
-from skfairdp.parameters import check_parameters
+from skfairdp.parameters import (
+    BOOLEAN,
+    RANDOM_STATE,
+    SEQUENCE,
+    Check,
+    Choice,
+    Number,
+    check_parameters,
+)
 from skfairdp.privacy.accounting import guarantee
 from skfairdp.privacy.calibration import noise_multiplier_for
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -144,7 +151,7 @@ class GradientClassifier(PrivateClassifier):
                     prepared=prepared,
                     release=release,
                     noise=noise,
-                    learning_rates=[rate * factor for rate, factor in zip(rates, factors)],
+                    learning_rates=[r * f for r, f in zip(rates, factors, strict=True)],
                     progress=progress,
                     steps_per_epoch=epoch,
                 )
@@ -161,6 +168,8 @@ class GradientClassifier(PrivateClassifier):
         self.privacy_ = self._guarantee(plan, noise)
 
     def _calibrate(self, sizes: Sizes) -> float:
+        if isinstance(self.noise_multiplier, Mapping):
+            return max(float(value) for value in self.noise_multiplier.values())
         if self.noise_multiplier is not None:
             return float(self.noise_multiplier)
         if math.isinf(self.epsilon):

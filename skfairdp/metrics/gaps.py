@@ -41,8 +41,9 @@ def group_gap(
         larger of the gaps among favourable and among other rows) or "accuracy_parity"
         (rate of right predictions).
     pos_label : scalar or None, default=None
-        Favourable label. With two classes None takes the second. With more None takes the largest gap over all classes in turn; a given
-        label compares that class with the rest.
+        Favourable label. With two classes None takes the second. With more None takes
+        the largest gap over all classes in turn; a given label compares that class
+        with the rest.
     classes : sequence or None, default=None
         All labels that exist, in an order of yours. None takes those that occur in
         `y_true` or `y_pred`, sorted.

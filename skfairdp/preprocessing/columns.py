@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-__all__ = ["checked", "column", "column_names", "floats", "is_frame", "positions_of"]
+__all__ = ["checked", "column", "column_names", "floats", "is_frame", "positions_of", "replaced"]
 
 
 def is_frame(X: object) -> TypeGuard[pd.DataFrame]:
@@ -100,3 +100,26 @@ def floats(
             "string of digits or a number). Declare it in categories, or drop it, or turn it into "
             "numbers first."
         ) from None
+
+
+def replaced(
+    X: Any, positions: Sequence[int], values: NDArray[np.floating]
+) -> NDArray[Any] | pd.DataFrame:
+    """``X`` with the columns at ``positions`` replaced, in a new object."""
+    if is_frame(X):
+        if positions == list(range(X.shape[1])):
+            return pd.DataFrame(values, index=X.index, columns=X.columns)
+        place = {position: index for index, position in enumerate(positions)}
+        columns = [
+            pd.Series(values[:, place[position]], index=X.index)
+            if position in place
+            else X.iloc[:, position]
+            for position in range(X.shape[1])
+        ]
+        frame = pd.concat(columns, axis=1)
+        frame.columns = X.columns
+        return frame
+    dtype = np.result_type(values, X) if X.dtype.kind in "fiub" else object
+    placed = X.astype(dtype, copy=True)
+    placed[:, positions] = values
+    return placed

@@ -208,8 +208,6 @@ class PublicEncoder(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = bool(self.categories)
-        # A missing value of a declared column is one more unknown value.
-        tags.input_tags.allow_nan = bool(self.categories) and self.handle_unknown == "ignore"
         tags.transformer_tags.preserves_dtype = []
         tags.requires_fit = True
         return tags

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from .columns import checked, column, column_names, floats, is_frame, positions_of
+from .columns import checked, column, column_names, floats, positions_of, replaced
 
 __all__ = ["PublicScaler"]
 
@@ -129,7 +129,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = self._checked(X, reset=False)
         positions, values, limits, bent = self._read(X)
         scaled = self._scale(values, limits, bent)
-        return _placed(X, positions, scaled)
+        return replaced(X, positions, scaled)
 
     def _read(
         self, X: Any
@@ -141,8 +141,8 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         values = self._numbers(X, positions, [names[p] for p in positions])
         gap = np.isnan(values)
         if gap.any():
-            bare = gap.any(axis=0) & np.isnan(filled)
-            if bare.any():
+            bare = np.atleast_1d(gap.any(axis=0) & np.isnan(filled)).tolist()
+            if any(bare):
                 raise ValueError(
                     f"Input X contains NaN in {[n for n, b in zip(where, bare, strict=True) if b]}"
                     ", and PublicScaler does not guess. Give a constant that does not come from "
@@ -214,11 +214,11 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         values = np.empty((len(X), len(columns)), dtype=dtype)
         for index, (name, one) in enumerate(zip(names, columns, strict=True)):
             values[:, index] = floats(one, name, dtype, "is declared in bounds")
-        if np.isinf(values).any():
+        endless = np.atleast_1d(np.isinf(values).any(axis=0)).tolist()
+        if any(endless):
             raise ValueError(
-                "Input X contains infinity in "
-                f"{[n for n, b in zip(names, np.isinf(values).any(axis=0), strict=True) if b]}. "
-                "PublicScaler takes finite numbers; replace it by a bound or by NaN with fill."
+                f"Input X contains infinity in {[n for n, b in zip(names, endless, strict=True) if b]}"
+                ". PublicScaler takes finite numbers; replace it by a bound, or by NaN with fill."
             )
         return values
 
@@ -242,26 +242,3 @@ def _interval(pair: object, name: str) -> Interval:
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise ValueError(f"{name} is {pair!r}. Allowed are finite numbers with low < high.")
     return low, high
-
-
-def _placed(
-    X: Any, positions: Sequence[int], scaled: NDArray[np.floating]
-) -> NDArray[Any] | pd.DataFrame:
-    """``X`` with the columns at ``positions`` replaced, in a new object."""
-    if is_frame(X):
-        if positions == list(range(X.shape[1])):
-            return pd.DataFrame(scaled, index=X.index, columns=X.columns)
-        place = {position: index for index, position in enumerate(positions)}
-        columns = [
-            pd.Series(scaled[:, place[position]], index=X.index)
-            if position in place
-            else X.iloc[:, position]
-            for position in range(X.shape[1])
-        ]
-        frame = pd.concat(columns, axis=1)
-        frame.columns = X.columns
-        return frame
-    dtype = np.result_type(scaled, X) if X.dtype.kind in "fiub" else object
-    placed = X.astype(dtype, copy=True)
-    placed[:, positions] = scaled
-    return placed

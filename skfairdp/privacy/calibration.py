@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 
@@ -12,7 +12,7 @@ import numpy as np
 from dp_accounting import dp_event as events_of
 from dp_accounting.dp_event import DpEvent
 from scipy.optimize import brentq
-from scipy.special import gammaln
+from scipy.special import gammaln, ndtri
 
 from skfairdp.privacy.accountants import event_epsilon
 from skfairdp.privacy.accounting import events, undominated_cells
@@ -23,9 +23,9 @@ __all__ = ["noise_multiplier_for"]
 # Multipliers outside are of no use: below .1 one full-batch step costs more than 90.
 SMALLEST, LARGEST = 0.1, 1e7
 # Accepted share of the target; aimed at from below, so that it is never exceeded.
-ACCEPTED, AIM, CEILING = 0.997, 0.9992, 1.0 - 1e-6
+ACCEPTED, AIM, CEILING = 0.9955, 0.999, 1.0 - 1e-6
 # Corrections by the ratio of fast bound and exact cost before the bracket is halved instead.
-CORRECTIONS = 6
+CORRECTIONS = 9
 MAX_EVALUATIONS = 60
 PROBES = (0.6, 1.0, 3.7)
 
@@ -61,7 +61,7 @@ def noise_multiplier_for(
     -------
     float
         A multiplier, at least 0.1, whose plan has every cell's epsilon at most the
-        target, and the largest one above 0.997 of it unless 0.1 is returned.
+        target, and the largest one above 0.995 of it unless 0.1 is returned.
 
     Raises
     ------
@@ -113,9 +113,9 @@ def _solve(problem: _Problem) -> float:
     _refuse_impossible(problem)
     fast = _FastBound(problem)
     low, high = SMALLEST, LARGEST
-    known: dict[float, float] = {}  # log multiplier -> log (fast bound / exact cost)
+    seen: list[tuple[float, float]] = []  # log multiplier, log (fast bound / exact cost)
     for evaluation in range(MAX_EVALUATIONS):
-        guess = fast.solve(problem.epsilon * AIM, known, low, high)
+        guess = fast.solve(problem.epsilon * AIM, seen, low, high)
         if evaluation >= CORRECTIONS or (evaluation > 0 and not low < guess < high):
             guess = math.sqrt(low * high)
         cost = _largest_epsilon(problem, guess)
@@ -128,7 +128,7 @@ def _solve(problem: _Problem) -> float:
         if high < low * (1.0 + 1e-9):
             return high  # the cost jumps across the accepted band
         if 0.0 < cost < math.inf:
-            known[math.log(guess)] = math.log(fast(guess) / cost)
+            seen.append((math.log(guess), math.log(fast(guess) / cost)))
     raise ValueError(
         f"epsilon={problem.epsilon!r} was not met by noise multipliers up to {LARGEST:g}: give "
         "a larger epsilon, or fewer steps"
@@ -170,7 +170,7 @@ def _top_level(event: DpEvent) -> Iterable[DpEvent]:
 
 
 class _FastBound:
-    """Renyi bound at integer orders: a fast, smooth stand-in that guides the search.
+    """Closed-form bounds: a fast stand-in for the exact cost that guides the search.
 
     Nothing is claimed on its ground; the answer is always checked exactly.
     """
@@ -194,18 +194,22 @@ class _FastBound:
     def __call__(self, multiplier: float) -> float:
         plan = self._problem.make_plan(multiplier)
         return max(
-            float(np.min(self._cost(plan, cell) + self._delta_cost))
+            min(
+                float(np.min(self._renyi_cost(plan, cell) + self._delta_cost)),
+                self._step_by_step_cost(plan, cell),
+            )
             for cell in undominated_cells(plan)
         )
 
-    def solve(self, target: float, known: dict[float, float], low: float, high: float) -> float:
+    def solve(
+        self, target: float, seen: Sequence[tuple[float, float]], low: float, high: float
+    ) -> float:
         """Multiplier in [low, high] whose corrected bound is `target`, or the nearer end."""
-        at = sorted(known)
-        ratios = [known[x] for x in at]
+        x0, level = seen[-1] if seen else (0.0, 0.0)
+        slope = (level - seen[-2][1]) / (x0 - seen[-2][0]) if len(seen) > 1 else 0.0
 
         def excess(x: float) -> float:
-            correction = float(np.interp(x, at, ratios)) if at else 0.0
-            return math.log(self(math.exp(x))) - correction - math.log(target)
+            return math.log(self(math.exp(x)) / target) - level - slope * min(max(x - x0, -0.3), 0.3)
 
         ends = math.log(low), math.log(high)
         if excess(ends[0]) <= 0.0:
@@ -214,7 +218,7 @@ class _FastBound:
             return high
         return math.exp(brentq(excess, *ends, xtol=1e-6))
 
-    def _cost(self, plan: Plan, cell: int) -> np.ndarray:
+    def _renyi_cost(self, plan: Plan, cell: int) -> np.ndarray:
         total = np.zeros(len(self._orders))
         for segment in plan.segments:
             sigma = min(max(segment.multiplier(cell), 1e-3), 1e12)
@@ -225,6 +229,16 @@ class _FastBound:
             sides = np.logaddexp(heads + log_odds, heads - count.epsilon - log_odds)
             total += count.releases * sides / (self._orders - 1)
         return total
+
+    def _step_by_step_cost(self, plan: Plan, cell: int) -> float:
+        """Sum over steps, each with its share of delta: closer for a few rare steps."""
+        total = sum(count.releases * count.epsilon for count in plan.counts)
+        for segment in plan.segments:
+            rate, sigma = segment.rates[cell], max(segment.multiplier(cell), 1e-3)
+            tail = self._problem.delta / (plan.steps * rate)
+            loss = max(0.0, 0.5 / sigma**2 - ndtri(tail) / sigma) if tail < 1.0 else 0.0
+            total += segment.steps * np.logaddexp(np.log1p(-rate), math.log(rate) + loss)
+        return max(float(total), 1e-9)
 
     def _sampled_gaussian(self, rate: float, sigma: float) -> np.ndarray:
         if rate == 1.0:

@@ -1,0 +1,241 @@
+"""The one door to certificates: estimators, Pipelines and fitted searches."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Hashable, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from numpy.typing import ArrayLike
+
+from skfairdp.certificate.digest import model_digest
+from skfairdp.certificate.evaluation import Evaluation, Terms, evaluate
+from skfairdp.certificate.spending import model_privacy, with_counts
+from skfairdp.certificate.statement import Certificate
+from skfairdp.certificate.unwrap import Deployed, unwrap
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.notions import Notion, get_notions
+from skfairdp.privacy.noise import NoiseSource
+
+__all__ = ["certify"]
+
+LIBRARIES = (
+    "skfairdp",
+    "dp-accounting",
+    "numpy",
+    "pandas",
+    "scikit-learn",
+    "scipy",
+    "skorch",
+    "torch",
+)
+
+
+def certify(
+    model: object,
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    *,
+    sensitive_features: ArrayLike | None = None,
+    notion: str | Sequence[str] = "demographic_parity",
+    confidence_level: float = 0.95,
+    bound: Literal["exact", "difference"] = "exact",
+    count_epsilon: float | None = None,
+    cell_sizes: Literal["private", "public"] = "private",
+    holdout: Literal["public", "per_record", "by_index"] | None = None,
+    groups: Sequence[Hashable] | None = None,
+    n_certificates: int = 1,
+    certificate_index: int | None = None,
+    public_steps: Sequence[str] = (),
+    count_noise: NoiseSource | None = None,
+) -> Certificate:
+    """State what a fitted model guarantees about privacy and fairness.
+
+    Without rows the certificate says what is known before any evaluation. With rows
+    that were held out from training and selection it also bounds how far the deployed
+    model's rates differ between groups in the population the rows come from.
+
+    Parameters
+    ----------
+    model : estimator, Pipeline or fitted search
+        The fitted model as it is deployed. Earlier steps of a Pipeline belong to it.
+    X : array-like, shape (n_rows, n_features), optional
+        Held-out rows, as ``model.predict`` takes them.
+    y : array-like, shape (n_rows,), optional
+        Their labels; not needed for demographic parity.
+    sensitive_features : array-like, Series or DataFrame, optional
+        Their groups, shape (n_rows,) or (n_rows, k); several columns form
+        intersections. Rows with a missing value are outside the claim.
+    notion : str or list of str, default="demographic_parity"
+        What is compared: "demographic_parity", "equal_opportunity",
+        "equalized_odds", "accuracy_parity". Several share the error probability, so
+        that all their bounds hold together.
+    confidence_level : float in (0, 1), default=0.95
+        Probability that the bounds hold.
+    bound : {"exact", "difference"}, default="exact"
+        Interval for one pair of groups; the first is narrower for small rates, the
+        second for rates near one half. Choose before seeing the predictions.
+    count_epsilon : float, optional
+        Protects the held-out rows: all counts are released once with discrete Laplace
+        noise at this cost, in nats, which is added to the model's own as `holdout`
+        says. None states the counts as they are.
+    cell_sizes : {"private", "public"}, default="private"
+        Whether the number of rows of each (group, label) cell is public; used with
+        `count_epsilon` only. Public sizes give narrower bounds.
+    holdout : {"public", "per_record", "by_index"}, optional
+        "public": the held-out rows need no protection (default without
+        `count_epsilon`). "per_record": each record went to training or hold-out by a
+        draw of its own, so the larger of the two costs counts. "by_index": it went by
+        its position, as in ``train_test_split``, and the costs compose (default with
+        `count_epsilon`).
+    groups : sequence, optional
+        Declared groups, in place of those that the model was fitted with.
+    n_certificates : int, default=1
+        Number of certificates planned on the same held-out rows; they share the error
+        probability.
+    certificate_index : int, optional
+        Which of several certificates on these rows this one is, counted from 1.
+    public_steps : sequence of str, default=()
+        Names of earlier Pipeline steps that were fitted without protected rows. Any
+        other step that learned from rows and is not ours voids the privacy claim.
+    count_noise : NoiseSource, optional
+        Where the noise of the counts comes from; None takes a fresh one seeded by the
+        operating system.
+
+    Returns
+    -------
+    Certificate
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        When the model, or the best model of a search, is not fitted.
+    UnknownGroupError
+        When a row's group is not one the model was fitted with.
+    ValueError
+        When arguments contradict each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from skfairdp import certify
+    >>> X, y = np.zeros((400, 1)), np.tile([0, 1, 1, 1], 100)
+    >>> model = DummyClassifier().fit(X, y)
+    >>> certificate = certify(model, X, sensitive_features=np.repeat(["a", "b"], 200))
+    >>> certificate.fairness[0].figure
+    '0.019'
+    >>> certificate.satisfies(tolerance=0.05)
+    True
+    """
+    notions = get_notions(notion)
+    _check(confidence_level, bound, count_epsilon, cell_sizes, n_certificates, certificate_index)
+    holdout = _check_holdout(holdout, count_epsilon)
+    if X is None and not (y is None and sensitive_features is None):
+        raise ValueError("y or sensitive_features were given without X; pass the held-out rows.")
+    deployed = unwrap(model)
+    privacy = model_privacy(deployed, public_steps)
+    evaluation = Evaluation((), None)
+    if X is not None:
+        source = NoiseSource() if count_noise is None else count_noise
+        terms = Terms(
+            notions=notions,
+            confidence_level=confidence_level,
+            bound=bound,
+            count_epsilon=count_epsilon,
+            public_sizes=cell_sizes == "public",
+            groups=None if groups is None else tuple(groups),
+            n_certificates=n_certificates,
+            certificate_index=certificate_index,
+        )
+        evaluation = evaluate(deployed, X, y, sensitive_features, terms, source)
+        if count_epsilon is not None and evaluation.fairness:
+            privacy = with_counts(
+                privacy,
+                float(count_epsilon),
+                holdout=holdout,
+                public_sizes=terms.public_sizes,
+                source=source,
+            )
+    return Certificate(
+        privacy=privacy,
+        fairness=(*evaluation.fairness, *_before_evaluation(deployed, notions)),
+        model_digest=model_digest(deployed.model),
+        model_name=deployed.name,
+        n_rows=evaluation.n_rows,
+        remarks=evaluation.remarks,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        versions=_versions(),
+    )
+
+
+def _before_evaluation(
+    deployed: Deployed, notions: tuple[Notion, ...]
+) -> tuple[FairnessGuarantee, ...]:
+    hook = getattr(deployed.final, "_mechanism_fairness", None)
+    if hook is None:
+        return ()
+    return tuple(claim for notion in notions for claim in hook(notion.name))
+
+
+def _versions() -> tuple[tuple[str, str], ...]:
+    found = [("python", platform.python_version())]
+    for name in LIBRARIES:
+        try:
+            found.append((name, importlib.metadata.version(name)))
+        except importlib.metadata.PackageNotFoundError:
+            found.append((name, "not installed as a distribution"))
+    return tuple(found)
+
+
+def _check_holdout(holdout: str | None, count_epsilon: float | None) -> str:
+    if holdout is None:
+        return "public" if count_epsilon is None else "by_index"
+    allowed = ("public",) if count_epsilon is None else ("per_record", "by_index")
+    if holdout not in ("public", "per_record", "by_index"):
+        raise ValueError(
+            f"holdout={holdout!r} is not known; use 'public', 'per_record' or 'by_index'."
+        )
+    if holdout not in allowed:
+        raise ValueError(
+            f"holdout={holdout!r} contradicts count_epsilon={count_epsilon!r}: rows that need "
+            "protection need count_epsilon, and public ones do not."
+        )
+    return holdout
+
+
+def _check(
+    confidence_level: float,
+    bound: str,
+    count_epsilon: float | None,
+    cell_sizes: str,
+    n_certificates: int,
+    certificate_index: int | None,
+) -> None:
+    if not 0.0 < confidence_level < 1.0:
+        raise ValueError(
+            f"confidence_level={confidence_level!r} must lie strictly between 0 and 1, e.g. 0.95."
+        )
+    if bound not in ("exact", "difference"):
+        raise ValueError(f"bound={bound!r} is not known; use 'exact' or 'difference'.")
+    if cell_sizes not in ("private", "public"):
+        raise ValueError(f"cell_sizes={cell_sizes!r} is not known; use 'private' or 'public'.")
+    if count_epsilon is not None:
+        if not 1e-4 <= count_epsilon <= 1e3:
+            raise ValueError(
+                f"count_epsilon={count_epsilon!r} must lie between 0.0001 and 1000, or be None "
+                "for counts without noise."
+            )
+        if bound != "exact":
+            raise ValueError("bound='difference' has no form for noisy counts; use bound='exact'.")
+    if n_certificates < 1:
+        raise ValueError(f"n_certificates={n_certificates!r} must be at least 1.")
+    if certificate_index is not None and (
+        certificate_index < 1 or 1 < n_certificates < certificate_index
+    ):
+        raise ValueError(
+            f"certificate_index={certificate_index!r} must lie between 1 and n_certificates="
+            f"{n_certificates!r}."
+        )

@@ -1,0 +1,262 @@
+"""The privacy half of a certificate: what all steps of a deployed model spent together."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dp_accounting import DiscreteLaplaceDpEvent
+from dp_accounting.dp_event import ComposedDpEvent
+from dp_accounting.pld import common, privacy_loss_distribution
+from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
+
+from skfairdp.certificate.unwrap import Deployed, charges_privacy, learns_from_rows
+from skfairdp.privacy.accounting import compose
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.noise import NoiseSource
+
+__all__ = ["model_privacy", "with_counts"]
+
+FOLD_SPLITTERS = (KFold, StratifiedGroupKFold, StratifiedKFold)
+
+
+def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGuarantee | None:
+    """Compose what the parts of a deployed model promise.
+
+    Parameters
+    ----------
+    deployed : Deployed
+        The model's parts.
+    public_steps : sequence of str
+        Names of steps that were fitted without protected rows.
+
+    Returns
+    -------
+    PrivacyGuarantee or None
+        Void, with the reasons first among its assumptions, when a part is not
+        covered; None when a part was trained with ``epsilon=inf``.
+
+    Raises
+    ------
+    ValueError
+        When `public_steps` names a step that does not exist.
+    """
+    leaves = deployed.leaves()
+    _check_names(public_steps, [name for name, _ in leaves])
+    public = [(name, step) for name, step in leaves if _listed(name, public_steps)]
+    other = [(name, step) for name, step in leaves if not _listed(name, public_steps)]
+
+    stated = [step.privacy_ for _, step in other if charges_privacy(step)]
+    own_search = next((search for search in deployed.searches if charges_privacy(search)), None)
+    if own_search is not None:
+        stated.append(own_search.privacy_)
+    elif charges_privacy(deployed.final):
+        stated.append(deployed.final.privacy_)
+    if None in stated:
+        return None
+
+    reasons = [
+        f"Step {name!r} ({type(step).__name__}) learned from rows without noise, so every row can "
+        "show in the features of every other. Use declared bounds and categories (PublicScaler, "
+        "PublicEncoder), or list the step in public_steps if it never saw protected rows."
+        for name, step in other
+        if not charges_privacy(step) and learns_from_rows(step)
+    ]
+    if not charges_privacy(deployed.final):
+        reasons.append(_foreign(deployed.final))
+    elif own_search is None:
+        reasons += [_search_reason(search, deployed.final) for search in deployed.searches]
+    reasons += _relations(stated)
+    declared = tuple(
+        f"Step {name!r} ({type(step).__name__}) was declared public: it was fitted without "
+        "protected rows."
+        for name, step in public
+        if charges_privacy(step) or learns_from_rows(step)
+    )
+    if reasons:
+        return _void(reasons, stated, declared)
+    total = stated[0] if len(stated) == 1 else compose(stated)
+    return dataclasses.replace(total, assumptions=total.assumptions + declared)
+
+
+def with_counts(
+    privacy: PrivacyGuarantee | None,
+    count_epsilon: float,
+    *,
+    holdout: str,
+    public_sizes: bool,
+    source: NoiseSource,
+) -> PrivacyGuarantee | None:
+    """Add the cost of a noisy table of counts of held-out rows.
+
+    Parameters
+    ----------
+    privacy : PrivacyGuarantee or None
+        What the model spent.
+    count_epsilon : float
+        Cost of the table, in nats.
+    holdout : {"per_record", "by_index"}
+        Whether each record was assigned to training or hold-out by its own draw
+        (then a record is in one of the two, and the larger cost counts) or by
+        position (then the costs compose).
+    public_sizes : bool
+        Whether the numbers of rows of the (group, label) cells are public.
+    source : NoiseSource
+        Where the noise came from.
+
+    Returns
+    -------
+    PrivacyGuarantee or None
+    """
+    note = (
+        f"The counts of the held-out rows were released once with discrete Laplace noise from "
+        f"{source.name}, at ε = {count_epsilon:g} for each of these rows."
+    )
+    if privacy is None:
+        return None
+    if privacy.is_void or privacy.protects != "record":
+        # Another relation: the two costs stand side by side and are never added.
+        return dataclasses.replace(privacy, assumptions=(*privacy.assumptions, note))
+    if source.reproducible:
+        reason = "The noise of the counts is reproducible: whoever knows its seed can subtract it."
+        return _void([reason], [privacy], ())
+    # Counts with public sizes speak of blanked records; so does, at the same cost, a
+    # guarantee for removal under declared sizes.
+    adjacency = "zero-out" if public_sizes else privacy.adjacency
+    model = dataclasses.replace(privacy, adjacency=adjacency)
+    counts = PrivacyGuarantee(
+        epsilon=count_epsilon,
+        delta=0.0,
+        adjacency=adjacency,
+        accountant="pure: one table of L1 sensitivity 1",
+        event=DiscreteLaplaceDpEvent(count_epsilon, 1),
+        assumptions=(note,),
+    )
+    if holdout == "by_index":
+        return compose([model, counts])
+    separate = (
+        "Each record was assigned to training or hold-out by its own draw, so the larger of the "
+        "two costs holds for every record."
+    )
+    per_group = model.per_group
+    return dataclasses.replace(
+        model,
+        epsilon=max(model.epsilon, count_epsilon),
+        per_group=per_group and {k: max(v, count_epsilon) for k, v in per_group.items()},
+        # Covers a record of either part, for composition with further releases.
+        event=ComposedDpEvent([model.event, counts.event]),
+        assumptions=(*model.assumptions, note, separate),
+    )
+
+
+def _listed(name: str, public_steps: Sequence[str]) -> bool:
+    """Whether a step, or a container around it, is listed."""
+    return any(name == listed or name.startswith(f"{listed}__") for listed in public_steps)
+
+
+def _check_names(public_steps: Sequence[str], names: list[str]) -> None:
+    if isinstance(public_steps, str):
+        raise ValueError(f"public_steps={public_steps!r} must be a list of names of steps.")
+    for listed in public_steps:
+        if not any(_listed(name, (listed,)) for name in names):
+            raise ValueError(
+                f"public_steps names {listed!r}, which is no earlier step of the model; its "
+                f"earlier steps are {names}."
+            )
+
+
+def _foreign(final: Any) -> str:
+    name = type(final).__name__
+    parts = final.get_params(deep=True).values() if hasattr(final, "get_params") else ()
+    if any(charges_privacy(part) for part in parts):
+        return (
+            f"{name} is a model around an estimator of skfairdp, and what it makes of the rows is "
+            "not accounted for; certify the inner estimator, or a Pipeline that ends in it."
+        )
+    return (
+        f"{name} is not an estimator of skfairdp: nothing bounds what it reveals about its "
+        "training rows."
+    )
+
+
+def _relations(stated: list[PrivacyGuarantee]) -> list[str]:
+    relations = {(item.adjacency, item.protects) for item in stated if not item.is_void}
+    if len(relations) < 2:
+        return []
+    return [
+        "The steps make promises of different kinds, which have no total: "
+        + "; ".join(f"{protects} under {adjacency}" for adjacency, protects in sorted(relations))
+    ]
+
+
+def _void(
+    reasons: list[str], stated: list[PrivacyGuarantee], declared: tuple[str, ...]
+) -> PrivacyGuarantee:
+    last = stated[-1] if stated else None
+    void = PrivacyGuarantee.void(
+        reasons[0],
+        delta=last.delta if last else 0.0,
+        adjacency=last.adjacency if last else "zero-out",
+        protects=last.protects if last else "record",
+    )
+    inherited = tuple(text for item in stated for text in item.assumptions)
+    texts = tuple(dict.fromkeys((*reasons, *inherited, *declared)))
+    return dataclasses.replace(void, assumptions=texts)
+
+
+def _search_reason(search: Any, final: Any) -> str:
+    """Say why a search voids privacy, and what its fits alone compose to."""
+    name = type(search).__name__
+    start = (
+        f"{name} chose this model by scores of its training rows without noise, and those have no "
+        "finite cost."
+    )
+    costs = _candidate_costs(search, final)
+    if costs is None:
+        return start
+    folds = _fits_per_row(search)
+    fits = [*(cost for cost in costs for _ in range(folds)), final.privacy_.epsilon]
+    delta = final.privacy_.delta
+    total = _composed(fits, delta)
+    return (
+        f"{start} Its {len(fits)} fits on overlapping rows ({len(costs)} candidates, {folds} folds "
+        f"a row is in, and the refit) would alone compose to ε = {total:.4g} at "
+        f"δ = {(len(fits) + 1) * delta:.3g}."
+    )
+
+
+def _candidate_costs(search: Any, final: Any) -> list[float] | None:
+    """Epsilon of each candidate; None where it cannot be read off the parameters."""
+    privacy = getattr(final, "privacy_", None)
+    if privacy is None or privacy.is_void or not hasattr(search, "cv_results_"):
+        return None
+    costs = []
+    for parameters in search.cv_results_["params"]:
+        leaf = {key.rsplit("__", 1)[-1]: value for key, value in parameters.items()}
+        if {"noise_multiplier", "delta", "steps"} & set(leaf):
+            return None
+        cost = leaf.get("epsilon", privacy.epsilon)
+        if cost is None or not math.isfinite(cost) or getattr(final, "epsilon", cost) is None:
+            return None
+        costs.append(float(cost))
+    return costs
+
+
+def _fits_per_row(search: Any) -> int:
+    """Training folds that one row is in: all but one of k folds, else at most all splits."""
+    folds = search.cv is None or isinstance(search.cv, int | FOLD_SPLITTERS)
+    return search.n_splits_ - 1 if folds else search.n_splits_
+
+
+def _composed(epsilons: list[float], delta: float) -> float:
+    """Epsilon of fits known by their (epsilon, delta) only, at delta (number of fits + 1)."""
+    total = None
+    for value in sorted(set(epsilons)):
+        one = privacy_loss_distribution.from_privacy_parameters(
+            common.DifferentialPrivacyParameters(value, delta)
+        ).self_compose(epsilons.count(value))
+        total = one if total is None else total.compose(one)
+    assert total is not None
+    return float(total.get_epsilon_for_delta((len(epsilons) + 1) * delta))

@@ -1,0 +1,285 @@
+"""The certificate of one fitted model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import pandas as pd
+
+from skfairdp.certificate import wording
+from skfairdp.certificate.digest import model_digest
+from skfairdp.certificate.page import certificate_page
+from skfairdp.certificate.picture import draw_certificate
+from skfairdp.certificate.unwrap import unwrap
+from skfairdp.fairness.guarantee import SCOPES, FairnessGuarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Certificate"]
+
+FORMAT = "skfairdp certificate 1"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What one fitted model guarantees; made by `skfairdp.certify`.
+
+    Parameters
+    ----------
+    privacy : PrivacyGuarantee or None
+        What the training records are promised. Its epsilon is infinite when nothing
+        is, with the reason among its assumptions; None after training with
+        ``epsilon=inf``.
+    fairness : tuple of FairnessGuarantee
+        Bounds on differences between groups, those from held-out rows first.
+    model_digest : str
+        Digest of the model's fitted state.
+    model_name : str
+        Class names of the model's steps.
+    n_rows : int or None
+        Held-out rows inside the claim; None without rows, or where their number is
+        private.
+    remarks : tuple of str
+        Why something is not claimed.
+    created : str
+        Time of certification, UTC; not part of equality.
+    versions : tuple of (str, str)
+        Library versions; not part of equality.
+    """
+
+    privacy: PrivacyGuarantee | None
+    fairness: tuple[FairnessGuarantee, ...]
+    model_digest: str
+    model_name: str = ""
+    n_rows: int | None = None
+    remarks: tuple[str, ...] = ()
+    created: str = field(default="", compare=False)
+    versions: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fairness", tuple(self.fairness))
+        object.__setattr__(self, "remarks", tuple(self.remarks))
+        object.__setattr__(self, "versions", tuple((k, v) for k, v in self.versions))
+
+    @property
+    def library_versions(self) -> dict[str, str]:
+        """Versions of the libraries at the time of certification."""
+        return dict(self.versions)
+
+    @property
+    def sentence(self) -> str:
+        """The certificate in one sentence."""
+        return wording.sentence(self.privacy, self.fairness, self.n_rows)
+
+    def satisfies(
+        self,
+        epsilon: float | None = None,
+        tolerance: float | None = None,
+        *,
+        delta: float | None = None,
+        adjacency: str | None = None,
+        protects: str | None = None,
+        notion: str | None = None,
+        confidence_level: float | None = None,
+        scope: str | None = None,
+    ) -> bool:
+        """Whether the certificate supports a requirement.
+
+        Parameters
+        ----------
+        epsilon : float, optional
+            Largest acceptable privacy loss, in nats.
+        tolerance : float, optional
+            Largest acceptable difference of rates between two groups, in [0, 1].
+        delta : float, optional
+            Largest acceptable delta; with `epsilon` only.
+        adjacency : str, optional
+            Relation that the privacy claim must be about.
+        protects : str, optional
+            What the privacy claim must protect.
+        notion : str, optional
+            The notion that `tolerance` is about; None asks it of all certified ones.
+        confidence_level : float, optional
+            Smallest acceptable confidence; None accepts the certificate's.
+        scope : str, optional
+            Scope that the fairness claim must have. None accepts claims that hold for
+            the deployed model; a claim about the "training mechanism" is not one and
+            must be asked for by name.
+
+        Returns
+        -------
+        bool
+            True only if everything asked for is guaranteed.
+
+        Raises
+        ------
+        ValueError
+            When nothing is asked for, or a name is unknown.
+        """
+        if epsilon is None and tolerance is None:
+            raise ValueError("satisfies() needs epsilon, tolerance, or both.")
+        if scope is not None and scope not in SCOPES:
+            raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
+        private = epsilon is None or (
+            self.privacy is not None
+            and self.privacy.satisfies(epsilon, delta, adjacency=adjacency, protects=protects)
+        )
+        fair = tolerance is None or self._fair(tolerance, notion, confidence_level, scope)
+        return private and fair
+
+    def _fair(
+        self, tolerance: float, notion: str | None, level: float | None, scope: str | None
+    ) -> bool:
+        scopes = ("deployed model", "any downstream predictor") if scope is None else (scope,)
+        eligible = [
+            claim
+            for claim in self.fairness
+            if claim.scope in scopes and (level is None or (claim.confidence_level or 1.0) >= level)
+        ]
+        asked = {claim.notion for claim in self.fairness} if notion is None else {notion}
+        return bool(asked) and all(
+            any(claim.notion == name and claim.bound <= tolerance for claim in eligible)
+            for name in asked
+        )
+
+    def verify(self, model: object) -> bool:
+        """Whether this certificate was issued for a model in exactly this fitted state.
+
+        Parameters
+        ----------
+        model : estimator, Pipeline or fitted search
+            A fitted model.
+
+        Returns
+        -------
+        bool
+        """
+        return model_digest(unwrap(model).model) == self.model_digest
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a claim.
+
+        Returns
+        -------
+        DataFrame
+            The value is epsilon for privacy, and an upper bound on the difference of
+            rates for a notion.
+        """
+        rows: list[dict[str, Any]] = []
+        if self.privacy is not None:
+            rows.append(
+                {
+                    "claim": "privacy",
+                    "value": self.privacy.epsilon,
+                    "delta": self.privacy.delta,
+                    "scope": f"{self.privacy.protects}, {self.privacy.adjacency}",
+                    "method": self.privacy.accountant,
+                    "informative": not self.privacy.is_void,
+                }
+            )
+        rows += [
+            {
+                "claim": claim.notion,
+                "value": claim.bound,
+                "estimate": claim.estimate,
+                "confidence_level": claim.confidence_level,
+                "scope": claim.scope,
+                "method": claim.method,
+                "informative": claim.informative,
+            }
+            for claim in self.fairness
+        ]
+        columns = ["claim", "value", "estimate", "delta", "confidence_level", "scope", "method"]
+        frame = pd.DataFrame(rows, columns=[*columns, "informative"])
+        numbers = ["value", "estimate", "delta", "confidence_level"]
+        return frame.astype(dict.fromkeys(numbers, "float64"))
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """Write the certificate as JSON; infinity is the text "inf".
+
+        Parameters
+        ----------
+        indent : int or None, default=2
+            Indentation of the text.
+
+        Returns
+        -------
+        str
+        """
+        document = {
+            "format": FORMAT,
+            "sentence": self.sentence,
+            "privacy": None if self.privacy is None else self.privacy.to_dict(),
+            "fairness": [claim.to_dict() for claim in self.fairness],
+            "model_digest": self.model_digest,
+            "model_name": self.model_name,
+            "n_rows": self.n_rows,
+            "remarks": list(self.remarks),
+            "created": self.created,
+            "library_versions": self.library_versions,
+        }
+        return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read a certificate that `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            The JSON text.
+
+        Returns
+        -------
+        Certificate
+
+        Raises
+        ------
+        ValueError
+            When the text is not a certificate of a known format.
+        """
+        document: Mapping[str, Any] = json.loads(text)
+        found = document.get("format") if isinstance(document, dict) else None
+        if found != FORMAT:
+            raise ValueError(f"The text has format {found!r}; a certificate has {FORMAT!r}.")
+        privacy = document["privacy"]
+        return cls(
+            privacy=None if privacy is None else PrivacyGuarantee.from_dict(privacy),
+            fairness=tuple(map(FairnessGuarantee.from_dict, document["fairness"])),
+            model_digest=document["model_digest"],
+            model_name=document["model_name"],
+            n_rows=document["n_rows"],
+            remarks=tuple(document["remarks"]),
+            created=document["created"],
+            versions=tuple(document["library_versions"].items()),
+        )
+
+    def plot(self, *, ax: Axes | None = None, threshold: float | None = None) -> Axes:
+        """Draw each notion's observed difference and its upper bound.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; None makes a new figure.
+        threshold : float, optional
+            Largest acceptable difference, drawn as a line.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        return draw_certificate(self.fairness, ax=ax, threshold=threshold)
+
+    def _repr_html_(self) -> str:
+        return certificate_page(self)
+
+    def __str__(self) -> str:
+        return wording.text(self)
+
+    def __repr__(self) -> str:
+        return wording.text(self)

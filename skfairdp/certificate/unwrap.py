@@ -1,0 +1,174 @@
+"""From what users deploy (Pipelines, fitted searches) to its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+)
+from sklearn.utils.validation import check_is_fitted
+
+__all__ = ["Deployed", "charges_privacy", "learns_from_rows", "unwrap"]
+
+# Exact types: a subclass may learn what its parent does not.
+STATELESS = (
+    Binarizer,
+    FeatureHasher,
+    FunctionTransformer,
+    HashingVectorizer,
+    Normalizer,
+    PolynomialFeatures,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Deployed:
+    """A fitted model and the parts that it is made of.
+
+    Parameters
+    ----------
+    model : object
+        What predicts: an estimator or a Pipeline, without a search around it.
+    final : object
+        The last estimator.
+    stages : tuple of (str, object)
+        Earlier steps in order, each with its name.
+    searches : tuple of object
+        Fitted searches around the model or its last step.
+    """
+
+    model: Any
+    final: Any
+    stages: tuple[tuple[str, Any], ...]
+    searches: tuple[Any, ...]
+
+    @property
+    def name(self) -> str:
+        """Class names of the parts, in order."""
+        parts = [*(stage for _, stage in self.stages if not isinstance(stage, str)), self.final]
+        return " → ".join(type(part).__name__ for part in parts)
+
+    def leaves(self) -> tuple[tuple[str, Any], ...]:
+        """Earlier steps without containers, named "outer__inner"."""
+        return tuple(leaf for name, stage in self.stages for leaf in _leaves(name, stage))
+
+    def transform(self, X: Any) -> Any:
+        """Push rows through the earlier steps."""
+        for _, stage in self.stages:
+            if stage is not None and not isinstance(stage, str):
+                X = stage.transform(X)
+        return X
+
+
+def unwrap(model: object) -> Deployed:
+    """Take a fitted model apart.
+
+    Parameters
+    ----------
+    model : object
+        A fitted estimator, Pipeline or search.
+
+    Returns
+    -------
+    Deployed
+
+    Raises
+    ------
+    NotFittedError
+        When the model is not fitted, or is a search without ``refit``.
+    TypeError
+        When it is not an estimator instance.
+    """
+    check_is_fitted(model)
+    predictor, searches = _best(model, ())
+    final, stages = predictor, []
+    while isinstance(final, Pipeline):
+        stages += [(name, step) for name, step in final.steps[:-1]]
+        final, searches = _best(final.steps[-1][1], searches)
+    check_is_fitted(final)
+    return Deployed(predictor, final, tuple(stages), searches)
+
+
+def _best(model: Any, searches: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    while hasattr(model, "cv_results_") or hasattr(model, "best_estimator_"):
+        if not hasattr(model, "best_estimator_"):
+            raise NotFittedError(
+                f"This {type(model).__name__} has no best_estimator_, because refit=False; set "
+                "refit=True, or certify the estimator that you deploy."
+            )
+        model, searches = model.best_estimator_, (*searches, model)
+    return model, searches
+
+
+def charges_privacy(step: object) -> bool:
+    """Whether a step is an estimator of this package that states its privacy cost.
+
+    Parameters
+    ----------
+    step : object
+        A fitted step.
+
+    Returns
+    -------
+    bool
+    """
+    return getattr(step, "_charges_privacy", False) is True
+
+
+def learns_from_rows(step: object) -> bool:
+    """Whether fitting a step that is not ours takes anything from the rows.
+
+    Parameters
+    ----------
+    step : object
+        A fitted step.
+
+    Returns
+    -------
+    bool
+        True unless the step is known to learn nothing but the number of columns.
+    """
+    if getattr(step, "_learns_from_rows", True) is False or type(step) in STATELESS:
+        return False
+    if type(step) is OneHotEncoder:
+        limits = (step.min_frequency, step.max_categories)
+        return isinstance(step.categories, str) or limits != (None, None)
+    if type(step) is OrdinalEncoder:
+        limits = (step.min_frequency, step.max_categories)
+        return isinstance(step.categories, str) or limits != (None, None)
+    if type(step) is SimpleImputer:
+        # Without keep_empty_features the rows decide which columns remain.
+        constant = step.strategy == "constant" and step.keep_empty_features
+        return not constant or step.add_indicator
+    return True
+
+
+def _leaves(name: str, stage: Any) -> Iterator[tuple[str, Any]]:
+    """Steps inside containers, recursively; what passes columns on or drops them is left out."""
+    if stage is None or isinstance(stage, str):
+        return
+    if isinstance(stage, Pipeline):
+        inner = list(stage.steps)
+    elif isinstance(stage, ColumnTransformer):
+        inner = [(key, transformer) for key, transformer, _ in stage.transformers_]
+    elif isinstance(stage, FeatureUnion):
+        inner = list(stage.transformer_list)
+    else:
+        yield name, stage
+        return
+    for key, step in inner:
+        yield from _leaves(f"{name}__{key}", step)

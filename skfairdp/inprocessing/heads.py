@@ -1,0 +1,103 @@
+"""The linear head: clip its weights, train several of it in one last step."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from skfairdp.engine.release import NoisyRelease
+from skfairdp.privacy.plan import Segment
+
+__all__ = ["check_head", "clip_norm", "train_heads"]
+
+
+def clip_norm(weights: Tensor, max_norm: float | None) -> None:
+    """Shrink a vector in place to an L2 norm; None does nothing."""
+    if max_norm is not None:
+        weights.mul_((max_norm / weights.norm().clamp_min(1e-30)).clamp(max=1.0))
+
+
+def train_heads(
+    release: NoisyRelease,
+    last: Segment,
+    vector: Tensor,
+    where: slice,
+    *,
+    max_grad_norm: float,
+    learning_rate: float,
+    mean: bool,
+) -> Tensor:
+    """Take one plain gradient step for the body and one for each head (DP-MC).
+
+    Parameters
+    ----------
+    release : NoisyRelease
+        The only access to the rows.
+    last : Segment
+        One step; says how many heads there are.
+    vector : Tensor, shape (p,)
+        Parameters of the module; updated in place, the head to the mean of the heads.
+    where : slice
+        Positions of the head in `vector`.
+    max_grad_norm : float
+        Clipping norm C of the gradients; a cell's head sum of a micro-batch is
+        projected on the ball of radius ``b_k C / n_heads``.
+    learning_rate : float
+        Step size.
+    mean : bool
+        Whether the weights divide by expected batch sizes; a micro-batch is then
+        divided by its own, n_heads times smaller, expected size.
+
+    Returns
+    -------
+    Tensor of float64, shape (n_heads, p_head)
+        The heads.
+    """
+    sums = release.heads(
+        last,
+        where,
+        radii=tuple(max_grad_norm * size for size in last.expected_sizes),
+        head_scale=float(last.n_heads) if mean else 1.0,
+    )
+    heads = vector[where].double() - learning_rate * sums.heads
+    body = vector.double() - learning_rate * sums.vector
+    body[where] = heads.mean(dim=0)
+    vector.copy_(body)
+    return heads
+
+
+def check_head(module: nn.Module, head: nn.Linear, row_shape: tuple[int, ...]) -> None:
+    """Refuse a head that does not return the module's single logit.
+
+    Parameters
+    ----------
+    module : nn.Module
+        To be trained.
+    head : nn.Linear
+        One of its layers.
+    row_shape : tuple of int
+        Shape of one row.
+
+    Raises
+    ------
+    ValueError
+        The head has several outputs, or something follows it.
+    """
+    if head.out_features != 1:
+        raise ValueError(
+            f"FairDPClassifier needs a 'net' with one logit; its head has {head.out_features}."
+        )
+    reference = next(module.parameters())
+    zeros = torch.zeros((1, *row_shape), dtype=reference.dtype, device=reference.device)
+    seen: list[Tensor] = []
+    handle = head.register_forward_hook(lambda _m, _i, output: seen.append(output))
+    try:
+        with torch.inference_mode():
+            output = module(zeros)
+    finally:
+        handle.remove()
+    if len(seen) != 1 or not torch.equal(seen[0].reshape(-1), output.reshape(-1)):
+        raise ValueError(
+            "'head' must be the module's last layer: what it returns must be the logit. Name the "
+            "right layer, or move what follows it elsewhere."
+        )
