@@ -60,7 +60,7 @@ def orthogonal_canaries(
     classes: Sequence[Hashable] = (0, 1),
     norm: float = 10.0,
     group: Hashable | None = None,
-) -> tuple[NDArray[np.float64], Canaries]:
+) -> tuple[NDArray[np.floating], Canaries]:
     """Give every canary a feature of its own, so that canaries do not blur each other.
 
     The training rows get `n_canaries` more columns of zeros. Canary ``j`` is zero but
@@ -84,8 +84,8 @@ def orthogonal_canaries(
 
     Returns
     -------
-    X_padded : ndarray of float64, shape (n, d + m)
-        The training rows with their new columns.
+    X_padded : ndarray of float, shape (n, d + m)
+        The training rows with their new columns, in their own precision.
     canaries : Canaries
         The m canaries.
 
@@ -102,15 +102,18 @@ def orthogonal_canaries(
     >>> X.shape, canaries.X.shape, canaries.y.tolist()
     ((5, 5), (3, 5), [0, 1, 0])
     """
-    rows = np.asarray(X, dtype=np.float64)
+    rows = np.asarray(X)
+    if not np.issubdtype(rows.dtype, np.floating):
+        rows = rows.astype(np.float64)
     if rows.ndim != 2:
         raise ValueError(f"X must have shape (n, d); got {rows.shape}.")
     if n_canaries < 1:
         raise ValueError(f"n_canaries must be at least 1; got {n_canaries!r}.")
     if not norm > 0.0:
         raise ValueError(f"norm must be > 0; got {norm!r}.")
-    padded = np.hstack([rows, np.zeros((len(rows), n_canaries))])
-    features = np.hstack([np.zeros((n_canaries, rows.shape[1])), norm * np.eye(n_canaries)])
+    padded = np.pad(rows, ((0, 0), (0, n_canaries)))
+    features = np.zeros((n_canaries, padded.shape[1]), dtype=rows.dtype)
+    features[:, rows.shape[1] :] = norm * np.eye(n_canaries, dtype=rows.dtype)
     labels = np.resize(np.asarray(classes), n_canaries)
     groups = None if group is None else np.array([group] * n_canaries)
     return padded, Canaries(features, labels, groups)

@@ -6,7 +6,6 @@ import importlib.metadata
 import platform
 from collections.abc import Hashable, Sequence
 from datetime import UTC, datetime
-from typing import Literal
 
 from numpy.typing import ArrayLike
 
@@ -41,10 +40,10 @@ def certify(
     sensitive_features: ArrayLike | None = None,
     notion: str | Sequence[str] = "demographic_parity",
     confidence_level: float = 0.95,
-    bound: Literal["exact", "difference"] = "exact",
+    bound: str = "exact",
     count_epsilon: float | None = None,
-    cell_sizes: Literal["private", "public"] = "private",
-    holdout: Literal["public", "per_record", "by_index"] | None = None,
+    cell_sizes: str = "private",
+    holdout: str | None = None,
     groups: Sequence[Hashable] | None = None,
     n_certificates: int = 1,
     certificate_index: int | None = None,
@@ -132,7 +131,7 @@ def certify(
     """
     notions = get_notions(notion)
     _check(confidence_level, bound, count_epsilon, cell_sizes, n_certificates, certificate_index)
-    holdout = _check_holdout(holdout, count_epsilon)
+    assigned = _check_holdout(holdout, count_epsilon)
     if X is None and not (y is None and sensitive_features is None):
         raise ValueError("y or sensitive_features were given without X; pass the held-out rows.")
     deployed = unwrap(model)
@@ -155,7 +154,7 @@ def certify(
             privacy = with_counts(
                 privacy,
                 float(count_epsilon),
-                holdout=holdout,
+                holdout=assigned,
                 public_sizes=terms.public_sizes,
                 source=source,
             )

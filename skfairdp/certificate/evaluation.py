@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _num_samples
 
+from skfairdp.certificate.holdout import encode_holdout_groups, holdout_table
 from skfairdp.certificate.unwrap import Deployed
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.intervals import gap_estimate, gap_upper_bound, score_gap_upper_bound
 from skfairdp.fairness.noisy_counts import NoisyCells, noisy_gap_estimate, private_gap_upper_bound
@@ -20,6 +20,12 @@ from skfairdp.fairness.notions import Notion, Stratum
 from skfairdp.privacy.noise import NoiseSource
 
 __all__ = ["Evaluation", "Terms", "evaluate"]
+
+
+DRAWN = (
+    "Rates are averaged over the predictor's own random draws; each person's prediction is a draw "
+    "of its own."
+)
 
 
 @dataclass(frozen=True)
@@ -129,15 +135,15 @@ def evaluate(
             None if private else n_rows,
             ("No sensitive_features were given, so nothing is claimed about groups.",),
         )
-    groups = _groups(sensitive_features, n_rows, deployed, terms)
+    groups = encode_holdout_groups(sensitive_features, n_rows, deployed, terms.groups, private)
     if len(groups.labels) < 2:
         return Evaluation(
             (), None if private else n_rows, ("Only one group is known: no gap can be claimed.",)
         )
-    classes, table = _table(deployed, X, y, groups, private, source)
+    classes, table = holdout_table(deployed, X, y, sensitive_features, groups, private, source)
     with_labels = y is not None
     strata = [notion.strata(classes, with_labels=with_labels) for notion in terms.notions]
-    assumptions = _assumptions(deployed, terms, groups, with_labels)
+    assumptions = _assumptions(terms, groups, with_labels)
     if private:
         assert terms.count_epsilon is not None
         noise = source.discrete_laplace(terms.count_epsilon, table.shape)
@@ -150,95 +156,7 @@ def evaluate(
         _claim(notion, cells, table, groups.labels, terms, assumptions)
         for notion, cells in zip(terms.notions, strata, strict=True)
     ]
-    return Evaluation(tuple(claims), int(round(table.sum())))
-
-
-def _groups(values: ArrayLike, n_rows: int, deployed: Deployed, terms: Terms) -> Groups:
-    labels = terms.groups if terms.groups is not None else getattr(deployed.final, "groups_", None)
-    private = terms.count_epsilon is not None
-    if private and labels is None:
-        raise ValueError(
-            "count_epsilon protects the held-out rows, but the model was fitted without groups "
-            "and the groups that occur among these rows are private; declare them as groups=[...]."
-        )
-    # An error about one private row would reveal it: such rows are left out in silence.
-    on_unknown = "drop" if private else "raise"
-    return encode_groups(
-        values, n_rows=n_rows, labels=labels, on_missing="drop", on_unknown=on_unknown
-    )
-
-
-def _table(
-    deployed: Deployed,
-    X: Any,
-    y: ArrayLike | None,
-    groups: Groups,
-    private: bool,
-    source: NoiseSource,
-) -> tuple[list, NDArray]:
-    """Class labels and the (group x label x prediction) table.
-
-    A randomised predictor's rows count by the probabilities of its predictions; where the
-    table must be one of counts, each row's prediction is drawn once.
-    """
-    scores = _scores(deployed, X)
-    classes = _classes(deployed, X, y, private)
-    if scores is not None and private:
-        scores = (source.sampling.random(scores.shape) < scores).astype(np.float64)
-    n_rows = groups.codes.size
-    labels = np.zeros(n_rows, dtype=np.int64)
-    if y is not None:
-        labels = _codes(y, classes, n_rows, "y", private)
-    kept = (groups.codes >= 0) & (labels >= 0)
-    shape = (len(groups.labels), 1 if y is None else len(classes), len(classes))
-    cell = groups.codes[kept] * shape[1] + labels[kept]
-    n_cells = shape[0] * shape[1]
-    if scores is None:
-        predictions = _codes(deployed.model.predict(X), classes, n_rows, "predict(X)", private)
-        flat = cell * shape[2] + np.maximum(predictions[kept], 0)
-        flat = flat[predictions[kept] >= 0]
-        return classes, np.bincount(flat, minlength=n_cells * shape[2]).reshape(shape)
-    rows = np.bincount(cell, minlength=n_cells)
-    positive = np.bincount(cell, weights=scores[kept], minlength=n_cells)
-    table = np.stack([rows - positive, positive], axis=-1).reshape(shape)
-    return classes, np.rint(table).astype(np.int64) if private else table
-
-
-def _scores(deployed: Deployed, X: Any) -> NDArray[np.float64] | None:
-    """Probabilities of the second class for a predictor that decides at random."""
-    hook = getattr(deployed.final, "_success_scores", None)
-    scores = None if hook is None else hook(deployed.transform(X))
-    return None if scores is None else np.clip(np.asarray(scores, dtype=np.float64), 0.0, 1.0)
-
-
-def _classes(deployed: Deployed, X: Any, y: ArrayLike | None, private: bool) -> list:
-    known = getattr(deployed.final, "classes_", None)
-    if known is not None:
-        return np.asarray(known).tolist()
-    if private:
-        raise ValueError(
-            "count_epsilon protects the held-out rows, but the model has no classes_, and the "
-            "labels that occur among these rows are private; certify a classifier with classes_."
-        )
-    found = set(np.asarray(deployed.model.predict(X)).tolist())
-    if y is not None:
-        found |= set(np.asarray(y).ravel().tolist())
-    return sorted(found)
-
-
-def _codes(values: ArrayLike, classes: list, n_rows: int, name: str, private: bool) -> NDArray:
-    """Position of each value among the classes; -1 for others, which only private rows may be."""
-    column = values if isinstance(values, pd.Series) else np.asarray(values)
-    flat = pd.Series(np.asarray(column, dtype=object).reshape(-1), dtype=object)
-    if len(flat) != n_rows:
-        raise ValueError(f"{name} has {len(flat)} entries, but X has {n_rows} rows.")
-    codes = pd.Index(pd.array(classes, dtype=object), dtype=object).get_indexer(flat)
-    if not private and bool(np.any(codes < 0)):
-        raise ValueError(
-            f"{name} has a missing value or a label that is not among the model's classes, "
-            f"{classes}; use these labels, or drop the rows with others."
-        )
-    return codes.astype(np.int64)
+    return Evaluation(tuple(claims), round(float(table.sum())))
 
 
 def _stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]:
@@ -271,6 +189,7 @@ def _claim(
     if table.dtype.kind == "f":
         value = score_gap_upper_bound(hits, rows, confidence_level=level)
         method = "Hoeffding, on the probabilities of the random predictions"
+        assumptions = (*assumptions, DRAWN)
     else:
         form = "exact" if terms.bound == "exact" else "difference"
         value = gap_upper_bound(hits, rows, confidence_level=level, bound=form)  # type: ignore[arg-type]
@@ -324,9 +243,7 @@ def _noisy_claim(
     )
 
 
-def _assumptions(
-    deployed: Deployed, terms: Terms, groups: Groups, with_labels: bool
-) -> tuple[str, ...]:
+def _assumptions(terms: Terms, groups: Groups, with_labels: bool) -> tuple[str, ...]:
     private = terms.count_epsilon is not None
     texts = [
         "The held-out rows are independent draws from the population that the claim is about, one "

@@ -119,8 +119,9 @@ def _privacy_card(privacy: PrivacyGuarantee | None) -> str:
     return (
         start.format("skfairdp-good", f"ε = {escape(wording.epsilon_text(privacy.epsilon))}")
         + f"<p>δ = {privacy.delta:g}; protects {escape(PROTECTS[privacy.protects])}.</p>"
-        + f"<p class='skfairdp-small'>Whatever anyone learns from the model would have been at most "
-        f"e<sup>ε</sup> times as likely or unlikely if {escape(ADJACENCIES[privacy.adjacency])}; "
+        + "<p class='skfairdp-small'>Whatever anyone learns from the model would have been at "
+        f"most e<sup>ε</sup> times as likely or unlikely if "
+        f"{escape(ADJACENCIES[privacy.adjacency])}; "
         f"up to a failure of probability δ.</p>{groups}"
         f"<p class='skfairdp-small'>Computed by {escape(privacy.accountant)}.</p></section>"
     )

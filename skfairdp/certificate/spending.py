@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any
 
-from dp_accounting import DiscreteLaplaceDpEvent
-from dp_accounting.dp_event import ComposedDpEvent
-from dp_accounting.pld import common, privacy_loss_distribution
-from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
+from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 
+from skfairdp.certificate.searching import search_reason
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, learns_from_rows
 from skfairdp.privacy.accounting import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 
 __all__ = ["model_privacy", "with_counts"]
-
-FOLD_SPLITTERS = (KFold, StratifiedGroupKFold, StratifiedKFold)
 
 
 def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGuarantee | None:
@@ -67,7 +62,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     if not charges_privacy(deployed.final):
         reasons.append(_foreign(deployed.final))
     elif own_search is None:
-        reasons += [_search_reason(search, deployed.final) for search in deployed.searches]
+        reasons += [search_reason(search, deployed.final) for search in deployed.searches]
     reasons += _relations(stated)
     declared = tuple(
         f"Step {name!r} ({type(step).__name__}) was declared public: it was fitted without "
@@ -204,59 +199,3 @@ def _void(
     inherited = tuple(text for item in stated for text in item.assumptions)
     texts = tuple(dict.fromkeys((*reasons, *inherited, *declared)))
     return dataclasses.replace(void, assumptions=texts)
-
-
-def _search_reason(search: Any, final: Any) -> str:
-    """Say why a search voids privacy, and what its fits alone compose to."""
-    name = type(search).__name__
-    start = (
-        f"{name} chose this model by scores of its training rows without noise, and those have no "
-        "finite cost."
-    )
-    costs = _candidate_costs(search, final)
-    if costs is None:
-        return start
-    folds = _fits_per_row(search)
-    fits = [*(cost for cost in costs for _ in range(folds)), final.privacy_.epsilon]
-    delta = final.privacy_.delta
-    total = _composed(fits, delta)
-    return (
-        f"{start} Its {len(fits)} fits on overlapping rows ({len(costs)} candidates, {folds} folds "
-        f"a row is in, and the refit) would alone compose to ε = {total:.4g} at "
-        f"δ = {(len(fits) + 1) * delta:.3g}."
-    )
-
-
-def _candidate_costs(search: Any, final: Any) -> list[float] | None:
-    """Epsilon of each candidate; None where it cannot be read off the parameters."""
-    privacy = getattr(final, "privacy_", None)
-    if privacy is None or privacy.is_void or not hasattr(search, "cv_results_"):
-        return None
-    costs = []
-    for parameters in search.cv_results_["params"]:
-        leaf = {key.rsplit("__", 1)[-1]: value for key, value in parameters.items()}
-        if {"noise_multiplier", "delta", "steps"} & set(leaf):
-            return None
-        cost = leaf.get("epsilon", privacy.epsilon)
-        if cost is None or not math.isfinite(cost) or getattr(final, "epsilon", cost) is None:
-            return None
-        costs.append(float(cost))
-    return costs
-
-
-def _fits_per_row(search: Any) -> int:
-    """Training folds that one row is in: all but one of k folds, else at most all splits."""
-    folds = search.cv is None or isinstance(search.cv, int | FOLD_SPLITTERS)
-    return search.n_splits_ - 1 if folds else search.n_splits_
-
-
-def _composed(epsilons: list[float], delta: float) -> float:
-    """Epsilon of fits known by their (epsilon, delta) only, at delta (number of fits + 1)."""
-    total = None
-    for value in sorted(set(epsilons)):
-        one = privacy_loss_distribution.from_privacy_parameters(
-            common.DifferentialPrivacyParameters(value, delta)
-        ).self_compose(epsilons.count(value))
-        total = one if total is None else total.compose(one)
-    assert total is not None
-    return float(total.get_epsilon_for_delta((len(epsilons) + 1) * delta))

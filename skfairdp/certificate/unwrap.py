@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -66,6 +67,17 @@ class Deployed:
         """Earlier steps without containers, named "outer__inner"."""
         return tuple(leaf for name, stage in self.stages for leaf in _leaves(name, stage))
 
+    @property
+    def group_aware(self) -> bool:
+        """Whether predictions need the groups of the rows."""
+        return "sensitive_features" in inspect.signature(self.final.predict).parameters
+
+    def predict(self, X: Any, sensitive_features: Any) -> Any:
+        """Predict as deployed; groups go only to a model that asks for them."""
+        if self.group_aware:
+            return self.model.predict(X, sensitive_features=sensitive_features)
+        return self.model.predict(X)
+
     def transform(self, X: Any) -> Any:
         """Push rows through the earlier steps."""
         for _, stage in self.stages:
@@ -129,7 +141,7 @@ def charges_privacy(step: object) -> bool:
     return getattr(step, "_charges_privacy", False) is True
 
 
-def learns_from_rows(step: object) -> bool:
+def learns_from_rows(step: Any) -> bool:
     """Whether fitting a step that is not ours takes anything from the rows.
 
     Parameters

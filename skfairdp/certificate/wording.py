@@ -56,7 +56,11 @@ def sentence(
     -------
     str
     """
-    return f"{_fairness_clause(fairness, n_rows)}; {_privacy_clause(privacy)}."
+    noisy = any(count.noisy for claim in fairness for count in claim.counts)
+    clause = _privacy_clause(privacy)
+    if noisy:
+        clause = clause.replace("training records", "training and held-out records")
+    return f"{_fairness_clause(fairness, n_rows)}; {clause}."
 
 
 def _fairness_clause(fairness: Sequence[FairnessGuarantee], n_rows: int | None) -> str:
@@ -77,7 +81,8 @@ def _fairness_clause(fairness: Sequence[FairnessGuarantee], n_rows: int | None) 
         return f"No useful bound on differences in {rates} follows for {people}"
     averaged = [c for c in by_scope.get("training mechanism", []) if c.informative]
     if averaged:
-        return f"Averaged over the noise of training (not for this one model), {_differences(averaged)}"
+        scope = "Averaged over the noise of training (not for this one model)"
+        return f"{scope}, {_differences(averaged)}"
     return "Nothing is claimed about differences between groups"
 
 

@@ -88,8 +88,7 @@ education-num, which is kept as an ordered number).
 Missing values: "?" in workclass, occupation and native-country is a category of its own;
 complete_rows=True keeps the 45,222 rows without one.
 Public constants: bounds and categories are those of adult.names; 17, 90, 99 and 99,999 are limits
-and top codes of the extraction, 5,000 is a round number above the largest loss that tax rules of
-the time let occur in the file.
+and top codes of the extraction, 5,000 is a round number for the loss of capital in a year.
 """
 
 # The first records of adult.test and adult.data (age, fnlwgt), printed in countless tutorials: they

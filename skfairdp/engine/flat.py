@@ -157,8 +157,7 @@ def _refuse(module: nn.Module, named: list[tuple[str, nn.Parameter]]) -> None:
     kind = type(module).__name__
     if not named:
         raise ValueError(
-            f"The module {kind} has no trainable parameter; at least one needs "
-            "requires_grad=True."
+            f"The module {kind} has no trainable parameter; at least one needs requires_grad=True."
         )
     for name, parameter in named:
         if isinstance(parameter, nn.parameter.UninitializedParameter):

@@ -107,9 +107,7 @@ class FunctionalClipper:
         weights: torch.Tensor,
     ) -> None:
         gradients = self._gradients(X, targets)
-        norms = torch.empty(
-            len(gradients), len(X), dtype=torch.float64, device=self._device
-        )
+        norms = torch.empty(len(gradients), len(X), dtype=torch.float64, device=self._device)
         for index, gradient in enumerate(gradients):
             _squared_norms(gradient, out=norms[index])
         margin = self.margin + matmul_rounding(self._dtype)
@@ -121,9 +119,7 @@ class FunctionalClipper:
         for slot, gradient in zip(self._layout, gradients, strict=True):
             sums[:, slot.slice].addmm_(coefficients, gradient.flatten(1))
 
-    def _gradients(
-        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]
-    ) -> list[torch.Tensor]:
+    def _gradients(self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
         """Return the per-record gradients of each parameter, shapes (B, *shape)."""
         module, objective = self._module, self._objective
         parameters = dict(module.named_parameters())

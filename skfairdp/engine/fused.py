@@ -59,15 +59,9 @@ class FusedClipper:
         self._size = flat.vector.numel()
         self._dtype = flat.vector.dtype
         self._device = flat.vector.device
-        self._slots = [
-            tuple(
-                flat[f"{prefix}.{kind}" if prefix else kind]
-                if (f"{prefix}.{kind}" if prefix else kind) in flat
-                else None
-                for kind in ("weight", "bias")
-            )
-            for prefix in stack.prefixes
-        ]
+        slots = {slot.name: slot for slot in flat.layout}
+        prefixes = [f"{prefix}." if prefix else "" for prefix in stack.prefixes]
+        self._slots = [(slots.get(f"{p}weight"), slots.get(f"{p}bias")) for p in prefixes]
         self._first = min(i for i, slots in enumerate(self._slots) if any(slots))
         terms = max(layer.in_features + layer.out_features for layer in stack.linears)
         self.margin = rounding_margin(self._dtype, terms)
@@ -196,9 +190,7 @@ class FusedClipper:
                 )
             return torch.autograd.grad(losses.sum(), leaf)[0]
 
-    def _backward(
-        self, delta: torch.Tensor, saved: list[list[torch.Tensor]]
-    ) -> list[torch.Tensor]:
+    def _backward(self, delta: torch.Tensor, saved: list[list[torch.Tensor]]) -> list[torch.Tensor]:
         """Return the upstream gradients of the trained layers, first layer first."""
         deltas = [delta]
         for index in range(len(self._parameters) - 1, self._first, -1):

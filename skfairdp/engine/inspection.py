@@ -33,8 +33,10 @@ def refuse_mixing_modules(module: nn.Module) -> None:
     >>> refuse_mixing_modules(nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2)))
     """
     for name, layer in module.named_modules():
-        where = f"The layer {name!r} ({type(layer).__name__})" if name else (
-            f"The module {type(layer).__name__}"
+        where = (
+            f"The layer {name!r} ({type(layer).__name__})"
+            if name
+            else (f"The module {type(layer).__name__}")
         )
         if isinstance(layer, _BatchNorm):
             raise ValueError(

@@ -53,8 +53,7 @@ def _rows(output: torch.Tensor, name: str) -> torch.Tensor:
     """Return the output with one row per record; a record alone may come as a scalar."""
     if not isinstance(output, torch.Tensor):
         raise TypeError(
-            f"The module must return one tensor for {name}, it returned a "
-            f"{type(output).__name__}."
+            f"The module must return one tensor for {name}, it returned a {type(output).__name__}."
         )
     return output.reshape(1) if output.dim() == 0 else output
 

@@ -58,37 +58,36 @@ def activation_for(layer: nn.Module) -> Activation | None:
     -------
     Activation or None
     """
-    kind = type(layer)
-    if kind is nn.ReLU:
+    if type(layer) is nn.ReLU:
         return _RELU
-    if kind is nn.Tanh:
+    if type(layer) is nn.Tanh:
         return _TANH
-    if kind is nn.Sigmoid:
+    if type(layer) is nn.Sigmoid:
         return _SIGMOID
-    if kind is nn.GELU:
+    if type(layer) is nn.GELU:
         mode = layer.approximate
         return Activation(
             lambda z: nn.functional.gelu(z, approximate=mode),
             lambda g, z: _aten.gelu_backward(g, z, approximate=mode),
             False,
         )
-    if kind is nn.SiLU:
+    if type(layer) is nn.SiLU:
         return Activation(nn.functional.silu, _aten.silu_backward, False)
-    if kind is nn.LeakyReLU:
+    if type(layer) is nn.LeakyReLU:
         slope = layer.negative_slope
         return Activation(
             lambda z: nn.functional.leaky_relu(z, slope),
             lambda g, z: _aten.leaky_relu_backward(g, z, slope, False),
             False,
         )
-    if kind is nn.ELU:
+    if type(layer) is nn.ELU:
         alpha = layer.alpha
         return Activation(
             lambda z: nn.functional.elu(z, alpha),
             lambda g, z: _aten.elu_backward(g, alpha, 1.0, 1.0, False, z),
             False,
         )
-    if kind is nn.Softplus:
+    if type(layer) is nn.Softplus:
         beta, threshold = layer.beta, layer.threshold
         return Activation(
             lambda z: nn.functional.softplus(z, beta, threshold),
@@ -139,7 +138,7 @@ def _leaves(module: nn.Module, prefix: str) -> list[tuple[str, nn.Module]] | Non
         return None
     children: list[tuple[str, nn.Module]]
     if type(module) is nn.Sequential:
-        children = list(module._modules.items())  # type: ignore[arg-type]
+        children = list(module._modules.items())
     elif type(module) is MLP:
         children = [("features", module.features), ("head", module.head)]
     else:
@@ -151,6 +150,11 @@ def _leaves(module: nn.Module, prefix: str) -> list[tuple[str, nn.Module]] | Non
             return None
         leaves += inside
     return leaves
+
+
+def _acts_on_rows(layer: nn.Module) -> bool:
+    kinds = (nn.Softmax, nn.LogSoftmax)
+    return type(layer) in kinds and getattr(layer, "dim", None) in (1, -1)
 
 
 def linear_stack(module: nn.Module) -> LinearStack | None:
@@ -179,16 +183,15 @@ def linear_stack(module: nn.Module) -> LinearStack | None:
     stack = LinearStack()
     last = max((i for i, (_, leaf) in enumerate(leaves) if type(leaf) is nn.Linear), default=-1)
     for position, (prefix, leaf) in enumerate(leaves):
-        kind = type(leaf)
-        if kind is nn.Linear:
+        if type(leaf) is nn.Linear:
             stack.linears.append(leaf)
             stack.prefixes.append(prefix)
             stack.between.append([])
-        elif kind is nn.Dropout:
+        elif type(leaf) is nn.Dropout:
             stack.dropouts.append(leaf)
-        elif kind is nn.Identity:
+        elif type(leaf) is nn.Identity:
             continue
-        elif kind is nn.Flatten and (leaf.start_dim, leaf.end_dim) == (1, -1):
+        elif type(leaf) is nn.Flatten and (leaf.start_dim, leaf.end_dim) == (1, -1):
             # Between linear layers of two-dimensional batches it changes nothing.
             stack.flattens = stack.flattens or not (stack.linears or stack.before)
         elif (activation := activation_for(leaf)) is not None:
@@ -198,7 +201,7 @@ def linear_stack(module: nn.Module) -> LinearStack | None:
                 stack.between[-1].append(activation)
             else:
                 stack.before.append(activation)
-        elif position > last and kind in (nn.Softmax, nn.LogSoftmax) and leaf.dim in (1, -1):
+        elif position > last and _acts_on_rows(leaf):
             stack.tail.append(leaf)
         else:
             return None

@@ -216,9 +216,10 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             values[:, index] = floats(one, name, dtype, "is declared in bounds")
         endless = np.atleast_1d(np.isinf(values).any(axis=0)).tolist()
         if any(endless):
+            named = [name for name, bad in zip(names, endless, strict=True) if bad]
             raise ValueError(
-                f"Input X contains infinity in {[n for n, b in zip(names, endless, strict=True) if b]}"
-                ". PublicScaler takes finite numbers; replace it by a bound, or by NaN with fill."
+                f"Input X contains infinity in {named}. PublicScaler takes finite numbers; replace "
+                "it by a bound, or by NaN with fill."
             )
         return values
 

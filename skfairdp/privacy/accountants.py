@@ -40,8 +40,8 @@ FINEST = 1e-6
 # step's loss, so this share of the standard deviation costs epsilon about 0.1 %.
 SHARE_OF_DEVIATION = 0.11
 # Largest arrays of a single step and of the composition (float64 numbers).
-STEP_POINTS = 200_000
-TOTAL_POINTS = 1_000_000
+STEP_POINTS = 60_000
+TOTAL_POINTS = 500_000
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,7 @@ def canonical(event: events.DpEvent) -> events.DpEvent:
             return inner if count == 1 else events.SelfComposedDpEvent(inner, int(count))
         case events.ComposedDpEvent(events=parts):
             kept = tuple(
-                part
-                for part in map(canonical, parts)
-                if not isinstance(part, events.NoOpDpEvent)
+                part for part in map(canonical, parts) if not isinstance(part, events.NoOpDpEvent)
             )
             if not kept:
                 return events.NoOpDpEvent()
@@ -231,7 +229,7 @@ def _noisy(multiplier: float, kind: type[events.DpEvent]) -> events.DpEvent:
         return events.NonPrivateDpEvent()
     if math.isinf(multiplier):
         return events.NoOpDpEvent()
-    return kind(multiplier)  # type: ignore[call-arg]
+    return kind(multiplier)
 
 
 def _sampled(rate: float, inner: events.DpEvent) -> events.DpEvent:

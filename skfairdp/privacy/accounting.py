@@ -166,8 +166,11 @@ def epsilons(
     """
     delta = plan.delta if delta is None else delta
     adjacency = adjacency or plan.adjacency
+    # The plan was computed from the answer to what `prior_epsilon` paid for. Basic
+    # composition holds for whatever plan that led to; composing loss distributions
+    # would need one that dominates all of them.
     return {
-        cell: event_epsilon(event, delta, adjacency)
+        cell: plan.prior_epsilon + event_epsilon(event, delta, adjacency)
         for cell, event in zip(plan.cells, events(plan), strict=True)
     }
 
@@ -205,6 +208,12 @@ def guarantee(
     if math.isinf(largest):
         assumptions = ("the plan releases sums or counts without noise", *assumptions)
     event = covering_event(plan)
+    if plan.prior_epsilon > 0.0:
+        assumptions = (
+            f"epsilon includes {plan.prior_epsilon:g} for the noisy sizes that the plan was made "
+            "from, added by basic composition",
+            *assumptions,
+        )
     return PrivacyGuarantee(
         epsilon=largest,
         delta=plan.delta,
@@ -212,7 +221,8 @@ def guarantee(
         protects=protects,
         accountant=accountant_name(event, plan.delta, plan.adjacency),
         per_group=costs if len(plan.cells) > 1 else None,
-        event=event,
+        # No single event covers a plan that was chosen after a private answer.
+        event=None if plan.prior_epsilon > 0.0 else event,
         assumptions=tuple(assumptions),
     )
 
@@ -272,6 +282,13 @@ def compose(
             event=events_of.NonPrivateDpEvent(),
             assumptions=assumptions,
         )
+    if len(guarantees) == 1:
+        return guarantees[0]
+    if any(item.event is None for item in guarantees):
+        raise ValueError(
+            "guarantees hold one without an event (its plan was made from noisy sizes), which "
+            "cannot be composed further; declare 'group_sizes' instead of buying them"
+        )
     event = canonical(events_of.ComposedDpEvent(tuple(item.event for item in guarantees)))
     return PrivacyGuarantee(
         epsilon=event_epsilon(event, delta, adjacency),
@@ -303,7 +320,5 @@ def _composed(plan: Plan, steps: list[tuple[float, float]]) -> DpEvent:
 
 def _worst_case(segment: Segment, n_cells: int) -> tuple[float, float]:
     multipliers = [segment.multiplier(cell) for cell in range(n_cells)]
-    touched = [
-        rate for rate, m in zip(segment.rates, multipliers, strict=True) if math.isfinite(m)
-    ]
+    touched = [rate for rate, m in zip(segment.rates, multipliers, strict=True) if math.isfinite(m)]
     return max(touched, default=0.0), min(multipliers, default=math.inf)

@@ -41,9 +41,7 @@ class _Problem:
     make_plan: Callable[[float], Plan] = field(compare=False)
 
 
-def noise_multiplier_for(
-    epsilon: float, delta: float, make_plan: Callable[[float], Plan]
-) -> float:
+def noise_multiplier_for(epsilon: float, delta: float, make_plan: Callable[[float], Plan]) -> float:
     """Smallest base noise multiplier whose plan costs at most `epsilon`.
 
     Parameters
@@ -209,7 +207,9 @@ class _FastBound:
         slope = (level - seen[-2][1]) / (x0 - seen[-2][0]) if len(seen) > 1 else 0.0
 
         def excess(x: float) -> float:
-            return math.log(self(math.exp(x)) / target) - level - slope * min(max(x - x0, -0.3), 0.3)
+            return (
+                math.log(self(math.exp(x)) / target) - level - slope * min(max(x - x0, -0.3), 0.3)
+            )
 
         ends = math.log(low), math.log(high)
         if excess(ends[0]) <= 0.0:
@@ -237,17 +237,20 @@ class _FastBound:
             rate, sigma = segment.rates[cell], max(segment.multiplier(cell), 1e-3)
             tail = self._problem.delta / (plan.steps * rate)
             loss = max(0.0, 0.5 / sigma**2 - ndtri(tail) / sigma) if tail < 1.0 else 0.0
-            total += segment.steps * np.logaddexp(np.log1p(-rate), math.log(rate) + loss)
+            total += segment.steps * np.logaddexp(_log1m(rate), math.log(rate) + loss)
         return max(float(total), 1e-9)
 
     def _sampled_gaussian(self, rate: float, sigma: float) -> np.ndarray:
-        if rate == 1.0:
-            return self._orders / (2.0 * sigma**2)
         terms = (
             self._log_binomial
             + self._k * math.log(rate)
-            + (self._n - self._k) * math.log1p(-rate)
+            + (self._n - self._k) * _log1m(rate)
             + self._k * (self._k - 1) / (2.0 * sigma**2)
         )
         moments = np.logaddexp.reduceat(terms, self._starts)
         return np.maximum(moments, 0.0) / (self._orders - 1)
+
+
+def _log1m(rate: float) -> float:
+    # Finite at rate 1, so that its product with an exponent of 0 is 0.
+    return math.log1p(-min(rate, 1.0 - 2.0**-53))

@@ -44,6 +44,7 @@ PROTECTS: Mapping[str, str] = MappingProxyType(
         "released_representation": "one record behind its released representation",
     }
 )
+NOTHING = events.NoOpDpEvent()
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class PrivacyGuarantee:
     protects: str = "record"
     accountant: str = ""
     per_group: Mapping[Hashable, float] | None = None
-    event: events.DpEvent = events.NoOpDpEvent()
+    event: events.DpEvent = NOTHING
     assumptions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -17,9 +17,7 @@ def row_gradient(module: nn.Module, loss, row: torch.Tensor, targets) -> torch.T
 def row_gradients(module: nn.Module, loss, X: torch.Tensor, targets) -> torch.Tensor:
     """One gradient a row, shape (B, p)."""
     size = sum(p.numel() for p in module.parameters() if p.requires_grad)
-    rows = [
-        row_gradient(module, loss, X[i], tuple(t[i] for t in targets)) for i in range(len(X))
-    ]
+    rows = [row_gradient(module, loss, X[i], tuple(t[i] for t in targets)) for i in range(len(X))]
     return torch.stack(rows) if rows else torch.zeros(0, size, dtype=X.dtype)
 
 
@@ -29,7 +27,7 @@ def clipped_sum(module: nn.Module, loss, X, targets, max_norm: float, weights) -
     norms = gradients.norm(dim=1)
     factors = (max_norm / norms).clamp(max=1.0)
     usable = norms.isfinite()
-    clipped = torch.where(usable[:, None], gradients, 0.0) * torch.where(usable, factors, 0.0)[
-        :, None
-    ]
+    clipped = (
+        torch.where(usable[:, None], gradients, 0.0) * torch.where(usable, factors, 0.0)[:, None]
+    )
     return weights.double() @ clipped

@@ -245,7 +245,7 @@ def test_frozen_parameters_enter_neither_norm_nor_sum(frozen):
     module = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 1)).double()
     for name, parameter in module.named_parameters():
         parameter.requires_grad_(not name.startswith(frozen))
-    module, flat, clipper = build(module)
+    module, _, clipper = build(module)
     X, y, weights = binary_rows(11)
     got = clipper.clipped_sums(X, (y,), 0.2, weights)
     assert clipper.path == "fused"

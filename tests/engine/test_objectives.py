@@ -1,0 +1,117 @@
+"""Every record has its own loss, whatever the shapes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from skorch import NeuralNetClassifier
+from torch import nn
+
+from skfairdp.engine.objectives import objective_for
+
+LOGITS = torch.randn(7, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+CLASSES = torch.tensor([0, 1, 2, 0, 1, 2, 0])
+BINARY = (CLASSES > 0).double()
+
+
+@pytest.mark.parametrize("output_shape", [(7,), (7, 1)])
+@pytest.mark.parametrize("target_shape", [(7,), (7, 1)])
+def test_binary_losses_have_one_entry_a_record(output_shape, target_shape):
+    output = LOGITS[:, 0].reshape(output_shape)
+    losses = objective_for(nn.BCEWithLogitsLoss())(output, BINARY.reshape(target_shape))
+    want = nn.BCEWithLogitsLoss(reduction="none")(LOGITS[:, 0], BINARY)
+    torch.testing.assert_close(losses, want)
+
+
+def test_binary_loss_of_several_outputs_is_their_mean():
+    target = (LOGITS > 0.3).double()
+    losses = objective_for(nn.BCEWithLogitsLoss(pos_weight=torch.tensor(2.0)))(LOGITS, target)
+    assert losses.shape == (7,)
+    whole = nn.BCEWithLogitsLoss(pos_weight=torch.tensor(2.0))(LOGITS, target)
+    torch.testing.assert_close(losses.mean(), whole)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_cross_entropy_equals_torch_record_by_record(smoothing):
+    criterion = nn.CrossEntropyLoss(label_smoothing=smoothing)
+    losses = objective_for(criterion)(LOGITS, CLASSES)
+    torch.testing.assert_close(losses.mean(), criterion(LOGITS, CLASSES))
+
+
+def test_class_weights_are_not_divided_by_the_weights_of_the_batch():
+    objective = objective_for(nn.CrossEntropyLoss(weight=torch.tensor([1.0, 5.0, 9.0]).double()))
+    alone = objective(LOGITS[1:2], CLASSES[1:2])
+    torch.testing.assert_close(objective(LOGITS, CLASSES)[1:2], alone)
+
+
+def test_nll_follows_skorch():
+    net = NeuralNetClassifier(nn.Linear, module__in_features=3, module__out_features=3)
+    net.initialize()
+    probabilities = LOGITS.softmax(dim=1)
+    losses = objective_for(nn.NLLLoss())(probabilities, CLASSES)
+    torch.testing.assert_close(losses.mean(), net.get_loss(probabilities, CLASSES))
+
+
+@pytest.mark.parametrize(
+    ("criterion", "output", "target"),
+    [
+        (nn.BCEWithLogitsLoss(), LOGITS[:, 0], BINARY),
+        (nn.BCEWithLogitsLoss(), LOGITS[:, :1], BINARY),
+        (nn.BCEWithLogitsLoss(), LOGITS, (LOGITS > 0).double()),
+        (nn.CrossEntropyLoss(), LOGITS, CLASSES),
+        (nn.CrossEntropyLoss(ignore_index=-1), LOGITS, CLASSES),
+    ],
+)
+def test_closed_form_gradient_equals_automatic_differentiation(criterion, output, target):
+    objective = objective_for(criterion)
+    leaf = output.clone().requires_grad_()
+    (want,) = torch.autograd.grad(objective(leaf, target).sum(), leaf)
+    before = output.clone()
+    got = objective.gradient(output, target)
+    assert got is not None
+    assert got.shape == output.shape
+    torch.testing.assert_close(got, want)
+    assert torch.equal(output, before)
+
+
+def test_ignored_targets_have_no_closed_form_and_no_loss():
+    target = CLASSES.clone()
+    target[2] = -100
+    objective = objective_for(nn.CrossEntropyLoss())
+    assert objective.gradient(LOGITS, target) is None
+    assert float(objective(LOGITS, target)[2]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("criterion", "output", "target"),
+    [
+        (nn.BCEWithLogitsLoss(), LOGITS, BINARY),
+        (nn.BCEWithLogitsLoss(), LOGITS[:6, 0], BINARY),
+        (nn.CrossEntropyLoss(), LOGITS[:, 0], CLASSES),
+        (nn.CrossEntropyLoss(), LOGITS, BINARY),
+        (nn.NLLLoss(), LOGITS, CLASSES[:, None]),
+    ],
+)
+def test_shapes_that_would_broadcast_are_refused_without_the_batch_size(criterion, output, target):
+    with pytest.raises(ValueError, match="for B records") as caught:
+        objective_for(criterion)(output, target)
+    assert not set("67") & set(str(caught.value))
+
+
+def test_other_criteria_are_refused_by_name():
+    class Mine(nn.BCEWithLogitsLoss):
+        pass
+
+    for criterion in (nn.MSELoss(), nn.BCELoss(), Mine()):
+        with pytest.raises(ValueError, match=type(criterion).__name__):
+            objective_for(criterion)
+
+
+def test_weight_per_batch_position_is_refused():
+    with pytest.raises(ValueError, match="per position in a batch"):
+        objective_for(nn.BCEWithLogitsLoss(weight=torch.ones(7, 1)))
+
+
+def test_module_that_returns_a_tuple_is_refused():
+    with pytest.raises(TypeError, match="returned a tuple"):
+        objective_for(nn.CrossEntropyLoss())((LOGITS, LOGITS), CLASSES)

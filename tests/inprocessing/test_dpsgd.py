@@ -1,0 +1,123 @@
+"""DP-SGD."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from skfairdp import DPSGDClassifier
+from skfairdp.engine.release import NoisyRelease
+from skfairdp.exceptions import PrivacyWarning
+from tests.inprocessing.rows import two_groups
+
+
+def test_the_certificate_reads_the_reference_epsilon():
+    X, y, _ = two_groups(200)
+    model = DPSGDClassifier(
+        dataset_size=10_000,
+        batch_size=100,
+        max_epochs=10,
+        epsilon=None,
+        noise_multiplier=1.1,
+        delta=1e-5,
+    ).fit(X, y)
+    assert model.privacy_.epsilon == pytest.approx(1.5154, abs=5e-5)
+    assert model.privacy_.adjacency == "add-remove"
+
+
+@pytest.mark.parametrize(("n", "batch_size", "steps"), [(49, 1, 49), (50, 7, 8), (400, "auto", 10)])
+def test_steps_are_counted_in_integers(n, batch_size, steps):
+    X, y, _ = two_groups(n)
+    model = DPSGDClassifier(batch_size=batch_size, max_epochs=1).fit(X, y)
+    assert model.plan_.steps == steps
+
+
+def test_the_loop_does_what_the_plan_says(monkeypatch):
+    X, y, _ = two_groups()
+    seen = []
+    original = NoisyRelease.gradient
+
+    def watched(self, segment):
+        seen.append(segment)
+        return original(self, segment)
+
+    monkeypatch.setattr(NoisyRelease, "gradient", watched)
+    model = DPSGDClassifier(max_epochs=3).fit(X, y)
+    assert seen == [model.plan_.segments[0]] * model.plan_.steps
+    segment = model.plan_.segments[0]
+    assert segment.multiplier(0) == pytest.approx(model.noise_multiplier_)
+
+
+def test_more_privacy_costs_accuracy_and_none_gives_it_back():
+    X, y, _ = two_groups(1500)
+    held_out, truth, _ = two_groups(3000, seed=1)
+    accuracy = {}
+    for epsilon in (0.02, 2.0, float("inf")):
+        model = DPSGDClassifier(epsilon=epsilon, max_epochs=5, random_state=0)
+        if epsilon == float("inf"):
+            with pytest.warns(PrivacyWarning, match="epsilon=inf"):
+                model.fit(X, y)
+            assert model.privacy_ is None
+        else:
+            model.fit(X, y)
+            assert model.privacy_.epsilon <= epsilon
+        accuracy[epsilon] = (model.predict(held_out) == truth).mean()
+    # The Bayes rule reaches about .86 here; ordering with a margin of many
+    # standard errors (0.006 each).
+    assert accuracy[float("inf")] > 0.82
+    assert accuracy[2.0] > 0.78
+    assert accuracy[0.02] < accuracy[2.0]
+
+
+def test_three_classes_with_string_labels():
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=900)
+    X = rng.normal(size=(900, 3)) + 2.5 * np.eye(3)[y]
+    names = np.array(["low", "mid", "top"])
+    model = DPSGDClassifier(epsilon=5.0).fit(X, names[y])
+    assert model.classes_.tolist() == ["low", "mid", "top"]
+    assert model.predict_proba(X).shape == (900, 3)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    assert (model.predict(X) == names[y]).mean() > 0.8
+
+
+def test_a_row_of_an_undeclared_label_contributes_nothing():
+    X, y, _ = two_groups(300)
+    X_more = np.vstack([X, np.full((1, 5), 3.0)])
+    settings = dict(
+        classes=[0, 1], dataset_size=300, random_state=0, reproducible_noise=True, max_epochs=2
+    )
+    with_stranger = DPSGDClassifier(**settings).fit(X_more, np.append(y, 7))
+    without = DPSGDClassifier(**settings).fit(X, y)
+    assert with_stranger.classes_.tolist() == [0, 1]
+    for a, b in zip(with_stranger.module_.parameters(), without.module_.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+
+
+def test_a_large_delta_is_refused_and_a_doubtful_one_warned_about():
+    X, y, _ = two_groups(100)
+    with pytest.raises(ValueError, match="'delta' must be below 1/n"):
+        DPSGDClassifier(delta=0.01).fit(X, y)
+    with pytest.warns(PrivacyWarning, match="'delta'"):
+        DPSGDClassifier(delta=0.005).fit(X, y)
+
+
+def test_a_convolutional_net_and_images():
+    from skorch import NeuralNet
+
+    from skfairdp.engine.modules import SmallCNN
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=120)
+    images = rng.normal(size=(120, 1, 16, 16)).astype(np.float32) + y[:, None, None, None]
+    net = NeuralNet(
+        SmallCNN,
+        criterion=torch.nn.BCEWithLogitsLoss,
+        optimizer=torch.optim.Adam,
+        lr=0.01,
+        train_split=None,
+        module__image_shape=(1, 16, 16),
+    )
+    model = DPSGDClassifier(net, epsilon=8.0, max_epochs=5).fit(images, y)
+    assert model.predict(images).shape == (120,)
