@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -60,6 +61,9 @@ def public_objects() -> Iterator[str]:
 def test_public_docstring_is_complete(name: str) -> None:
     report = validate(name)
     errors = {code: text for code, text in report["errors"] if code in CHECKS}
+    # Private fields of a dataclass are arguments of its __init__, but nobody's to give.
+    if not re.search(r"[{ ]'[^_]", errors.get("PR01", "{'x'")):
+        del errors["PR01"]
     if "PR01" not in errors and not report["docstring"].count("Parameters\n"):
         errors = {k: v for k, v in errors.items() if k not in OPTIONAL_WITHOUT_PARAMETERS}
     assert not errors, f"{name} ({report['file']}:{report['file_line']}): {errors}"

@@ -46,7 +46,17 @@ class Canaries:
         return len(self.X)
 
     def take(self, chosen: NDArray[np.bool_]) -> Canaries:
-        """Select the canaries marked in a mask of shape (m,)."""
+        """Select some canaries.
+
+        Parameters
+        ----------
+        chosen : ndarray of bool, shape (m,)
+            Which ones.
+
+        Returns
+        -------
+        Canaries
+        """
         where = np.flatnonzero(chosen)
         return Canaries(
             _rows(self.X, where), _rows(self.y, where), _rows(self.sensitive_features, where)

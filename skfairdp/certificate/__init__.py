@@ -1,7 +1,6 @@
 """Certificates: what one fitted model guarantees, bound to its weights by a digest."""
 
 from skfairdp.certificate.certifying import certify
-from skfairdp.certificate.digest import model_digest
 from skfairdp.certificate.statement import Certificate
 
-__all__ = ["Certificate", "certify", "model_digest"]
+__all__ = ["Certificate", "certify"]

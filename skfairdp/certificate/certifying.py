@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 
 from numpy.typing import ArrayLike
 
-from skfairdp.certificate.digest import model_digest
 from skfairdp.certificate.evaluation import Evaluation, Terms, evaluate
 from skfairdp.certificate.spending import model_privacy, with_counts
 from skfairdp.certificate.statement import Certificate
@@ -161,7 +160,7 @@ def certify(
     return Certificate(
         privacy=privacy,
         fairness=(*evaluation.fairness, *_before_evaluation(deployed, notions)),
-        model_digest=model_digest(deployed.model),
+        model_digest=deployed.digest,
         model_name=deployed.name,
         n_rows=evaluation.n_rows,
         remarks=evaluation.remarks,

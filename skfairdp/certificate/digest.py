@@ -13,22 +13,22 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-__all__ = ["model_digest"]
+__all__ = ["state_digest"]
 
 # Settings that change no prediction of a fitted model.
 WITHOUT_EFFECT = {"memory", "n_jobs", "progress", "random_state", "verbose"}
 
 
-def model_digest(model: object) -> str:
-    """SHA-256 over everything that a fitted model's predictions depend on.
+def state_digest(value: object) -> str:
+    """SHA-256 over a value, such as a fitted estimator with all its parts.
 
     Equal for a pickled and restored model; another weight, threshold or state of an
     earlier pipeline step gives another digest.
 
     Parameters
     ----------
-    model : object
-        A fitted estimator or Pipeline.
+    value : object
+        Estimators, arrays, frames, and lists, dicts and objects of them.
 
     Returns
     -------
@@ -38,11 +38,11 @@ def model_digest(model: object) -> str:
     Examples
     --------
     >>> from sklearn.preprocessing import Normalizer
-    >>> from skfairdp.certificate.digest import model_digest
-    >>> model_digest(Normalizer("l1")) == model_digest(Normalizer("l2"))
+    >>> from skfairdp.certificate.digest import state_digest
+    >>> state_digest(Normalizer("l1")) == state_digest(Normalizer("l2"))
     False
     """
-    return "sha256:" + _digest(model, ()).hex()
+    return "sha256:" + _digest(value, ()).hex()
 
 
 def _digest(value: Any, above: tuple[int, ...]) -> bytes:
@@ -106,6 +106,8 @@ def _sorted(digests: list[bytes]) -> list[bytes]:
 def _array(array: np.ndarray) -> tuple[str, list[Any]]:
     if array.dtype.hasobject:
         return f"objects {array.shape}", list(array.ravel())
+    if array.dtype.names is not None:  # records may have padding between their fields
+        return f"record {array.shape}", [(name, array[name]) for name in array.dtype.names]
     plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     return f"array {plain.dtype.str} {array.shape}", [plain.tobytes()]
 

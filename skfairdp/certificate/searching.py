@@ -64,7 +64,9 @@ def _candidate_costs(search: Any, final: Any) -> list[float] | None:
         if OPAQUE & set(leaf) or cost is None or not math.isfinite(cost):
             return None
         # The budget of the model that was kept stands for itself, not for its calibration.
-        kept = cost == getattr(final, "epsilon", None)
+        kept = cost in (privacy.epsilon, getattr(final, "epsilon", None))
+        if not kept and final.plan_.counts:
+            return None  # bought tables do not scale with the noise of the steps
         costs.append(privacy.epsilon if kept else float(cost))
     return costs or None
 

@@ -141,7 +141,7 @@ def with_counts(
         epsilon=max(model.epsilon, count_epsilon),
         per_group=per_group and {k: max(v, count_epsilon) for k, v in per_group.items()},
         # Covers a record of either part, for composition with further releases.
-        event=ComposedDpEvent([model.event, counts.event]),
+        event=None if model.event is None else ComposedDpEvent([model.event, counts.event]),
         assumptions=(*model.assumptions, note, separate),
     )
 

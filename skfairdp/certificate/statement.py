@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 import pandas as pd
 
 from skfairdp.certificate import wording
-from skfairdp.certificate.digest import model_digest
 from skfairdp.certificate.page import certificate_page
 from skfairdp.certificate.picture import draw_certificate
 from skfairdp.certificate.unwrap import unwrap
@@ -159,7 +158,7 @@ class Certificate:
         -------
         bool
         """
-        return model_digest(unwrap(model).model) == self.model_digest
+        return unwrap(model).digest == self.model_digest
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a claim.

@@ -23,6 +23,8 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.certificate.digest import state_digest
+
 __all__ = ["Deployed", "charges_privacy", "learns_from_rows", "unwrap"]
 
 # Exact types: a subclass may learn what its parent does not.
@@ -66,6 +68,11 @@ class Deployed:
     def leaves(self) -> tuple[tuple[str, Any], ...]:
         """Earlier steps without containers, named "outer__inner"."""
         return tuple(leaf for name, stage in self.stages for leaf in _leaves(name, stage))
+
+    @property
+    def digest(self) -> str:
+        """Digest of all fitted state that predictions depend on, whatever search found it."""
+        return state_digest([*self.stages, self.final])
 
     @property
     def group_aware(self) -> bool:

@@ -200,7 +200,7 @@ def prepare_net(
     net: NeuralNet | None,
     *,
     n_features: int,
-    n_outputs: int,
+    n_classes: int,
     seed: int,
 ) -> PreparedNet:
     """Clone and initialise a net with seeded weights and flat parameters.
@@ -212,9 +212,9 @@ def prepare_net(
     n_features : int
         Number of input columns; given to modules that take an ``n_features``
         argument and have none set.
-    n_outputs : int
-        Number of logits; given to modules that take an ``n_outputs`` argument and
-        have none set.
+    n_classes : int
+        Number of classes. Modules that take an ``n_outputs`` argument and have none
+        set get one logit for two classes under BCEWithLogitsLoss, else one a class.
     seed : int
         Seeds the initial weights, without touching torch's global generator.
 
@@ -225,19 +225,26 @@ def prepare_net(
     Raises
     ------
     ValueError
-        The module mixes records, or a ``module__`` argument is misspelt.
+        The module mixes records, a ``module__`` argument is misspelt, or the
+        criterion is for two classes and there are more.
     """
-    ours = net is None
     working = check_net(default_net() if net is None else clone(net))
     schedulers = _schedulers(working)
     settings: dict[str, Any] = {"verbose": 0, "train_split": None, "callbacks": "disable"}
+    if n_classes > 2 and working.criterion is nn.BCEWithLogitsLoss:
+        if working.module is not MLP:
+            raise ValueError(
+                f"'net' has the criterion BCEWithLogitsLoss, which is for two classes; there are "
+                f"{n_classes}. Use CrossEntropyLoss and a module with a logit a class."
+            )
+        settings["criterion"] = nn.CrossEntropyLoss
+    one_logit = n_classes == 2 and working.criterion is nn.BCEWithLogitsLoss
+    n_outputs = 1 if one_logit else n_classes
     accepted = _arguments(working.module)
     given = working.get_params(deep=False)
     for name, value in (("n_features", n_features), ("n_outputs", n_outputs)):
         if name in accepted and f"module__{name}" not in given:
             settings[f"module__{name}"] = value
-    if _is_default_criterion(working, ours) and n_outputs > 1:
-        settings["criterion"] = nn.CrossEntropyLoss
     working.set_params(**settings)
     _check_module_arguments(working, accepted)
     devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else []
@@ -262,10 +269,6 @@ def as_tensor(X: np.ndarray, module: nn.Module) -> Tensor:
     """Rows as one contiguous tensor in the module's dtype and on its device."""
     device = next(module.parameters()).device
     return torch.as_tensor(np.ascontiguousarray(X)).to(device=device, dtype=module_dtype(module))
-
-
-def _is_default_criterion(net: NeuralNet, ours: bool) -> bool:
-    return ours or (net.module is MLP and net.criterion is nn.BCEWithLogitsLoss)
 
 
 def _schedulers(net: NeuralNet) -> tuple[LRScheduler, ...]:

@@ -148,7 +148,8 @@ def gap_upper_bound(
     alpha = _error(confidence_level)
     if bound == "exact":
         lower, upper = clopper_pearson(hit, rows - hit, alpha / 2)
-        return _plain(largest_difference(upper, lower))
+        empty = np.any(rows == 0, axis=(-2, -1))
+        return _plain(np.where(empty, 1.0, largest_difference(upper, lower)))
     if bound == "difference":
         return _plain(_difference_bound(hit, rows, alpha))
     raise ValueError(f"bound={bound!r} is not known; use 'exact' or 'difference'.")

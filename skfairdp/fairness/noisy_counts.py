@@ -85,6 +85,8 @@ def private_gap_upper_bound(
     alpha = 1.0 - confidence_level
     if cells.trials is None:
         lower, upper = _box_bounds(cells, epsilon, alpha)
+    elif np.any(cells.trials == 0):
+        return 1.0
     else:
         lower, upper = _inverted_bounds(cells, epsilon, alpha)
     return float(largest_difference(upper, lower))

@@ -485,6 +485,7 @@ default="linear"
             and self.threshold == 0.5
             and self.smoothing is None
             and self.privacy_ is not None
+            and self._ensemble().bias  # else features of zero would score exactly 0
         )
         if not conditions:
             return []

@@ -130,7 +130,7 @@ class GradientClassifier(PrivateClassifier):
         plan = self._plan(sizes, multiplier)
 
         prepared = prepare_net(
-            self.net, n_features=int(np.prod(X.shape[1:])), n_outputs=_n_outputs(classes), seed=seed
+            self.net, n_features=int(np.prod(X.shape[1:])), n_classes=len(classes), seed=seed
         )
         link = _link(prepared.criterion)
         cells = groups.codes if groups is not None and len(plan.cells) > 1 else None
@@ -200,11 +200,13 @@ class GradientClassifier(PrivateClassifier):
         return guarantee(
             plan,
             protects="record",
+            budget=self.epsilon if self.noise_multiplier is None else None,
             assumptions=(
                 f"the set of class labels is {declared}",
                 f"noise from {noise.name}, drawn and added in float64; the guarantee is for "
                 "real-valued noise",
-                "one row is one person; rows reach the model through the noisy sums alone",
+                "one row is one person; rows reach the model through the noisy sums alone, and "
+                "running time is not part of what is released",
                 "the guarantee starts at the array passed to fit",
             ),
         )
@@ -259,10 +261,6 @@ class GradientClassifier(PrivateClassifier):
     def _features(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
         return check_features(self, X, allow_nd=self.net is not None)
-
-
-def _n_outputs(classes: np.ndarray) -> int:
-    return 1 if len(classes) == 2 else len(classes)
 
 
 def _link(criterion: nn.Module) -> str:

@@ -14,7 +14,8 @@ __all__ = ["check_head", "clip_norm", "train_heads"]
 def clip_norm(weights: Tensor, max_norm: float | None) -> None:
     """Shrink a vector in place to an L2 norm; None does nothing."""
     if max_norm is not None:
-        weights.mul_((max_norm / weights.norm().clamp_min(1e-30)).clamp(max=1.0))
+        limit = max_norm * (1.0 - 1e-6)  # so that rounding cannot lift it above max_norm
+        weights.mul_((limit / weights.norm().clamp_min(1e-30)).clamp(max=1.0))
 
 
 def train_heads(

@@ -184,7 +184,9 @@ class AccuracyUnderGapScorer(_GroupScorer):
         As in `GapScorer`.
     tolerance : float, default=0.05
         Largest tolerable gap, in [0, 1].
-    pos_label, sensitive_column
+    pos_label : scalar or None, default=None
+        As in `GapScorer`.
+    sensitive_column : str, list of str or None, default=None
         As in `GapScorer`.
 
     Notes

@@ -11,9 +11,10 @@ from skfairdp.privacy.accounting import (
     events,
 )
 from skfairdp.privacy.calibration import noise_multiplier_for
-from skfairdp.privacy.guarantee import ADJACENCIES, PROTECTS, PrivacyGuarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
+from skfairdp.privacy.relations import ADJACENCIES, PROTECTS
 
 __all__ = [
     "ADJACENCIES",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
+from typing import TypedDict
 
-from dp_accounting import dp_event as events_of
+from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
-from skfairdp.privacy.accountants import accountant_name, canonical, event_epsilon
+from skfairdp.privacy.accountants import accountant_name, event_epsilon
+from skfairdp.privacy.events import canonical, covering_event, events, undominated_cells
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.plan import Plan, Segment
+from skfairdp.privacy.plan import Plan
 
 __all__ = [
     "accountant_name",
@@ -24,85 +26,10 @@ __all__ = [
 ]
 
 
-def events(plan: Plan) -> tuple[DpEvent, ...]:
-    """Events that a record of each cell takes part in.
-
-    Parameters
-    ----------
-    plan : Plan
-        What is released.
-
-    Returns
-    -------
-    tuple of dp_accounting.DpEvent
-        One composed event per cell, in the order of ``plan.cells``.
-
-    Examples
-    --------
-    >>> from skfairdp.privacy import Block, Plan, Segment, events
-    >>> block = Block("gradient", max_norm=1.0, weights=(0.01,), noise_std=0.011)
-    >>> plan = Plan(("all",), (Segment(1000, (0.01,), (100.0,), (block,)),))
-    >>> events(plan)[0].count
-    1000
-    """
-    return tuple(
-        _composed(
-            plan,
-            [(segment.rates[cell], segment.multiplier(cell)) for segment in plan.segments],
-        )
-        for cell in range(len(plan.cells))
-    )
-
-
-def covering_event(plan: Plan) -> DpEvent:
-    """One event that covers a record of any cell.
-
-    A higher rate and a smaller multiplier can only cost more, so each segment is
-    charged with the highest rate and the smallest multiplier of all cells it touches.
-
-    Parameters
-    ----------
-    plan : Plan
-        What is released.
-
-    Returns
-    -------
-    dp_accounting.DpEvent
-        Costs at least as much as the event of every cell, at every delta and in every
-        composition; the event of the most expensive cell does not always.
-    """
-    return _composed(plan, [_worst_case(segment, len(plan.cells)) for segment in plan.segments])
-
-
-def undominated_cells(plan: Plan) -> tuple[int, ...]:
-    """Positions of the cells that may be the most expensive one.
-
-    Parameters
-    ----------
-    plan : Plan
-        What is released.
-
-    Returns
-    -------
-    tuple of int
-        Cells of which no other cell has, in every segment, at least the rate and at
-        most the multiplier; of equal cells the first.
-    """
-    profiles = [
-        tuple(
-            figure
-            for segment in plan.segments
-            for figure in (segment.rates[cell], -segment.multiplier(cell))
-        )
-        for cell in range(len(plan.cells))
-    ]
-
-    def covers(a: int, b: int) -> bool:
-        at_least = all(x >= y for x, y in zip(profiles[a], profiles[b], strict=True))
-        return at_least and (profiles[a] != profiles[b] or a < b)
-
-    cells = range(len(plan.cells))
-    return tuple(b for b in cells if not any(covers(a, b) for a in cells if a != b))
+class _Relation(TypedDict):
+    delta: float
+    adjacency: str
+    protects: str
 
 
 def epsilon(
@@ -176,7 +103,11 @@ def epsilons(
 
 
 def guarantee(
-    plan: Plan, *, protects: str = "record", assumptions: Iterable[str] = ()
+    plan: Plan,
+    *,
+    protects: str = "record",
+    budget: float | None = None,
+    assumptions: Iterable[str] = (),
 ) -> PrivacyGuarantee:
     """State what a plan promises.
 
@@ -186,13 +117,24 @@ def guarantee(
         What is released.
     protects : str, default="record"
         What is protected.
+    budget : float or None, default=None
+        Target epsilon that the plan was calibrated to. Needed, and stated instead of the
+        plan's own cost, where the plan was made from a private answer
+        (``plan.prior_epsilon > 0``): the cost then depends on that answer, and only
+        the target was fixed before.
     assumptions : iterable of str, default=()
         Conditions of the statement.
 
     Returns
     -------
     PrivacyGuarantee
-        For the plan's delta and adjacency; void for a plan without noise.
+        For the plan's delta and adjacency; void for a plan without noise, and for one
+        made from a private answer without a budget.
+
+    Raises
+    ------
+    ValueError
+        If the plan costs more than the budget.
 
     Examples
     --------
@@ -205,25 +147,42 @@ def guarantee(
     """
     costs = epsilons(plan)
     largest = max(costs.values())
+    relation: _Relation = {
+        "delta": plan.delta,
+        "adjacency": plan.adjacency,
+        "protects": protects,
+    }
     if math.isinf(largest):
-        assumptions = ("the plan releases sums or counts without noise", *assumptions)
-    event = covering_event(plan)
-    if plan.prior_epsilon > 0.0:
-        assumptions = (
-            f"epsilon includes {plan.prior_epsilon:g} for the noisy sizes that the plan was made "
-            "from, added by basic composition",
-            *assumptions,
+        return _void(("The plan releases sums or counts without noise.", *assumptions), relation)
+    if budget is not None and largest > budget:
+        raise ValueError(
+            f"the plan costs epsilon={largest:.6g}, above its budget={budget:.6g}: calibrate the "
+            "noise to the budget"
         )
+    event = covering_event(plan)
+    accountant = accountant_name(event, plan.delta, plan.adjacency)
+    if plan.prior_epsilon == 0.0:
+        return PrivacyGuarantee(
+            epsilon=largest,
+            accountant=accountant,
+            per_group=costs if len(plan.cells) > 1 else None,
+            event=event,
+            assumptions=tuple(assumptions),
+            **relation,
+        )
+    if budget is None:
+        reason = (
+            "The noise multiplier was fixed and the sampling rates were made from noisy sizes, so "
+            "epsilon depends on a private answer and bounds nothing: set epsilon instead."
+        )
+        return _void((reason, *assumptions), relation)
+    note = (
+        f"epsilon is the budget fixed in advance; {plan.prior_epsilon:g} of it bought the noisy "
+        "sizes that the plan was made from, added by basic composition"
+    )
+    # No single event covers a plan that was chosen after a private answer.
     return PrivacyGuarantee(
-        epsilon=largest,
-        delta=plan.delta,
-        adjacency=plan.adjacency,
-        protects=protects,
-        accountant=accountant_name(event, plan.delta, plan.adjacency),
-        per_group=costs if len(plan.cells) > 1 else None,
-        # No single event covers a plan that was chosen after a private answer.
-        event=None if plan.prior_epsilon > 0.0 else event,
-        assumptions=tuple(assumptions),
+        epsilon=budget, accountant=accountant, assumptions=(note, *assumptions), **relation
     )
 
 
@@ -237,19 +196,21 @@ def compose(
     guarantees : sequence of PrivacyGuarantee
         At least one; all for the same adjacency and the same protected thing.
     delta : float or None, default=None
-        Delta of the joint statement, in [0, 1). None takes the largest one given.
+        Delta of the joint statement, in [0, 1). None takes the largest one given, plus
+        the deltas of guarantees that have no event.
 
     Returns
     -------
     PrivacyGuarantee
-        Computed from the composition of the events, never from a sum of epsilons.
-        Void if one of them is.
+        Computed from the composition of the events, never from a sum of epsilons. A
+        guarantee without an event enters as a pure one of its epsilon, and its delta is
+        set aside. Void if one of them is.
 
     Raises
     ------
     ValueError
-        If there is none, or if they speak of different relations: such statements
-        stand side by side and have no total.
+        If there is none; if they speak of different relations: such statements stand
+        side by side and have no total; if `delta` is below what is set aside.
 
     Examples
     --------
@@ -257,11 +218,15 @@ def compose(
     >>> from skfairdp.privacy import PrivacyGuarantee, compose
     >>> one = PrivacyGuarantee(5.0, 1e-5, "zero-out", event=dp_event.GaussianDpEvent(1.0))
     >>> round(compose([one, one]).epsilon, 2)
-    6.84
+    6.57
     """
     if not guarantees:
         raise ValueError("guarantees is empty: give at least one guarantee to compose")
-    delta = max(item.delta for item in guarantees) if delta is None else delta
+    if len(guarantees) == 1 and delta in (None, guarantees[0].delta):
+        return guarantees[0]
+    aside = sum(item.delta for item in guarantees if item.event is None)
+    if delta is None:
+        delta = aside + max((item.delta for item in guarantees if item.event), default=0.0)
     assumptions = tuple(dict.fromkeys(text for item in guarantees for text in item.assumptions))
     relations = {(item.adjacency, item.protects) for item in guarantees if not item.is_void}
     if len(relations) > 1:
@@ -269,56 +234,39 @@ def compose(
             f"guarantees speak of different relations, {sorted(relations)}: they have no "
             "total; compose those of one relation and state the others beside them"
         )
-    void = next((item for item in guarantees if item.is_void), None)
-    adjacency, protects = (
-        next(iter(relations)) if relations else (guarantees[0].adjacency, guarantees[0].protects)
-    )
-    if void is not None:
-        return PrivacyGuarantee(
-            epsilon=math.inf,
-            delta=delta,
-            adjacency=adjacency,
-            protects=protects,
-            event=events_of.NonPrivateDpEvent(),
-            assumptions=assumptions,
+    if any(item.is_void for item in guarantees):
+        adjacency, protects = next(
+            iter(relations), (guarantees[0].adjacency, guarantees[0].protects)
         )
-    if len(guarantees) == 1:
-        return guarantees[0]
-    if any(item.event is None for item in guarantees):
+        return _void(assumptions, {"delta": delta, "adjacency": adjacency, "protects": protects})
+    if delta < aside:
         raise ValueError(
-            "guarantees hold one without an event (its plan was made from noisy sizes), which "
-            "cannot be composed further; declare 'group_sizes' instead of buying them"
+            f"delta={delta!r} is below {aside!r}, the total of the guarantees without an event: "
+            "give a larger delta"
         )
-    event = canonical(events_of.ComposedDpEvent(tuple(item.event for item in guarantees)))
+    # An (epsilon, delta) promise is, but for an event of probability delta, no worse than
+    # discrete Laplace noise of the same pure epsilon.
+    parts = tuple(
+        dp_event.DiscreteLaplaceDpEvent(item.epsilon, 1) if item.event is None else item.event
+        for item in guarantees
+    )
+    event = canonical(dp_event.ComposedDpEvent(parts))
+    ((adjacency, protects),) = relations
     return PrivacyGuarantee(
-        epsilon=event_epsilon(event, delta, adjacency),
+        epsilon=event_epsilon(event, delta - aside, adjacency),
         delta=delta,
         adjacency=adjacency,
         protects=protects,
-        accountant=accountant_name(event, delta, adjacency),
-        event=event,
+        accountant=accountant_name(event, delta - aside, adjacency),
+        event=None if aside > 0.0 else event,
         assumptions=assumptions,
     )
 
 
-def _composed(plan: Plan, steps: list[tuple[float, float]]) -> DpEvent:
-    sums = [
-        events_of.SelfComposedDpEvent(
-            events_of.PoissonSampledDpEvent(rate, events_of.GaussianDpEvent(multiplier)),
-            segment.steps,
-        )
-        for segment, (rate, multiplier) in zip(plan.segments, steps, strict=True)
-    ]
-    counts = [
-        events_of.SelfComposedDpEvent(
-            events_of.DiscreteLaplaceDpEvent(count.epsilon, 1), count.releases
-        )
-        for count in plan.counts
-    ]
-    return canonical(events_of.ComposedDpEvent([*sums, *counts]))
-
-
-def _worst_case(segment: Segment, n_cells: int) -> tuple[float, float]:
-    multipliers = [segment.multiplier(cell) for cell in range(n_cells)]
-    touched = [rate for rate, m in zip(segment.rates, multipliers, strict=True) if math.isfinite(m)]
-    return max(touched, default=0.0), min(multipliers, default=math.inf)
+def _void(assumptions: tuple[str, ...], relation: _Relation) -> PrivacyGuarantee:
+    return PrivacyGuarantee(
+        epsilon=math.inf,
+        event=dp_event.NonPrivateDpEvent(),
+        assumptions=assumptions,
+        **relation,
+    )

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 
-import numpy as np
-from dp_accounting import dp_event as events_of
+from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
-from scipy.optimize import brentq
-from scipy.special import gammaln, ndtri
 
 from skfairdp.privacy.accountants import event_epsilon
-from skfairdp.privacy.accounting import events, undominated_cells
+from skfairdp.privacy.closed_form import ClosedFormBound
+from skfairdp.privacy.events import events, undominated_cells
 from skfairdp.privacy.plan import Plan
 
 __all__ = ["noise_multiplier_for"]
@@ -109,7 +107,7 @@ def noise_multiplier_for(epsilon: float, delta: float, make_plan: Callable[[floa
 def _solve(problem: _Problem) -> float:
     """Search; kept for plans that cannot be told apart at the probes."""
     _refuse_impossible(problem)
-    fast = _FastBound(problem)
+    fast = ClosedFormBound(problem.epsilon, problem.delta, problem.make_plan)
     low, high = SMALLEST, LARGEST
     seen: list[tuple[float, float]] = []  # log multiplier, log (fast bound / exact cost)
     for evaluation in range(MAX_EVALUATIONS):
@@ -152,7 +150,7 @@ def _refuse_impossible(problem: _Problem) -> None:
         if not fixed:
             continue
         floor = event_epsilon(
-            events_of.ComposedDpEvent(tuple(fixed.elements())), problem.delta, problem.adjacency
+            dp_event.ComposedDpEvent(tuple(fixed.elements())), problem.delta, problem.adjacency
         )
         if floor > problem.epsilon * CEILING:
             raise ValueError(
@@ -162,95 +160,6 @@ def _refuse_impossible(problem: _Problem) -> None:
 
 
 def _top_level(event: DpEvent) -> Iterable[DpEvent]:
-    if isinstance(event, events_of.NoOpDpEvent):
+    if isinstance(event, dp_event.NoOpDpEvent):
         return ()
-    return event.events if isinstance(event, events_of.ComposedDpEvent) else (event,)
-
-
-class _FastBound:
-    """Closed-form bounds: a fast stand-in for the exact cost that guides the search.
-
-    Nothing is claimed on its ground; the answer is always checked exactly.
-    """
-
-    def __init__(self, problem: _Problem) -> None:
-        self._problem = problem
-        log_delta = math.log(problem.delta)
-        # The best order is near 2 log(1/delta) / epsilon when epsilon is small.
-        top = max(64.0, -3.0 * log_delta / problem.epsilon)
-        orders = {round(2.0 ** (1.0 + i / 2)) for i in range(math.ceil(2.0 * math.log2(top)))}
-        self._orders = np.array(sorted(orders))
-        self._delta_cost = -log_delta / (self._orders - 1)
-        # The binomial sums of all orders lie one after the other.
-        self._starts = np.concatenate([[0], np.cumsum(self._orders + 1)[:-1]])
-        self._n = np.repeat(self._orders, self._orders + 1)
-        self._k = np.concatenate([np.arange(order + 1) for order in self._orders])
-        self._log_binomial = (
-            gammaln(self._n + 1) - gammaln(self._k + 1) - gammaln(self._n - self._k + 1)
-        )
-
-    def __call__(self, multiplier: float) -> float:
-        plan = self._problem.make_plan(multiplier)
-        return max(
-            min(
-                float(np.min(self._renyi_cost(plan, cell) + self._delta_cost)),
-                self._step_by_step_cost(plan, cell),
-            )
-            for cell in undominated_cells(plan)
-        )
-
-    def solve(
-        self, target: float, seen: Sequence[tuple[float, float]], low: float, high: float
-    ) -> float:
-        """Multiplier in [low, high] whose corrected bound is `target`, or the nearer end."""
-        x0, level = seen[-1] if seen else (0.0, 0.0)
-        slope = (level - seen[-2][1]) / (x0 - seen[-2][0]) if len(seen) > 1 else 0.0
-
-        def excess(x: float) -> float:
-            return (
-                math.log(self(math.exp(x)) / target) - level - slope * min(max(x - x0, -0.3), 0.3)
-            )
-
-        ends = math.log(low), math.log(high)
-        if excess(ends[0]) <= 0.0:
-            return low
-        if excess(ends[1]) >= 0.0:
-            return high
-        return math.exp(brentq(excess, *ends, xtol=1e-6))
-
-    def _renyi_cost(self, plan: Plan, cell: int) -> np.ndarray:
-        total = np.zeros(len(self._orders))
-        for segment in plan.segments:
-            sigma = min(max(segment.multiplier(cell), 1e-3), 1e12)
-            total += segment.steps * self._sampled_gaussian(segment.rates[cell], sigma)
-        for count in plan.counts:
-            log_odds = (self._orders - 1) * count.epsilon
-            heads = -math.log1p(math.exp(-count.epsilon))
-            sides = np.logaddexp(heads + log_odds, heads - count.epsilon - log_odds)
-            total += count.releases * sides / (self._orders - 1)
-        return total
-
-    def _step_by_step_cost(self, plan: Plan, cell: int) -> float:
-        """Sum over steps, each with its share of delta: closer for a few rare steps."""
-        total = sum(count.releases * count.epsilon for count in plan.counts)
-        for segment in plan.segments:
-            rate, sigma = segment.rates[cell], max(segment.multiplier(cell), 1e-3)
-            tail = self._problem.delta / (plan.steps * rate)
-            loss = max(0.0, 0.5 / sigma**2 - ndtri(tail) / sigma) if tail < 1.0 else 0.0
-            total += segment.steps * np.logaddexp(_log1m(rate), math.log(rate) + loss)
-        return max(float(total), 1e-9)
-
-    def _sampled_gaussian(self, rate: float, sigma: float) -> np.ndarray:
-        terms = (
-            self._log_binomial
-            + self._k * math.log(rate)
-            + (self._n - self._k) * _log1m(rate)
-            + self._k * (self._k - 1) / (2.0 * sigma**2)
-        )
-        moments = np.logaddexp.reduceat(terms, self._starts)
-        return np.maximum(moments, 0.0) / (self._orders - 1)
-
-
-def _log1m(rate: float) -> float:
-    # Finite at rate 1, so that its product with an exponent of 0 is 0.
-    return math.log1p(-min(rate, 1.0 - 2.0**-53))
+    return event.events if isinstance(event, dp_event.ComposedDpEvent) else (event,)

@@ -10,6 +10,7 @@ from typing import Any
 
 from dp_accounting import dp_event as events
 
+from skfairdp.privacy.relations import ADJACENCIES, PROTECTS, check_name
 from skfairdp.privacy.serialization import (
     event_from_dict,
     event_to_dict,
@@ -21,30 +22,6 @@ from skfairdp.privacy.serialization import (
 )
 
 __all__ = ["ADJACENCIES", "PROTECTS", "PrivacyGuarantee"]
-
-ADJACENCIES: Mapping[str, str] = MappingProxyType(
-    {
-        "add-remove": "one record is added or removed; sizes were declared as public constants",
-        "zero-out": (
-            "one record is replaced by an empty record of the same group that contributes "
-            "nothing; the number of rows, the group sizes and the label set are public"
-        ),
-        "replace-one": "one record is replaced by another record of the same group",
-        "change-attribute": "the sensitive attribute of one record changes",
-        "local": "one record is replaced by any other before it leaves its owner",
-    }
-)
-PROTECTS: Mapping[str, str] = MappingProxyType(
-    {
-        "record": "everything about one training record",
-        "sensitive_features": (
-            "the sensitive attribute only; features and labels have no protection, and a "
-            "feature that predicts the attribute reveals it"
-        ),
-        "released_representation": "one record behind its released representation",
-    }
-)
-NOTHING = events.NoOpDpEvent()
 
 
 @dataclass(frozen=True)
@@ -66,9 +43,10 @@ class PrivacyGuarantee:
         Which accountant computed `epsilon`, with its version.
     per_group : mapping from group label to float, or None, default=None
         Epsilon for a record of each group; `epsilon` is at least their maximum.
-    event : dp_accounting.DpEvent, default=NoOpDpEvent()
+    event : dp_accounting.DpEvent or None, default=None
         What was released, for composition with other releases. It covers a record of
-        any group.
+        any group. None when no single event does: then epsilon and delta themselves
+        are composed.
     assumptions : tuple of str, default=()
         Conditions under which the statement holds.
 
@@ -95,7 +73,7 @@ class PrivacyGuarantee:
     protects: str = "record"
     accountant: str = ""
     per_group: Mapping[Hashable, float] | None = None
-    event: events.DpEvent = NOTHING
+    event: events.DpEvent | None = None
     assumptions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -104,8 +82,8 @@ class PrivacyGuarantee:
             raise ValueError(f"epsilon={self.epsilon!r} is not allowed: give a number >= 0")
         if not 0.0 <= self.delta < 1.0:
             raise ValueError(f"delta={self.delta!r} is not allowed: give a probability in [0, 1)")
-        _check_name("adjacency", self.adjacency, ADJACENCIES)
-        _check_name("protects", self.protects, PROTECTS)
+        check_name("adjacency", self.adjacency, ADJACENCIES)
+        check_name("protects", self.protects, PROTECTS)
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(self.delta))
         object.__setattr__(self, "assumptions", tuple(self.assumptions))
@@ -210,9 +188,9 @@ class PrivacyGuarantee:
         if delta is not None and not 0.0 <= delta < 1.0:
             raise ValueError(f"delta={delta!r} is not allowed: give a probability in [0, 1)")
         if adjacency is not None:
-            _check_name("adjacency", adjacency, ADJACENCIES)
+            check_name("adjacency", adjacency, ADJACENCIES)
         if protects is not None:
-            _check_name("protects", protects, PROTECTS)
+            check_name("protects", protects, PROTECTS)
         return (
             not self.is_void
             and adjacency in (None, self.adjacency)
@@ -239,7 +217,7 @@ class PrivacyGuarantee:
             "per_group": None
             if groups is None
             else [[label_to_json(k), number_to_json(v)] for k, v in groups.items()],
-            "event": event_to_dict(self.event),
+            "event": None if self.event is None else event_to_dict(self.event),
             "assumptions": list(self.assumptions),
         }
 
@@ -262,7 +240,7 @@ class PrivacyGuarantee:
         ValueError
             If an event or a value of the document is of an unknown kind.
         """
-        groups = document["per_group"]
+        groups, event = document["per_group"], document["event"]
         return cls(
             epsilon=number_from_json(document["epsilon"]),
             delta=float(document["delta"]),
@@ -272,11 +250,6 @@ class PrivacyGuarantee:
             per_group=None
             if groups is None
             else {label_from_json(k): number_from_json(v) for k, v in groups},
-            event=event_from_dict(document["event"]),
+            event=None if event is None else event_from_dict(event),
             assumptions=tuple(document["assumptions"]),
         )
-
-
-def _check_name(parameter: str, name: str, allowed: Mapping[str, str]) -> None:
-    if name not in allowed:
-        raise ValueError(f"{parameter}={name!r} is not known: use one of {sorted(allowed)}")

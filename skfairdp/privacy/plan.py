@@ -47,7 +47,18 @@ class Block:
     charged_multipliers: tuple[float, ...] | None = None
 
     def multiplier(self, cell: int) -> float:
-        """Noise standard deviation over the L2 sensitivity to a record of `cell`."""
+        """Noise standard deviation over the L2 sensitivity to a record of one cell.
+
+        Parameters
+        ----------
+        cell : int
+            Position of the cell in the plan's `cells`.
+
+        Returns
+        -------
+        float
+            Infinite when the block does not depend on the cell's records.
+        """
         if self.charged_multipliers is not None:
             return float(self.charged_multipliers[cell])
         sensitivity = self.weights[cell] * self.max_norm
@@ -88,7 +99,18 @@ class Segment:
     n_heads: int = 1
 
     def multiplier(self, cell: int) -> float:
-        """Combined noise multiplier of one step for a record of `cell`."""
+        """Combined noise multiplier of one step for a record of one cell.
+
+        Parameters
+        ----------
+        cell : int
+            Position of the cell in the plan's `cells`.
+
+        Returns
+        -------
+        float
+            ``(sum_j sigma_j**-2)**-0.5`` over the blocks; 0 when one has no noise.
+        """
         precision = 0.0
         for block in self.blocks:
             sigma = block.multiplier(cell)

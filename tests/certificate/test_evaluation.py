@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+
+from skfairdp import certify
+from skfairdp.exceptions import UnknownGroupError
+from skfairdp.fairness.intervals import gap_upper_bound, score_gap_upper_bound
+from skfairdp.privacy import NoiseSource
+from tests.certificate.fakes import ThresholdClassifier
+
+
+def rates(rows, selected):
+    hits = [int(selected[rows.groups == g].sum()) for g in ("a", "b")]
+    return hits, [int((rows.groups == g).sum()) for g in ("a", "b")]
+
+
+def test_deployed_bound_is_that_of_the_counts(model, rows):
+    certificate = certify(model, rows.X, sensitive_features=rows.groups)
+    hits, sizes = rates(rows, model.predict(rows.X))
+    claim = certificate.fairness[0]
+    assert claim.bound == gap_upper_bound(hits, sizes)
+    assert claim.estimate == pytest.approx(abs(hits[0] / sizes[0] - hits[1] / sizes[1]))
+    assert [(c.group, c.successes, c.trials) for c in claim.counts] == [
+        ("a", hits[0], sizes[0]),
+        ("b", hits[1], sizes[1]),
+    ]
+    assert claim.scope == "deployed model"
+    assert certificate.n_rows == 600
+    assert certificate.satisfies(tolerance=claim.bound)
+    assert not certificate.satisfies(tolerance=claim.bound - 1e-9)
+
+
+def test_difference_form_is_the_other_bound(model, rows):
+    claim = certify(model, rows.X, sensitive_features=rows.groups, bound="difference").fairness[0]
+    hits, sizes = rates(rows, model.predict(rows.X))
+    assert claim.bound == gap_upper_bound(hits, sizes, bound="difference")
+
+
+@pytest.mark.parametrize("convert", [list, np.asarray, pd.Series, pd.DataFrame])
+def test_groups_and_labels_come_in_every_container(model, rows, convert):
+    expected = certify(
+        model, rows.X, rows.y, sensitive_features=rows.groups, notion="equalized_odds"
+    )
+    labels = rows.y.tolist() if convert is list else rows.y
+    found = certify(
+        model,
+        rows.X,
+        pd.Series(labels, index=np.arange(600)[::-1]) if convert is pd.Series else labels,
+        sensitive_features=convert(rows.groups),
+        notion="equalized_odds",
+    )
+    assert found == expected
+
+
+def test_several_notions_share_the_error(model, rows):
+    notions = ["demographic_parity", "equal_opportunity"]
+    certificate = certify(model, rows.X, rows.y, sensitive_features=rows.groups, notion=notions)
+    hits, sizes = rates(rows, model.predict(rows.X))
+    claim = certificate.fairness[0]
+    assert claim.bound == gap_upper_bound(hits, sizes, confidence_level=0.975)
+    assert claim.confidence_level == 0.95
+    assert any("shared by 2 claims" in text for text in claim.assumptions)
+
+
+def test_planned_certificates_share_the_error_and_say_which_they_are(model, rows):
+    claim = certify(
+        model, rows.X, sensitive_features=rows.groups, n_certificates=5, certificate_index=2
+    ).fairness[0]
+    hits, sizes = rates(rows, model.predict(rows.X))
+    assert claim.bound == pytest.approx(gap_upper_bound(hits, sizes, confidence_level=0.99))
+    assert any("number 2" in text and "of 5" in text for text in claim.assumptions)
+    later = certify(model, rows.X, sensitive_features=rows.groups, certificate_index=3)
+    assert any("best among several" in text for text in later.fairness[0].assumptions)
+
+
+def test_unknown_group_raises(model, rows):
+    with pytest.raises(UnknownGroupError):
+        certify(model, rows.X, sensitive_features=np.where(rows.groups == "a", "c", "b"))
+
+
+def test_a_known_group_without_rows_leaves_no_useful_bound(model, rows):
+    half = slice(0, 300)
+    certificate = certify(model, rows.X[half], sensitive_features=rows.groups[half])
+    assert certificate.fairness[0].bound == 1.0
+    assert certificate.sentence.startswith("No useful bound")
+    assert "1.0000" not in str(certificate)
+
+
+def test_rows_without_a_group_are_outside_the_claim(model, rows):
+    groups = rows.groups.astype(object)
+    groups[:7] = None
+    certificate = certify(model, rows.X, sensitive_features=groups)
+    assert certificate.n_rows == 593
+    assert any("7 were left out" in text for text in certificate.fairness[0].assumptions)
+    kept = certify(model, rows.X[7:], sensitive_features=groups[7:])
+    assert kept.fairness[0].bound == certificate.fairness[0].bound
+
+
+def test_without_groups_nothing_is_claimed_about_them(model, rows):
+    certificate = certify(model, rows.X, rows.y)
+    assert all(claim.scope != "deployed model" for claim in certificate.fairness)
+    assert "No sensitive_features" in certificate.remarks[0]
+
+
+def test_a_model_fitted_without_groups_can_be_evaluated_with_them(rows):
+    model = ThresholdClassifier().fit(rows.X, rows.y)
+    certificate = certify(model, rows.X, sensitive_features=rows.groups)
+    assert certificate.fairness[0].groups == ("a", "b")
+
+
+def test_declared_groups_replace_those_of_the_fit(model, rows):
+    other = np.where(rows.X[:, 1] > 0, "north", "south")
+    certificate = certify(model, rows.X, sensitive_features=other, groups=["north", "south"])
+    assert certificate.fairness[0].groups == ("north", "south")
+
+
+def test_one_group_allows_no_claim(rows):
+    model = ThresholdClassifier().fit(rows.X, rows.y)
+    certificate = certify(model, rows.X, sensitive_features=["x"] * 600)
+    assert certificate.fairness == ()
+    assert "Only one group" in certificate.remarks[0]
+
+
+def test_string_labels_and_many_classes_are_evaluated():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(900, 2)), rng.choice(["red", "green", "blue"], 900)
+    model = LogisticRegression().fit(X, y)
+    certificate = certify(
+        model, X, y, sensitive_features=rng.integers(2, size=900), notion="equalized_odds"
+    )
+    strata = {count.stratum for count in certificate.fairness[0].counts}
+    assert len(strata) == 9
+    assert "label red, prediction blue" in strata
+
+
+def test_random_predictions_are_bounded_by_their_probabilities(rows):
+    model = ThresholdClassifier(spread=1.0).fit(rows.X, rows.y, sensitive_features=rows.groups)
+    claim = certify(model, rows.X, sensitive_features=rows.groups).fairness[0]
+    scores = model._success_scores(rows.X)
+    sums = [scores[rows.groups == g].sum() for g in ("a", "b")]
+    assert claim.bound == pytest.approx(score_gap_upper_bound(sums, [300, 300]))
+    assert "Hoeffding" in claim.method
+
+
+@pytest.mark.parametrize("spread", [None, 1.0])
+@pytest.mark.parametrize("cell_sizes", ["private", "public"])
+def test_private_counts_show_only_noisy_figures(rows, spread, cell_sizes):
+    model = ThresholdClassifier(spread=spread).fit(rows.X, rows.y, sensitive_features=rows.groups)
+    certificate = certify(
+        model,
+        rows.X,
+        rows.y,
+        sensitive_features=rows.groups,
+        count_epsilon=0.5,
+        cell_sizes=cell_sizes,
+        notion=["demographic_parity", "equalized_odds"],
+    )
+    plain = certify(model, rows.X, sensitive_features=rows.groups)
+    claim, odds = certificate.fairness[:2]
+    assert certificate.n_rows is None
+    assert "600" not in str(certificate)
+    assert all(count.noisy for count in claim.counts + odds.counts)
+    if cell_sizes == "private":
+        assert claim.bound > plain.fairness[0].estimate
+    # One table serves both notions: the same noisy entries add up to both counts.
+    for group in ("a", "b"):
+        parity = sum(c.successes for c in claim.counts if c.group == group)
+        assert parity == sum(c.successes for c in odds.counts if c.group == group)
+
+
+def test_noise_of_private_counts_is_fresh_and_reproducible_only_by_request(model, rows):
+    def successes(**kwargs):
+        certificate = certify(
+            model, rows.X, sensitive_features=rows.groups, count_epsilon=0.05, **kwargs
+        )
+        return [count.successes for count in certificate.fairness[0].counts], certificate
+
+    # Two fresh pairs of such wide noise agree with probability below 1e-3.
+    fresh = {tuple(successes()[0]) for _ in range(4)}
+    assert len(fresh) > 1
+    one, certificate = successes(count_noise=NoiseSource(0))
+    assert one == successes(count_noise=NoiseSource(0))[0]
+    assert certificate.privacy.is_void
+    assert "reproducible" in certificate.privacy.assumptions[0]
+
+
+def test_private_rows_of_unknown_groups_or_labels_raise_nothing(model, rows):
+    groups = rows.groups.astype(object)
+    groups[:5] = "other"
+    labels = rows.y.astype(object)
+    labels[10] = 7
+    certify(
+        model,
+        rows.X,
+        labels,
+        sensitive_features=groups,
+        count_epsilon=1.0,
+        notion="equal_opportunity",
+    )
+
+
+def test_private_groups_must_be_declared(rows):
+    model = ThresholdClassifier().fit(rows.X, rows.y)
+    with pytest.raises(ValueError, match="groups=\\[...\\]"):
+        certify(model, rows.X, sensitive_features=rows.groups, count_epsilon=1.0)
+    certify(model, rows.X, sensitive_features=rows.groups, count_epsilon=1.0, groups=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"confidence_level": 95}, "confidence_level"),
+        ({"bound": "wald"}, "bound="),
+        ({"count_epsilon": 0.0}, "count_epsilon"),
+        ({"count_epsilon": 1.0, "bound": "difference"}, "noisy counts"),
+        ({"count_epsilon": 1.0, "holdout": "public"}, "contradicts"),
+        ({"holdout": "per_record"}, "contradicts"),
+        ({"holdout": "elsewhere"}, "holdout="),
+        ({"cell_sizes": "secret"}, "cell_sizes"),
+        ({"n_certificates": 0}, "n_certificates"),
+        ({"n_certificates": 2, "certificate_index": 3}, "certificate_index"),
+        ({"notion": "niceness"}, "notion="),
+        ({"notion": "equal_opportunity"}, "y is None"),
+        ({"public_steps": ["scale"]}, "no earlier step"),
+        ({"public_steps": "scale"}, "must be a list"),
+        ({"sensitive_features": ["a"]}, "1 rows, but X has 600"),
+    ],
+)
+def test_contradicting_arguments_are_refused(model, rows, arguments, match):
+    with pytest.raises(ValueError, match=match):
+        certify(model, rows.X, **({"sensitive_features": rows.groups} | arguments))
+
+
+def test_labels_outside_the_classes_are_refused_without_being_shown(model, rows):
+    labels = rows.y.copy()
+    labels[3] = 94231
+    with pytest.raises(ValueError, match="y has") as caught:
+        certify(model, rows.X, labels, sensitive_features=rows.groups)
+    assert "94231" not in str(caught.value)
+    with pytest.raises(ValueError, match="y has 5 entries"):
+        certify(model, rows.X, labels[:5], sensitive_features=rows.groups)
+
+
+def test_labels_without_rows_are_refused(model, rows):
+    with pytest.raises(ValueError, match="without X"):
+        certify(model, y=rows.y)
+
+
+def test_an_unfitted_model_is_refused():
+    with pytest.raises(NotFittedError):
+        certify(ThresholdClassifier())

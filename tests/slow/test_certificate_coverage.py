@@ -1,0 +1,158 @@
+"""The deployed-model bound covers the true gap, as often as it says, on simulated hold-outs.
+
+The share of failures may exceed its nominal value by chance: a test fails only when the
+number of failures is so large that a bound of exactly nominal level would show it with
+probability below 1e-6.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from skfairdp import certify
+from skfairdp.fairness.intervals import gap_upper_bound
+from skfairdp.fairness.noisy_counts import NoisyCells, private_gap_upper_bound
+from skfairdp.privacy import NoiseSource
+from tests.certificate.fakes import ThresholdClassifier
+
+pytestmark = pytest.mark.slow
+
+HOLDOUTS = 1000
+LEVEL = 0.95
+GAPS = (0.0, 0.05, 0.3)
+SIZES = (100, 1_000, 10_000)
+# Smallest number of failures whose probability is below 1e-6 when each has probability .05.
+TOO_MANY = int(stats.binom.isf(1e-6, HOLDOUTS, 1 - LEVEL)) + 1
+
+
+def population(gap, n_groups, base):
+    """Rates between `base` and `base + gap`, both ends taken."""
+    return base + gap * np.linspace(0.0, 1.0, n_groups)
+
+
+def simulate(gap, size, n_groups, base, seed=0):
+    rng = np.random.default_rng(seed)
+    rates = population(gap, n_groups, base)
+    trials = np.full(n_groups, size)
+    return rng.binomial(trials, rates, size=(HOLDOUTS, 1, n_groups)), trials
+
+
+@pytest.mark.parametrize("bound", ["exact", "difference"])
+@pytest.mark.parametrize("base", [0.02, 0.4])
+@pytest.mark.parametrize("n_groups", [2, 5])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("gap", GAPS)
+def test_bound_covers_the_true_gap(gap, size, n_groups, base, bound):
+    successes, trials = simulate(gap, size, n_groups, base)
+    bounds = gap_upper_bound(
+        successes, np.broadcast_to(trials, successes.shape), confidence_level=LEVEL, bound=bound
+    )
+    assert (bounds < gap).sum() < TOO_MANY
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_check_catches_an_observed_gap_sold_as_a_bound(size):
+    successes, trials = simulate(0.3, size, 2, 0.4)
+    observed = np.ptp(successes[:, 0] / trials, axis=1)
+    assert (observed < 0.3).sum() >= TOO_MANY
+
+
+@pytest.mark.parametrize("base", [0.02, 0.4])
+@pytest.mark.parametrize("n_groups", [2, 5])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("gap", GAPS)
+def test_default_bound_is_not_much_wider_than_the_narrower_form(gap, size, n_groups, base):
+    successes, trials = simulate(gap, size, n_groups, base)
+    rows = np.broadcast_to(trials, successes.shape)
+    forms = [gap_upper_bound(successes, rows, bound=form) for form in ("exact", "difference")]
+    assert np.all(forms[0] <= 1.25 * np.minimum(*forms))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "terms", "size", "n_groups", "gap", "base"),
+    [
+        (1.0, 1, 100, 2, 0.0, 0.4),
+        (1.0, 2, 1_000, 5, 0.05, 0.4),
+        (0.1, 2, 1_000, 2, 0.3, 0.02),
+        (0.1, 1, 10_000, 5, 0.05, 0.02),
+        (0.02, 2, 10_000, 2, 0.3, 0.4),
+    ],
+)
+@pytest.mark.parametrize("public", [False, True])
+def test_bound_from_noisy_counts_covers_the_true_gap(
+    epsilon, terms, size, n_groups, gap, base, public
+):
+    successes, trials = simulate(gap, size, n_groups, base)
+    source = NoiseSource(0)
+
+    def noise():
+        drawn = source.discrete_laplace(epsilon, (terms, *successes.shape))
+        return drawn.sum(axis=0)
+
+    noisy_successes, noisy_failures = successes + noise(), trials - successes + noise()
+    ones = np.array([terms])
+    bounds = np.array(
+        [
+            private_gap_upper_bound(
+                NoisyCells(hit, miss, ones, ones, trials[np.newaxis] if public else None),
+                epsilon,
+                confidence_level=LEVEL,
+            )
+            for hit, miss in zip(noisy_successes, noisy_failures, strict=True)
+        ]
+    )
+    failures = (bounds < gap).sum()
+    assert failures < TOO_MANY
+    # A hundred times the noise that the bound was told of must show.
+    if epsilon == 1.0 and gap > 0 and not public:
+        ignored = gap_upper_bound(
+            np.clip(successes + 100 * noise(), 0, trials),
+            np.broadcast_to(trials, successes.shape),
+        )
+        assert (ignored < gap).sum() > failures
+
+
+@pytest.mark.parametrize("spread", [None, 0.5])
+@pytest.mark.parametrize("count_epsilon", [None, 0.5])
+def test_certificates_of_several_notions_hold_together(spread, count_epsilon):
+    """From rows to certificate: three groups whose features, and so whose rates, differ."""
+    shifts = np.array([0.0, 0.15, 0.3])
+    names = np.array(["a", "b", "c"])
+
+    def rate(shift, label):
+        # The feature is normal around the shift plus the label; selected when above 0.5.
+        centre = shift + label - 0.5
+        if spread is None:
+            return stats.norm.cdf(centre)
+        return integrate.quad(
+            lambda z: stats.norm.pdf(z) / (1 + np.exp(-(centre + z) / spread)), -9, 9
+        )[0]
+
+    odds = np.array([[rate(shift, label) for shift in shifts] for label in (0, 1)])
+    truth = {
+        "demographic_parity": np.ptp(odds.mean(axis=0)),
+        "equalized_odds": np.ptp(odds, axis=1).max(),
+    }
+    model = ThresholdClassifier((1.0,), threshold=0.5, spread=spread)
+    model.fit(np.zeros((2, 1)), [0, 1], sensitive_features=names)
+    rng = np.random.default_rng(1)
+    source = None if count_epsilon is None else NoiseSource(1)
+    failures, n_holdouts = 0, 300
+    for _ in range(n_holdouts):
+        group, label = rng.integers(3, size=900), rng.integers(2, size=900)
+        feature = rng.normal(shifts[group] + label)[:, np.newaxis]
+        certificate = certify(
+            model,
+            feature,
+            label,
+            sensitive_features=names[group],
+            notion=list(truth),
+            count_epsilon=count_epsilon,
+            count_noise=source,
+        )
+        claims = [claim for claim in certificate.fairness if claim.scope == "deployed model"]
+        assert len(claims) == len(truth)
+        failures += any(claim.bound < truth[claim.notion] for claim in claims)
+    assert failures <= stats.binom.isf(1e-6, n_holdouts, 1 - LEVEL)
