@@ -48,7 +48,7 @@ out = parser.parse_args().out
 loans = load_mortgage_approvals()
 strata = loans.sensitive_features + loans.target.astype(str)
 X, X_held, y, y_held, race, race_held = train_test_split(
-    loans.data, loans.target, loans.sensitive_features, test_size=0.5, random_state=1,
+    loans.data, loans.target, loans.sensitive_features, test_size=0.5, random_state=0,
     stratify=strata,
 )  # fmt: skip
 linear = default_net().set_params(module__hidden_sizes=(), optimizer=torch.optim.SGD, lr=0.01)
@@ -59,7 +59,7 @@ model = Pipeline(
         (
             "clf",
             FairDPClassifier(
-                linear, delta=1e-5, batch_size=400, max_head_norm=2.0, group_update="sum",
+                linear, delta=1e-5, batch_size=497, max_head_norm=2.0, group_update="sum",
                 sgd_learning_rate=0.003,
             ),
         ),
@@ -84,7 +84,7 @@ print("routing off, best:", search.best_params_)
 # scorers that ask for it. Only so can a search score the gap. (The prefix is refused then.)
 
 grid = {
-    "clf__epsilon": [1.0, 3.0, 10.0],
+    "clf__epsilon": [1.0, 2.0, 4.0],
     "clf__max_grad_norm": [0.3, 1.0],
     "clf__net__lr": [0.01, 0.03],
 }
@@ -131,7 +131,7 @@ assert not certificate.satisfies(epsilon=own.epsilon)
 # parameters came from elsewhere; the certificate can't know where they came from, but whoever
 # signs it does.
 
-fixed = clone(model).set_params(clf__epsilon=3.0, clf__max_grad_norm=1.0, clf__net__lr=0.01)
+fixed = clone(model).set_params(clf__epsilon=2.0, clf__max_grad_norm=1.0, clf__net__lr=0.01)
 fixed.fit(X, y, clf__sensitive_features=race)
 print(certify(fixed, X_held, sensitive_features=race_held).sentence)
 

@@ -63,7 +63,7 @@ out = parser.parse_args().out
 loans = load_mortgage_approvals()
 strata = loans.sensitive_features + loans.target.astype(str)
 X, X_held, y, y_held, race, race_held = train_test_split(
-    loans.data, loans.target, loans.sensitive_features, test_size=0.5, random_state=1,
+    loans.data, loans.target, loans.sensitive_features, test_size=0.5, random_state=0,
     stratify=strata,
 )  # fmt: skip
 print(f"{len(X)} applications to train on, {len(X_held)} held out; approved by the lenders:")
@@ -92,8 +92,8 @@ def pipeline(classifier):
 # %%
 # *DP-SGD* adds noise to every step of training, enough for ε = 2. A thousand applications
 # carry little signal through that noise, hence the simplest settings: a linear model, 40 steps
-# of plain gradient descent, every step on all rows. (At ε = 1 the area under the ROC curve below
-# drops by about .01 and its scatter between runs nearly doubles.)
+# of plain gradient descent, every step on all rows. (At ε = 1 the AUC in the table below is on
+# average .01 to .02 lower, and scatters more from run to run.)
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-5, "batch_size": len(X), "max_epochs": 40}
 
@@ -172,7 +172,8 @@ print(table.round(3).to_string(), "\n")
 # *AUC* is the probability that an approved applicant scores higher than a rejected one. Read the
 # last columns first. The reduction has the smallest gap and ε = inf: its weights promise nothing
 # about anybody's record. Both private models keep most of the accuracy. FairDP's short weights
-# take a little off the gap and do not close it: whatever a method is called, believe the bound.
+# take a little off the gap on average and do not close it: whatever a method is called, believe
+# the bound. The noise is fresh in every run, so your figures differ a little from another's.
 
 # %%
 # The certificate

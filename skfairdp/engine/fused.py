@@ -213,7 +213,7 @@ class FusedClipper:
             if weight is None:
                 squares[index] = 0.0
         input_squares, delta_squares = squares.add_(self._offsets).chunk(2)
-        margin = self.margin
+        margin = self.margin + matmul_rounding(self._dtype)
         return clip_factors(input_squares.mul_(delta_squares).sum(0), max_norm, margin)
 
     def _accumulate(

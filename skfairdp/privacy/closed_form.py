@@ -92,7 +92,7 @@ class ClosedFormBound:
     def _step_by_step_cost(self, plan: Plan, cell: int) -> float:
         """Sum over steps, each with its share of delta: closer for a few rare steps."""
         total = sum(count.releases * count.epsilon for count in plan.counts)
-        for segment in plan.segments:
+        for segment in (segment for segment in plan.segments if segment.steps > 0):
             rate, sigma = segment.rates[cell], max(segment.multiplier(cell), 1e-3)
             tail = self._delta / (plan.steps * rate)
             loss = max(0.0, 0.5 / sigma**2 - ndtri(tail) / sigma) if tail < 1.0 else 0.0

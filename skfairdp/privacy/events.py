@@ -81,6 +81,7 @@ def undominated_cells(plan: Plan) -> tuple[int, ...]:
         tuple(
             figure
             for segment in plan.segments
+            if segment.steps > 0
             for figure in (segment.rates[cell], -segment.multiplier(cell))
         )
         for cell in range(len(plan.cells))

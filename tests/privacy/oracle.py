@@ -76,7 +76,7 @@ def _one_direction(
     mean = sum(times * m for times, m, _, _ in moments)
     deviation = math.sqrt(sum(times * v for times, _, v, _ in moments))
     reach = mean + 12 * deviation + 3 * max(top for _, _, _, top in moments)
-    finest = min(math.sqrt(v) for _, _, v, _ in moments) / 8
+    finest = min(math.sqrt(v) for _, _, v, _ in moments) / 12
     points = 2 ** math.ceil(math.log2(max(2 * reach / finest, 2**14)))
     points = min(points, LARGEST_GRID)
     width = 2 * reach / points
@@ -128,9 +128,7 @@ def _moments(rate: float, sigma: float, remove: bool) -> tuple[float, float, flo
     return mean, float(density @ (loss - mean) ** 2), float(np.abs(far).max())
 
 
-def _masses(
-    grid: np.ndarray, width: float, rate: float, sigma: float, remove: bool
-) -> np.ndarray:
+def _masses(grid: np.ndarray, width: float, rate: float, sigma: float, remove: bool) -> np.ndarray:
     """Probability that the loss of one step is nearest to each grid point."""
     edges = np.append(grid - width / 2, grid[-1] + width / 2)
     with np.errstate(divide="ignore", over="ignore"):

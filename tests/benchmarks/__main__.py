@@ -1,0 +1,46 @@
+"""Print the ratios of running times that the project promises: ``python -m tests.benchmarks``.
+
+Names of benchmarks (steps, groups, cnn, epochs, fits, calibration, search) as arguments
+run only those.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import torch
+
+from tests.benchmarks import fits, steps
+from tests.benchmarks.adult import adult_rows
+
+
+def main(names: list[str]) -> int:
+    """Run the benchmarks; return 1 if a ratio does not hold."""
+    torch.set_num_threads(1)
+    # opacus warns about its own hooks at every step.
+    warnings.filterwarnings("ignore", module=r"(opacus|torch)\.")
+    X, y, groups = adult_rows()
+    benchmarks = {
+        "steps": lambda: steps.benchmark_steps(X, y),
+        "groups": lambda: steps.benchmark_groups(X, y),
+        "cnn": steps.benchmark_cnn,
+        "epochs": lambda: fits.benchmark_epochs(X, y),
+        "fits": lambda: fits.benchmark_fits(X, y, groups),
+        "calibration": fits.benchmark_calibration,
+        "search": lambda: fits.benchmark_search(X, y),
+    }
+    unknown = set(names) - set(benchmarks)
+    if unknown:
+        print(
+            f"No benchmark called {', '.join(sorted(unknown))}; there are {', '.join(benchmarks)}."
+        )
+        return 2
+    print(f"{len(X)} rows, {X.shape[1]} columns; ratios of medians of CPU time")
+    held = [row for name in names or benchmarks for row in benchmarks[name]()]
+    print(f"{sum(held)} of {len(held)} ratios hold")
+    return 0 if all(held) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

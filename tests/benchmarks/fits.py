@@ -1,0 +1,179 @@
+"""Whole epochs, fits and searches."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import joblib
+import numpy as np
+import torch
+from fairlearn.reductions import DemographicParity, ExponentiatedGradient
+from opacus import PrivacyEngine
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from skorch import NeuralNetBinaryClassifier
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from skfairdp import DPSGDClassifier, default_net
+from skfairdp.engine.modules import MLP
+from skfairdp.privacy.accounting import epsilon
+from skfairdp.privacy.calibration import _solve, noise_multiplier_for
+from skfairdp.privacy.plan import Block, Plan, Segment
+from tests.benchmarks.adult import as_tensors
+from tests.benchmarks.rounds import interleaved, report
+from tests.benchmarks.steps import our_step
+
+__all__ = ["benchmark_calibration", "benchmark_epochs", "benchmark_fits", "benchmark_search"]
+
+BATCH = 256
+
+
+def _opacus_epoch(X: torch.Tensor, y: torch.Tensor, mode: str):
+    module = MLP(X.shape[1], hidden_sizes=(64, 64), activation=nn.ReLU)
+    made = PrivacyEngine().make_private(
+        module=module,
+        optimizer=torch.optim.SGD(module.parameters(), lr=0.01),
+        criterion=nn.BCEWithLogitsLoss(),
+        data_loader=DataLoader(TensorDataset(X, y), batch_size=BATCH),
+        noise_multiplier=1.0,
+        max_grad_norm=1.0,
+        grad_sample_mode=mode,
+    )
+    module, optimizer, loader = made[0], made[1], made[-1]
+    criterion = made[2] if mode == "ghost" else nn.BCEWithLogitsLoss()
+
+    def epoch() -> None:
+        for rows, target in loader:
+            optimizer.zero_grad()
+            criterion(module(rows).squeeze(1), target).backward()
+            optimizer.step()
+
+    return epoch
+
+
+def benchmark_epochs(X: np.ndarray, y: np.ndarray) -> list[bool]:
+    """A whole epoch, each library with its own loader."""
+    features, target = as_tensors(X, y)
+
+    def make() -> nn.Module:
+        return MLP(X.shape[1], hidden_sizes=(64, 64), activation=nn.ReLU)
+
+    step = our_step(features, target, np.zeros(len(X), dtype=int), BATCH, make)
+
+    def ours() -> None:
+        for _ in range(-(-len(X) // BATCH)):
+            step()
+
+    net = NeuralNetBinaryClassifier(
+        MLP,
+        module__n_features=X.shape[1],
+        module__hidden_sizes=(64, 64),
+        module__activation=nn.ReLU,
+        batch_size=BATCH,
+        train_split=None,
+        verbose=0,
+        warm_start=True,
+        max_epochs=1,
+    )
+    labels = y.astype(np.float32)
+    times = interleaved(
+        {
+            "ours": ours,
+            "skorch": lambda: net.fit(X, labels),
+            "hooks": _opacus_epoch(features, target, "hooks"),
+            "ghost": _opacus_epoch(features, target, "ghost"),
+        },
+        rounds=5,
+    )
+    limits = {"hooks": 10, "ghost": 5, "skorch": 3}
+    names = {"hooks": "opacus hooks", "ghost": "opacus ghost", "skorch": "plain skorch"}
+    return [
+        report(f"epoch of {names[key]} / ours", times[key] / times["ours"], limit, at_least=True)
+        for key, limit in limits.items()
+    ]
+
+
+def benchmark_fits(X: np.ndarray, y: np.ndarray, groups: np.ndarray) -> list[bool]:
+    """A whole fit against its bare steps, and fairlearn's reduction against it."""
+    features, target = as_tensors(X, y)
+    epochs = 10
+    model = DPSGDClassifier(epsilon=1.0, batch_size=BATCH, max_epochs=epochs, progress=False)
+    step = our_step(
+        features,
+        target,
+        np.zeros(len(X), dtype=int),
+        BATCH,
+        lambda: MLP(X.shape[1]),
+        optimizer=torch.optim.Adam,
+    )
+
+    def bare() -> None:
+        for _ in range(epochs * -(-len(X) // BATCH)):
+            step()
+
+    def reduction() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ExponentiatedGradient(LogisticRegression(max_iter=1000), DemographicParity()).fit(
+                X, y, sensitive_features=groups
+            )
+
+    times = interleaved(
+        {"fit": lambda: model.fit(X, y), "bare": bare, "reduction": reduction}, rounds=3
+    )
+    return [
+        report("whole fit / bare loop of its steps", times["fit"] / times["bare"], 1.3),
+        report(
+            "fairlearn ExponentiatedGradient / whole fit",
+            times["reduction"] / times["fit"],
+            4,
+            at_least=True,
+        ),
+    ]
+
+
+def benchmark_calibration() -> list[bool]:
+    """Noise for a target epsilon, in evaluations of the exact accountant."""
+
+    def make_plan(multiplier: float) -> Plan:
+        block = Block("gradient", 1.0, (1.0,), multiplier)
+        return Plan(("all",), (Segment(1280, (256 / 32_561,), (256.0,), (block,)),), delta=1e-6)
+
+    multiplier = noise_multiplier_for(1.0, 1e-6, make_plan)
+
+    def calibrate() -> None:
+        _solve.cache_clear()
+        noise_multiplier_for(1.0, 1e-6, make_plan)
+
+    times = interleaved(
+        {"calibrate": calibrate, "evaluate": lambda: epsilon(make_plan(multiplier), 1e-6)},
+        rounds=5,
+    )
+    return [
+        report("noise for a target / one evaluation", times["calibrate"] / times["evaluate"], 6)
+    ]
+
+
+def benchmark_search(X: np.ndarray, y: np.ndarray) -> list[bool]:
+    """A grid search with two warm workers against one process, in wall-clock time."""
+    net = default_net().set_params(module__hidden_sizes=(64,))
+    model = DPSGDClassifier(
+        net, epsilon=None, noise_multiplier=1.0, max_epochs=5, batch_size=BATCH, progress=False
+    )
+    grid = {"max_grad_norm": [0.3, 1.0, 3.0, 10.0]}
+
+    def search(n_jobs: int) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            GridSearchCV(model, grid, cv=3, n_jobs=n_jobs, refit=False).fit(X, y)
+
+    with joblib.parallel_config("loky", inner_max_num_threads=1):
+        search(2)
+        times = interleaved(
+            {"two": lambda: search(2), "one": lambda: search(1)},
+            rounds=3,
+            clock=time.perf_counter,
+        )
+    return [report("grid search, two workers / one (wall)", times["two"] / times["one"], 0.8)]

@@ -1,0 +1,213 @@
+"""One training step: ours, plain torch, and opacus with hooks and ghost clipping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from opacus import GradSampleModule
+from opacus.grad_sample import GradSampleModuleFastGradientClipping
+from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
+from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
+from torch import nn
+
+from skfairdp.engine.clipping import make_clipper
+from skfairdp.engine.flat import flatten
+from skfairdp.engine.modules import MLP, SmallCNN
+from skfairdp.engine.objectives import objective_for
+from skfairdp.engine.optimizers import flat_optimizer
+from skfairdp.engine.release import NoisyRelease, Rows
+from skfairdp.engine.sampling import PoissonSampler
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Block, Segment
+from tests.benchmarks.adult import as_tensors
+from tests.benchmarks.rounds import interleaved, report
+
+__all__ = ["benchmark_cnn", "benchmark_groups", "benchmark_steps", "our_step"]
+
+RATE = 0.01
+Make = Callable[[], nn.Module]
+
+
+def our_step(
+    X: torch.Tensor,
+    y: torch.Tensor,
+    codes: np.ndarray,
+    batch: int,
+    make: Make,
+    optimizer: type[torch.optim.Optimizer] = torch.optim.SGD,
+) -> Callable[[], None]:
+    """One private step with `batch` expected rows over all groups together."""
+    module = make()
+    flat = flatten(module)
+    n_groups = int(codes.max()) + 1
+    clipper = make_clipper(module, flat, objective_for(nn.BCEWithLogitsLoss()))
+    release = NoisyRelease(Rows(X, (y,), codes), n_groups, clipper, NoiseSource())
+    share = batch / n_groups
+    rates = tuple(share / np.count_nonzero(codes == group) for group in range(n_groups))
+    weights = (1.0 / batch,) * n_groups
+    block = Block("gradient", 1.0, weights, noise_std=1.0 / batch)
+    segment = Segment(1, rates, (share,) * n_groups, (block,))
+    updates = flat_optimizer(optimizer, (), {"lr": RATE}, {}, flat)
+
+    def step() -> None:
+        updates.step(release.gradient(segment))
+
+    return step
+
+
+def plain_step(X: torch.Tensor, y: torch.Tensor, batch: int, make: Make) -> Callable[[], None]:
+    """The same step of plain torch SGD, on batches from the same sampler."""
+    module, criterion = make(), nn.BCEWithLogitsLoss()
+    optimizer = torch.optim.SGD(module.parameters(), lr=RATE)
+    draw = _drawer(len(X), batch)
+
+    def step() -> None:
+        rows = draw()
+        optimizer.zero_grad()
+        output = module(X.index_select(0, rows)).squeeze(1)
+        criterion(output, y.index_select(0, rows)).backward()
+        optimizer.step()
+
+    return step
+
+
+def opacus_hooks_step(
+    X: torch.Tensor, y: torch.Tensor, batch: int, make: Make
+) -> Callable[[], None]:
+    """The same private step by opacus with per-record gradients."""
+    module, criterion = GradSampleModule(make()), nn.BCEWithLogitsLoss()
+    optimizer = DPOptimizer(
+        torch.optim.SGD(module.parameters(), lr=RATE),
+        noise_multiplier=1.0,
+        max_grad_norm=1.0,
+        expected_batch_size=batch,
+    )
+    draw = _drawer(len(X), batch)
+
+    def step() -> None:
+        rows = draw()
+        optimizer.zero_grad()
+        output = module(X.index_select(0, rows)).squeeze(1)
+        criterion(output, y.index_select(0, rows)).backward()
+        optimizer.step()
+
+    return step
+
+
+def opacus_ghost_step(
+    X: torch.Tensor, y: torch.Tensor, batch: int, make: Make
+) -> Callable[[], None]:
+    """The same private step by opacus with ghost clipping."""
+    module = GradSampleModuleFastGradientClipping(
+        make(), max_grad_norm=1.0, use_ghost_clipping=True
+    )
+    optimizer = DPOptimizerFastGradientClipping(
+        torch.optim.SGD(module.parameters(), lr=RATE),
+        noise_multiplier=1.0,
+        max_grad_norm=1.0,
+        expected_batch_size=batch,
+    )
+    criterion = DPLossFastGradientClipping(module, optimizer, nn.BCEWithLogitsLoss())
+    draw = _drawer(len(X), batch)
+
+    def step() -> None:
+        rows = draw()
+        optimizer.zero_grad()
+        output = module(X.index_select(0, rows)).squeeze(1)
+        criterion(output, y.index_select(0, rows)).backward()
+        optimizer.step()
+
+    return step
+
+
+def _drawer(n_rows: int, batch: int) -> Callable[[], torch.Tensor]:
+    sampler = PoissonSampler(np.zeros(n_rows, dtype=int), 1, np.random.default_rng())
+    return lambda: torch.from_numpy(sampler.draw((batch / n_rows,)).rows)
+
+
+def benchmark_steps(X: np.ndarray, y: np.ndarray) -> list[bool]:
+    """Private steps against plain torch and opacus."""
+    features, target = as_tensors(X, y)
+    one_group = np.zeros(len(X), dtype=int)
+    held = []
+    for batch, width, plain_limit, hooks_limit, ghost_limit in (
+        (256, 64, 0.95, 8, 4),
+        (1024, 64, 1.05, 10, 2.5),
+        (256, 256, 1.4, 25, None),
+    ):
+
+        def make(width: int = width) -> nn.Module:
+            return MLP(X.shape[1], hidden_sizes=(width, width), activation=nn.ReLU)
+
+        times = interleaved(
+            {
+                "ours": our_step(features, target, one_group, batch, make),
+                "plain": plain_step(features, target, batch, make),
+                "hooks": opacus_hooks_step(features, target, batch, make),
+                "ghost": opacus_ghost_step(features, target, batch, make),
+            },
+            rounds=41,
+            repeats=5,
+        )
+        where = f"(B={batch}, W={width})"
+        ours = times["ours"]
+        held.append(
+            report(f"private step / plain torch step {where}", ours / times["plain"], plain_limit)
+        )
+        held.append(
+            report(
+                f"opacus hooks / ours {where}", times["hooks"] / ours, hooks_limit, at_least=True
+            )
+        )
+        if ghost_limit is not None:
+            held.append(
+                report(
+                    f"opacus ghost / ours {where}",
+                    times["ghost"] / ours,
+                    ghost_limit,
+                    at_least=True,
+                )
+            )
+    return held
+
+
+def benchmark_groups(X: np.ndarray, y: np.ndarray) -> list[bool]:
+    """Several groups in one pass against one group, with the same total batch."""
+    features, target = as_tensors(X, y)
+    groups = np.random.default_rng(0)
+
+    def make() -> nn.Module:
+        return MLP(X.shape[1], hidden_sizes=(64, 64), activation=nn.ReLU)
+
+    counts = (1, 2, 4, 10)
+    steps = {
+        f"{k}": our_step(features, target, groups.integers(0, k, len(X)), 256, make) for k in counts
+    }
+    times = interleaved(steps, rounds=41, repeats=5)
+    limits = {2: 1.2, 4: 1.2, 10: 1.15}
+    return [
+        report(f"FairDP step, {k} groups / 1 group", times[f"{k}"] / times["1"], limit)
+        for k, limit in limits.items()
+    ]
+
+
+def benchmark_cnn() -> list[bool]:
+    """The default convolutional network on grey images of 48 x 48 pixels."""
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(2048, 1, 48, 48, generator=generator)
+    y = torch.randint(0, 2, (2048,), generator=generator).float()
+    times = interleaved(
+        {
+            "ours": our_step(X, y, np.zeros(len(X), dtype=int), 128, SmallCNN),
+            "plain": plain_step(X, y, 128, SmallCNN),
+            "hooks": opacus_hooks_step(X, y, 128, SmallCNN),
+        },
+        rounds=15,
+        repeats=2,
+    )
+    print(f"{'opacus hooks / plain torch step, CNN':<72} {times['hooks'] / times['plain']:7.2f}")
+    return [
+        report("private CNN step / plain torch step (B=128)", times["ours"] / times["plain"], 1.35)
+    ]
