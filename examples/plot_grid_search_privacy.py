@@ -59,7 +59,7 @@ model = Pipeline(
         (
             "clf",
             FairDPClassifier(
-                linear, delta=1e-5, batch_size=497, max_head_norm=2.0, group_update="sum",
+                linear, epsilon=2.0, delta=1e-5, batch_size=497, max_head_norm=2.0, group_update="sum",
                 sgd_learning_rate=0.003,
             ),
         ),

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 
 from numpy.typing import ArrayLike
 
-from skfairdp.certificate.evaluation import Evaluation, Terms, evaluate
+from skfairdp.certificate.evaluation import Evaluation, evaluate
 from skfairdp.certificate.spending import model_privacy, with_counts
 from skfairdp.certificate.statement import Certificate
+from skfairdp.certificate.terms import Terms
 from skfairdp.certificate.unwrap import Deployed, unwrap
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions

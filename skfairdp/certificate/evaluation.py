@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,65 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _num_samples
 
 from skfairdp.certificate.holdout import encode_holdout_groups, holdout_table
+from skfairdp.certificate.terms import DRAWN, Terms, holdout_assumptions
 from skfairdp.certificate.unwrap import Deployed
-from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.intervals import gap_estimate, gap_upper_bound, score_gap_upper_bound
 from skfairdp.fairness.noisy_counts import NoisyCells, noisy_gap_estimate, private_gap_upper_bound
 from skfairdp.fairness.notions import Notion, Stratum
 from skfairdp.privacy.noise import NoiseSource
 
-__all__ = ["Evaluation", "Terms", "evaluate"]
-
-
-DRAWN = (
-    "Rates are averaged over the predictor's own random draws; each person's prediction is a draw "
-    "of its own."
-)
-
-
-@dataclass(frozen=True)
-class Terms:
-    """How an evaluation is made; fixed before the rows are looked at.
-
-    Parameters
-    ----------
-    notions : tuple of Notion
-        What is compared.
-    confidence_level : float
-        Probability that all bounds of all planned certificates hold.
-    bound : {"exact", "difference"}
-        Interval of one pair of cells.
-    count_epsilon : float or None
-        Privacy cost of the table of counts; None for counts without noise.
-    public_sizes : bool
-        Whether the numbers of rows of the (group, label) cells are public.
-    groups : tuple or None
-        Declared groups.
-    n_certificates : int
-        Number of certificates planned on these rows.
-    certificate_index : int or None
-        Which of several this one is, from 1.
-    """
-
-    notions: tuple[Notion, ...]
-    confidence_level: float
-    bound: str
-    count_epsilon: float | None
-    public_sizes: bool
-    groups: tuple[Hashable, ...] | None
-    n_certificates: int
-    certificate_index: int | None
-
-    @property
-    def claims(self) -> int:
-        """Number of claims that share the error probability."""
-        return self.n_certificates * len(self.notions)
-
-    @property
-    def level_of_one_claim(self) -> float:
-        """Confidence of one claim, such that all of them hold together."""
-        return 1.0 - (1.0 - self.confidence_level) / self.claims
+__all__ = ["Evaluation", "evaluate"]
 
 
 @dataclass(frozen=True)
@@ -143,7 +93,7 @@ def evaluate(
     classes, table = holdout_table(deployed, X, y, sensitive_features, groups, private, source)
     with_labels = y is not None
     strata = [notion.strata(classes, with_labels=with_labels) for notion in terms.notions]
-    assumptions = _assumptions(terms, groups, with_labels)
+    assumptions = holdout_assumptions(terms, groups, with_labels)
     if private:
         assert terms.count_epsilon is not None
         noise = source.discrete_laplace(terms.count_epsilon, table.shape)
@@ -219,13 +169,18 @@ def _noisy_claim(
     """Make a claim from the noisy table; of the true one only public sizes are used."""
     assert terms.count_epsilon is not None
     hits, misses = _stack(strata, noisy)
-    sizes = sum(_stack(strata, table)) if terms.public_sizes else None
+    successes, rows = hits, hits + misses
+    sizes = None
+    if terms.public_sizes:
+        sizes = sum(_stack(strata, table))
+        # Both noisy counts of a cell measure the same number when its rows are known.
+        successes, rows = (sizes + hits - misses) / 2, sizes
     cells = NoisyCells(
         hits,
         misses,
         np.array([stratum.successes.sum() for stratum in strata]),
         np.array([stratum.failures.sum() for stratum in strata]),
-        sizes,  # type: ignore[arg-type]
+        sizes,
     )
     kind = "public" if terms.public_sizes else "private"
     return FairnessGuarantee(
@@ -238,51 +193,6 @@ def _noisy_claim(
         estimate=noisy_gap_estimate(cells),
         confidence_level=terms.confidence_level,
         groups=labels,
-        counts=_cell_counts(strata, labels, hits, hits + misses, noisy=True),
+        counts=_cell_counts(strata, labels, successes, rows, noisy=True),
         assumptions=assumptions,
     )
-
-
-def _assumptions(terms: Terms, groups: Groups, with_labels: bool) -> tuple[str, ...]:
-    private = terms.count_epsilon is not None
-    texts = [
-        "The held-out rows are independent draws from the population that the claim is about, one "
-        "row a person.",
-        "They were used neither to train nor to select the model: figures from such rows would "
-        "bound nothing.",
-        ("Labels and groups are" if with_labels else "Groups are") + " as recorded.",
-        "The numbers of rows of the cells are conditioned on.",
-        "The model is deployed with the preprocessing, threshold and way of predicting that were "
-        "certified.",
-    ]
-    dropped = int((groups.codes < 0).sum())
-    if private:
-        texts.append("Rows without a listed group are outside the claim; their number is private.")
-    elif dropped:
-        texts.append(f"Rows without a group are outside the claim: {dropped} were left out.")
-    if private:
-        assert terms.count_epsilon is not None
-        texts.append(
-            "Estimate and counts are the noisy ones; the bound allows for the noise "
-            f"(ε = {terms.count_epsilon:g} for each held-out row)."
-        )
-        if terms.public_sizes:
-            texts.append("The numbers of rows of the (group, label) cells are public.")
-    else:
-        texts.append("The held-out rows were declared public: nothing here protects them.")
-    if terms.claims > 1:
-        texts.append(
-            f"The error probability is shared by {terms.claims} claims on these rows (planned "
-            "certificates times notions), so all of them hold together with the stated confidence."
-        )
-    if terms.certificate_index is not None:
-        texts.append(
-            f"This is certificate number {terms.certificate_index} on these held-out rows"
-            + (
-                f" of {terms.n_certificates} that were planned."
-                if terms.n_certificates > 1
-                else "; the confidence is that of one certificate fixed beforehand, not of the "
-                "best among several."
-            )
-        )
-    return tuple(texts)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING
 
 from skfairdp.certificate import wording
+from skfairdp.certificate.plain_text import assumptions
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
 from skfairdp.privacy.guarantee import ADJACENCIES, PROTECTS, PrivacyGuarantee
@@ -41,6 +43,11 @@ STYLE = """
 .skfairdp-certificate th.skfairdp-text,.skfairdp-certificate td.skfairdp-text{text-align:left}
 .skfairdp-certificate code{font-size:.8rem;overflow-wrap:anywhere;background:none;color:inherit}
 """
+SCOPE_TEXT = {
+    "deployed model": "Holds for the model as it is deployed.",
+    "training mechanism": "About the average over the noise of training, not about this model.",
+    "any downstream predictor": "Holds for whatever is predicted from the representation.",
+}
 
 
 def certificate_page(certificate: Certificate) -> str:
@@ -60,13 +67,20 @@ def certificate_page(certificate: Certificate) -> str:
     if not cards:
         cards = [_no_fairness_card(certificate.remarks)]
     cards.append(_privacy_card(certificate.privacy))
-    sections = wording.assumptions(certificate.privacy, certificate.fairness)
+    sections = assumptions(certificate.privacy, certificate.fairness)
     return (
         f"<style>{STYLE}</style><article class='skfairdp-certificate'><h2>Certificate</h2>"
-        f"<p class='skfairdp-sentence'>{escape(certificate.sentence)}</p>"
+        f"<p class='skfairdp-sentence'>{_unbroken(certificate.sentence)}</p>"
         f"<div class='skfairdp-cards'>{''.join(cards)}</div>"
         f"<details open><summary>What this rests on</summary>{_sections(sections)}</details>"
         f"{_counts(certificate.fairness)}{_provenance(certificate)}</article>"
+    )
+
+
+def _unbroken(sentence: str) -> str:
+    """Keep every "symbol = figure" on one line."""
+    return re.sub(
+        r"([εδ] = [\d.e∞-]*[\d∞])", r"<span style='white-space:nowrap'>\1</span>", escape(sentence)
     )
 
 
@@ -82,13 +96,17 @@ def _fairness_card(claim: FairnessGuarantee) -> str:
         if claim.confidence_level is None
         else f"{wording.confidence(claim)} confidence."
     )
+    meaning = ""
+    if claim.informative:
+        meaning = (
+            f"<p>Largest difference in {escape(claim.rates)} between any two groups.</p>"
+            f"<p class='skfairdp-small'>{escape(get_notion(claim.notion).meaning)}</p>"
+        )
     return (
         f"<section class='skfairdp-card {kind}'><h2>{escape(title)}</h2>"
-        f"<p class='skfairdp-figure'>{escape(figure)}</p>"
-        f"<p>Largest difference in {escape(claim.rates)} between any two groups.</p>"
-        f"<p class='skfairdp-small'>{escape(get_notion(claim.notion).meaning)}</p>"
-        f"<p class='skfairdp-small'>{escape(observed + certain)} Holds for: {escape(claim.scope)}."
-        f"</p></section>"
+        f"<p class='skfairdp-figure'>{escape(figure)}</p>{meaning}"
+        f"<p class='skfairdp-small'>{escape(observed + certain)} {SCOPE_TEXT[claim.scope]}</p>"
+        "</section>"
     )
 
 
@@ -114,13 +132,17 @@ def _privacy_card(privacy: PrivacyGuarantee | None) -> str:
         )
     groups = ""
     if privacy.per_group:
-        parts = ", ".join(f"{k}: {wording.epsilon_text(v)}" for k, v in privacy.per_group.items())
+        parts = ", ".join(
+            f"{wording.group_text(k)}: {wording.epsilon_text(v)}"
+            for k, v in privacy.per_group.items()
+        )
         groups = f"<p class='skfairdp-small'>ε of a record by its group: {escape(parts)}.</p>"
     return (
         start.format("skfairdp-good", f"ε = {escape(wording.epsilon_text(privacy.epsilon))}")
-        + f"<p>δ = {privacy.delta:g}; protects {escape(PROTECTS[privacy.protects])}.</p>"
-        + "<p class='skfairdp-small'>Whatever anyone learns from the model would have been at "
-        f"most e<sup>ε</sup> times as likely or unlikely if "
+        + f"<p>δ = {wording.number_text(privacy.delta)}; "
+        f"protects {escape(PROTECTS[privacy.protects])}.</p>"
+        "<p class='skfairdp-small'>Whatever anyone learns from the model would have been at "
+        "most e<sup>ε</sup> times as likely or unlikely if "
         f"{escape(ADJACENCIES[privacy.adjacency])}; "
         f"up to a failure of probability δ.</p>{groups}"
         f"<p class='skfairdp-small'>Computed by {escape(privacy.accountant)}.</p></section>"
@@ -152,13 +174,12 @@ def _counts(fairness: Iterable[FairnessGuarantee]) -> str:
 
 
 def _count_row(count: CellCount) -> str:
-    group = " & ".join(map(str, count.group)) if isinstance(count.group, tuple) else count.group
     rate = "no rows"
     if count.trials > 0:
         rate = f"{min(max(count.successes / count.trials, 0.0), 1.0):.3f}"
     noisy = " (noisy)" if count.noisy else ""
     return (
-        f"<tr><td>{escape(str(group))}</td><td class='skfairdp-text'>"
+        f"<tr><td>{escape(wording.group_text(count.group))}</td><td class='skfairdp-text'>"
         f"{escape(count.stratum or 'all')}</td><td>{count.successes:.6g}{noisy}</td>"
         f"<td>{count.trials:.6g}{noisy}</td><td>{rate}</td></tr>"
     )

@@ -86,9 +86,9 @@ def _draw_claim(ax: Axes, row: int, claim: FairnessGuarantee, *, labelled: bool)
     else:
         ax.annotate(
             "no useful bound",
-            (0.98, row),
+            (0.02, row),
             xycoords=("axes fraction", "data"),
-            ha="right",
+            ha="left",
             va="center",
             style="italic",
         )

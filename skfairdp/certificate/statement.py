@@ -12,6 +12,7 @@ import pandas as pd
 from skfairdp.certificate import wording
 from skfairdp.certificate.page import certificate_page
 from skfairdp.certificate.picture import draw_certificate
+from skfairdp.certificate.plain_text import certificate_text
 from skfairdp.certificate.unwrap import unwrap
 from skfairdp.fairness.guarantee import SCOPES, FairnessGuarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -278,7 +279,7 @@ class Certificate:
         return certificate_page(self)
 
     def __str__(self) -> str:
-        return wording.text(self)
+        return certificate_text(self)
 
     def __repr__(self) -> str:
-        return wording.text(self)
+        return certificate_text(self)

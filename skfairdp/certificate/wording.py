@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+import re
+from collections.abc import Hashable, Sequence
 
 from skfairdp.fairness.guarantee import FairnessGuarantee, rounded_up
-from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 
-__all__ = ["claim_line", "confidence", "epsilon_text", "privacy_lines", "sentence", "text"]
+__all__ = ["confidence", "epsilon_text", "group_text", "number_text", "sentence"]
 
 PROTECTED = {
     "record": "the training records are protected",
     "sensitive_features": "the sensitive features of the training records are protected",
     "released_representation": "each person behind a released representation is protected",
 }
-
-
-class Statement(Protocol):
-    """What `text` needs of a certificate."""
-
-    @property
-    def privacy(self) -> PrivacyGuarantee | None: ...
-    @property
-    def fairness(self) -> tuple[FairnessGuarantee, ...]: ...
-    @property
-    def model_digest(self) -> str: ...
-    @property
-    def model_name(self) -> str: ...
-    @property
-    def remarks(self) -> tuple[str, ...]: ...
-    @property
-    def created(self) -> str: ...
-    @property
-    def library_versions(self) -> dict[str, str]: ...
-    @property
-    def sentence(self) -> str: ...
 
 
 def sentence(
@@ -99,7 +78,7 @@ def _privacy_clause(privacy: PrivacyGuarantee | None) -> str:
         return "nothing is promised about the privacy of the training records (reason below)"
     return (
         f"{PROTECTED[privacy.protects]} with ε = {epsilon_text(privacy.epsilon)}, "
-        f"δ = {privacy.delta:g}"
+        f"δ = {number_text(privacy.delta)}"
     )
 
 
@@ -127,6 +106,36 @@ def epsilon_text(epsilon: float) -> str:
     return f"{digits}0" if digits.endswith(".") else digits
 
 
+def number_text(value: float) -> str:
+    """Print a small number as people write it, 1e-6 and not 1e-06.
+
+    Parameters
+    ----------
+    value : float
+        The number.
+
+    Returns
+    -------
+    str
+    """
+    return re.sub(r"e([+-])0+", r"e\1", f"{value:g}")
+
+
+def group_text(group: Hashable) -> str:
+    """Print a group label; an intersection as its parts.
+
+    Parameters
+    ----------
+    group : hashable
+        The label.
+
+    Returns
+    -------
+    str
+    """
+    return " & ".join(map(str, group)) if isinstance(group, tuple) else str(group)
+
+
 def confidence(claim: FairnessGuarantee) -> str:
     """Print the confidence of a claim.
 
@@ -142,115 +151,3 @@ def confidence(claim: FairnessGuarantee) -> str:
     if claim.confidence_level is None:
         return "full"
     return f"{round(100 * claim.confidence_level, 6):g} %"
-
-
-def claim_line(claim: FairnessGuarantee) -> str:
-    """Print a fairness claim with its scope and confidence.
-
-    Parameters
-    ----------
-    claim : FairnessGuarantee
-        The claim.
-
-    Returns
-    -------
-    str
-    """
-    figure = f"at most {claim.figure}" if claim.informative else claim.figure
-    observed = "" if claim.estimate is None else f", observed {claim.estimate:.3f}"
-    certain = (
-        "no statistical error"
-        if claim.confidence_level is None
-        else f"{confidence(claim)} confidence"
-    )
-    return (
-        f"{claim.notion}: largest difference of {claim.rates} {figure}{observed} "
-        f"[{claim.scope}; {certain}; {claim.method}]"
-    )
-
-
-def privacy_lines(privacy: PrivacyGuarantee | None) -> list[str]:
-    """Print the privacy claim, one line a part.
-
-    Parameters
-    ----------
-    privacy : PrivacyGuarantee or None
-        The claim.
-
-    Returns
-    -------
-    list of str
-    """
-    if privacy is None:
-        return ["none: trained with epsilon=inf"]
-    if privacy.is_void:
-        return ["none (ε = ∞)"]
-    lines = [
-        f"ε = {epsilon_text(privacy.epsilon)}, δ = {privacy.delta:g}, protects: {privacy.protects}",
-        f"adjacency {privacy.adjacency}: {ADJACENCIES[privacy.adjacency]}",
-        f"accountant: {privacy.accountant}",
-    ]
-    if privacy.per_group:
-        groups = ", ".join(f"{k}: {epsilon_text(v)}" for k, v in privacy.per_group.items())
-        lines.append(f"ε of a record by its group: {groups}")
-    return lines
-
-
-def assumptions(
-    privacy: PrivacyGuarantee | None, fairness: Sequence[FairnessGuarantee]
-) -> list[tuple[str, tuple[str, ...]]]:
-    """Collect what the claims assume, each text once per kind of claim.
-
-    Parameters
-    ----------
-    privacy : PrivacyGuarantee or None
-        The privacy claim.
-    fairness : sequence of FairnessGuarantee
-        The fairness claims.
-
-    Returns
-    -------
-    list of (str, tuple of str)
-        Title and texts.
-    """
-    found: list[tuple[str, tuple[str, ...]]] = []
-    if privacy is not None and privacy.assumptions:
-        title = "Why there is no privacy claim" if privacy.is_void else "Privacy assumes"
-        found.append((title, privacy.assumptions))
-    for scope in dict.fromkeys(claim.scope for claim in fairness):
-        texts = (t for claim in fairness if claim.scope == scope for t in claim.assumptions)
-        found.append((f"Fairness ({scope}) assumes", tuple(dict.fromkeys(texts))))
-    return [(title, texts) for title, texts in found if texts]
-
-
-def text(certificate: Statement) -> str:
-    """Print a whole certificate.
-
-    Parameters
-    ----------
-    certificate : Certificate
-        The certificate.
-
-    Returns
-    -------
-    str
-        The first line is one sentence.
-    """
-    lines = [certificate.sentence, ""]
-    lines.append("Fairness")
-    lines += [f"  {claim_line(claim)}" for claim in certificate.fairness]
-    lines += [f"  {remark}" for remark in certificate.remarks]
-    if not certificate.fairness and not certificate.remarks:
-        lines.append("  no claim: certify with held-out rows and their sensitive_features")
-    lines.append("Privacy")
-    lines += [f"  {line}" for line in privacy_lines(certificate.privacy)]
-    for title, texts in assumptions(certificate.privacy, certificate.fairness):
-        lines.append(title)
-        lines += [f"  - {item}" for item in texts]
-    versions = ", ".join(f"{k} {v}" for k, v in certificate.library_versions.items())
-    lines += [
-        "Model",
-        f"  {certificate.model_name}, {certificate.model_digest}",
-        f"  certified {certificate.created} with {versions}",
-    ]
-    return "\n".join(lines)

@@ -16,6 +16,7 @@ from skfairdp.engine.flat import FlatParameters
 from skfairdp.engine.functional import FunctionalClipper
 from skfairdp.engine.fused import FusedClipper
 from skfairdp.engine.inspection import refuse_mixing_modules
+from skfairdp.engine.layered import LayeredClipper, record_layers
 from skfairdp.engine.norms import rounding_margin
 from skfairdp.engine.stacks import linear_stack
 
@@ -134,8 +135,11 @@ def make_clipper(
     (True, 'fused')
     """
     refuse_mixing_modules(module)
-    functional = FunctionalClipper(module, flat, objective)
     stack = linear_stack(module)
+    layers = None if stack is not None else record_layers(module)
+    if layers is not None:
+        return LayeredClipper(module, layers, flat, objective)
+    functional = FunctionalClipper(module, flat, objective)
     if stack is None:
         return functional
     return _StackClipper(FusedClipper(stack, flat, objective), functional)

@@ -268,7 +268,9 @@ def module_dtype(module: nn.Module) -> torch.dtype:
 def as_tensor(X: np.ndarray, module: nn.Module) -> Tensor:
     """Rows as one contiguous tensor in the module's dtype and on its device."""
     device = next(module.parameters()).device
-    return torch.as_tensor(np.ascontiguousarray(X)).to(device=device, dtype=module_dtype(module))
+    # torch warns of memory it may not write to, e.g. rows that joblib mapped from a file.
+    rows = np.require(X, requirements=["C_CONTIGUOUS", "WRITEABLE"])
+    return torch.as_tensor(rows).to(device=device, dtype=module_dtype(module))
 
 
 def _schedulers(net: NeuralNet) -> tuple[LRScheduler, ...]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
-from skfairdp.engine.modules import MLP
+from skfairdp.engine.modules import MLP, SmallCNN
 
-__all__ = ["Activation", "LinearStack", "activation_for", "linear_stack"]
+__all__ = ["Activation", "LinearStack", "activation_for", "leaves_of", "linear_stack"]
 
 _aten = torch.ops.aten
 
@@ -132,20 +132,34 @@ class LinearStack:
         return not any(layer.training and layer.p > 0 for layer in self.dropouts)
 
 
-def _leaves(module: nn.Module, prefix: str) -> list[tuple[str, nn.Module]] | None:
+def leaves_of(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]] | None:
+    """Return the layers that a module applies one after the other, with their names.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+    prefix : str, default=""
+        Name of `module` in the module that holds it.
+
+    Returns
+    -------
+    list of (str, torch.nn.Module) or None
+        None if hooks or a replaced forward make the order uncertain. A module that is
+        no known container is a layer itself.
+    """
     hooked = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
     if hooked or module._backward_pre_hooks or "forward" in vars(module):
         return None
     children: list[tuple[str, nn.Module]]
     if type(module) is nn.Sequential:
         children = list(module._modules.items())
-    elif type(module) is MLP:
+    elif type(module) is MLP or type(module) is SmallCNN:
         children = [("features", module.features), ("head", module.head)]
     else:
         return [(prefix, module)]
     leaves: list[tuple[str, nn.Module]] = []
     for name, child in children:
-        inside = _leaves(child, f"{prefix}.{name}" if prefix else name)
+        inside = leaves_of(child, f"{prefix}.{name}" if prefix else name)
         if inside is None:
             return None
         leaves += inside
@@ -177,8 +191,8 @@ def linear_stack(module: nn.Module) -> LinearStack | None:
     >>> linear_stack(nn.Sequential(nn.Conv1d(1, 1, 1), nn.Linear(2, 1))) is None
     True
     """
-    leaves = _leaves(module, "")
-    if leaves is None:
+    leaves = leaves_of(module)
+    if leaves is None or type(module) is SmallCNN:
         return None
     stack = LinearStack()
     last = max((i for i, (_, leaf) in enumerate(leaves) if type(leaf) is nn.Linear), default=-1)

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import signal, stats
+from scipy import optimize, signal, stats
 
 from skfairdp.fairness.intervals import clopper_pearson, gap_estimate, largest_difference
 
@@ -25,6 +25,8 @@ __all__ = ["NoisyCells", "noise_tail", "noisy_gap_estimate", "private_gap_upper_
 # private, fixed before any data is seen. Noise tails are exponential, so a small share
 # widens the box by little.
 NOISE_SHARE = 0.1
+# By how much inverted bounds are widened for the root finder.
+ROOT_TOLERANCE = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,14 +150,14 @@ def _upper_by_inversion(contrast: int, n: int, terms: int, epsilon: float, error
         below = np.where(position < 0, 0.0, cdf[np.maximum(position, 0)])
         return float(stats.binom.pmf(k, n, p) @ below)
 
-    low, high = 0.0, 1.0
-    if probability(high) > error - 1e-10:
+    # The slack outweighs the rounding of the convolved noise law, so errors widen the bound.
+    level = error - 1e-10
+    if probability(1.0) >= level:
         return 1.0
-    while high - low > 1e-7:
-        middle = (low + high) / 2
-        # The slack outweighs the rounding of the convolved noise law, so errors widen.
-        low, high = (middle, high) if probability(middle) > error - 1e-10 else (low, middle)
-    return high
+    if probability(0.0) <= level:
+        return ROOT_TOLERANCE
+    root = optimize.brentq(lambda p: probability(p) - level, 0.0, 1.0, xtol=ROOT_TOLERANCE / 2)
+    return min(1.0, float(root) + ROOT_TOLERANCE)
 
 
 def noise_tail(terms: int, epsilon: float, error: float) -> int:

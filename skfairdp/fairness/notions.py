@@ -163,16 +163,16 @@ NOTIONS: dict[str, Notion] = {
         Notion(
             "equal_opportunity",
             "true positive rates",
-            "Among people who deserve the positive outcome, the share who get it is compared "
-            "between groups.",
+            "Among people whose true label is positive, the share who are given the positive "
+            "outcome is compared between groups.",
             True,
             _equal_opportunity,
         ),
         Notion(
             "equalized_odds",
             "true and false positive rates",
-            "Among people who deserve the positive outcome, and among those who do not, the share "
-            "who get it is compared between groups.",
+            "Among people whose true label is positive, and among the others, the share who are "
+            "given the positive outcome is compared between groups.",
             True,
             _equalized_odds,
         ),

@@ -241,7 +241,8 @@ class GradientClassifier(PrivateClassifier):
         ndarray of float64, shape (n_samples, n_classes)
             Columns in the order of ``classes_``.
         """
-        return probabilities(outputs(self.module_, self._features(X)), self.link_)
+        X = self._features(X)
+        return probabilities(outputs(self.module_, X), self.link_)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict the class of each row.
@@ -256,7 +257,8 @@ class GradientClassifier(PrivateClassifier):
         ndarray, shape (n_samples,)
             Entries of ``classes_``.
         """
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
 
     def _features(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)

@@ -52,7 +52,7 @@ def test_first_line_is_the_sentence():
     found = str(certificate()).splitlines()[0]
     assert found == (
         "With 95 % confidence the selection rates of any two groups differ by at most 0.105 on "
-        "people like the 596 held out; the training records are protected with ε = 1.0, δ = 1e-06."
+        "people like the 596 held out; the training records are protected with ε = 1.0, δ = 1e-6."
     )
     assert repr(certificate()) == str(certificate())
 

@@ -279,6 +279,67 @@ def test_images(flattened):
     )
 
 
+CONVOLUTIONS = {
+    "strides, padding, dilation": lambda: nn.Sequential(
+        nn.Conv2d(2, 3, (3, 2), stride=(2, 1), padding=(1, 0), dilation=(1, 2)),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(3 * 4 * 6, 1),
+    ),
+    "norm and pools": lambda: nn.Sequential(
+        nn.Sequential(nn.Conv2d(2, 4, 3, bias=False), nn.GroupNorm(2, 4), nn.SiLU()),
+        nn.MaxPool2d(2),
+        nn.Conv2d(4, 4, 1),
+        nn.GroupNorm(4, 4, affine=False),
+        nn.AvgPool2d(3),
+        nn.Flatten(),
+        nn.Linear(4, 3),
+        nn.Tanh(),
+        nn.Linear(3, 1, bias=False),
+    ),
+    "frozen first layer": lambda: nn.Sequential(
+        nn.Conv2d(2, 4, 3).requires_grad_(False),
+        nn.Tanh(),
+        nn.Conv2d(4, 2, 3),
+        nn.Flatten(),
+        nn.Linear(32, 1),
+    ),
+    "groups": lambda: nn.Sequential(
+        nn.Conv2d(2, 4, 3, groups=2), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(144, 1)
+    ),
+    "channels last": lambda: nn.Sequential(nn.Conv2d(2, 3, 3), nn.Flatten(), nn.Linear(108, 1)).to(
+        memory_format=torch.channels_last
+    ),
+    "inactive dropout": lambda: nn.Sequential(
+        nn.Conv2d(2, 3, 3), nn.Dropout(0.0), nn.Flatten(), nn.Linear(108, 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("make", CONVOLUTIONS.values(), ids=CONVOLUTIONS.keys())
+@pytest.mark.parametrize("patches", [1, 1 << 22])
+def test_convolutions(make, patches, monkeypatch):
+    monkeypatch.setattr("skfairdp.engine.layered._PATCH_ELEMENTS", patches)
+    torch.manual_seed(8)
+    module, _, clipper = build(make())
+    X, y, weights = binary_rows(9, (2, 8, 8))
+    X[3] = float("nan")
+    for max_norm in (0.05, 100.0):
+        got = clipper.clipped_sums(X, (y,), max_norm, weights)
+        want = clipped_sum(module, objective_for(BINARY), X, (y,), max_norm, weights)
+        assert_close(got, want, weights, max_norm)
+
+
+def test_active_dropout_between_convolutions_differs_by_record():
+    module, _, clipper = build(
+        nn.Sequential(nn.Conv2d(1, 2, 2), nn.Dropout(0.5), nn.Flatten(), nn.Linear(18, 1))
+    )
+    X, y, _ = binary_rows(1, (1, 4, 4))
+    module.train()
+    sums = clipper.clipped_sums(X.expand(2, 1, 4, 4), (y.expand(2),), 1e9, torch.eye(2).double())
+    assert not torch.equal(sums[0], sums[1])
+
+
 @pytest.mark.parametrize("shape", [(2, 2), (4,)])
 def test_flatten_in_front_is_fused(shape):
     module, _, clipper = build(nn.Sequential(nn.Flatten(), nn.Linear(4, 1)))

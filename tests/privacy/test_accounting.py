@@ -208,18 +208,23 @@ def test_an_event_nobody_accounts_for_is_refused():
         epsilon(dp_event.UnsupportedDpEvent(), DELTA)
 
 
-def test_the_covering_event_is_no_cheaper_than_any_cell_in_any_company():
-    """Two cells that each cost more elsewhere: the maximum's event alone would not cover."""
-    block = Block("gradient", 1.0, (1.0, 2.5), 2.0)
-    plan = Plan(("a", "b"), (Segment(300, (0.2, 0.01), (20.0, 20.0), (block,)),), delta=DELTA)
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_covering_event_is_no_cheaper_than_any_cell_in_any_company(order):
+    """One cell is drawn more often, the other has less noise: neither covers the other."""
+    weights, rates = (1.0, 2.5), (0.2, 0.01)
+    block = Block("gradient", 1.0, tuple(weights[k] for k in order), 2.0)
+    segment = Segment(50, tuple(rates[k] for k in order), (20.0, 20.0), (block,))
+    plan = Plan(("a", "b"), (segment,), delta=DELTA)
     assert undominated_cells(plan) == (0, 1)
     cover = covering_event(plan)
-    for other in (dp_event.GaussianDpEvent(0.3), dp_event.GaussianDpEvent(3.0)):
-        for event in events(plan):
-            both, covered = (
-                epsilon(dp_event.ComposedDpEvent([part, other]), DELTA) for part in (event, cover)
-            )
-            assert covered >= both
+    assert cover.event.sampling_probability == 0.2
+    assert cover.event.event.noise_multiplier == 0.8
+    other = dp_event.GaussianDpEvent(3.0)
+    for event in events(plan):
+        both, covered = (
+            epsilon(dp_event.ComposedDpEvent([part, other]), DELTA) for part in (event, cover)
+        )
+        assert covered >= both
 
 
 def test_dominated_cells_are_left_out_and_of_equal_ones_the_first_stays():

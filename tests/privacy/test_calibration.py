@@ -6,7 +6,14 @@ import logging
 
 import pytest
 
-from skfairdp.privacy import CountRelease, accountants, epsilon, epsilons, noise_multiplier_for
+from skfairdp.privacy import (
+    CountRelease,
+    accountants,
+    calibration,
+    epsilon,
+    epsilons,
+    noise_multiplier_for,
+)
 from skfairdp.privacy.calibration import SMALLEST
 from tests.privacy.oracle import oracle_epsilon
 from tests.privacy.plans import fairdp_plan, maker
@@ -50,6 +57,12 @@ def test_target_is_met_tightly_in_six_evaluations(target, delta, rate, steps, ev
     reached = epsilon(make_plan(multiplier))
     assert TIGHT * target <= reached <= target
     assert not caplog.records
+
+
+def test_the_target_is_not_exceeded_even_where_the_search_aims_above_it(monkeypatch):
+    monkeypatch.setattr(calibration, "AIM", 1.0005)
+    make_plan = maker(1.0, 11)
+    assert epsilon(make_plan(noise_multiplier_for(1.3, 1e-5, make_plan))) <= 1.3
 
 
 def test_the_answer_holds_by_the_independent_integral():

@@ -1,0 +1,120 @@
+"""How held-out rows are evaluated, and what the result rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from skfairdp.fairness.groups import Groups
+from skfairdp.fairness.notions import Notion
+
+__all__ = ["DRAWN", "Terms", "holdout_assumptions"]
+
+DRAWN = (
+    "Rates are averaged over the predictor's own random draws; each person's prediction is a draw "
+    "of its own."
+)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How an evaluation is made; fixed before the rows are looked at.
+
+    Parameters
+    ----------
+    notions : tuple of Notion
+        What is compared.
+    confidence_level : float
+        Probability that all bounds of all planned certificates hold.
+    bound : {"exact", "difference"}
+        Interval of one pair of cells.
+    count_epsilon : float or None
+        Privacy cost of the table of counts; None for counts without noise.
+    public_sizes : bool
+        Whether the numbers of rows of the (group, label) cells are public.
+    groups : tuple or None
+        Declared groups.
+    n_certificates : int
+        Number of certificates planned on these rows.
+    certificate_index : int or None
+        Which of several this one is, from 1.
+    """
+
+    notions: tuple[Notion, ...]
+    confidence_level: float
+    bound: str
+    count_epsilon: float | None
+    public_sizes: bool
+    groups: tuple[Hashable, ...] | None
+    n_certificates: int
+    certificate_index: int | None
+
+    @property
+    def claims(self) -> int:
+        """Number of claims that share the error probability."""
+        return self.n_certificates * len(self.notions)
+
+    @property
+    def level_of_one_claim(self) -> float:
+        """Confidence of one claim, such that all of them hold together."""
+        return 1.0 - (1.0 - self.confidence_level) / self.claims
+
+
+def holdout_assumptions(terms: Terms, groups: Groups, with_labels: bool) -> tuple[str, ...]:
+    """What must be true for a bound from held-out rows to hold.
+
+    Parameters
+    ----------
+    terms : Terms
+        How the evaluation is made.
+    groups : Groups
+        Groups of the held-out rows.
+    with_labels : bool
+        Whether true labels were given.
+
+    Returns
+    -------
+    tuple of str
+    """
+    private = terms.count_epsilon is not None
+    texts = [
+        "The held-out rows are independent draws from the population that the claim is about, one "
+        "row a person.",
+        "They were used neither to train nor to select the model: figures from such rows would "
+        "bound nothing.",
+        ("Labels and groups are" if with_labels else "Groups are") + " as recorded.",
+        "The numbers of rows of the cells are conditioned on.",
+        "The model is deployed with the preprocessing, threshold and way of predicting that were "
+        "certified.",
+    ]
+    dropped = int((groups.codes < 0).sum())
+    if private:
+        texts.append("Rows without a listed group are outside the claim; their number is private.")
+    elif dropped:
+        texts.append(f"Rows without a group are outside the claim: {dropped} were left out.")
+    if private:
+        assert terms.count_epsilon is not None
+        texts.append(
+            "Estimate and counts are the noisy ones; the bound allows for the noise "
+            f"(ε = {terms.count_epsilon:g} for each held-out row)."
+        )
+        if terms.public_sizes:
+            texts.append("The numbers of rows of the (group, label) cells are public.")
+    else:
+        texts.append("The held-out rows were declared public: nothing here protects them.")
+    if terms.claims > 1:
+        texts.append(
+            f"The error probability is shared by {terms.claims} claims on these rows (planned "
+            "certificates times notions), so all of them hold together with the stated confidence."
+        )
+    if terms.certificate_index is not None:
+        texts.append(
+            f"This is certificate number {terms.certificate_index} on these held-out rows"
+            + (
+                f" of {terms.n_certificates} that were planned."
+                if terms.n_certificates > 1
+                else "; the confidence is that of one certificate fixed beforehand, not of the "
+                "best among several."
+            )
+        )
+    return tuple(texts)

@@ -1,0 +1,41 @@
+"""Every estimator of the package, in the settings that the common checks go through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from skfairdp import DPSGDClassifier, FairDPClassifier
+
+FAST: dict[str, Any] = {"max_epochs": 2, "progress": False}
+
+ROSTER = {
+    "DP-SGD": DPSGDClassifier(**FAST),
+    "FairDP": FairDPClassifier(**FAST),
+    "FairDP, five heads that vote": FairDPClassifier(n_heads=5, prediction="vote", **FAST),
+    "FairDP, five heads, one drawn": FairDPClassifier(n_heads=5, prediction="gibbs", **FAST),
+    "FairDP, smoothed": FairDPClassifier(smoothing=0.5, **FAST),
+    "FairDP, sums of groups": FairDPClassifier(group_update="sum", **FAST),
+    "FairDP, balanced": FairDPClassifier(sampling="balanced", **FAST),
+    "FairDP, group models": FairDPClassifier(releases="group_models", **FAST),
+}
+
+every_estimator = pytest.mark.parametrize("name", ROSTER)
+every_class = pytest.mark.parametrize("name", ["DP-SGD", "FairDP"])
+
+
+def build(name: str, **parameters: Any) -> Any:
+    """Return a fresh estimator of the roster."""
+    return clone(ROSTER[name]).set_params(**parameters)
+
+
+def people(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of shape (n, 4), labels "no" and "yes", groups "a" and "b"; every cell is filled."""
+    rng = np.random.default_rng(seed)
+    groups = np.array(["a", "a", "b"])[np.arange(n) % 3]
+    positive = rng.random(n) < np.where(groups == "a", 0.6, 0.4)
+    X = rng.normal(size=(n, 4)) + positive[:, None] * np.array([1.5, 1.0, 0.0, 0.0])
+    return X, np.where(positive, "yes", "no"), groups

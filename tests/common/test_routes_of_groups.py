@@ -1,0 +1,117 @@
+"""``sensitive_features`` reaches fit by every route that scikit-learn has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.ensemble import BaggingClassifier, VotingClassifier
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import Pipeline
+
+from skfairdp.metrics import demographic_parity_scorer
+from skfairdp.preprocessing import PublicScaler
+from tests.common.roster import build, every_class, people
+
+GROUPS = ("a", "b")
+
+
+@pytest.fixture
+def routing() -> Iterator[None]:
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+def pipeline(name: str) -> Pipeline:
+    bounds = {column: (-5.0, 5.0) for column in range(4)}
+    return Pipeline([("scale", PublicScaler(bounds)), ("clf", build(name))])
+
+
+@every_class
+def test_bare(name: str) -> None:
+    X, y, groups = people()
+    model = build(name)
+    assert model.fit(X, y, sensitive_features=groups).groups_ == GROUPS
+    assert model.fit(X, y).groups_ is None
+    with pytest.raises(TypeError, match="sensitive_feature"):
+        model.fit(X, y, sensitive_feature=groups)
+    with pytest.raises(TypeError):
+        model.fit(X, y, groups)
+
+
+@every_class
+def test_pipeline_with_routing_off_takes_the_prefix(name: str) -> None:
+    X, y, groups = people()
+    model = pipeline(name).fit(X, y, clf__sensitive_features=groups)
+    assert model["clf"].groups_ == GROUPS
+
+
+@every_class
+def test_search_with_routing_off(name: str) -> None:
+    X, y, groups = people()
+    bare = GridSearchCV(build(name), {"max_grad_norm": [0.5, 1.0]}, cv=2)
+    bare.fit(X, y, sensitive_features=groups)
+    assert bare.best_estimator_.groups_ == GROUPS
+    inside = GridSearchCV(pipeline(name), {"clf__net__lr": [0.01, 0.02]}, cv=2)
+    inside.fit(X, y, clf__sensitive_features=groups)
+    assert inside.best_estimator_["clf"].groups_ == GROUPS
+    assert inside.best_estimator_["clf"].net.lr == inside.best_params_["clf__net__lr"]
+    assert np.isfinite(inside.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.usefixtures("routing")
+@every_class
+def test_pipeline_with_routing_on_takes_the_name(name: str) -> None:
+    X, y, groups = people()
+    model = pipeline(name).fit(X, y, sensitive_features=groups)
+    assert model["clf"].groups_ == GROUPS
+    assert model.score(X, y) >= 0.0
+
+
+@pytest.mark.usefixtures("routing")
+@every_class
+def test_search_and_cross_validation_with_routing_on(name: str) -> None:
+    X, y, groups = people()
+    scoring = {"accuracy": "accuracy", "gap": demographic_parity_scorer}
+    search = GridSearchCV(
+        pipeline(name),
+        {"clf__net__module__hidden_sizes": [(), (4,)]},
+        scoring=scoring,
+        refit="accuracy",
+        cv=2,
+    )
+    search.fit(X, y, sensitive_features=groups)
+    assert search.best_estimator_["clf"].groups_ == GROUPS
+    assert np.isfinite(search.cv_results_["mean_test_gap"]).all()
+    results = cross_validate(
+        pipeline(name), X, y, params={"sensitive_features": groups}, scoring=scoring, cv=2,
+        return_estimator=True,
+    )  # fmt: skip
+    assert all(model["clf"].groups_ == GROUPS for model in results["estimator"])
+    assert np.isfinite(results["test_accuracy"]).all()
+
+
+@pytest.mark.usefixtures("routing")
+@every_class
+def test_ensembles_with_routing_on(name: str) -> None:
+    X, y, groups = people()
+    bagging = BaggingClassifier(build(name), n_estimators=2).fit(X, y, sensitive_features=groups)
+    voting = VotingClassifier([("one", build(name)), ("two", build(name))])
+    voting.fit(X, y, sensitive_features=groups)
+    rest = OneVsRestClassifier(build(name)).fit(X, y, sensitive_features=groups)
+    for ensemble in (bagging, voting, rest):
+        assert all(model.groups_ == GROUPS for model in ensemble.estimators_)
+        assert set(ensemble.predict(X)) <= {"no", "yes"}
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_search_in_two_processes(on: bool) -> None:
+    X, y, groups = people()
+    with sklearn.config_context(enable_metadata_routing=on):
+        search = GridSearchCV(build("FairDP"), {"max_grad_norm": [0.5, 1.0]}, cv=2, n_jobs=2)
+        search.fit(X, y, sensitive_features=groups)
+    assert search.best_estimator_.groups_ == GROUPS
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
