@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -150,6 +151,7 @@ def _numeric(check: Any) -> Any:
     # scikit-learn quotes the offending value when a conversion fails; a value of a
     # private row must not reach an exception.
     failure: type[Exception] | None = None
+    quoted: re.Match[str] | None = None
     try:
         return check()
     except TypeError as error:
@@ -157,9 +159,18 @@ def _numeric(check: Any) -> Any:
             raise
         failure = TypeError
     except ValueError as error:
-        if "could not convert" not in str(error):
+        quoted = re.search(r"got (\w+) array instead|Complex data not supported", str(error))
+        if not quoted and "could not convert" not in str(error):
             raise
         failure = ValueError
+    if quoted and quoted[1]:
+        raise ValueError(
+            f"'X' must have one row a record and one column a feature: Expected 2D array, got "
+            f"{quoted[1]} array instead. Reshape your data with X.reshape(-1, 1) if it has a "
+            "single feature, or X.reshape(1, -1) if it is a single record."
+        )
+    if quoted:
+        raise ValueError("Complex data not supported: 'X' and 'y' must hold real numbers.")
     raise failure(
         "'X' holds values that are not numbers: every argument must be a string or a real number "
         "that converts to float. Encode text columns with declared categories, e.g. "

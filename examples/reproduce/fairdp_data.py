@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
+from fairdp_images import face_features
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
@@ -91,7 +93,9 @@ class Task:
 
 
 @lru_cache(maxsize=8)
-def _rows(dataset: str, data_home: str | None, seed: int) -> tuple:
+def _rows(
+    dataset: str, data_home: str | None, seed: int, cache: Path | None, images: bool
+) -> tuple:
     """Encoded rows of a data set; `seed` matters to the synthetic one only."""
     fetch = {
         "adult": fetch_adult,
@@ -107,7 +111,7 @@ def _rows(dataset: str, data_home: str | None, seed: int) -> tuple:
     groups = np.asarray(rows.sensitive_features, dtype=str)
     if dataset == "utkface":
         groups = np.where(groups == "White", "White", "other")
-        X = rows.data
+        X = rows.data if images else face_features(rows.data, cache)
     else:
         public = make_pipeline(
             PublicScaler(rows.bounds, log_columns=rows.log_columns), PublicEncoder(rows.categories)
@@ -116,7 +120,9 @@ def _rows(dataset: str, data_home: str | None, seed: int) -> tuple:
     return X, np.asarray(rows.target, dtype=np.int64), groups, getattr(rows, "split", None)
 
 
-def load_task(dataset: str, data_home: str | None, seed: int) -> Task:
+def load_task(
+    dataset: str, data_home: str | None, seed: int, cache: Path | None, *, images: bool = False
+) -> Task:
     """Load a data set and split it as the tables say.
 
     Parameters
@@ -127,12 +133,17 @@ def load_task(dataset: str, data_home: str | None, seed: int) -> Task:
         Folder with the data files.
     seed : int
         Seed of the split, where there is no official one.
+    cache : Path or None
+        Where features of images are kept.
+    images : bool, default=False
+        UTK-Face: the images themselves instead of features.
 
     Returns
     -------
     Task
     """
-    X, y, groups, split = _rows(dataset, data_home, seed if dataset == "synthetic" else 0)
+    drawn = seed if dataset == "synthetic" else 0
+    X, y, groups, split = _rows(dataset, data_home, drawn, cache, images)
     if split is not None:
         train, test = np.flatnonzero(split == "train"), np.flatnonzero(split == "test")
     else:

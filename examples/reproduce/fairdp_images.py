@@ -26,7 +26,7 @@ SCALES = 2
 # A row of features is multiplied by this. With a head whose norm is at most M the score is
 # at most M times the norm of the features, so the scale decides what M = 1 means. Chosen on
 # a fifth of the training part.
-FEATURE_SCALE = 2.0
+FEATURE_SCALE = 1.5
 
 
 def wavelets(size: int) -> Tensor:

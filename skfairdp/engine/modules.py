@@ -6,6 +6,7 @@ the split that weight clipping and ensembles of heads rely on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -83,9 +84,8 @@ class SmallCNN(nn.Module):
         Number of outputs.
     channels : tuple of int, default=(16, 32)
         Channels of the two convolutions; multiples of 4.
-    pooled_size : int, default=4
-        Side of the pooled map that the head sees, in cells.
-    activation : type of torch.nn.Module, default=torch.nn.Tanh
+    activation : type of torch.nn.Module, default=torch.nn.ReLU
+        Class of the activation after both convolutions.
 
     Examples
     --------
@@ -100,8 +100,7 @@ class SmallCNN(nn.Module):
         image_shape: tuple[int, int, int] = (1, 48, 48),
         n_outputs: int = 1,
         channels: tuple[int, int] = (16, 32),
-        pooled_size: int = 4,
-        activation: type[nn.Module] = nn.Tanh,
+        activation: type[nn.Module] = nn.ReLU,
     ) -> None:
         super().__init__()
         self.image_shape = tuple(image_shape)
@@ -113,10 +112,13 @@ class SmallCNN(nn.Module):
             nn.Conv2d(first, second, kernel_size=3, stride=2, padding=1),
             nn.GroupNorm(4, second),
             activation(),
-            nn.AdaptiveAvgPool2d(pooled_size),
+            nn.AvgPool2d(2, ceil_mode=True),
             nn.Flatten(),
         )
-        self.head = nn.Linear(second * pooled_size**2, n_outputs)
+        height, width = image_shape[1:]
+        for stride in (3, 2, 2):
+            height, width = math.ceil(height / stride), math.ceil(width / stride)
+        self.head = nn.Linear(second * height * width, n_outputs)
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """Return logits.

@@ -25,6 +25,7 @@ __all__ = ["THEOREM2_NOTIONS", "theorem2_bound", "theorem2_guarantee"]
 THEOREM2_NOTIONS = ("demographic_parity", "equal_opportunity", "equalized_odds")
 
 Prediction = Literal["score_mean", "vote", "gibbs"]
+GroupUpdate = Literal["mean", "sum"]
 
 CONDITIONS = (
     "The bound is about rates averaged over the noise of the last training step, not about the "
@@ -44,7 +45,7 @@ def theorem2_bound(
     noise_std: float,
     n_heads: int = 1,
     prediction: Prediction = "score_mean",
-    group_update: Literal["mean", "sum"] = "mean",
+    group_update: GroupUpdate = "mean",
     expected_batch_size: float | None = None,
     n_groups: int | None = None,
 ) -> float:
@@ -148,7 +149,7 @@ def theorem2_guarantee(
     noise_std: float,
     n_heads: int = 1,
     prediction: Prediction = "score_mean",
-    group_update: Literal["mean", "sum"] = "mean",
+    group_update: GroupUpdate = "mean",
     expected_batch_size: float | None = None,
     n_groups: int | None = None,
 ) -> FairnessGuarantee:

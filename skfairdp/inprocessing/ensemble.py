@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import norm
 
-__all__ = ["HeadEnsemble", "row_uniforms"]
+__all__ = ["HeadEnsemble", "logit", "row_uniforms"]
+
+
+def logit(probability: float) -> float:
+    """Score at which a logistic model has the given probability; exactly 0 for 0.5."""
+    return math.log(probability) - math.log1p(-probability)
 
 
 def row_uniforms(X: np.ndarray, key: bytes) -> np.ndarray:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 
-from skfairdp.engine.inference import features_and_output
 from skfairdp.engine.inspection import find_head
 from skfairdp.engine.training import run_segment
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.mechanism import THEOREM2_NOTIONS, theorem2_guarantee
+from skfairdp.fairness.mechanism import (
+    THEOREM2_NOTIONS,
+    GroupUpdate,
+    Prediction,
+    theorem2_guarantee,
+)
 from skfairdp.fairness.notions import NOTIONS, get_notion
-from skfairdp.inprocessing.ensemble import HeadEnsemble
+from skfairdp.inprocessing.ensemble import logit
+from skfairdp.inprocessing.ensemble_classifier import EnsembleClassifier
 from skfairdp.inprocessing.fairdp_plan import fairdp_plan, fairdp_sizes, group_multipliers
-from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, GradientClassifier, Run
+from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, Run
 from skfairdp.inprocessing.heads import check_head, clip_norm, train_heads
 from skfairdp.inprocessing.stopping import GapStop
 from skfairdp.parameters import MAPPING, Choice, Number
@@ -33,7 +37,7 @@ _POSITIVE = Number(0.0, low_open=True)
 _UNIT = Number(0.0, 1.0, low_open=True, high_open=True)
 
 
-class FairDPClassifier(GradientClassifier):
+class FairDPClassifier(EnsembleClassifier):
     """FairDP: every group's clipped gradients enter with equal weight, under noise.
 
     Each step draws a Poisson batch of every group, clips and sums the group's
@@ -184,10 +188,7 @@ default="linear"
         "check_epsilon": (_POSITIVE,),
     }
     _released: ClassVar[tuple[str, ...]] = (
-        *GradientClassifier._released,
-        "head_name_",
-        "heads_",
-        "key_",
+        *EnsembleClassifier._released,
         "released_gaps_",
     )
 
@@ -409,85 +410,21 @@ default="linear"
             tolerance=float(self.stop_tolerance),
             every=int(self.check_every) * run.steps_per_epoch,
             n_groups=n_groups,
-            cut=_logit(self.threshold),
+            cut=logit(self.threshold),
         )
-
-    # -- prediction -------------------------------------------------------------------
-
-    def _ensemble(self) -> HeadEnsemble:
-        head = dict(self.module_.named_modules())[self.head_name_]
-        return HeadEnsemble(
-            heads=self.heads_,
-            bias=head.bias is not None,
-            prediction=self.prediction,
-            smoothing=self.smoothing,
-            cut=_logit(self.threshold),
-            key=self.key_,
-        )
-
-    def _embed(self, X: np.ndarray) -> np.ndarray:
-        head = dict(self.module_.named_modules())[self.head_name_]
-        return features_and_output(self.module_, head, X)[0]
-
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Estimate class probabilities.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, 2)
-            The second column is the logistic function of the mean score, the share
-            of heads that decide for the second class ("vote", "gibbs"), or with
-            `smoothing` the exact probability that a fresh draw does.
-        """
-        positive = self._ensemble_positive(self._features(X))
-        return np.column_stack([1.0 - positive, positive])
-
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict the class of each row.
-
-        With ``prediction="gibbs"`` or `smoothing` the draw is a keyed function of
-        the row, so that the same row always gets the same answer.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-            Entries of ``classes_``.
-        """
-        X = self._features(X)
-        positive = self._ensemble().decide(self._embed(X), X)
-        return self.classes_[positive.astype(np.int64)]
-
-    def _ensemble_positive(self, X: np.ndarray) -> np.ndarray:
-        return self._ensemble().positive(self._embed(X))
 
     # -- what the certificate asks ----------------------------------------------------
 
-    def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
-        if not self._ensemble().randomised:
-            return None
-        return self._ensemble_positive(self._features(X))
-
     def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
-        conditions = (
-            notion in THEOREM2_NOTIONS
-            and self.groups_ is not None
-            and self.max_head_norm is not None
-            and self.threshold == 0.5
-            and self.smoothing is None
-            and self.privacy_ is not None
-            and self._ensemble().bias  # else features of zero would score exactly 0
-        )
-        if not conditions:
+        if (
+            notion not in THEOREM2_NOTIONS
+            or self.groups_ is None
+            or self.max_head_norm is None
+            or self.threshold != 0.5
+            or self.smoothing is not None
+            or self.privacy_ is None
+            or not self._ensemble().bias  # else features of zero would score exactly 0
+        ):
             return []
         last = self.plan_.segments[-1]
         return [
@@ -499,13 +436,9 @@ default="linear"
                 learning_rate=float(self.sgd_learning_rate),
                 noise_std=last.blocks[0].noise_std,
                 n_heads=int(self.n_heads),
-                prediction=self.prediction,
-                group_update=self.group_update,
+                prediction=cast(Prediction, self.prediction),
+                group_update=cast(GroupUpdate, self.group_update),
                 expected_batch_size=sum(last.expected_sizes),
                 n_groups=len(self.groups_),
             )
         ]
-
-
-def _logit(probability: float) -> float:
-    return math.log(probability) - math.log1p(-probability)

@@ -26,7 +26,7 @@ def routing() -> Iterator[None]:
 
 
 def pipeline(name: str) -> Pipeline:
-    bounds = {column: (-5.0, 5.0) for column in range(4)}
+    bounds = dict.fromkeys(range(4), (-5.0, 5.0))
     return Pipeline([("scale", PublicScaler(bounds)), ("clf", build(name))])
 
 

@@ -269,7 +269,7 @@ def test_frozen_parameters_in_the_functional_path():
 @pytest.mark.parametrize("flattened", [True, False])
 def test_images(flattened):
     torch.manual_seed(5)
-    module, _, clipper = build(SmallCNN((1, 16, 16), channels=(4, 8), pooled_size=2))
+    module, _, clipper = build(SmallCNN((1, 16, 16), channels=(4, 8)))
     X, y, weights = binary_rows(7, (1, 16, 16))
     rows = X.flatten(1) if flattened else X
     got = clipper.clipped_sums(rows, (y,), 0.2, weights)
@@ -317,7 +317,7 @@ CONVOLUTIONS = {
 
 
 @pytest.mark.parametrize("make", CONVOLUTIONS.values(), ids=CONVOLUTIONS.keys())
-@pytest.mark.parametrize("patches", [1, 1 << 22])
+@pytest.mark.parametrize("patches", [1, 1 << 17])
 def test_convolutions(make, patches, monkeypatch):
     monkeypatch.setattr("skfairdp.engine.layered._PATCH_ELEMENTS", patches)
     torch.manual_seed(8)

@@ -25,7 +25,7 @@ def test_mlp_without_hidden_layers_is_linear():
     assert module(torch.randn(2, 5)).shape == (2, 1)
 
 
-@pytest.mark.parametrize("image_shape", [(1, 48, 48), (3, 28, 28), (1, 5, 7)])
+@pytest.mark.parametrize("image_shape", [(1, 48, 48), (3, 28, 31), (1, 5, 7), (1, 64, 50)])
 def test_cnn_takes_images_and_flat_rows(image_shape):
     module = SmallCNN(image_shape, n_outputs=2)
     X = torch.randn(3, *image_shape)

@@ -33,11 +33,11 @@ class Bench:
         self.codes = np.arange(n) % n_cells
 
     def release(self, codes=None, seed=3):
-        clipper = make_clipper(
-            self.module, self.flat, objective_for(torch.nn.BCEWithLogitsLoss())
-        )
+        clipper = make_clipper(self.module, self.flat, objective_for(torch.nn.BCEWithLogitsLoss()))
         codes = self.codes if codes is None else codes
-        return NoisyRelease(Rows(self.X, (self.y,), codes), self.n_cells, clipper, NoiseSource(seed))
+        return NoisyRelease(
+            Rows(self.X, (self.y,), codes), self.n_cells, clipper, NoiseSource(seed)
+        )
 
     def segment(self, weights, std=0.0, n_heads=1, rate=1.0):
         sizes = tuple(rate * float((self.codes == k).sum()) for k in range(self.n_cells))
@@ -104,9 +104,7 @@ def heads_with_fixed_batch(bench, kept, slots, segment, radii, head_scale):
             return slots[order]
 
     release._sampler = Fixed()
-    return release.heads(
-        segment, bench.flat.positions("head"), radii=radii, head_scale=head_scale
-    )
+    return release.heads(segment, bench.flat.positions("head"), radii=radii, head_scale=head_scale)
 
 
 @pytest.mark.parametrize("scale", [0.2, 5.0])
@@ -129,9 +127,7 @@ def test_projected_micro_batch_sums_keep_the_sensitivity_of_the_whole_gradient(n
         body = full.vector - part.vector
         body[head] = 0.0
         # In units of the noise: the body has std s, every head std n_heads * s.
-        moved = torch.sqrt(
-            (body**2).sum() + ((full.heads - part.heads) ** 2).sum() / n_heads**2
-        )
+        moved = torch.sqrt((body**2).sum() + ((full.heads - part.heads) ** 2).sum() / n_heads**2)
         assert float(moved) <= weights[bench.codes[row]] * CLIP * (1 + 1e-9)
         acted |= float(moved) > 0.5 * weights[bench.codes[row]] * CLIP
     assert acted or scale < 1.0

@@ -155,7 +155,9 @@ def test_a_row_gets_the_same_draw_whatever_its_company():
     np.testing.assert_array_equal(together[::-1], row_uniforms(X[::-1], b"k"))
     np.testing.assert_array_equal(row_uniforms(X[7:8], b"k"), together[7:8])
     assert (row_uniforms(X, b"other") != together).all()
-    np.testing.assert_array_equal(row_uniforms(-np.zeros((1, 3)), b"k"), row_uniforms(np.zeros((1, 3)), b"k"))
+    np.testing.assert_array_equal(
+        row_uniforms(-np.zeros((1, 3)), b"k"), row_uniforms(np.zeros((1, 3)), b"k")
+    )
     assert stats.kstest(row_uniforms(np.arange(4000.0)[:, None], b"k"), "uniform").pvalue > 1e-6
 
 

@@ -78,6 +78,7 @@ def test_default_bound_is_not_much_wider_than_the_narrower_form(gap, size, n_gro
         (0.1, 2, 1_000, 2, 0.3, 0.02),
         (0.1, 1, 10_000, 5, 0.05, 0.02),
         (0.02, 2, 10_000, 2, 0.3, 0.4),
+        (0.02, 1, 1_000, 2, 0.3, 0.4),
     ],
 )
 @pytest.mark.parametrize("public", [False, True])

@@ -1,0 +1,1 @@
+def write_report(rows,pictures,out,*,seeds): return len(rows)

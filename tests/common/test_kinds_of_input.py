@@ -1,0 +1,119 @@
+"""The same rows in any container give the same model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skfairdp import FairDPClassifier, certify
+from skfairdp.exceptions import UnknownGroupError
+from tests.common.roster import FAST, build, every_class, every_estimator, people
+
+CONTAINERS = {
+    "lists": (np.ndarray.tolist, list, list),
+    "float32": (lambda X: X.astype(np.float32), np.asarray, np.asarray),
+    "Fortran order": (np.asfortranarray, np.asarray, np.asarray),
+    "pandas": (
+        lambda X: pd.DataFrame(X, columns=list("pqrs"), index=np.arange(len(X))[::-1]),
+        lambda y: pd.Series(y, index=np.arange(len(y)) + 7),
+        lambda groups: pd.Series(groups, dtype="category"),
+    ),
+    "objects": (
+        lambda X: X.astype(object),
+        lambda y: y.astype(object),
+        lambda groups: pd.DataFrame({"group": groups}),
+    ),
+}
+
+
+@every_class
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_containers_do_not_matter(name: str, container: str) -> None:
+    X, y, groups = people()
+    # float32 rows in all containers: conversions are exact then.
+    X = X.astype(np.float32).astype(np.float64)
+    convert_X, convert_y, convert_groups = CONTAINERS[container]
+    plain = build(name, random_state=0, reproducible_noise=True)
+    plain.fit(X, y, sensitive_features=groups)
+    other = build(name, random_state=0, reproducible_noise=True)
+    other.fit(convert_X(X), convert_y(y), sensitive_features=convert_groups(groups))
+    assert other.groups_ == ("a", "b")
+    assert np.array_equal(plain.predict_proba(X), other.predict_proba(convert_X(X)))
+    assert other.predict_proba(convert_X(X)).dtype == np.float64
+
+
+@every_estimator
+@pytest.mark.parametrize(
+    ("labels", "values"),
+    [(["no", "yes"], ["a", "b"]), ([False, True], [1, 0]), ([-1, 3], [True, False])],
+    ids=str,
+)
+def test_labels_and_groups_of_any_type(name: str, labels: list, values: list) -> None:
+    X, y, groups = people()
+    y = np.array(labels)[(y == "yes").astype(int)]
+    groups = np.array(values)[(groups == "b").astype(int)]
+    model = build(name).fit(X, y, sensitive_features=groups)
+    assert model.classes_.tolist() == labels
+    assert model.groups_ == tuple(sorted(values))
+    assert model.predict(X).dtype == y.dtype
+    assert set(model.predict(X).tolist()) <= set(labels)
+    probability = model.predict_proba(X)
+    assert probability.shape == (len(X), 2)
+    assert probability.dtype == np.float64
+    assert np.allclose(probability.sum(axis=1), 1.0)
+    claim = certify(model, X, sensitive_features=groups).fairness[0]
+    assert claim.groups == model.groups_
+    assert claim.estimate <= claim.bound <= 1.0
+
+
+@every_class
+def test_two_attributes_mean_their_intersections(name: str) -> None:
+    X, y, groups = people()
+    both = pd.DataFrame({"sex": groups, "age": np.where(np.arange(300) % 2, "old", "young")})
+    model = build(name).fit(X, y, sensitive_features=both)
+    expected = (("a", "old"), ("a", "young"), ("b", "old"), ("b", "young"))
+    assert model.groups_ == expected
+    assert certify(model, X, sensitive_features=both).fairness[0].groups == expected
+    if name == "FairDP":
+        assert set(model.privacy_.per_group) == set(expected)
+
+
+@every_estimator
+def test_a_group_that_training_never_saw_is_refused(name: str) -> None:
+    X, y, groups = people()
+    model = build(name).fit(X, y, sensitive_features=groups)
+    others = groups.copy()
+    others[5] = "z"
+    with pytest.raises(UnknownGroupError, match=r"\['a', 'b'\]") as caught:
+        certify(model, X, sensitive_features=others)
+    assert "'z'" not in str(caught.value)
+    assert set(model.predict(X)) <= {"no", "yes"}, "predict never asks for groups"
+
+
+@every_class
+def test_without_groups_no_claim_is_made(name: str) -> None:
+    X, y, _ = people()
+    certificate = certify(build(name).fit(X, y), X)
+    assert certificate.fairness == ()
+    assert not certificate.satisfies(tolerance=1.0)
+
+
+@every_class
+def test_feature_names_are_remembered(name: str) -> None:
+    X, y, groups = people()
+    frame = pd.DataFrame(X, columns=list("pqrs"))
+    model = build(name).fit(frame, y, sensitive_features=groups)
+    assert model.feature_names_in_.tolist() == list("pqrs")
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[list("srqp")])
+
+
+def test_an_empty_cell_of_group_and_label_trains_and_claims_nothing_about_it() -> None:
+    X, y, groups = people()
+    y = np.where(groups == "b", "no", y)
+    model = FairDPClassifier(**FAST).fit(X, y, sensitive_features=groups)
+    certificate = certify(model, X, y, sensitive_features=groups, notion="equal_opportunity")
+    deployed = [claim for claim in certificate.fairness if claim.scope == "deployed model"]
+    assert not any(claim.informative for claim in deployed)
+    assert not certificate.satisfies(tolerance=0.99)
