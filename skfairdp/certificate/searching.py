@@ -57,6 +57,8 @@ def _candidate_costs(search: Any, final: Any) -> list[float] | None:
     privacy: PrivacyGuarantee | None = getattr(final, "privacy_", None)
     if privacy is None or privacy.is_void or not isinstance(getattr(final, "plan_", None), Plan):
         return None
+    if privacy.event is None:
+        return None  # made from bought sizes: no event stands for the other fits
     costs = []
     for parameters in getattr(search, "cv_results_", {}).get("params", ()):
         leaf = {key.rsplit("__", 1)[-1]: value for key, value in parameters.items()}

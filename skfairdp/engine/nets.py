@@ -228,7 +228,7 @@ def prepare_net(
         The module mixes records, a ``module__`` argument is misspelt, or the
         criterion is for two classes and there are more.
     """
-    working = check_net(default_net() if net is None else clone(net))
+    working = default_net() if net is None else clone(check_net(net))
     schedulers = _schedulers(working)
     settings: dict[str, Any] = {"verbose": 0, "train_split": None, "callbacks": "disable"}
     if n_classes > 2 and working.criterion is nn.BCEWithLogitsLoss:

@@ -293,6 +293,12 @@ default="linear"
             raise ValueError(
                 "Set 'group_sizes' (declared) or 'group_sizes_epsilon' (bought), not both."
             )
+        tables = 0 if self.stop_tolerance is None else self.max_epochs // self.check_every
+        if self.epsilon is not None and tables * self.check_epsilon >= self.epsilon:
+            raise ValueError(
+                f"'check_epsilon' = {self.check_epsilon:g} for {tables} tables leaves nothing of "
+                f"'epsilon' = {self.epsilon:g} for training; set it lower, or 'check_every' higher."
+            )
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         if sensitive_features is None:

@@ -226,6 +226,14 @@ def test_stopping_pays_for_every_planned_table(tolerance):
     assert model.noise_multiplier_ > without.noise_multiplier_
 
 
+def test_tables_that_eat_the_budget_are_refused():
+    X, y, groups = two_groups(100)
+    with pytest.raises(ValueError, match="'check_epsilon' = 0.5 for 4 tables leaves nothing"):
+        FairDPClassifier(stop_tolerance=0.1, check_epsilon=0.5).fit(
+            X, y, sensitive_features=groups
+        )
+
+
 def test_stopping_keeps_the_last_model_within_the_target():
     from skfairdp.fairness.notions import get_notion
     from skfairdp.inprocessing.stopping import GapStop
