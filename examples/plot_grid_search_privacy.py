@@ -59,12 +59,17 @@ model = Pipeline(
         (
             "clf",
             FairDPClassifier(
-                linear, epsilon=2.0, delta=1e-5, batch_size=497, max_head_norm=2.0, group_update="sum",
+                linear,
+                epsilon=2.0,
+                delta=1e-5,
+                batch_size=len(X) // 2,
+                max_head_norm=2.0,
+                group_update="sum",
                 sgd_learning_rate=0.003,
             ),
         ),
     ]
-)  # fmt: skip
+)
 
 # %%
 # Groups through a search, the first way
@@ -152,6 +157,7 @@ for ax, name, sign in zip(axes, ("accuracy", "gap"), (1, -1), strict=True):
     )  # fmt: skip
     ax.set(xscale="log", xlabel="ε of one fit")
     ax.set_xticks(grid["clf__epsilon"], [f"{epsilon:g}" for epsilon in grid["clf__epsilon"]])
+    ax.minorticks_off()
 axes[0].axhline(max(y.mean(), 1 - y.mean()), color="grey", linestyle=":")
 axes[0].set(ylabel="accuracy (dotted: approve everybody)")
 axes[1].set(ylabel="gap in approval rates")

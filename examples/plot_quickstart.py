@@ -100,9 +100,7 @@ BUDGET = {"epsilon": 2.0, "delta": 1e-5, "batch_size": len(X), "max_epochs": 40}
 
 def linear(lr):
     """Build a linear model that is trained by plain gradient descent."""
-    return default_net().set_params(
-        module__hidden_sizes=(), optimizer=torch.optim.SGD, lr=lr
-    )
+    return default_net().set_params(module__hidden_sizes=(), optimizer=torch.optim.SGD, lr=lr)
 
 
 models = {
@@ -205,15 +203,17 @@ for shift, (group, colour) in enumerate(zip(groups, ("tab:orange", "tab:blue"), 
         positions + 0.38 * (shift - 0.5), table[f"approved, {group}"], 0.36, label=group,
         color=colour,
     )  # fmt: skip
-    left.axhline(y_held[race_held == group].mean(), color=colour, linestyle=":")
-left.set(ylabel="approval rate", ylim=(0.5, 1), xticks=positions, xticklabels=list(models))
-left.legend(title="race", loc="lower left", framealpha=1)
-right.barh(positions, table["bound"], 0.5, color="lightgrey", label="bound, 95 % confidence")
-right.plot(table["gap"], positions, "o", color="black", label="gap seen on the held-out rows")
+    approved = y_held[race_held == group].mean()
+    left.axhline(approved, color=("saddlebrown", "navy")[shift], linestyle=":")
+names = [name.replace("Exponentiated", "Exponentiated-\n") for name in models]
+left.set(ylabel="approval rate", ylim=(0, 1), xticks=positions, xticklabels=names)
+left.legend(title="race", loc="lower center", framealpha=1)
+right.barh(positions, table["bound"], 0.5, color="lightgrey", label="bound (95 % confidence)")
+right.plot(table["gap"], positions, "o", color="black", label="gap seen")
 right.set(xlabel="difference in approval rates", yticks=positions)
 right.set_yticklabels([f"{name}\nε = {table.loc[name, 'ε']:.3g}" for name in models])
 right.invert_yaxis()
-right.legend(loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=2, frameon=False)
+right.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
 
 if out is not None:
     out.mkdir(parents=True, exist_ok=True)

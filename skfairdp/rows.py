@@ -17,7 +17,7 @@ _LARGEST = 1e18
 
 
 def check_rows(
-    estimator: Any, X: Any, y: Any, *, allow_nd: bool = False
+    estimator: Any, X: Any, y: Any, *, allow_nd: bool = False, labels_declared: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Check features and labels for fit.
 
@@ -31,6 +31,9 @@ def check_rows(
         Labels.
     allow_nd : bool
         Whether rows may be images.
+    labels_declared : bool
+        Whether the set of labels is declared: a row with another label, of whatever
+        kind, then raises nothing.
 
     Returns
     -------
@@ -57,7 +60,8 @@ def check_rows(
             ensure_min_samples=2,
         )
     )
-    check_classification_targets(y)
+    if not labels_declared:
+        check_classification_targets(y)
     _refuse_huge(X)
     return X, column_or_1d(y, warn=True)
 

@@ -26,11 +26,12 @@ from skfairdp.datasets import (
 from skfairdp.preprocessing import PublicEncoder, PublicScaler
 
 TABULAR = ("adult", "default", "law", "abalone", "synthetic")
-IMAGES = ("utkface",)
+IMAGES = ("utkface", "utkface5")
 TITLES = {
     "adult": "Adult",
     "default": "Default-CCC",
     "utkface": "UTK-Face",
+    "utkface5": "UTK-Face, five races",
     "law": "Law School",
     "abalone": "Abalone",
     "synthetic": "Synthetic (001, appendix F)",
@@ -53,6 +54,7 @@ DESCRIPTIONS = {
         "against all other races (the papers write \"race\"); the loader's split, 80 % to train; "
         "the seeds differ in initial weights and noise only."
     ),
+    "utkface5": "The same with all five races as groups.",
     "law": (
         "Law School (LSAC bar passage, cleaned, 20,798 rows: not the admission file of 86,022 rows "
         "that the first version of the paper used); label 1: passed the bar; groups: White and "
@@ -103,6 +105,7 @@ def _rows(
         "law": fetch_law_school,
         "abalone": lambda **where: fetch_abalone(subset="fairdp", **where),
         "utkface": fetch_utkface,
+        "utkface5": fetch_utkface,
     }
     if dataset == "synthetic":
         rows = make_biased_gaussians(random_state=seed)
@@ -111,6 +114,7 @@ def _rows(
     groups = np.asarray(rows.sensitive_features, dtype=str)
     if dataset == "utkface":
         groups = np.where(groups == "White", "White", "other")
+    if dataset in IMAGES:
         X = rows.data if images else face_features(rows.data, cache)
     else:
         public = make_pipeline(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
@@ -31,7 +32,6 @@ __all__ = ["Deployed", "charges_privacy", "learns_from_rows", "unwrap"]
 STATELESS = (
     Binarizer,
     FeatureHasher,
-    FunctionTransformer,
     HashingVectorizer,
     Normalizer,
     PolynomialFeatures,
@@ -163,6 +163,9 @@ def learns_from_rows(step: Any) -> bool:
     """
     if getattr(step, "_learns_from_rows", True) is False or type(step) in STATELESS:
         return False
+    if type(step) is FunctionTransformer:
+        # Any other function may mix rows, as centring by the mean of the column does.
+        return not (step.func is None or isinstance(step.func, np.ufunc))
     if type(step) is OneHotEncoder:
         limits = (step.min_frequency, step.max_categories)
         return isinstance(step.categories, str) or limits != (None, None)

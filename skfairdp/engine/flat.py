@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-__all__ = ["FlatParameters", "Slot", "flatten", "unflatten"]
+__all__ = ["FlatParameters", "Slot", "copy_parameters", "flatten", "unflatten"]
 
 
 @dataclass(frozen=True)
@@ -150,6 +150,22 @@ def unflatten(module: nn.Module) -> None:
     """
     for parameter in module.parameters():
         parameter.data = parameter.detach().clone()
+        parameter.grad = None
+
+
+def copy_parameters(source: nn.Module, target: nn.Module) -> None:
+    """Give every parameter of `target` the value of its namesake, in memory of its own.
+
+    Parameters
+    ----------
+    source : torch.nn.Module
+        E.g. flattened and trained.
+    target : torch.nn.Module
+        Of the same structure; buffers and other attributes stay as they are.
+    """
+    values = dict(source.named_parameters())
+    for name, parameter in target.named_parameters():
+        parameter.data = values[name].detach().clone()
         parameter.grad = None
 
 

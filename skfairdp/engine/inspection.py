@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
+import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-__all__ = ["find_head", "refuse_mixing_modules"]
+__all__ = ["find_head", "refuse_mixing_modules", "refuse_unstable_rows"]
 
 
 def refuse_mixing_modules(module: nn.Module) -> None:
@@ -49,6 +52,60 @@ def refuse_mixing_modules(module: nn.Module) -> None:
                 f"{where} keeps running statistics of private rows. Set "
                 "track_running_stats=False or use torch.nn.GroupNorm instead."
             )
+
+
+def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
+    """Run a module on made-up rows, so that nothing about it shows up on private ones.
+
+    An error of torch quotes the shapes of its inputs, and the size of a private batch
+    is secret; here the batches are public. A module whose output for a row changes
+    with the other rows would let one record change the predictions of all.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Left as it is.
+    row_shape : tuple of int
+        Shape of one row.
+
+    Raises
+    ------
+    ValueError
+        If the module does not take such rows, does not return one output a row, or
+        mixes the rows.
+    """
+    probe = copy.deepcopy(module).eval()
+    kind = type(module).__name__
+    reference = next(probe.parameters())
+    with torch.no_grad():
+        for n in (2, 3):
+            zeros = torch.zeros((n, *row_shape), dtype=reference.dtype, device=reference.device)
+            try:
+                output = probe(zeros)
+            except RuntimeError as error:
+                raise ValueError(
+                    f"The module {kind} fails on {n} rows of zeros of shape {tuple(row_shape)}: "
+                    f"{error}"
+                ) from error
+            if isinstance(output, torch.Tensor) and output.shape[:1] != (n,):
+                raise ValueError(
+                    f"The module {kind} returned shape {tuple(output.shape)} for {n} rows; it must "
+                    "return one output a row."
+                )
+        generator = torch.Generator().manual_seed(0)
+        rows = torch.randn((3, *row_shape), generator=generator).to(reference)
+        try:
+            together, again = probe(rows), probe(rows)
+            apart = torch.cat([probe(row.unsqueeze(0)).reshape(1, -1) for row in rows])
+            together, again = together.reshape(3, -1), again.reshape(3, -1)
+        except (IndexError, RuntimeError, TypeError, AttributeError):
+            return  # wants other values, e.g. codes: then zeros were all that can be tried
+        random = not torch.equal(together, again)
+    if not random and not torch.allclose(together, apart, rtol=1e-2, atol=1e-3, equal_nan=True):
+        raise ValueError(
+            f"The module {kind} mixes the records of a batch: its output for a row changes with "
+            "the other rows. Let every row be processed by itself."
+        )
 
 
 def find_head(module: nn.Module, name: str | None = None) -> tuple[str, nn.Linear]:

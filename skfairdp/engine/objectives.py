@@ -34,18 +34,7 @@ class Objective:
         raise NotImplementedError
 
     def gradient(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor | None:
-        """Return d loss_i / d output_i in the output's shape, None where not known.
-
-        Parameters
-        ----------
-        output : torch.Tensor of shape (B,) or (B, K)
-        *targets : torch.Tensor
-
-        Returns
-        -------
-        torch.Tensor or None
-            A new tensor.
-        """
+        """Return d loss_i / d output_i as a new tensor, None where not known."""
         return None
 
 

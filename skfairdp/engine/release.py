@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from skfairdp.engine.clipping import Clipper
-from skfairdp.engine.sampling import PoissonSampler
+from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import CountRelease, Segment
 
@@ -98,8 +98,7 @@ class NoisyRelease:
         """
         block = segment.blocks[0]
         batch = self._sampler.draw(segment.rates)
-        weights = self._tensor(batch.spread(block.weights))
-        total = self._sums(batch.rows, block.max_norm, weights)
+        total = self._sums(batch.rows, block.max_norm, self._spread(batch, block.weights))
         return self._noisy(total, block.noise_std)
 
     def heads(
@@ -185,6 +184,11 @@ class NoisyRelease:
         X = self._rows.X.index_select(0, index)
         targets = tuple(target.index_select(0, index) for target in self._rows.targets)
         return self._clipper.clipped_sums(X, targets, max_norm, weights)
+
+    def _spread(self, batch: Batch, weights: tuple[float, ...]) -> Tensor:
+        if len(weights) == 1:
+            return self._rows.X.new_full((len(batch.rows),), weights[0])
+        return self._tensor(batch.spread(weights))
 
     def _tensor(self, values: np.ndarray) -> Tensor:
         return torch.from_numpy(values).to(self._rows.X)

@@ -136,6 +136,8 @@ default="linear"
         Groups of the plan.
     heads_ : ndarray, shape (n_heads, p)
         Weights of the heads, their bias last.
+    last_step_ : dict
+        Norm of the head before the last step, its learning rate, and the group update.
     module_ : torch.nn.Module
         The trained network; its head is the mean of `heads_`.
     noise_multiplier_ : float
@@ -189,8 +191,11 @@ default="linear"
     }
     _released: ClassVar[tuple[str, ...]] = (
         *EnsembleClassifier._released,
+        "last_step_",
         "released_gaps_",
     )
+
+    last_step_: dict[str, Any]
 
     def __init__(
         self,
@@ -399,7 +404,12 @@ default="linear"
         run.progress.advance()
         self.heads_ = heads.cpu().numpy()
         self.head_name_ = name
-        self.key_ = run.noise.sampling.bytes(32)
+        self.last_step_ = {
+            "max_head_norm": self.max_head_norm,
+            "learning_rate": float(self.sgd_learning_rate),
+            "group_update": self.group_update,
+        }
+        self.key_ = run.noise.key()
         self.released_gaps_ = () if stop is None else tuple(stop.gaps)
 
     def _gap_stop(self, run: Run, n_groups: int) -> GapStop | None:
@@ -425,25 +435,26 @@ default="linear"
         if (
             notion not in THEOREM2_NOTIONS
             or self.groups_ is None
-            or self.max_head_norm is None
+            or self.last_step_["max_head_norm"] is None
             or self.threshold != 0.5
             or self.smoothing is not None
             or self.privacy_ is None
             or not self._ensemble().bias  # else features of zero would score exactly 0
         ):
             return []
-        last = self.plan_.segments[-1]
+        # What was trained with, not what the parameters have been set to since.
+        last, step = self.plan_.segments[-1], self.last_step_
         return [
             theorem2_guarantee(
                 notion,
                 groups=self.groups_,
-                max_head_norm=float(self.max_head_norm),
-                max_grad_norm=float(self.max_grad_norm),
-                learning_rate=float(self.sgd_learning_rate),
+                max_head_norm=float(step["max_head_norm"]),
+                max_grad_norm=last.blocks[0].max_norm,
+                learning_rate=step["learning_rate"],
                 noise_std=last.blocks[0].noise_std,
-                n_heads=int(self.n_heads),
+                n_heads=last.n_heads,
                 prediction=cast(Prediction, self.prediction),
-                group_update=cast(GroupUpdate, self.group_update),
+                group_update=cast(GroupUpdate, step["group_update"]),
                 expected_batch_size=sum(last.expected_sizes),
                 n_groups=len(self.groups_),
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from collections.abc import Callable, Mapping
@@ -16,8 +17,9 @@ from torch import nn
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.clipping import make_clipper
-from skfairdp.engine.flat import unflatten
+from skfairdp.engine.flat import copy_parameters
 from skfairdp.engine.inference import outputs, probabilities
+from skfairdp.engine.inspection import refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.release import NoisyRelease, Rows
@@ -120,7 +122,9 @@ class GradientClassifier(PrivateClassifier):
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
         self._check_settings()
-        X, y = check_rows(self, X, y, allow_nd=self.net is not None)
+        X, y = check_rows(
+            self, X, y, allow_nd=self.net is not None, labels_declared=self.classes is not None
+        )
         classes, labels = encode_labels(y, self.classes, multiclass=self._multiclass)
         groups = self._encode_groups(sensitive_features, len(X))
         seed, noise = self._randomness()
@@ -132,8 +136,11 @@ class GradientClassifier(PrivateClassifier):
         prepared = prepare_net(
             self.net, n_features=int(np.prod(X.shape[1:])), n_classes=len(classes), seed=seed
         )
+        refuse_unstable_rows(prepared.module, X.shape[1:])
+        # What training may leave on a module besides its weights is not released.
+        released = copy.deepcopy(prepared.module)
         link = _link(prepared.criterion)
-        cells = groups.codes if groups is not None and len(plan.cells) > 1 else None
+        cells = groups.codes if groups is not None and plan.cells == groups.labels else None
         release = NoisyRelease(
             _rows(X, labels, cells, prepared.module, link),
             len(plan.cells),
@@ -158,14 +165,14 @@ class GradientClassifier(PrivateClassifier):
             )
         finally:
             progress.close()
-        unflatten(prepared.module)
-        self.module_ = prepared.module.eval()
+        copy_parameters(prepared.module, released)
+        self.module_ = released.eval()
         self.link_ = link
         self.classes_ = classes
         self.groups_ = None if groups is None else groups.labels
         self.noise_multiplier_ = multiplier
         self.plan_ = plan
-        self.privacy_ = self._guarantee(plan, noise)
+        self.privacy_ = self._guarantee(plan, noise, groups)
 
     def _calibrate(self, sizes: Sizes) -> float:
         if isinstance(self.noise_multiplier, Mapping):
@@ -188,7 +195,9 @@ class GradientClassifier(PrivateClassifier):
             )
         return noise_multiplier_for(budget, self.delta, make_plan)
 
-    def _guarantee(self, plan: Plan, noise: NoiseSource) -> PrivacyGuarantee | None:
+    def _guarantee(
+        self, plan: Plan, noise: NoiseSource, groups: Groups | None
+    ) -> PrivacyGuarantee | None:
         if plan.noiseless:
             return None
         if noise.reproducible:
@@ -196,13 +205,16 @@ class GradientClassifier(PrivateClassifier):
                 "reproducible_noise=True ties the noise to random_state: whoever knows or guesses "
                 "the seed can subtract it"
             )
-        declared = "declared" if self.classes is not None else "taken from the rows and public"
+        read_off = "taken from the rows and public"
+        declared = "declared" if self.classes is not None else read_off
+        named = "declared" if getattr(self, "group_sizes", None) is not None else read_off
         return guarantee(
             plan,
             protects="record",
             budget=self.epsilon if self.noise_multiplier is None else None,
             assumptions=(
                 f"the set of class labels is {declared}",
+                *(() if groups is None else (f"the set of groups is {named}",)),
                 f"noise from {noise.name}, drawn and added in float64; the guarantee is for "
                 "real-valued noise",
                 "one row is one person; rows reach the model through the noisy sums alone, and "

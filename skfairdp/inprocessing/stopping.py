@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call, vmap
 
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.fairness.notions import Notion
@@ -110,9 +111,25 @@ class GapStop:
             self.vector.copy_(self._kept)
 
     def _cell(self, rows: Rows) -> np.ndarray:
-        with torch.inference_mode():
-            output = torch.cat([self.module(part).reshape(-1) for part in rows.X.split(16384)])
-        predicted = (output > self.cut).long().cpu().numpy()
+        predicted = (_logits(self.module, rows.X) > self.cut).long().cpu().numpy()
         label = rows.targets[0].long().cpu().numpy()
         cell = (rows.codes * 2 + label) * 2 + predicted
         return np.where(rows.codes >= 0, cell, -1)
+
+
+def _logits(module: nn.Module, X: Tensor) -> Tensor:
+    """Logits as at prediction, each row by itself, with nothing left on the module."""
+    buffers = dict(module.named_buffers())
+    modes = [(part, part.training) for part in module.modules()]
+
+    def of_row(row: Tensor) -> Tensor:
+        state = {name: buffer.clone() for name, buffer in buffers.items()}
+        return functional_call(module, state, (row.unsqueeze(0),)).reshape(())
+
+    module.eval()
+    try:
+        with torch.no_grad():
+            return vmap(of_row, randomness="different", chunk_size=16384)(X)
+    finally:
+        for part, mode in modes:
+            part.training = mode

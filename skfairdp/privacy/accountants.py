@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import math
+from collections import Counter
 from functools import lru_cache
 
 from dp_accounting import NeighboringRelation, dp_event
@@ -97,7 +98,16 @@ def _answer(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
         hash(event)
     except TypeError:  # events of other makers may hold lists
         return _cost.__wrapped__(event, float(delta), adjacency)
-    return _cost(event, float(delta), adjacency)
+    return _cost(_merged(event), float(delta), adjacency)
+
+
+def _merged(event: DpEvent) -> DpEvent:
+    """Count equal parts together, so that each kind of release is discretised once."""
+    counts: Counter[DpEvent] = Counter()
+    for part, count in parts_of(event):
+        counts[part] += count
+    parts = [dp_event.SelfComposedDpEvent(part, count) for part, count in counts.items()]
+    return canonical(dp_event.ComposedDpEvent(parts))
 
 
 @lru_cache(maxsize=1024)

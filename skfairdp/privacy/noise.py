@@ -59,6 +59,7 @@ class NoiseSource:
                     "integer >= 0 in a test"
                 )
             seeds = np.random.SeedSequence(int(generator_seed), pool_size=8).spawn(2)
+        self._generator_seed = generator_seed
         self._sampling, self._noise = (np.random.Generator(np.random.SFC64(s)) for s in seeds)
 
     @property
@@ -77,6 +78,23 @@ class NoiseSource:
     def sampling(self) -> np.random.Generator:
         """Generator for batches and other secret choices among rows."""
         return self._sampling
+
+    def key(self) -> bytes:
+        """Draw 32 bytes that may be published.
+
+        They come from the operating system, never from the two generators: whoever
+        sees a few consecutive outputs of SFC64 can compute its state, run it
+        backwards, and knows every batch.
+
+        Returns
+        -------
+        bytes
+            The same for every call of a reproducible source.
+        """
+        if self._generator_seed is None:
+            return secrets.token_bytes(32)
+        seed = np.random.SeedSequence([int(self._generator_seed), 1], pool_size=8)
+        return seed.generate_state(8).tobytes()
 
     def gaussian(
         self, size: int | tuple[int, ...], std: float, out: np.ndarray | None = None

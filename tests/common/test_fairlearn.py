@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -19,12 +20,11 @@ from tests.common.roster import build, every_estimator, people
 def test_metric_frame_takes_predictions(name: str) -> None:
     X, y, groups = people()
     model = build(name).fit(X, y, sensitive_features=groups)
+    rate = partial(selection_rate, pos_label="yes")
+    metrics = {"accuracy": accuracy_score, "rate": rate}
     frame = MetricFrame(
-        metrics={"accuracy": accuracy_score, "rate": lambda t, p: selection_rate(t, p, pos_label="yes")},
-        y_true=y,
-        y_pred=model.predict(X),
-        sensitive_features=groups,
-    )  # fmt: skip
+        metrics=metrics, y_true=y, y_pred=model.predict(X), sensitive_features=groups
+    )
     assert frame.by_group.index.tolist() == ["a", "b"]
     if name not in {"FairDP, five heads, one drawn", "FairDP, smoothed"}:
         # The certificate counts the same decisions (of a drawn predictor: their probabilities).

@@ -33,7 +33,7 @@ def fitted_names(model) -> set[str]:
 
 def traces(stored: bytes, X: np.ndarray, y: np.ndarray, groups: np.ndarray) -> list[str]:
     """Which private values occur among the bytes."""
-    found = [f"entry of X, row {i}" for i, row in enumerate(X) for v in row if v.tobytes() in stored]
+    found = [f"row {i}" for i, row in enumerate(X) for v in row if v.tobytes() in stored]
     # Four bytes alone could occur by chance, so two neighbours in float32.
     single = X.astype(np.float32)
     found += [f"row {i} in float32" for i, row in enumerate(single) if row[:2].tobytes() in stored]
