@@ -1,4 +1,4 @@
-"""Classifiers that are private and fair at once, and can prove it."""
+"""Private classifiers, and certificates of what holds for them and between groups."""
 
 from skfairdp.certificate import Certificate, certify
 from skfairdp.engine.nets import default_net

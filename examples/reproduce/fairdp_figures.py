@@ -11,14 +11,12 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from fairdp_data import TITLES
-from fairdp_measures import chosen, column, gaps, shifted_tables
-from fairdp_protocol import EPSILONS, HEAD_NORMS, N_HEADS, RATIOS, SEGMENTS
+from fairdp_jobs import EPSILONS, HEAD_NORMS, N_HEADS, RATIOS, SEGMENTS, SHARES
+from fairdp_measures import DISTANCES, chosen, column, gaps, shift_estimates
 from fairdp_published import TABLE_3
 
 from skfairdp.fairness.mechanism import theorem2_bound
 
-DISTANCES = (0.0, 0.1, 0.2, 0.3)
-DRAWS = 40
 COLOURS = {0.5: "#b2df8a", 1.0: "#33a02c", 2.0: "#0b5d1e"}
 BLUE, ORANGE, GREY, RED = "#1f78b4", "#ff7f00", "#666666", "#c01818"
 
@@ -42,7 +40,7 @@ def draw_figures(rows: list[dict], out: Path) -> dict[str, str]:
         "tradeoff": _tradeoff(rows),
         "shift": _shift(rows),
         "ratio": _ratio(rows),
-        "theorem2": _theorem2(),
+        "theorem2": _theorem2(rows),
     }
     names = {}
     for name, figure in figures.items():
@@ -86,7 +84,8 @@ def _present(rows: list[dict], names: tuple[str, ...], **wanted: object) -> list
 
 
 def _tradeoff(rows: list[dict]):
-    names = _present(rows, ("adult", "default", "utkface", "law", "abalone"), part="main")
+    shown = ("adult", "default", "utkface", "law", "abalone", "synthetic")
+    names = _present(rows, shown, part="main")
     if not names:
         return None
     figure, axes = _panels([TITLES[name] for name in names], 3, (4.1, 3.3))
@@ -124,6 +123,12 @@ def _tradeoff(rows: list[dict]):
                     label="FairDP as published, ε = 1")  # fmt: skip
         ax.set_xlabel("parity gap")
         ax.set_ylabel("accuracy")
+        # Of the curve only what is near the points; beyond, it declines the frequent label.
+        lines = [line for line in ax.get_lines() if len(line.get_xdata()) < len(SHARES)]
+        heights = np.concatenate([line.get_ydata() for line in lines])
+        widths = np.concatenate([line.get_xdata() for line in lines])
+        ax.set_ylim(heights.min() - 0.01, heights.max() + 0.01)
+        ax.set_xlim(-0.04 * widths.max(), 1.2 * widths.max())
     _finish(figure, axes, n_columns=3)
     return figure
 
@@ -135,26 +140,6 @@ def _point(table: list) -> tuple[float, float]:
 
 def _mean(fits: list[dict]) -> tuple[float, float]:
     return float(column(fits, "parity").mean()), float(column(fits, "accuracy").mean())
-
-
-def shift_estimates(rows: list[dict], name: str, method: str, epsilon: float | None) -> np.ndarray:
-    """Parity gaps on resampled test rows, shape (n_distances, n_fits * DRAWS)."""
-    norm = 1.0 if method == "fairdp" else None
-    fits = chosen(
-        rows, part="main", dataset=name, method=method, epsilon=epsilon, max_head_norm=norm
-    )
-    return np.array(
-        [
-            [
-                gaps(moved)["parity"]
-                for fit in fits
-                for moved in shifted_tables(
-                    np.array(fit["table"], dtype=float), distance, DRAWS, fit["seed"]
-                )
-            ]
-            for distance in DISTANCES
-        ]
-    )
 
 
 def _shift(rows: list[dict]):
@@ -221,9 +206,9 @@ def _ratio(rows: list[dict]):
     return figure
 
 
-def _theorem2():
+def _theorem2(rows: list[dict]):
     """The corrected bound against the noise multiplier, for both forms of the update."""
-    later = "later version (group means): M = C = 1, η = 0.005,\nbatches of 128 + 128"
+    later = "later version (group means): M = C = 1, η = 0.005,\nbatches of 339 + 685 (Adult above)"
     first = (
         f"first version (group sums): M = {SEGMENTS['max_head_norm']}, "
         f"C = {SEGMENTS['max_grad_norm']}, η = 1,\nbatches of 2 + 2"
@@ -239,7 +224,8 @@ def _theorem2():
                 bounds = [
                     theorem2_bound(
                         max_head_norm=1.0, max_grad_norm=1.0, learning_rate=0.005,
-                        noise_std=s / 2 * np.sqrt(2) / 128, n_heads=n_heads, prediction=prediction,
+                        noise_std=s / 2 * np.hypot(1 / 339, 1 / 685), n_heads=n_heads,
+                        prediction=prediction,
                     )
                     if index == 0
                     else theorem2_bound(
@@ -258,7 +244,11 @@ def _theorem2():
         ax.set_xlabel("noise multiplier σ")
         ax.set_ylabel("bound on the gap of averaged rates")
         ax.title.set_fontsize(9.5)
-    for ax, low, high in ((axes[0], 1.4, 20.0), (axes[1], 7.9, 65.0)):
-        ax.axvspan(low, high, color=ORANGE, alpha=0.2, lw=0, label="σ of the fits on this page")
+    for ax, part in zip(axes, ("main", "segments"), strict=True):
+        used = column(chosen(rows, part=part, method="fairdp"), "noise_multiplier")
+        used = used[used > 0]
+        if len(used):
+            ax.axvspan(used.min(), used.max(), color=ORANGE, alpha=0.2, lw=0,
+                       label="σ of the fits on this page")  # fmt: skip
     _finish(figure, axes, n_columns=5)
     return figure

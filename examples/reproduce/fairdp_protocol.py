@@ -1,22 +1,22 @@
-"""Jobs of the FairDP tables: what is fitted, with which settings, and what is measured.
+"""One fit of the FairDP tables, and what is measured.
 
-A job is one fit. Its measurements are plain numbers, kept as one line of JSON, so that
-tables and pictures can be made again without fitting again.
+Measurements are plain numbers, kept as one line of JSON for each fit, so that tables and
+pictures can be made again without fitting again.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import torch
-from fairdp_data import IMAGES, TABULAR, Task, load_task, thin_majority
+from fairdp_data import IMAGES, Task, load_task, thin_majority
 from fairdp_emp import released_tau
 from fairdp_images import linear_net, trained_cnn
+from fairdp_jobs import DELTA, N_HEADS, SHARES, Job
 from fairlearn.postprocessing import ThresholdOptimizer
 from fairlearn.reductions import DemographicParity, ExponentiatedGradient
 from sklearn.linear_model import LogisticRegression
@@ -24,136 +24,6 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from skfairdp import DPSGDClassifier, FairDPClassifier, certify, default_net
 from skfairdp.engine.inference import features_and_output
-
-DELTA = 1e-5
-EPSILONS = (0.5, 1.0, 2.0)
-HEAD_NORMS = (0.25, 0.5, 0.75, 1.0)
-RATIOS = (1.0, 1.5, 2.0)
-SYNTHETIC_EPSILONS = (0.1, 0.5, 0.75, 1.0)
-N_HEADS = 10
-PARTS = ("main", "yardsticks", "ratio", "heads", "segments", "cnn")
-THRESHOLDS = tuple(np.round(np.arange(0.05, 1.0, 0.05), 2))
-
-# Pinned, so that a change of the package's defaults does not change published tables.
-SETTINGS = {
-    "adult": {"batch_size": 1024, "max_epochs": 15, "lr": 0.02},
-    "default": {"batch_size": 512, "max_epochs": 20, "lr": 0.02},
-    "law": {"batch_size": 1024, "max_epochs": 20, "lr": 0.02},
-    "abalone": {"batch_size": 423, "max_epochs": 40, "lr": 0.05},
-    "synthetic": {"batch_size": 1024, "max_epochs": 20, "lr": 0.02},
-    "utkface": {"batch_size": 2048, "max_epochs": 20, "lr": 0.003},
-    "utkface5": {"batch_size": 2048, "max_epochs": 20, "lr": 0.003},
-    "utkface, trained CNN": {"batch_size": 512, "max_epochs": 6, "lr": 0.01},
-}
-# 001, appendix F: the last tenth of the steps with batches of 4 and learning rate 1, sums
-# instead of means. Ten steps on all rows allow a large noise multiplier, on which the bound of
-# Theorem 2 depends; the last of them is the tenth with other settings. Few hidden units: noise
-# on the head then leaves its direction alone or turns it round, and nothing in between.
-SEGMENTS = {
-    "batch_size": 8000,
-    "max_epochs": 10,
-    "lr": 0.2,
-    "hidden_sizes": (4,),
-    "max_grad_norm": 0.014,
-    "max_head_norm": 0.02,
-    "group_update": "sum",
-    "sgd_fraction": 0.1,
-    "sgd_learning_rate": 1.0,
-    "final_batch_size": 4,
-}
-
-
-@dataclass(frozen=True)
-class Job:
-    """One fit.
-
-    Parameters
-    ----------
-    part : str
-        One of `PARTS`.
-    dataset : str
-    method : {"clean", "dpsgd", "fairdp", "exponentiated_gradient", "threshold_optimizer"}
-    seed : int
-    epsilon : float or None
-        None trains without noise, or is a method that has no budget.
-    max_head_norm : float or None
-        FairDP's M.
-    ratio : float or None
-        rho, the size of the largest over that of the smallest training group.
-    """
-
-    part: str
-    dataset: str
-    method: str
-    seed: int
-    epsilon: float | None = None
-    max_head_norm: float | None = None
-    ratio: float | None = None
-
-    @property
-    def settings(self) -> dict:
-        """Hyperparameters of the fit."""
-        if self.part == "segments":
-            return SEGMENTS
-        if self.part == "cnn":
-            return SETTINGS["utkface, trained CNN"]
-        return SETTINGS[self.dataset] if self.method in ("clean", "dpsgd", "fairdp") else {}
-
-    @property
-    def key(self) -> str:
-        """Identity in the cache; other hyperparameters make another job."""
-        return json.dumps([asdict(self), self.settings], sort_keys=True)
-
-
-def planned(parts: list[str], datasets: list[str], n_seeds: int) -> Iterator[Job]:
-    """List the jobs of the chosen parts, the first seed of everything first.
-
-    Parameters
-    ----------
-    parts, datasets : list of str
-    n_seeds : int
-
-    Yields
-    ------
-    Job
-    """
-    for seed in range(n_seeds):
-        for dataset in datasets:
-            if "main" in parts:
-                yield from _main(dataset, seed)
-            if "yardsticks" in parts and dataset in TABULAR:
-                for method in ("exponentiated_gradient", "threshold_optimizer"):
-                    yield Job("yardsticks", dataset, method, seed)
-            if "ratio" in parts and dataset in ("adult", "default", "law"):
-                for ratio in RATIOS:
-                    # Default-CCC's own ratio is 1.52.
-                    if not (dataset == "default" and ratio > 1.52):
-                        for epsilon in EPSILONS:
-                            yield Job("ratio", dataset, "fairdp", seed, epsilon, 1.0, ratio)
-            if "heads" in parts and dataset in ("adult", "default", "utkface"):
-                yield Job("heads", dataset, "fairdp", seed, 1.0, 1.0)
-            if "cnn" in parts and dataset == "utkface":
-                yield Job("cnn", dataset, "clean", seed)
-                yield Job("cnn", dataset, "dpsgd", seed, 1.0)
-                yield Job("cnn", dataset, "fairdp", seed, 1.0, 1.0)
-            if "segments" in parts and dataset == "synthetic":
-                # A single model's AUC is a draw between high and low: more draws.
-                for more in range(4 * seed, 4 * seed + 4):
-                    for epsilon in SYNTHETIC_EPSILONS:
-                        yield Job(
-                            "segments", dataset, "fairdp", more, epsilon, SEGMENTS["max_head_norm"]
-                        )
-
-
-def _main(dataset: str, seed: int) -> Iterator[Job]:
-    yield Job("main", dataset, "clean", seed)
-    yield Job("main", dataset, "fairdp", seed, None, 1.0)
-    for epsilon in (1.0,) if dataset == "utkface5" else EPSILONS:
-        yield Job("main", dataset, "dpsgd", seed, epsilon)
-        everywhere = dataset in TABULAR or (dataset == "utkface" and epsilon == 1.0)
-        norms = HEAD_NORMS if everywhere else (1.0,)
-        for norm in norms:
-            yield Job("main", dataset, "fairdp", seed, epsilon, norm)
 
 
 def read_cache(folder: Path) -> dict[str, dict]:
@@ -257,8 +127,10 @@ def _ours(job: Job, model, task: Task, score: np.ndarray) -> dict:
         "certified_bound": by_scope.get("deployed model"),
         "theorem2": by_scope.get("training mechanism"),
         "mean_abs_logit": float(np.mean(np.abs(model.decision_function(task.X_test)))),
-        "curve": [_table(task, (score > t).astype(np.int64)) for t in THRESHOLDS],
     }
+    if job.method == "clean":
+        cuts = np.quantile(score, [1.0 - share for share in SHARES])
+        row["curve"] = [_table(task, (score > cut).astype(np.int64)) for cut in cuts]
     if job.part == "main" and job.method == "fairdp" and job.max_head_norm == 1.0 and job.epsilon:
         row["tau_emp"] = released_tau(model, task.X, task.y, task.groups)
     if job.part == "heads":

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import importlib.metadata
-import math
 from pathlib import Path
 
 import numpy as np
+from fairdp_against import explanation, first_table_3, published
 from fairdp_comparisons import heads, ratios, relative, segments, shift, trained_cnn
 from fairdp_data import DESCRIPTIONS, TABULAR, TITLES
-from fairdp_measures import chosen, column, margin, parity_bound, spread, table
-from fairdp_protocol import DELTA, EPSILONS, HEAD_NORMS, SEGMENTS, SETTINGS
-from fairdp_published import COLUMNS, FIRST_TABLE_3, TABLE_3
+from fairdp_jobs import (
+    DELTA,
+    EPSILONS,
+    HEAD_NORMS,
+    PINNED,
+    PINNED_FAIRDP,
+    SEGMENTS,
+    SETTINGS,
+)
+from fairdp_measures import chosen, column, parity_bound, spread, table
+from fairdp_summary import summary
 
 LIBRARIES = ("skfairdp", "torch", "scikit-learn", "fairlearn", "dp-accounting", "numpy", "scipy")
 COMMAND = 'python examples/reproduce/fairdp_tables.py --data-home "$SKFAIRDP_DATA"'
@@ -38,15 +46,16 @@ def write_report(rows: list[dict], pictures: dict[str, str], out: Path, *, seeds
     """
     parts = [
         _head(rows, seeds),
-        _published(rows),
-        _why(rows, pictures),
+        summary(rows),
+        published(rows),
+        explanation(rows, pictures),
         _tables(rows),
         relative(rows),
         ratios(rows, pictures),
         shift(rows, pictures),
         heads(rows),
         segments(rows, pictures),
-        _first_table_3(rows),
+        first_table_3(rows),
         trained_cnn(rows),
         _settings(rows),
     ]
@@ -92,87 +101,6 @@ How to read the tables:
 Data sets:
 
 {sets}"""
-
-
-def _published(rows: list[dict]) -> str:
-    blocks = []
-    for name, published in TABLE_3.items():
-        lines = []
-        for norm, figures in published.items():
-            fits = chosen(rows, part="main", dataset=name, method="fairdp", epsilon=1.0,
-                          max_head_norm=norm)  # fmt: skip
-            if not fits:
-                continue
-            for index, (what, target) in enumerate(zip(COLUMNS, figures, strict=True)):
-                values = column(fits, what)
-                better = what in ("auc", "accuracy")
-                lines.append(
-                    [
-                        f"{norm:g}" if index == 0 else "",
-                        what,
-                        f"{target:.3f}",
-                        spread(values),
-                        margin(values, target, larger_is_better=better),
-                    ]
-                )
-        if lines:
-            heading = ["M", "figure", "published", "ours", "ours against published"]
-            blocks.append(f"### {TITLES[name]}\n\n{table(heading, lines)}")
-    if not blocks:
-        return ""
-    return (
-        "## Against the published figures (000, Table III: ε = 1)\n\n"
-        "\"Met by k std\": our mean is on the better side of the published figure, by k of our "
-        "standard deviations over seeds. A model that always gives the same answer has gap 0; "
-        "where the published gap is 0, so was the published model such a one (its accuracy is the "
-        "share of the larger class).\n\n" + "\n\n".join(blocks)
-    )
-
-
-def _why(rows: list[dict], pictures: dict[str, str]) -> str:
-    lines = []
-    for name in TITLES:
-        clean = chosen(rows, part="main", dataset=name, method="clean")
-        if not clean or not chosen(rows, part="main", dataset=name, method="fairdp", epsilon=1.0):
-            continue
-        cases = [("clean", clean)]
-        free = chosen(rows, part="main", dataset=name, method="fairdp", epsilon=None)
-        cases.append(("FairDP, no noise, M = 1", free))
-        for norm in reversed(HEAD_NORMS):
-            fits = chosen(rows, part="main", dataset=name, method="fairdp", epsilon=1.0,
-                          max_head_norm=norm)  # fmt: skip
-            cases.append((f"FairDP, ε = 1, M = {norm:g}", fits))
-        for index, (label, fits) in enumerate(case for case in cases if case[1]):
-            lines.append(
-                [
-                    TITLES[name] if index == 0 else "",
-                    label,
-                    spread(column(fits, "mean_abs_logit"), 2),
-                    spread(column(fits, "selected")),
-                    spread(column(fits, "accuracy")),
-                    spread(column(fits, "parity")),
-                ]
-            )
-    if not lines:
-        return ""
-    heading = ["data", "model", "mean abs. logit", "share positive", "accuracy", "parity gap"]
-    picture = (
-        f"\n\n![Accuracy against parity gap]({pictures['tradeoff']})" if "tradeoff" in pictures
-        else ""
-    )  # fmt: skip
-    return f"""## Why the gap shrinks, where it does
-
-M bounds the head's weights and so the size of the scores; multiplying a head by a constant changes
-no decision at threshold 0, so a small M cannot equalise groups by itself. What it does: the head
-that fits the data best under the bound leans on its bias, more rows fall to the more frequent
-label, and when nearly everybody gets the same answer the gap is small. The table shows the share of
-positive predictions falling (or rising, where label 1 is the frequent one) together with the gap
-and the accuracy. The grey line in the pictures is the *clean* model with its threshold moved, which
-declines (or accepts) more people in the plainest way. FairDP at any M stays near that line or
-below it: it buys its smaller gaps at the price that the threshold alone would ask, or a higher
-one. Published points that lie below the line (red crosses) are such points as well.
-
-{table(heading, lines)}{picture}"""
 
 
 def _tables(rows: list[dict]) -> str:
@@ -231,31 +159,6 @@ def _line(label: str, fits: list[dict], *, precision: bool) -> list[str]:
     ]
 
 
-def _first_table_3(rows: list[dict]) -> str:
-    lines = []
-    for name, (gaps, taus) in FIRST_TABLE_3.items():
-        fits = chosen(rows, part="main", dataset=name, method="fairdp", epsilon=0.5,
-                      max_head_norm=1.0)  # fmt: skip
-        for what, gap, tau in zip(("parity", "opportunity", "odds"), gaps, taus, strict=True):
-            if fits:
-                released = np.array([fit["tau_emp"]["tau"][what] for fit in fits])
-                values = column(fits, what)
-                lines.append([TITLES[name], what, f"{gap:.3f}", spread(values),
-                              margin(values, gap, larger_is_better=False), f"{tau:.3f}",
-                              spread(released)])  # fmt: skip
-    if not lines:
-        return ""
-    heading = ["data", "notion", "published gap", "our gap", "against published",
-               "published τ_emp", "our τ_emp"]  # fmt: skip
-    return (
-        "## 001, Table 3: small data sets at ε = 0.5 (M = 1)\n\nSmaller is better. Law School is "
-        "another file than the paper's, with other labels. A gap near 0 at this ε is no merit: "
-        "see the share of positive predictions and the accuracy in the tables above. Our τ_emp is "
-        "the released one; on a thousand rows its noise and the sampling error dominate it, and "
-        "the published one, close to the gap itself, has neither.\n\n" + table(heading, lines)
-    )
-
-
 def _settings(rows: list[dict]) -> str:
     lines = [
         [TITLES.get(name, name), *(f"{settings[key]:g}" for key in
@@ -272,12 +175,12 @@ def _settings(rows: list[dict]) -> str:
                 noise.append([TITLES[name], f"{epsilon:g}", f"{dpsgd.mean():.2f}",
                               f"{ours.mean():.2f}"])  # fmt: skip
     pinned = ", ".join(f"{key}={value!r}" for key, value in SEGMENTS.items())
-    steps = math.ceil(1 / 0.1)
     return f"""## Settings
 
-Clipping norm 1, learning rate falling linearly to 0 under Adam, then plain gradient descent with
-learning rate 0.005 in the last {steps} % of FairDP's steps (all defaults of the package). Tables:
-one hidden layer of 64 tanh units. Faces: two layers of fixed wavelets (public, see
+Clipping norm {PINNED["max_grad_norm"]:g}; Adam, its learning rate falling linearly to 0; plain
+gradient descent with learning rate {PINNED_FAIRDP["sgd_learning_rate"]:g} in the last
+{100 * PINNED_FAIRDP["sgd_fraction"]:.0f} % of FairDP's steps. Tables: one hidden layer of 64 tanh
+units. Faces: two layers of fixed wavelets (public, see
 `fairdp_images.py`) under one trained linear layer.
 
 {table(["data", "batch", "epochs", "learning rate"], lines)}

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from fairdp_data import IMAGES, TABULAR
 from fairdp_figures import draw_figures
-from fairdp_protocol import PARTS, append_cache, planned, read_cache, run
+from fairdp_jobs import PARTS, planned
+from fairdp_protocol import append_cache, read_cache, run
 from fairdp_report import write_report
 from joblib import Parallel, delayed
 from tqdm import tqdm

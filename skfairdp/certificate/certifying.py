@@ -16,9 +16,14 @@ from skfairdp.certificate.terms import Terms
 from skfairdp.certificate.unwrap import Deployed, unwrap
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
+from skfairdp.parameters import Number
 from skfairdp.privacy.noise import NoiseSource
 
 __all__ = ["certify"]
+
+_LEVEL = Number(0.0, 1.0, low_open=True, high_open=True)
+_COUNT_EPSILON = Number(1e-4, 1e3)
+_COUNTED = Number(1, integer=True)
 
 LIBRARIES = (
     "skfairdp",
@@ -213,7 +218,7 @@ def _check(
     n_certificates: int,
     certificate_index: int | None,
 ) -> None:
-    if not 0.0 < confidence_level < 1.0:
+    if not _LEVEL.accepts(confidence_level):
         raise ValueError(
             f"confidence_level={confidence_level!r} must lie strictly between 0 and 1, e.g. 0.95."
         )
@@ -222,17 +227,17 @@ def _check(
     if cell_sizes not in ("private", "public"):
         raise ValueError(f"cell_sizes={cell_sizes!r} is not known; use 'private' or 'public'.")
     if count_epsilon is not None:
-        if not 1e-4 <= count_epsilon <= 1e3:
+        if not _COUNT_EPSILON.accepts(count_epsilon):
             raise ValueError(
                 f"count_epsilon={count_epsilon!r} must lie between 0.0001 and 1000, or be None "
                 "for counts without noise."
             )
         if bound != "exact":
             raise ValueError("bound='difference' has no form for noisy counts; use bound='exact'.")
-    if n_certificates < 1:
-        raise ValueError(f"n_certificates={n_certificates!r} must be at least 1.")
+    if not _COUNTED.accepts(n_certificates):
+        raise ValueError(f"n_certificates={n_certificates!r} must be an integer of at least 1.")
     if certificate_index is not None and (
-        certificate_index < 1 or 1 < n_certificates < certificate_index
+        not _COUNTED.accepts(certificate_index) or 1 < n_certificates < certificate_index
     ):
         raise ValueError(
             f"certificate_index={certificate_index!r} must lie between 1 and n_certificates="

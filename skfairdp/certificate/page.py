@@ -29,7 +29,7 @@ STYLE = """
 .skfairdp-certificate .skfairdp-card{flex:1 1 15rem;border:1px solid rgba(128,128,128,.35);
  border-radius:.4rem;padding:.7rem .9rem;background:rgba(128,128,128,.07)}
 .skfairdp-certificate .skfairdp-figure{font-size:1.6rem;font-weight:650;margin:.1rem 0}
-.skfairdp-certificate .skfairdp-good{border-left:.3rem solid #2e9e6b}
+.skfairdp-certificate .skfairdp-claim{border-left:.3rem solid #2f6fab}
 .skfairdp-certificate .skfairdp-none{border-left:.3rem solid #d08a1d}
 .skfairdp-certificate p{margin:.25rem 0}
 .skfairdp-certificate small,.skfairdp-certificate .skfairdp-small{font-size:.85rem;opacity:.85}
@@ -85,14 +85,14 @@ def _unbroken(sentence: str) -> str:
 
 
 def _fairness_card(claim: FairnessGuarantee) -> str:
-    kind = "skfairdp-good" if claim.informative else "skfairdp-none"
+    kind = "skfairdp-claim" if claim.informative else "skfairdp-none"
     figure = f"≤ {claim.figure}" if claim.informative else "No useful bound"
     title = claim.notion.replace("_", " ")
     observed = ""
     if claim.estimate is not None:
         observed = f"Observed on the held-out rows: {claim.estimate:.3f}. "
     certain = (
-        "No statistical error."
+        "Derived from how the model is trained, not estimated from rows."
         if claim.confidence_level is None
         else f"{wording.confidence(claim)} confidence."
     )
@@ -138,7 +138,7 @@ def _privacy_card(privacy: PrivacyGuarantee | None) -> str:
         )
         groups = f"<p class='skfairdp-small'>ε of a record by its group: {escape(parts)}.</p>"
     return (
-        start.format("skfairdp-good", f"ε = {escape(wording.epsilon_text(privacy.epsilon))}")
+        start.format("skfairdp-claim", f"ε = {escape(wording.epsilon_text(privacy.epsilon))}")
         + f"<p>δ = {wording.number_text(privacy.delta)}; "
         f"protects {escape(PROTECTS[privacy.protects])}.</p>"
         "<p class='skfairdp-small'>Whatever anyone learns from the model would have been at "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from skfairdp.certificate.wording import confidence
 from skfairdp.fairness.guarantee import FairnessGuarantee
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def draw_certificate(
         _draw_claim(ax, row, claim, labelled=row == 0)
     if threshold is not None:
         ax.axvline(threshold, color="#b3261e", linestyle="--", label=f"threshold {threshold:g}")
-    names = [f"{c.notion.replace('_', ' ')}\n({c.scope})" for c in fairness]
+    names = [f"{c.notion.replace('_', ' ')}\n({_scope(c)})" for c in fairness]
     ax.set_yticks(range(len(fairness)), names)
     ax.set_ylim(len(fairness) - 0.4, -0.6)
     shown = [c.bound for c in fairness if c.informative]
@@ -67,6 +68,13 @@ def draw_certificate(
     if handles:
         ax.legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
     return ax
+
+
+def _scope(claim: FairnessGuarantee) -> str:
+    """Say scope and confidence of a claim."""
+    if claim.confidence_level is None:
+        return claim.scope
+    return f"{claim.scope}, {confidence(claim)}"
 
 
 def _draw_claim(ax: Axes, row: int, claim: FairnessGuarantee, *, labelled: bool) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
 from skfairdp.certificate.wording import confidence, epsilon_text, group_text, number_text
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
+from skfairdp.fairness.notions import get_notion
+from skfairdp.privacy.guarantee import ADJACENCIES, PROTECTS, PrivacyGuarantee
 
 __all__ = ["assumptions", "certificate_text"]
 
@@ -48,7 +50,7 @@ def _claim_line(claim: FairnessGuarantee) -> str:
     figure = f"at most {claim.figure}" if claim.informative else claim.figure
     observed = "" if claim.estimate is None else f", observed {claim.estimate:.3f}"
     certain = (
-        "no statistical error"
+        "derived, not estimated from rows"
         if claim.confidence_level is None
         else f"{confidence(claim)} confidence"
     )
@@ -56,6 +58,11 @@ def _claim_line(claim: FairnessGuarantee) -> str:
         f"{claim.notion}: largest difference of {claim.rates} {figure}{observed} "
         f"[{claim.scope}; {certain}; {claim.method}]"
     )
+
+
+def _times(epsilon: float) -> str:
+    """Say e^ε with its figure where that is a figure one can picture."""
+    return f"at most e^ε = {math.exp(epsilon):.3g} times" if epsilon < 10 else "at most e^ε times"
 
 
 def _privacy_lines(privacy: PrivacyGuarantee | None) -> list[str]:
@@ -71,13 +78,15 @@ def _privacy_lines(privacy: PrivacyGuarantee | None) -> list[str]:
     list of str
     """
     if privacy is None:
-        return ["none: trained with epsilon=inf"]
+        return ["none: trained without noise (epsilon=inf), for comparison"]
     if privacy.is_void:
         return ["none (ε = ∞)"]
     lines = [
         f"ε = {epsilon_text(privacy.epsilon)}, δ = {number_text(privacy.delta)}, "
-        f"protects: {privacy.protects}",
-        f"adjacency {privacy.adjacency}: {ADJACENCIES[privacy.adjacency]}",
+        f"protects: {PROTECTS[privacy.protects]}",
+        f"whatever anyone learns from the model is {_times(privacy.epsilon)} as likely or unlikely as "
+        "it would be for a neighbouring data set, up to a failure of probability δ",
+        f"neighbouring ({privacy.adjacency}): {ADJACENCIES[privacy.adjacency]}",
         f"accountant: {privacy.accountant}",
     ]
     if privacy.per_group:
@@ -131,6 +140,8 @@ def certificate_text(certificate: Statement) -> str:
     lines = [certificate.sentence, ""]
     lines.append("Fairness")
     lines += [f"  {_claim_line(claim)}" for claim in certificate.fairness]
+    meanings = {c.notion: get_notion(c.notion).meaning for c in certificate.fairness}
+    lines += [f"  {name} means: {meaning}" for name, meaning in meanings.items()]
     lines += [f"  {remark}" for remark in certificate.remarks]
     if not certificate.fairness and not certificate.remarks:
         lines.append("  no claim: certify with held-out rows and their sensitive_features")

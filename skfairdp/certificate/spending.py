@@ -196,6 +196,7 @@ def _void(
         adjacency=last.adjacency if last else "zero-out",
         protects=last.protects if last else "record",
     )
-    inherited = tuple(text for item in stated for text in item.assumptions)
+    # Only reasons: what the other steps assume is no reason for the lack of a claim.
+    inherited = tuple(text for item in stated if item.is_void for text in item.assumptions)
     texts = tuple(dict.fromkeys((*reasons, *inherited, *declared)))
     return dataclasses.replace(void, assumptions=texts)

@@ -15,6 +15,8 @@ from skfairdp.certificate.picture import draw_certificate
 from skfairdp.certificate.plain_text import certificate_text
 from skfairdp.certificate.unwrap import unwrap
 from skfairdp.fairness.guarantee import SCOPES, FairnessGuarantee
+from skfairdp.fairness.notions import get_notion
+from skfairdp.parameters import Number
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 if TYPE_CHECKING:
@@ -119,12 +121,27 @@ class Certificate:
         Raises
         ------
         ValueError
-            When nothing is asked for, or a name is unknown.
+            When nothing is asked for, a name is unknown, or a number is out of range.
         """
         if epsilon is None and tolerance is None:
             raise ValueError("satisfies() needs epsilon, tolerance, or both.")
+        if epsilon is None and (delta, adjacency, protects) != (None, None, None):
+            raise ValueError("delta, adjacency and protects qualify epsilon, which is not given.")
+        if tolerance is None and (notion, confidence_level, scope) != (None, None, None):
+            raise ValueError(
+                "notion, confidence_level and scope qualify tolerance, which is not given."
+            )
         if scope is not None and scope not in SCOPES:
             raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
+        if notion is not None:
+            get_notion(notion)
+        for name, value, allowed in (
+            ("epsilon", epsilon, Number(0.0, finite=False)),
+            ("tolerance", tolerance, Number(0.0, 1.0)),
+            ("confidence_level", confidence_level, Number(0.0, 1.0)),
+        ):
+            if value is not None and not allowed.accepts(value):
+                raise ValueError(f"{name}={value!r} is not allowed: give {allowed.describe()}.")
         private = epsilon is None or (
             self.privacy is not None
             and self.privacy.satisfies(epsilon, delta, adjacency=adjacency, protects=protects)
@@ -171,6 +188,10 @@ class Certificate:
             rates for a notion.
         """
         rows: list[dict[str, Any]] = []
+        if self.privacy is None:
+            scope = "none: trained with epsilon=inf"
+            row = {"claim": "privacy", "value": float("inf"), "scope": scope, "informative": False}
+            rows.append(row)
         if self.privacy is not None:
             rows.append(
                 {
@@ -247,6 +268,15 @@ class Certificate:
         found = document.get("format") if isinstance(document, dict) else None
         if found != FORMAT:
             raise ValueError(f"The text has format {found!r}; a certificate has {FORMAT!r}.")
+        try:
+            return cls._from_document(document)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"The text is not a whole certificate: {type(error).__name__}: {error}."
+            ) from error
+
+    @classmethod
+    def _from_document(cls, document: Mapping[str, Any]) -> Self:
         privacy = document["privacy"]
         return cls(
             privacy=None if privacy is None else PrivacyGuarantee.from_dict(privacy),

@@ -83,7 +83,8 @@ def holdout_assumptions(terms: Terms, groups: Groups, with_labels: bool) -> tupl
         "They were used neither to train nor to select the model: figures from such rows would "
         "bound nothing.",
         ("Labels and groups are" if with_labels else "Groups are") + " as recorded.",
-        "The numbers of rows of the cells are conditioned on.",
+        "The number of held-out rows of each group (and true label, where it matters) is taken as "
+        "given.",
         "The model is deployed with the preprocessing, threshold and way of predicting that were "
         "certified.",
     ]

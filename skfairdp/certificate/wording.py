@@ -37,7 +37,7 @@ def sentence(
     """
     noisy = any(count.noisy for claim in fairness for count in claim.counts)
     clause = _privacy_clause(privacy)
-    if noisy:
+    if noisy and privacy is not None and not privacy.is_void:
         clause = clause.replace("training records", "training and held-out records")
     return f"{_fairness_clause(fairness, n_rows)}; {clause}."
 

@@ -7,12 +7,13 @@ number of layers.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-__all__ = ["FlatParameters", "Slot", "copy_parameters", "flatten", "unflatten"]
+__all__ = ["FlatParameters", "Slot", "copy_module", "copy_parameters", "flatten", "unflatten"]
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,26 @@ def unflatten(module: nn.Module) -> None:
     for parameter in module.parameters():
         parameter.data = parameter.detach().clone()
         parameter.grad = None
+
+
+def copy_module(module: nn.Module) -> nn.Module:
+    """Copy a module with all its state.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Tensors that it computed from its parameters (as old-style weight normalisation
+        does) are detached, because they cannot be copied otherwise.
+
+    Returns
+    -------
+    torch.nn.Module
+    """
+    for layer in module.modules():
+        for name, value in list(vars(layer).items()):
+            if isinstance(value, torch.Tensor) and not value.is_leaf:
+                setattr(layer, name, value.detach())
+    return copy.deepcopy(module)
 
 
 def copy_parameters(source: nn.Module, target: nn.Module) -> None:

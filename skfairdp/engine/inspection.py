@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
+
+from skfairdp.engine.flat import copy_module
 
 __all__ = ["find_head", "refuse_mixing_modules", "refuse_unstable_rows"]
 
@@ -74,7 +74,7 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
         If the module does not take such rows, does not return one output a row, or
         mixes the rows.
     """
-    probe = copy.deepcopy(module).eval()
+    probe = copy_module(module).eval()
     kind = type(module).__name__
     reference = next(probe.parameters())
     with torch.no_grad():

@@ -21,11 +21,7 @@ from skfairdp.engine.optimizers import FlatOptimizer, flat_optimizer
 
 __all__ = ["PreparedNet", "check_net", "default_net", "prepare_net"]
 
-_OURS = {
-    "batch_size": ("batch_size", 128),
-    "max_epochs": ("max_epochs", 10),
-    "warm_start": ("a fresh fit (private training never continues silently)", False),
-}
+_OURS = {"batch_size": 128, "max_epochs": 10}  # skorch's defaults
 
 
 def default_net() -> NeuralNet:
@@ -111,8 +107,7 @@ class PreparedNet:
         policies = []
         for callback in self.schedulers:
             callback.initialize()
-            holder = _OptimizerHolder(dummy)
-            policy = callback.get_scheduler(holder, callback.policy_, **callback.kwargs)
+            policy = callback.policy_(dummy, **callback.kwargs)
             policies.append((policy, 1 if callback.step_every == "batch" else steps_per_epoch))
         rates = []
         for step in range(1, steps + 1):
@@ -122,13 +117,6 @@ class PreparedNet:
                 if step % every == 0:
                     policy.step()
         return rates
-
-
-@dataclass
-class _OptimizerHolder:
-    """What skorch's LRScheduler asks of a net."""
-
-    optimizer_: torch.optim.Optimizer
 
 
 def check_net(net: Any) -> NeuralNet:
@@ -162,12 +150,17 @@ def check_net(net: Any) -> NeuralNet:
             f"'net' holds an instance of {type(net.module).__name__}, which would carry trained "
             "weights from one fit to the next; pass the class and its arguments as module__name."
         )
-    for name, (ours, default) in _OURS.items():
+    for name, default in _OURS.items():
         if getattr(net, name) != default:
             raise ValueError(
                 f"'net' sets {name}={getattr(net, name)!r}; leave it at skorch's default "
-                f"({default!r}) and use the estimator's {ours}: it determines the privacy cost."
+                f"({default!r}) and use the estimator's {name}: it determines the privacy cost."
             )
+    if net.warm_start:
+        raise ValueError(
+            "'net' sets warm_start=True; leave it out: every fit starts afresh, for training that "
+            "continues on private rows would spend privacy without a word."
+        )
     if net.train_split is not None and not (
         type(net.train_split) is ValidSplit and net.train_split.cv == 5
     ):
@@ -230,7 +223,9 @@ def prepare_net(
     """
     working = default_net() if net is None else clone(check_net(net))
     schedulers = _schedulers(working)
-    settings: dict[str, Any] = {"verbose": 0, "train_split": None, "callbacks": "disable"}
+    settings: dict[str, Any] = {"verbose": 0, "train_split": None}
+    if working.callbacks != "disable":  # skorch fails when it is disabled twice
+        settings["callbacks"] = "disable"
     if n_classes > 2 and working.criterion is nn.BCEWithLogitsLoss:
         if working.module is not MLP:
             raise ValueError(

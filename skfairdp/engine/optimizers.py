@@ -47,7 +47,9 @@ class FlatOptimizer:
         """
         if self._plain:
             # torch's own step costs ten times the update of a single vector.
-            self._parameters[0].data.sub_(gradient, alpha=self.optimizer.param_groups[0]["lr"])
+            # A cast in front is cheaper than an update in two dtypes.
+            vector = self._parameters[0].data
+            vector.sub_(gradient.to(vector.dtype), alpha=self.optimizer.param_groups[0]["lr"])
             return
         for parameter, where in zip(self._parameters, self._where, strict=True):
             parameter.grad = gradient[where].view_as(parameter).to(parameter.dtype)

@@ -187,11 +187,12 @@ class NoisyRelease:
 
     def _spread(self, batch: Batch, weights: tuple[float, ...]) -> Tensor:
         if len(weights) == 1:
-            return self._rows.X.new_full((len(batch.rows),), weights[0])
+            return self._rows.X.new_full(batch.rows.shape, weights[0], dtype=torch.float64)
         return self._tensor(batch.spread(weights))
 
     def _tensor(self, values: np.ndarray) -> Tensor:
-        return torch.from_numpy(values).to(self._rows.X)
+        # Weights meet clip factors, which are float64: one dtype is faster than two.
+        return torch.from_numpy(values).to(self._rows.X.device)
 
     def _noisy(self, total: Tensor, std: float) -> Tensor:
         if std == 0.0:

@@ -6,7 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from skfairdp.parameters import Number
+
 __all__ = ["schedule_factors"]
+
+_FRACTION = Number(0.0, 1.0)
+_FACTOR = Number(0.0, low_open=True)
 
 
 def schedule_factors(schedule: Any, steps: int) -> list[float]:
@@ -51,10 +56,15 @@ def schedule_factors(schedule: Any, steps: int) -> list[float]:
 
 def _pairs(schedule: Any) -> list[tuple[float, float]]:
     if isinstance(schedule, Sequence) and not isinstance(schedule, str):
-        pairs = [tuple(pair) for pair in schedule]
-        if all(len(p) == 2 and 0.0 <= p[0] <= 1.0 and 0.0 < p[1] < math.inf for p in pairs):
-            return sorted((float(start), float(factor)) for start, factor in pairs)
+        if all(_is_pair(pair) for pair in schedule):
+            return sorted((float(start), float(factor)) for start, factor in schedule)
     raise ValueError(
         "'learning_rate_schedule' must be None, 'linear', 'cosine' or a sequence of pairs "
         f"(fraction of steps in [0, 1], factor > 0); got {schedule!r}."
     )
+
+
+def _is_pair(pair: Any) -> bool:
+    if not isinstance(pair, Sequence) or len(pair) != 2:
+        return False
+    return _FRACTION.accepts(pair[0]) and _FACTOR.accepts(pair[1])

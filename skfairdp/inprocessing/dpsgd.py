@@ -32,8 +32,8 @@ class DPSGDClassifier(GradientClassifier):
         Module, criterion, optimizer, learning rate and device. None is a
         multilayer perceptron with Adam, see `skfairdp.default_net`.
     epsilon : float or None, default=1.0
-        Privacy budget in nats, > 0; the noise is calibrated to it. Infinity trains
-        without noise, for comparison. None when `noise_multiplier` is given.
+        Privacy budget in nats, at least 1e-4; the noise is calibrated to it. Infinity
+        trains without noise, for comparison. None when `noise_multiplier` is given.
     delta : float, default=1e-6
         Probability in (0, 1/n) that the privacy loss exceeds `epsilon`.
     noise_multiplier : float or None, default=None

@@ -52,8 +52,8 @@ class FairDPClassifier(EnsembleClassifier):
         Module with one logit and a linear head, BCEWithLogitsLoss, optimizer,
         learning rate and device. None is a multilayer perceptron with Adam.
     epsilon : float or None, default=1.0
-        Privacy budget in nats, > 0, for every record of every group. None when
-        `noise_multiplier` is given; infinity trains without noise.
+        Privacy budget in nats, at least 1e-4, for every record of every group. None
+        when `noise_multiplier` is given; infinity trains without noise.
     delta : float, default=1e-6
         Probability in (0, 1/n).
     noise_multiplier : float, mapping or None, default=None
@@ -95,8 +95,9 @@ class FairDPClassifier(EnsembleClassifier):
     threshold : float, default=0.5
         Probability above which the second class is predicted.
     dataset_size : int or None, default=None
-        Declared number of records; must be the sum of `group_sizes` when both are
-        given. Alone it does not change the adjacency, which needs `group_sizes`.
+        Declared number of records, for a fit without groups; must be the sum of
+        `group_sizes` when both are given. With groups but without `group_sizes` it has
+        no effect: sizes and adjacency then come from the rows.
     group_sizes : mapping or None, default=None
         Declared number of records of each group. Fixes the groups (rows of others
         contribute nothing) and makes the guarantee one for adding or removing a

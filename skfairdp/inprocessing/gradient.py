@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from torch import nn
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.clipping import make_clipper
-from skfairdp.engine.flat import copy_parameters
+from skfairdp.engine.flat import copy_module, copy_parameters
 from skfairdp.engine.inference import outputs, probabilities
 from skfairdp.engine.inspection import refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
@@ -49,7 +49,8 @@ __all__ = ["GradientClassifier", "Run"]
 NONE = Choice((None,))
 
 GRADIENT_PARAMETERS: dict[str, tuple[Check, ...]] = {
-    "epsilon": (Number(0.0, low_open=True, finite=False), NONE),
+    # Below the limit the noise drowns any sum, and accounting takes minutes.
+    "epsilon": (Number(1e-4, finite=False), NONE),
     "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
     "noise_multiplier": (Number(0.0, low_open=True), NONE),
     "max_grad_norm": (Number(0.0, low_open=True),),
@@ -118,6 +119,10 @@ class GradientClassifier(PrivateClassifier):
                 f"epsilon=None; got epsilon={self.epsilon!r} and "
                 f"noise_multiplier={self.noise_multiplier!r}."
             )
+        if isinstance(self.classes, str):
+            raise ValueError(
+                f"'classes' must list the class labels, e.g. [0, 1]; got the text {self.classes!r}."
+            )
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
@@ -138,7 +143,7 @@ class GradientClassifier(PrivateClassifier):
         )
         refuse_unstable_rows(prepared.module, X.shape[1:])
         # What training may leave on a module besides its weights is not released.
-        released = copy.deepcopy(prepared.module)
+        released = copy_module(prepared.module)
         link = _link(prepared.criterion)
         cells = groups.codes if groups is not None and plan.cells == groups.labels else None
         release = NoisyRelease(
@@ -176,7 +181,9 @@ class GradientClassifier(PrivateClassifier):
 
     def _calibrate(self, sizes: Sizes) -> float:
         if isinstance(self.noise_multiplier, Mapping):
-            return max(float(value) for value in self.noise_multiplier.values())
+            # Stated in `noise_multiplier_` alone; the plan takes, and checks, each group's own.
+            numbers = (v for v in self.noise_multiplier.values() if isinstance(v, Real))
+            return max(map(float, numbers), default=0.0)
         if self.noise_multiplier is not None:
             return float(self.noise_multiplier)
         if math.isinf(self.epsilon):

@@ -76,7 +76,7 @@ def check_delta(delta: float, n: int) -> None:
         warnings.warn(
             f"'delta' = {delta:g} is above 1/(10 n) = {0.1 / n:.3g}; a smaller one is usual.",
             PrivacyWarning,
-            stacklevel=2,
+            stacklevel=5,  # whoever called fit
         )
 
 

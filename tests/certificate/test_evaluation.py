@@ -253,3 +253,19 @@ def test_labels_without_rows_are_refused(model, rows):
 def test_an_unfitted_model_is_refused():
     with pytest.raises(NotFittedError):
         certify(ThresholdClassifier())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"confidence_level": "0.95"},
+        {"confidence_level": None},
+        {"count_epsilon": True},
+        {"n_certificates": 1.5},
+        {"n_certificates": True},
+        {"certificate_index": 1.5, "n_certificates": 3},
+    ],
+)
+def test_terms_of_a_wrong_kind_are_refused_by_name(model, rows, wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        certify(model, rows.X, sensitive_features=rows.groups, **wrong)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -26,6 +27,10 @@ from skfairdp import certify
 from skfairdp.fairness.intervals import gap_upper_bound
 from skfairdp.privacy import NoiseSource, PrivacyGuarantee, compose
 from tests.certificate.fakes import Doubler, PrivateCenterer, Rows, ThresholdClassifier, stated
+
+def centred(X):
+    return X - np.mean(X, axis=0)
+
 
 DIGITS = [[0.0, 1.0], [0.0, 1.0]]
 
@@ -83,6 +88,13 @@ def test_a_step_that_learned_from_rows_voids_privacy_and_is_named(step, name, ro
     declared = certify(model, public_steps=[name]).privacy
     assert declared.epsilon == stated().epsilon
     assert any(name in text and "declared public" in text for text in declared.assumptions)
+
+
+def test_a_void_claim_lists_reasons_and_no_assumptions_of_other_steps(rows):
+    model = pipeline(StandardScaler(), rows=rows)
+    model[-1].privacy_ = dataclasses.replace(stated(), assumptions=("one row is one person",))
+    (reason,) = certify(model).privacy.assumptions
+    assert "'standardscaler'" in reason
 
 
 def test_declaring_a_container_public_covers_what_is_in_it(rows):
@@ -245,3 +257,9 @@ def test_costs_of_different_kinds_are_not_added(rows):
     mixed = pipeline(PrivateCenterer(), rows=rows)
     mixed[-1].privacy_ = stated(protects="sensitive_features")
     assert "no total" in certify(mixed).privacy.assumptions[0]
+
+
+@pytest.mark.parametrize(("func", "void"), [(None, False), (np.log1p, False), (centred, True)])
+def test_a_function_that_may_mix_rows_voids_privacy(func, void, rows):
+    model = pipeline(FunctionTransformer(func), rows=rows)
+    assert certify(model).privacy.is_void is void

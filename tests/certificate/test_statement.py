@@ -194,6 +194,43 @@ def test_nothing_certified_satisfies_nothing():
         empty.satisfies(tolerance=0.1, scope="everything")
 
 
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ({"epsilon": True}, "epsilon"),
+        ({"epsilon": "1"}, "epsilon"),
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"tolerance": 5}, "tolerance"),
+        ({"tolerance": math.nan}, "tolerance"),
+        ({"tolerance": 0.1, "notion": "parity"}, "notion"),
+        ({"tolerance": 0.1, "confidence_level": 95}, "confidence_level"),
+        ({"tolerance": 0.1, "delta": 1e-6}, "delta"),
+        ({"epsilon": 1.0, "notion": "demographic_parity"}, "notion"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused(asked, named):
+    with pytest.raises(ValueError, match=named):
+        certificate().satisfies(**asked)
+
+
+def test_half_a_document_is_refused():
+    with pytest.raises(ValueError, match="not a whole certificate"):
+        Certificate.from_json(json.dumps({"format": "skfairdp certificate 1"}))
+
+
+def test_the_text_explains_its_figures():
+    text = str(certificate())
+    assert "at most e^ε = 2.72 times as likely or unlikely" in text
+    assert "protects: everything about one training record" in text
+    assert "demographic_parity means: The share of people who are given" in text
+    assert "e^ε times" in str(certificate(privacy=dataclasses.replace(stated(), epsilon=900.0)))
+
+
+def test_noisy_counts_do_not_make_held_out_rows_unprotected():
+    noisy = claim(counts=(CellCount("a", "", 1, 2, noisy=True),))
+    assert "held-out" not in certificate(noisy, privacy=None).sentence
+
+
 def test_frame_has_a_row_for_each_claim():
     frame = certificate(claim(), claim(1.0, notion="equalized_odds", estimate=None)).to_frame()
     assert frame["claim"].tolist() == ["privacy", "demographic_parity", "equalized_odds"]
@@ -202,6 +239,8 @@ def test_frame_has_a_row_for_each_claim():
     assert frame["value"].dtype == np.float64
     empty = certificate(privacy=None, fairness=()).to_frame()
     assert list(empty.columns) == list(frame.columns)
+    assert empty["value"].tolist() == [math.inf]
+    assert empty["scope"].tolist() == ["none: trained with epsilon=inf"]
     assert math.isinf(certificate(privacy=PrivacyGuarantee.void("x")).to_frame()["value"][0])
     assert isinstance(frame, pd.DataFrame)
 

@@ -9,6 +9,7 @@ from torch import nn
 from skfairdp.engine.clipping import make_clipper, rounding_margin
 from skfairdp.engine.flat import flatten
 from skfairdp.engine.modules import MLP, SmallCNN
+from skfairdp.engine.norms import matmul_rounding
 from skfairdp.engine.objectives import objective_for
 from tests.engine.per_record import clipped_sum, row_gradients
 
@@ -555,3 +556,12 @@ def test_cuda_gives_the_sum_of_the_cpu(make):
     _, _, clipper = build(module.cuda())
     got = clipper.clipped_sums(X.cuda(), (y.cuda(),), 0.3, weights.cuda())
     assert_close(got.cpu(), want, weights, 0.3)
+
+
+def test_precision_set_for_single_backends_is_taken_for_the_worst(monkeypatch):
+    def mixed():
+        raise RuntimeError("mix of the legacy and new APIs to set the matmul precision")
+
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", mixed)
+    assert matmul_rounding(torch.float32) == 2.0**-6
+    assert matmul_rounding(torch.float64) == 0.0

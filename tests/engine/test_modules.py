@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from skfairdp.engine.inspection import find_head, refuse_mixing_modules
+from skfairdp.engine.inspection import find_head, refuse_mixing_modules, refuse_unstable_rows
 from skfairdp.engine.modules import MLP, SmallCNN
 
 
@@ -98,3 +98,29 @@ def test_missing_heads_are_refused_with_the_choice():
         find_head(module, "1")
     with pytest.raises(ValueError, match="no torch.nn.Linear"):
         find_head(nn.ReLU())
+
+
+class Centred(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(3, 1)
+
+    def forward(self, X):
+        return self.head(X - X.mean(dim=0))
+
+
+def test_a_module_whose_output_for_a_row_depends_on_other_rows_is_refused():
+    with pytest.raises(ValueError, match="mixes the records"):
+        refuse_unstable_rows(Centred(), (3,))
+
+
+def test_a_module_that_does_not_return_one_output_a_row_is_refused():
+    with pytest.raises(ValueError, match="one output a row"):
+        refuse_unstable_rows(nn.Sequential(nn.Linear(3, 1), nn.Flatten(0), nn.Linear(2, 1)), (3,))
+
+
+@pytest.mark.parametrize("module", [MLP(3), nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.5))])
+def test_modules_that_keep_rows_apart_pass_and_stay_as_they_are(module):
+    module.train()
+    refuse_unstable_rows(module, (3,))
+    assert module.training

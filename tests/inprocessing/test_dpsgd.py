@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
+from skorch import NeuralNet
+from torch import nn
 
-from skfairdp import DPSGDClassifier
+from skfairdp import DPSGDClassifier, FairDPClassifier
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.exceptions import PrivacyWarning
 from tests.inprocessing.rows import two_groups
@@ -121,3 +125,55 @@ def test_a_convolutional_net_and_images():
     )
     model = DPSGDClassifier(net, epsilon=8.0, max_epochs=5).fit(images, y)
     assert model.predict(images).shape == (120,)
+
+
+class Remembering(nn.Module):
+    """Keeps what it saw, in an attribute and in a buffer."""
+
+    def __init__(self, n_features=5):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n_features))
+        self.rows = []
+        self.head = nn.Linear(n_features, 1)
+
+    def forward(self, X):
+        if self.training:
+            self.mean = X.mean(dim=0)
+            self.last = X
+            self.rows.append(X)
+        return self.head(X)
+
+
+def test_what_a_module_keeps_of_its_rows_is_not_released():
+    X, y, groups = two_groups(200)
+    net = NeuralNet(Remembering, criterion=nn.BCEWithLogitsLoss)
+    for model in (DPSGDClassifier(net, delta=1e-4), FairDPClassifier(net, delta=1e-4)):
+        model.set_params(max_epochs=1).fit(X, y, sensitive_features=groups)
+        assert not model.module_.mean.any()
+        assert model.module_.rows == []
+        assert not hasattr(model.module_, "last")
+        pickle.loads(pickle.dumps(model)).predict(X)
+
+
+def test_an_error_of_torch_does_not_quote_the_size_of_a_batch():
+    X, y, _ = two_groups(200)
+    net = NeuralNet(
+        nn.Linear, module__in_features=7, module__out_features=1, criterion=nn.BCEWithLogitsLoss
+    )
+    with pytest.raises(ValueError, match="fails on 2 rows of zeros"):
+        DPSGDClassifier(net, delta=1e-4).fit(X, y)
+
+
+def test_an_unlisted_label_of_another_kind_raises_nothing():
+    X, y, _ = two_groups(200)
+    labels = y.astype(float)
+    labels[3] = 0.5
+    model = DPSGDClassifier(classes=[0, 1], delta=1e-4, max_epochs=1).fit(X, labels)
+    assert model.classes_.tolist() == [0, 1]
+
+
+def test_the_guarantee_says_where_the_groups_came_from():
+    X, y, groups = two_groups(200)
+    model = DPSGDClassifier(dataset_size=200, delta=1e-4, max_epochs=1)
+    model.fit(X, y, sensitive_features=groups)
+    assert "the set of groups is taken from the rows and public" in model.privacy_.assumptions

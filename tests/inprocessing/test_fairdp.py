@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from skorch import NeuralNet
+from torch import nn
 
 from skfairdp import FairDPClassifier
 from skfairdp.engine import nets
@@ -16,6 +18,7 @@ from skfairdp.engine.release import NoisyRelease
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.inprocessing.ensemble import HeadEnsemble, row_uniforms
 from skfairdp.inprocessing.fairdp_plan import fairdp_plan
+from skfairdp.inprocessing.stopping import _logits
 from skfairdp.privacy.accounting import epsilons
 from skfairdp.privacy.sizes import Sizes
 from tests.inprocessing.rows import two_groups
@@ -306,3 +309,84 @@ def test_without_noise_nothing_is_promised():
             epsilon=float("inf"), max_epochs=2, stop_tolerance=0.5, check_every=1
         ).fit(X, y, sensitive_features=groups)
     assert model.privacy_ is None
+
+
+class AroundTheHead(nn.Module):
+    def __init__(self, n_features=5):
+        super().__init__()
+        self.head = nn.Linear(n_features, 1)
+
+    def forward(self, X):
+        return self.head(torch.tanh(X)) + X.sum(dim=1, keepdim=True)
+
+
+class FrozenBias(nn.Module):
+    def __init__(self, n_features=5):
+        super().__init__()
+        self.features = nn.Linear(n_features, 3)
+        self.head = nn.Linear(3, 1)
+        self.head.bias.requires_grad_(False)
+
+    def forward(self, X):
+        return self.head(self.features(X))
+
+
+class TiedHead(nn.Module):
+    def __init__(self, n_features=5):
+        super().__init__()
+        self.features = nn.Linear(n_features, 1)
+        self.head = nn.Linear(n_features, 1)
+        self.head.weight = self.features.weight
+
+    def forward(self, X):
+        return self.head(X * self.features(X))
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [(AroundTheHead, "last layer"), (FrozenBias, "frozen"), (TiedHead, "shares")],
+)
+def test_a_head_that_is_not_all_that_decides_is_refused(module, words):
+    X, y, groups = two_groups(200)
+    net = NeuralNet(module, criterion=nn.BCEWithLogitsLoss)
+    with pytest.raises(ValueError, match=words):
+        FairDPClassifier(net, delta=1e-4).fit(X, y, sensitive_features=groups)
+
+
+def test_the_mechanism_bound_is_that_of_the_fit_whatever_the_parameters_say_now():
+    X, y, groups = two_groups(200)
+    model = FairDPClassifier(delta=1e-4, max_epochs=1).fit(X, y, sensitive_features=groups)
+    before = model.certify().fairness[0].bound
+    model.set_params(max_head_norm=1e-9, max_grad_norm=1e-9, n_heads=50, sgd_learning_rate=1e9)
+    assert model.certify().fairness[0].bound == before
+
+
+def test_rows_of_unlisted_groups_count_for_nothing_when_one_group_is_declared():
+    X, y, _ = two_groups(200)
+    model = FairDPClassifier(
+        epsilon=math.inf,
+        delta=1e-4,
+        max_epochs=1,
+        batch_size=200,
+        group_sizes={"a": 200},
+        random_state=0,
+        reproducible_noise=True,
+    )
+    with pytest.warns(PrivacyWarning):
+        alone = model.fit(X, y, sensitive_features=["a"] * 200).heads_
+        more = (np.vstack([X, X + 50]), np.append(y, 1 - y))
+        together = model.fit(*more, sensitive_features=["a"] * 200 + ["z"] * 200).heads_
+    assert np.allclose(alone, together)
+
+
+class Mixing(nn.Module):
+    def forward(self, X):
+        return (X - X.mean(dim=0)).sum(dim=1, keepdim=True)
+
+
+def test_the_table_for_stopping_takes_each_row_by_itself():
+    X = torch.randn(50, 3) + 1.0
+    assert not _logits(Mixing(), X).any()
+    noisy = nn.Sequential(nn.Linear(3, 1), nn.Dropout(0.9))
+    assert torch.allclose(_logits(noisy, X), noisy[0](X).reshape(-1))
+    assert noisy.training and noisy[1].training

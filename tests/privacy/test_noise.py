@@ -149,3 +149,13 @@ def test_a_source_cannot_be_duplicated(duplicate):
 def test_the_state_is_not_printed():
     assert "SFC64" in repr(NoiseSource())
     assert "7" not in repr(NoiseSource(7))
+
+
+def test_a_published_key_says_nothing_about_the_generators():
+    one, two = NoiseSource(5), NoiseSource(5)
+    assert len(one.key()) == 32
+    one.key()
+    assert one.sampling.random() == two.sampling.random()
+    assert np.array_equal(one.gaussian(3, 1.0), two.gaussian(3, 1.0))
+    assert one.key() == two.key()
+    assert NoiseSource().key() != NoiseSource().key()

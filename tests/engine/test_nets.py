@@ -1,0 +1,49 @@
+"""What is taken from a user's net: its learning-rate policies among other things."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from skorch import NeuralNet
+from skorch.callbacks import LRScheduler, WarmRestartLR
+from torch import nn
+
+from skfairdp.engine.modules import MLP
+from skfairdp.engine.nets import PreparedNet, check_net, prepare_net
+
+
+def net(**settings: object) -> NeuralNet:
+    return NeuralNet(MLP, criterion=nn.BCEWithLogitsLoss, lr=0.8, **settings)
+
+
+def prepared(**settings: object) -> PreparedNet:
+    return prepare_net(net(**settings), n_features=3, n_classes=2, seed=0)
+
+
+def test_a_scheduler_by_epoch_or_batch_sets_the_rate_of_every_step():
+    by_epoch = LRScheduler("StepLR", step_size=1, gamma=0.5)
+    found = prepared(callbacks=[by_epoch]).learning_rates(6, 2)
+    assert found == pytest.approx([0.8, 0.8, 0.4, 0.4, 0.2, 0.2])
+    by_batch = LRScheduler(torch.optim.lr_scheduler.ExponentialLR, gamma=0.5, step_every="batch")
+    found = prepared(callbacks=[("rate", by_batch)]).learning_rates(3, 2)
+    assert found == pytest.approx([0.8, 0.4, 0.2])
+
+
+def test_the_default_policy_of_the_scheduler_works():
+    assert LRScheduler().policy == "WarmRestartLR" or LRScheduler().policy is WarmRestartLR
+    assert len(prepared(callbacks=[LRScheduler()]).learning_rates(4, 2)) == 4
+
+
+@pytest.mark.parametrize("callbacks", [None, [], "disable"])
+def test_a_net_without_callbacks_keeps_its_rate(callbacks: object):
+    assert prepared(callbacks=callbacks).learning_rates(2, 1) == [0.8, 0.8]
+
+
+def test_a_policy_that_follows_losses_is_refused():
+    with pytest.raises(ValueError, match="follows private losses"):
+        check_net(net(callbacks=[LRScheduler("ReduceLROnPlateau")]))
+
+
+def test_warm_start_is_refused_in_whole_sentences():
+    with pytest.raises(ValueError, match="warm_start=True; leave it out: every fit starts afresh"):
+        check_net(net(warm_start=True))
