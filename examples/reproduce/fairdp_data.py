@@ -51,7 +51,8 @@ DESCRIPTIONS = {
     "utkface": (
         "UTK-Face, grey, 48 x 48, exact duplicates removed; label 1: older than 35 (the papers do "
         "not state their rule; this one is nearest to their count of positives); groups: White "
-        'against all other races (the papers write "race"; their Monte-Carlo errors fit these two groups); the loader\'s split, 80 % to train; '
+        'against all other races (the papers write "race"; their Monte-Carlo errors fit these two '
+        "groups); the loader's split, 80 % to train; "
         "the seeds differ in initial weights and noise only."
     ),
     "utkface5": "The same with all five races as groups.",

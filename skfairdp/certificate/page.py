@@ -11,7 +11,7 @@ from skfairdp.certificate import wording
 from skfairdp.certificate.plain_text import assumptions
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
-from skfairdp.privacy.guarantee import ADJACENCIES, PROTECTS, PrivacyGuarantee
+from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
 
 if TYPE_CHECKING:
     from skfairdp.certificate.statement import Certificate
@@ -140,7 +140,7 @@ def _privacy_card(privacy: PrivacyGuarantee | None) -> str:
     return (
         start.format("skfairdp-claim", f"ε = {escape(wording.epsilon_text(privacy.epsilon))}")
         + f"<p>δ = {wording.number_text(privacy.delta)}; "
-        f"protects {escape(PROTECTS[privacy.protects])}.</p>"
+        f"protects {escape(wording.protected_text(privacy))}.</p>"
         "<p class='skfairdp-small'>Whatever anyone learns from the model would have been at "
         "most e<sup>ε</sup> times as likely or unlikely if "
         f"{escape(ADJACENCIES[privacy.adjacency])}; "

@@ -6,10 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
-from skfairdp.certificate.wording import confidence, epsilon_text, group_text, number_text
+from skfairdp.certificate.wording import (
+    confidence,
+    epsilon_text,
+    group_text,
+    number_text,
+    protected_text,
+)
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
-from skfairdp.privacy.guarantee import ADJACENCIES, PROTECTS, PrivacyGuarantee
+from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
 
 __all__ = ["assumptions", "certificate_text"]
 
@@ -83,9 +89,9 @@ def _privacy_lines(privacy: PrivacyGuarantee | None) -> list[str]:
         return ["none (ε = ∞)"]
     lines = [
         f"ε = {epsilon_text(privacy.epsilon)}, δ = {number_text(privacy.delta)}, "
-        f"protects: {PROTECTS[privacy.protects]}",
-        f"whatever anyone learns from the model is {_times(privacy.epsilon)} as likely or unlikely as "
-        "it would be for a neighbouring data set, up to a failure of probability δ",
+        f"protects: {protected_text(privacy)}",
+        f"whatever anyone learns from the model is {_times(privacy.epsilon)} as likely or unlikely "
+        "as it would be for a neighbouring data set, up to a failure of probability δ",
         f"neighbouring ({privacy.adjacency}): {ADJACENCIES[privacy.adjacency]}",
         f"accountant: {privacy.accountant}",
     ]

@@ -6,9 +6,16 @@ import re
 from collections.abc import Hashable, Sequence
 
 from skfairdp.fairness.guarantee import FairnessGuarantee, rounded_up
-from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.guarantee import PROTECTS, PrivacyGuarantee
 
-__all__ = ["confidence", "epsilon_text", "group_text", "number_text", "sentence"]
+__all__ = [
+    "confidence",
+    "epsilon_text",
+    "group_text",
+    "number_text",
+    "protected_text",
+    "sentence",
+]
 
 PROTECTED = {
     "record": "the training records are protected",
@@ -86,6 +93,22 @@ def _listed(parts: Sequence[str]) -> str:
     if len(parts) == 1:
         return parts[0]
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def protected_text(privacy: PrivacyGuarantee) -> str:
+    """Say what is protected, and what of it neighbouring data sets share and so give away.
+
+    Parameters
+    ----------
+    privacy : PrivacyGuarantee
+        The claim.
+
+    Returns
+    -------
+    str
+    """
+    shared = privacy.protects == "record" and privacy.adjacency in ("zero-out", "replace-one")
+    return PROTECTS[privacy.protects] + (" except its group" if shared else "")
 
 
 def epsilon_text(epsilon: float) -> str:

@@ -67,6 +67,7 @@ class FusedClipper:
         self.margin = rounding_margin(self._dtype, terms)
         tiny = torch.finfo(self._dtype).tiny
         trained = list(enumerate(self._slots))[self._first :]
+        self._without_weight = [i - self._first for i, (weight, _) in trained if weight is None]
         constants = [
             [layer.in_features * tiny + (bias is not None), layer.out_features * tiny]
             for layer, (_, bias) in ((stack.linears[i], slots) for i, slots in trained)
@@ -107,7 +108,7 @@ class FusedClipper:
         if len(self._sums) != len(rows):
             self._reserve(len(rows))
         with torch.inference_mode():
-            if len(X) <= self._rows_per_chunk:
+            if X.shape[0] <= self._rows_per_chunk:
                 self._add_chunk(X, targets, max_norm, rows, first=True)
             else:
                 for start in range(0, len(X), self._rows_per_chunk):
@@ -129,7 +130,7 @@ class FusedClipper:
         weights: torch.Tensor,
         first: bool,
     ) -> None:
-        if len(X) == 0:
+        if X.shape[0] == 0:
             if first:
                 self._sums.zero_()
             return
@@ -208,11 +209,11 @@ class FusedClipper:
         norms = vectors[0].new_empty(len(vectors), len(vectors[0]))
         for vector, norm in zip(vectors, norms.unbind(0), strict=True):
             torch.linalg.vector_norm(vector, dim=1, out=norm)
-        squares = norms.double().square_()
-        for index, (weight, _) in enumerate(self._slots[self._first :]):
-            if weight is None:
-                squares[index] = 0.0
-        input_squares, delta_squares = squares.add_(self._offsets).chunk(2)
+        norms = norms.double()
+        for index in self._without_weight:
+            norms[index] = 0.0
+        # Both at once: squares, and the offsets that make upper bounds of them.
+        input_squares, delta_squares = torch.addcmul(self._offsets, norms, norms).chunk(2)
         margin = self.margin + matmul_rounding(self._dtype)
         return clip_factors(input_squares.mul_(delta_squares).sum(0), max_norm, margin)
 
@@ -223,7 +224,7 @@ class FusedClipper:
         coefficients: torch.Tensor,
         first: bool,
     ) -> None:
-        for views, column in zip(self._views, coefficients.unsqueeze(-1), strict=True):
+        for views, column in zip(self._views, coefficients.unsqueeze(-1).unbind(), strict=True):
             for value, delta, (weight, bias) in zip(inputs, deltas, views, strict=True):
                 scaled = delta * column
                 if first:

@@ -90,7 +90,7 @@ class BinaryObjective(Objective):
         gradient = torch.sigmoid(aligned).sub_(target)
         if aligned.shape[1] > 1:
             gradient.div_(aligned.shape[1])
-        return gradient.view(output.shape)
+        return gradient if aligned is output else gradient.view(output.shape)
 
     @staticmethod
     def _aligned(output: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

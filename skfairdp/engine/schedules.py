@@ -55,9 +55,9 @@ def schedule_factors(schedule: Any, steps: int) -> list[float]:
 
 
 def _pairs(schedule: Any) -> list[tuple[float, float]]:
-    if isinstance(schedule, Sequence) and not isinstance(schedule, str):
-        if all(_is_pair(pair) for pair in schedule):
-            return sorted((float(start), float(factor)) for start, factor in schedule)
+    listed = isinstance(schedule, Sequence) and not isinstance(schedule, str)
+    if listed and all(_is_pair(pair) for pair in schedule):
+        return sorted((float(start), float(factor)) for start, factor in schedule)
     raise ValueError(
         "'learning_rate_schedule' must be None, 'linear', 'cosine' or a sequence of pairs "
         f"(fraction of steps in [0, 1], factor > 0); got {schedule!r}."

@@ -30,8 +30,8 @@ GroupUpdate = Literal["mean", "sum"]
 CONDITIONS = (
     "The bound is about rates averaged over the noise of the last training step, not about the "
     "one model that was released.",
-    "Two classes; a row is positive when its probability exceeds one half; a bias of the head, if there is one, is "
-    "clipped, projected and noised with its weights.",
+    "Two classes; a row is positive when its probability exceeds one half; a bias of the head, if "
+    "there is one, is clipped, projected and noised with its weights.",
     "The last step of the head is plain gradient descent (no Adam, momentum, weight decay or "
     "averaging) after its weights were clipped.",
 )

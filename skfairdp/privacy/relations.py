@@ -12,7 +12,8 @@ ADJACENCIES: Mapping[str, str] = MappingProxyType(
         "add-remove": "one record is added or removed; sizes were declared as public constants",
         "zero-out": (
             "one record is replaced by an empty record of the same group that contributes "
-            "nothing; the number of rows, the group sizes and the label set are public"
+            "nothing; who is in which group, the group sizes and the set of class labels are "
+            "treated as public"
         ),
         "replace-one": "one record is replaced by another record of the same group",
         "change-attribute": "the sensitive attribute of one record changes",

@@ -226,6 +226,14 @@ def test_the_text_explains_its_figures():
     assert "e^ε times" in str(certificate(privacy=dataclasses.replace(stated(), epsilon=900.0)))
 
 
+def test_a_group_that_neighbours_share_is_not_called_protected():
+    shared = dataclasses.replace(stated(), adjacency="zero-out")
+    declared = dataclasses.replace(stated(), adjacency="add-remove")
+    for show in (str, Certificate._repr_html_):
+        assert "training record except its group" in show(certificate(privacy=shared))
+        assert "except its group" not in show(certificate(privacy=declared))
+
+
 def test_noisy_counts_do_not_make_held_out_rows_unprotected():
     noisy = claim(counts=(CellCount("a", "", 1, 2, noisy=True),))
     assert "held-out" not in certificate(noisy, privacy=None).sentence
