@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,6 +39,8 @@ class PrivateEstimator(BaseEstimator):
         "plan_",
         "privacy_",
     )
+    # Parameters that hold a net (or another model), or None for a default one.
+    _nets: ClassVar[tuple[str, ...]] = ("net",)
     _charges_privacy = True
     # Class-level request: with metadata routing on, groups reach fit without a call.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
@@ -71,13 +74,19 @@ class PrivateEstimator(BaseEstimator):
             A parameter, the rows or the groups are not what they should be. The
             estimator is left unfitted.
         """
+        with self._all_or_nothing():
+            self._fit(X, y, sensitive_features)
+        return self
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Leave nothing behind if a fit fails."""
         self._forget()
         try:
-            self._fit(X, y, sensitive_features)
+            yield
         except BaseException:
             self._forget()
             raise
-        return self
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         raise NotImplementedError
@@ -141,12 +150,17 @@ class PrivateEstimator(BaseEstimator):
         -------
         self
         """
-        nested = any(key.startswith("net__") for key in params)
-        if nested and params.get("net", getattr(self, "net", ())) is None:
-            from skfairdp.engine.nets import default_net  # torch only where a net is wanted
-
-            params = {**params, "net": default_net()}
+        for name in self._nets:
+            nested = any(key.startswith(f"{name}__") for key in params)
+            if nested and params.get(name, getattr(self, name, ())) is None:
+                params = {**params, name: self._default_of(name)}
         return super().set_params(**params)
+
+    def _default_of(self, name: str) -> Any:
+        """Net that stands behind None."""
+        from skfairdp.engine.nets import default_net  # torch only where a net is wanted
+
+        return default_net()
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether the estimator holds a released state."""
@@ -157,8 +171,9 @@ class PrivateEstimator(BaseEstimator):
         state = dict(super().__getstate__())
         allowed = set(self.get_params(deep=False)) | set(self._released) | {"_sklearn_version"}
         state = {name: value for name, value in state.items() if name in allowed}
-        if state.get("net") is not None:
-            state["net"] = clone(state["net"])  # a net that was trained elsewhere stays there
+        for name in self._nets:
+            if state.get(name) is not None:
+                state[name] = clone(state[name])  # what was trained elsewhere stays there
         return state
 
     def _digest_state(self) -> dict[str, Any]:

@@ -85,6 +85,16 @@ def evaluate(
             None if private else n_rows,
             ("No sensitive_features were given, so nothing is claimed about groups.",),
         )
+    if deployed.order_dependent:
+        return Evaluation(
+            (),
+            None if private else n_rows,
+            (
+                "The answer to one row depends on the rows before it, so held-out rows bound "
+                "nothing about this model, and none was asked. For a bound on what would be "
+                "answered without a gate, certify the estimator inside.",
+            ),
+        )
     groups = encode_holdout_groups(sensitive_features, n_rows, deployed, terms.groups, private)
     if len(groups.labels) < 2:
         return Evaluation(

@@ -47,6 +47,7 @@ SCOPE_TEXT = {
     "deployed model": "Holds for the model as it is deployed.",
     "training mechanism": "About the average over the noise of training, not about this model.",
     "any downstream predictor": "Holds for whatever is predicted from the representation.",
+    "answered queries": "About the answers given so far, and nobody else.",
 }
 
 
@@ -89,13 +90,16 @@ def _fairness_card(claim: FairnessGuarantee) -> str:
     figure = f"≤ {claim.figure}" if claim.informative else "No useful bound"
     title = claim.notion.replace("_", " ")
     observed = ""
-    if claim.estimate is not None:
+    counted = claim.scope == "answered queries"
+    if claim.estimate is not None and not counted:
         observed = f"Observed on the held-out rows: {claim.estimate:.3f}. "
-    certain = (
-        "Derived from how the model is trained, not estimated from rows."
-        if claim.confidence_level is None
-        else f"{wording.confidence(claim)} confidence."
-    )
+    certain = f"{wording.confidence(claim)} confidence."
+    if claim.confidence_level is None:
+        certain = (
+            "Counted on the table of answers."
+            if counted
+            else "Derived from how the model is trained, not estimated from rows."
+        )
     meaning = ""
     if claim.informative:
         meaning = (

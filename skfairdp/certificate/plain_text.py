@@ -55,11 +55,10 @@ def _claim_line(claim: FairnessGuarantee) -> str:
     """
     figure = f"at most {claim.figure}" if claim.informative else claim.figure
     observed = "" if claim.estimate is None else f", observed {claim.estimate:.3f}"
-    certain = (
-        "derived, not estimated from rows"
-        if claim.confidence_level is None
-        else f"{confidence(claim)} confidence"
-    )
+    certain = f"{confidence(claim)} confidence"
+    if claim.confidence_level is None:
+        counted = claim.scope == "answered queries"
+        certain = "no statistical error" if counted else "derived, not estimated from rows"
     return (
         f"{claim.notion}: largest difference of {claim.rates} {figure}{observed} "
         f"[{claim.scope}; {certain}; {claim.method}]"

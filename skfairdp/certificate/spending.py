@@ -38,6 +38,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     ValueError
         When `public_steps` names a step that does not exist.
     """
+    deployed = deployed.trained
     leaves = deployed.leaves()
     _check_names(public_steps, [name for name, _ in leaves])
     public = [(name, step) for name, step in leaves if _listed(name, public_steps)]

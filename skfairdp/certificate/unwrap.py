@@ -12,6 +12,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
@@ -63,7 +64,10 @@ class Deployed:
     def name(self) -> str:
         """Class names of the parts, in order."""
         parts = [*(stage for _, stage in self.stages if not isinstance(stage, str)), self.final]
-        return " → ".join(type(part).__name__ for part in parts)
+        names = [type(part).__name__ for part in parts]
+        if self._post_processes:
+            names.insert(-1, unwrap(getattr(self.final, self.final._post_processes)).name)
+        return " → ".join(names)
 
     def leaves(self) -> tuple[tuple[str, Any], ...]:
         """Earlier steps without containers, named "outer__inner"."""
@@ -77,7 +81,27 @@ class Deployed:
     @property
     def group_aware(self) -> bool:
         """Whether predictions need the groups of the rows."""
-        return "sensitive_features" in inspect.signature(self.final.predict).parameters
+        takes = "sensitive_features" in inspect.signature(self.final.predict).parameters
+        # Post-processing of ours that was fitted without groups predicts without them.
+        return takes and (not self._post_processes or self.final.groups_ is not None)
+
+    @property
+    def order_dependent(self) -> bool:
+        """Whether the answer to one row depends on the rows before it."""
+        return self._post_processes and self.group_aware
+
+    @property
+    def trained(self) -> Deployed:
+        """The parts that may have seen training rows: without post-processing at the end."""
+        if not self._post_processes:
+            return self
+        inner = unwrap(getattr(self.final, self.final._post_processes)).trained
+        stages, searches = (*self.stages, *inner.stages), (*self.searches, *inner.searches)
+        return Deployed(inner.model, inner.final, stages, searches)
+
+    @property
+    def _post_processes(self) -> bool:
+        return isinstance(getattr(self.final, "_post_processes", None), str)
 
     def predict(self, X: Any, sensitive_features: Any) -> Any:
         """Predict as deployed; groups go only to a model that asks for them."""
@@ -123,7 +147,14 @@ def unwrap(model: object) -> Deployed:
 
 
 def _best(model: Any, searches: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    while hasattr(model, "cv_results_") or hasattr(model, "best_estimator_"):
+    while (
+        isinstance(model, FrozenEstimator)
+        or hasattr(model, "cv_results_")
+        or hasattr(model, "best_estimator_")
+    ):
+        if isinstance(model, FrozenEstimator):
+            model = model.estimator
+            continue
         if not hasattr(model, "best_estimator_"):
             raise NotFittedError(
                 f"This {type(model).__name__} has no best_estimator_, because refit=False; set "

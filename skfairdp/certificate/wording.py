@@ -65,6 +65,9 @@ def _fairness_clause(fairness: Sequence[FairnessGuarantee], n_rows: int | None) 
     if deployed:
         rates = _listed([claim.rates for claim in deployed])
         return f"No useful bound on differences in {rates} follows for {people}"
+    answered = [c for c in by_scope.get("answered queries", []) if c.informative]
+    if answered:
+        return f"Among the queries answered so far {_differences(answered)}"
     averaged = [c for c in by_scope.get("training mechanism", []) if c.informative]
     if averaged:
         scope = "Averaged over the noise of training (not for this one model)"

@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from skfairdp.engine.nets import as_tensor
 
-__all__ = ["features_and_output", "outputs", "probabilities"]
+__all__ = ["features_and_output", "link_of", "outputs", "probabilities"]
 
 _CHUNK = 16384
+_LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLLoss: "identity"}
 
 
 def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
@@ -62,6 +63,34 @@ def features_and_output(
         handle.remove()
     features = torch.cat([part.reshape(len(part), -1) for part in caught])
     return features.double().cpu().numpy(), output
+
+
+def link_of(criterion: nn.Module) -> str:
+    """Tell what the outputs of a module trained with a criterion are.
+
+    Parameters
+    ----------
+    criterion : nn.Module
+        The loss.
+
+    Returns
+    -------
+    {"logit", "softmax", "identity"}
+        As `probabilities` takes it.
+
+    Raises
+    ------
+    ValueError
+        The loss of a record depends on other records, or is not known.
+    """
+    for kind, link in _LINKS.items():
+        if type(criterion) is kind:
+            return link
+    allowed = ", ".join(kind.__name__ for kind in _LINKS)
+    raise ValueError(
+        f"'net' has the criterion {type(criterion).__name__}; allowed are {allowed}: their loss of "
+        "a record depends on that record alone."
+    )
 
 
 def probabilities(output: np.ndarray, link: str) -> np.ndarray:

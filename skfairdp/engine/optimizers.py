@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from skfairdp.engine.flat import FlatParameters
 
-__all__ = ["FlatOptimizer", "flat_optimizer"]
+__all__ = ["ELEMENTWISE", "FlatOptimizer", "flat_optimizer"]
 
 # Optimisers that treat every coordinate by itself: one flat vector gives the same
 # updates as many tensors, in a fraction of the time.
-_ELEMENTWISE = {
+ELEMENTWISE = {
     torch.optim.SGD,
     torch.optim.Adam,
     torch.optim.AdamW,
@@ -91,7 +91,7 @@ def flat_optimizer(
         on the parameters, which share its memory.
     """
     several = len(args) == 1 and _has_groups(args[0])
-    if cls in _ELEMENTWISE and not several:
+    if cls in ELEMENTWISE and not several:
         vector = nn.Parameter(flat.vector, requires_grad=True)
         return FlatOptimizer(cls([vector], **kwargs), [vector], [slice(None)])
     return FlatOptimizer(

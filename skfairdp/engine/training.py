@@ -6,6 +6,7 @@ import multiprocessing
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from torch import Tensor
 from tqdm.auto import tqdm
 
 from skfairdp.engine.nets import FlatOptimizer
@@ -58,6 +59,7 @@ def run_segment(
     before_step: Callable[[], None] | None = None,
     learning_rate: Callable[[int], float] | None = None,
     after_step: Callable[[int], bool] | None = None,
+    adjust_gradient: Callable[[Tensor], Tensor] | None = None,
 ) -> bool:
     """Run all steps of one segment.
 
@@ -78,6 +80,9 @@ def run_segment(
     after_step : callable, optional
         Called with the number of steps done; training ends early when it returns
         True. It sees released values only.
+    adjust_gradient : callable, optional
+        Post-processing of each released gradient, shape (p,) and float64, before the
+        optimizer gets it.
 
     Returns
     -------
@@ -93,7 +98,10 @@ def run_segment(
                 last_rate = rate
         if before_step is not None:
             before_step()
-        optimizer.step(release.gradient(segment))
+        gradient = release.gradient(segment)
+        if adjust_gradient is not None:
+            gradient = adjust_gradient(gradient)
+        optimizer.step(gradient)
         progress.advance()
         if after_step is not None and after_step(progress.step):
             return False

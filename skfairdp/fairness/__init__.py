@@ -1,5 +1,7 @@
 """What is equalised, and how sure we are: groups, notions, intervals, guarantees."""
 
+from skfairdp.fairness.answers import answered_guarantee
+from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.intervals import (
@@ -19,6 +21,8 @@ __all__ = [
     "Groups",
     "NoisyCells",
     "Notion",
+    "ParityGate",
+    "answered_guarantee",
     "clopper_pearson",
     "encode_groups",
     "gap_estimate",

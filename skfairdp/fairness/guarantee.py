@@ -18,7 +18,12 @@ __all__ = [
     "rounded_up",
 ]
 
-SCOPES = ("deployed model", "training mechanism", "any downstream predictor")
+SCOPES = (
+    "deployed model",
+    "training mechanism",
+    "any downstream predictor",
+    "answered queries",
+)
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,10 @@ class FairnessGuarantee:
         Which rates: a name of `skfairdp.fairness.notions.NOTIONS`.
     bound : float in [0, 1]
         The largest difference is at most this.
-    scope : {"deployed model", "training mechanism", "any downstream predictor"}
-        What the claim is about.
+    scope : {"deployed model", "training mechanism", "any downstream predictor", \
+"answered queries"}
+        What the claim is about. "answered queries": the answers that a parity gate has
+        let pass, and nobody else.
     method : str
         How the bound was derived.
     estimate : float or None

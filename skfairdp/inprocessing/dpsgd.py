@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,10 @@ from numpy.typing import ArrayLike
 
 from skfairdp.engine.training import run_segment
 from skfairdp.fairness.groups import Groups
-from skfairdp.inprocessing.gradient import GradientClassifier, Run
+from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, GradientClassifier, Run
+from skfairdp.inprocessing.public_parity import PublicParity
+from skfairdp.parameters import Kind
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
@@ -54,6 +58,8 @@ class DPSGDClassifier(GradientClassifier):
 default="linear"
         Factor on the learning rate over the steps; pairs are (fraction of steps,
         factor).
+    public_parity : PublicParity or None, default=None
+        Penalty on the gap between groups among *public* rows, which costs no privacy.
     random_state : int, RandomState or None, default=None
         Seeds the initial weights; never noise or batches.
     reproducible_noise : bool, default=False
@@ -81,7 +87,9 @@ default="linear"
     References
     ----------
     Abadi et al., "Deep Learning with Differential Privacy", CCS 2016, Algorithm 1,
-    with Poisson batches and the expected batch size as the divisor.
+    with Poisson batches and the expected batch size as the divisor. With
+    `public_parity`: FairDP-SGD of Yaghini et al., "Learning to Walk Impartially on the
+    Pareto Frontier of Fairness, Privacy, and Utility", 2023 (arXiv 2302.09183).
 
     Examples
     --------
@@ -94,6 +102,11 @@ default="linear"
     >>> bool(model.privacy_.epsilon <= 1.0)
     True
     """
+
+    _parameters = {
+        **GRADIENT_PARAMETERS,
+        "public_parity": (Kind((PublicParity,), "a PublicParity"), NONE),
+    }
 
     def __init__(
         self,
@@ -108,6 +121,7 @@ default="linear"
         dataset_size: int | None = None,
         classes: Sequence[Any] | None = None,
         learning_rate_schedule: Any = "linear",
+        public_parity: PublicParity | None = None,
         random_state: int | RandomState | None = None,
         reproducible_noise: bool = False,
         progress: bool | None = None,
@@ -122,6 +136,7 @@ default="linear"
         self.dataset_size = dataset_size
         self.classes = classes
         self.learning_rate_schedule = learning_rate_schedule
+        self.public_parity = public_parity
         self.random_state = random_state
         self.reproducible_noise = reproducible_noise
         self.progress = progress
@@ -167,6 +182,8 @@ default="linear"
 
     def _train(self, run: Run) -> None:
         optimizer = run.prepared.optimizer()
+        parity = self.public_parity
+        adjust = None if parity is None else parity.bind(run.prepared, run.release.row_shape)
         for segment in run.plan.segments:
             run_segment(
                 segment,
@@ -174,4 +191,14 @@ default="linear"
                 optimizer,
                 progress=run.progress,
                 learning_rate=run.learning_rates.__getitem__,
+                adjust_gradient=adjust,
             )
+
+    def _guarantee(
+        self, plan: Plan, noise: NoiseSource, groups: Groups | None
+    ) -> PrivacyGuarantee | None:
+        stated = super()._guarantee(plan, noise, groups)
+        if stated is None or self.public_parity is None:
+            return stated
+        note = "the rows of public_parity are public: nothing protects them"
+        return dataclasses.replace(stated, assumptions=(*stated.assumptions, note))

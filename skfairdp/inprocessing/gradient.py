@@ -18,7 +18,7 @@ from torch import nn
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.clipping import make_clipper
 from skfairdp.engine.flat import copy_module, copy_parameters
-from skfairdp.engine.inference import outputs, probabilities
+from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.inspection import refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.objectives import objective_for
@@ -63,8 +63,6 @@ GRADIENT_PARAMETERS: dict[str, tuple[Check, ...]] = {
     "reproducible_noise": (BOOLEAN,),
     "progress": (BOOLEAN, NONE),
 }
-
-_LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLLoss: "identity"}
 
 
 @dataclass(frozen=True)
@@ -144,7 +142,7 @@ class GradientClassifier(PrivateClassifier):
         refuse_unstable_rows(prepared.module, X.shape[1:])
         # What training may leave on a module besides its weights is not released.
         released = copy_module(prepared.module)
-        link = _link(prepared.criterion)
+        link = link_of(prepared.criterion)
         cells = groups.codes if groups is not None and plan.cells == groups.labels else None
         release = NoisyRelease(
             _rows(X, labels, cells, prepared.module, link),
@@ -282,17 +280,6 @@ class GradientClassifier(PrivateClassifier):
     def _features(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
         return check_features(self, X, allow_nd=self.net is not None)
-
-
-def _link(criterion: nn.Module) -> str:
-    for kind, link in _LINKS.items():
-        if type(criterion) is kind:
-            return link
-    allowed = ", ".join(kind.__name__ for kind in _LINKS)
-    raise ValueError(
-        f"'net' has the criterion {type(criterion).__name__}; allowed are {allowed}: their loss of "
-        "a record depends on that record alone."
-    )
 
 
 def _rows(

@@ -1,5 +1,6 @@
 """Scorers and reports on fairlearn's metrics."""
 
+from skfairdp.metrics.abstention import AnsweredRows, answered
 from skfairdp.metrics.gaps import group_gap
 from skfairdp.metrics.report import FairnessReport, fairness_report
 from skfairdp.metrics.scorers import (
@@ -13,9 +14,11 @@ from skfairdp.metrics.scorers import (
 
 __all__ = [
     "AccuracyUnderGapScorer",
+    "AnsweredRows",
     "FairnessReport",
     "GapScorer",
     "accuracy_parity_scorer",
+    "answered",
     "demographic_parity_scorer",
     "equal_opportunity_scorer",
     "equalized_odds_scorer",

@@ -6,22 +6,14 @@ import html
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import pandas as pd
-from fairlearn.metrics import (
-    MetricFrame,
-    count,
-    false_positive_rate,
-    selection_rate,
-    true_positive_rate,
-)
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import accuracy_score, roc_auc_score
 
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.metrics.gaps import check_positive, known_classes, label_arrays
+from skfairdp.metrics.rates import gaps_of, rates_by_group
 
 __all__ = ["FairnessReport", "fairness_report"]
 
@@ -36,7 +28,8 @@ class FairnessReport:
         Largest difference between two groups for "demographic_parity",
         "equal_opportunity", "equalized_odds", "accuracy_parity" and, with scores,
         "roc_auc". NaN where a group has no rows that the rate speaks of, or where
-        there is only one group.
+        there is only one group. With abstentions also "coverage", and the first four
+        with "_among_all" added.
     n_rows : int
         Rows that the report is about.
     n_dropped : int
@@ -58,7 +51,8 @@ class FairnessReport:
         -------
         DataFrame
             A copy. Columns: count, selection_rate, accuracy, true_positive_rate,
-            false_positive_rate and, with scores, roc_auc.
+            false_positive_rate and, with scores, roc_auc. With abstentions also
+            answered, coverage, and the four rates with "_among_all" added.
         """
         return self._by_group.copy()
 
@@ -97,6 +91,7 @@ def fairness_report(
     sensitive_features: ArrayLike | pd.Series | pd.DataFrame,
     y_score: ArrayLike | None = None,
     pos_label: Hashable | None = None,
+    abstention_label: Hashable | None = None,
 ) -> FairnessReport:
     """Rates of each group, and the gaps between groups, on fairlearn's MetricFrame.
 
@@ -114,6 +109,11 @@ def fairness_report(
         Favourable label. None takes the last of two labels in sorted order. With more
         than two labels it must be named: the rates then compare it with the rest, and
         accuracy is that of all labels.
+    abstention_label : scalar or None, default=None
+        What stands for "no answer" in `y_pred`, such as ``abstention_label_`` of an
+        AbstainingClassifier. Rates are then those among the answered rows; columns
+        answered and coverage are added, and columns that end in "_among_all" count an
+        abstention as neither selected nor right.
 
     Returns
     -------
@@ -123,8 +123,8 @@ def fairness_report(
     Raises
     ------
     ValueError
-        If lengths differ, no row has a group, `pos_label` is not a label, or there are
-        more than two labels and none is named.
+        If lengths differ, no row has a group, `pos_label` is not a label, there are more
+        than two labels and none is named, or `abstention_label` is a true label.
 
     Examples
     --------
@@ -142,7 +142,13 @@ def fairness_report(
     kept = groups.codes >= 0
     if not kept.any():
         raise ValueError("sensitive_features has no value in any row; nothing can be compared.")
-    known = known_classes(truth, guess, None)
+    answers = guess if abstention_label is None else guess[guess != abstention_label]
+    if abstention_label is not None and (truth == abstention_label).any():
+        raise ValueError(
+            f"abstention_label={abstention_label!r} is a true label of some row; name the label "
+            "that stands for an abstention in y_pred, such as abstention_label_ of the model."
+        )
+    known = known_classes(truth, answers, None)
     if pos_label is not None:
         check_positive(pos_label, known)
     elif len(known) <= 2:
@@ -152,40 +158,16 @@ def fairness_report(
             f"y_true and y_pred hold {len(known)} labels; name the favourable one with pos_label= "
             "and the report compares it with the rest."
         )
-    favourable = _Favourable(pos_label)
-    metrics = {
-        "count": count,
-        "selection_rate": partial(selection_rate, pos_label=pos_label),
-        "accuracy": accuracy_score,
-        "true_positive_rate": favourable.true_positive_rate,
-        "false_positive_rate": favourable.false_positive_rate,
-    }
-    sample_params = {}
-    if y_score is not None:
-        metrics["roc_auc"] = favourable.roc_auc
-        sample_params["roc_auc"] = {"y_score": _scores(y_score, len(truth))[kept]}
-    frame = MetricFrame(
-        metrics=metrics,
-        y_true=truth[kept],
-        y_pred=guess[kept],
-        sensitive_features=groups.codes[kept],
-        sample_params=sample_params or None,
+    table = rates_by_group(
+        truth[kept],
+        guess[kept],
+        groups.codes[kept],
+        n_groups=len(groups.labels),
+        pos_label=pos_label,
+        y_score=None if y_score is None else _scores(y_score, len(truth))[kept],
+        abstention_label=abstention_label,
     )
-    by_group = frame.by_group
-    gaps = {
-        "demographic_parity": _spread(by_group["selection_rate"]),
-        "equal_opportunity": _spread(by_group["true_positive_rate"]),
-        "equalized_odds": float(
-            np.maximum(
-                _spread(by_group["true_positive_rate"]), _spread(by_group["false_positive_rate"])
-            )
-        ),
-        "accuracy_parity": _spread(by_group["accuracy"]),
-    }
-    if y_score is not None:
-        gaps["roc_auc"] = _spread(by_group["roc_auc"])
-    table = pd.concat([by_group, frame.overall.to_frame().T], ignore_index=True)
-    table = table.astype(float).astype({"count": int})
+    gaps = gaps_of(table.iloc[:-1])
     names = [str(label) for label in groups.labels]
     table.index = pd.Index([*names, "overall"], name="group")
     return FairnessReport(
@@ -197,34 +179,6 @@ def fairness_report(
     )
 
 
-@dataclass(frozen=True)
-class _Favourable:
-    """Rates of one label against the rest; NaN where fairlearn would say 0 for 0 of 0."""
-
-    label: Hashable
-
-    def true_positive_rate(self, y_true: NDArray, y_pred: NDArray) -> float:
-        truth, guess = self._binary(y_true, y_pred)
-        return float(true_positive_rate(truth, guess, pos_label=1)) if truth.any() else math.nan
-
-    def false_positive_rate(self, y_true: NDArray, y_pred: NDArray) -> float:
-        truth, guess = self._binary(y_true, y_pred)
-        if truth.all():
-            return math.nan
-        return float(false_positive_rate(truth, guess, pos_label=1))
-
-    def roc_auc(self, y_true: NDArray, y_pred: NDArray, y_score: NDArray) -> float:
-        truth, _ = self._binary(y_true, y_pred)
-        one_sided = truth.all() or not truth.any()
-        return math.nan if one_sided else float(roc_auc_score(truth, y_score))
-
-    def _binary(self, y_true: NDArray, y_pred: NDArray) -> tuple[NDArray, NDArray]:
-        return (
-            (np.asarray(y_true) == self.label).astype(int),
-            (np.asarray(y_pred) == self.label).astype(int),
-        )
-
-
 def _scores(y_score: ArrayLike, n_rows: int) -> NDArray[np.float64]:
     scores = np.asarray(y_score, dtype=np.float64)
     if scores.shape != (n_rows,):
@@ -233,11 +187,6 @@ def _scores(y_score: ArrayLike, n_rows: int) -> NDArray[np.float64]:
             f"shape {scores.shape}. Of predict_proba pass the column of that label."
         )
     return scores
-
-
-def _spread(rates: pd.Series) -> float:
-    """Largest minus smallest rate; NaN as soon as one rate is, or with one group."""
-    return math.nan if len(rates) < 2 else float(np.ptp(rates.to_numpy(dtype=np.float64)))
 
 
 def _shown(gap: float) -> str:

@@ -1,8 +1,9 @@
-"""Preprocessing that costs no privacy, because it learns nothing from the rows."""
+"""Preprocessing that learns nothing from the rows, or pays for what it learns."""
 
 from __future__ import annotations
 
 from .encoder import PublicEncoder
 from .scaler import PublicScaler
+from .thinning import PrivateThinningClassifier
 
-__all__ = ["PublicEncoder", "PublicScaler"]
+__all__ = ["PrivateThinningClassifier", "PublicEncoder", "PublicScaler"]

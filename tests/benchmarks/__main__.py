@@ -1,6 +1,7 @@
 """Print the ratios of running times that the project promises: ``python -m tests.benchmarks``.
 
-Names of benchmarks (steps, groups, cnn, epochs, fits, calibration, search) as arguments
+Names of benchmarks (steps, groups, cnn, epochs, fits, calibration, search, teachers) as
+arguments
 run only those.
 """
 
@@ -11,7 +12,7 @@ import warnings
 
 import torch
 
-from tests.benchmarks import fits, steps
+from tests.benchmarks import fits, steps, teachers
 from tests.benchmarks.adult import adult_rows
 
 
@@ -29,6 +30,7 @@ def main(names: list[str]) -> int:
         "fits": lambda: fits.benchmark_fits(X, y, groups),
         "calibration": fits.benchmark_calibration,
         "search": lambda: fits.benchmark_search(X, y),
+        "teachers": lambda: teachers.benchmark_teachers(X, y),
     }
     unknown = set(names) - set(benchmarks)
     if unknown:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from skfairdp import DPSGDClassifier, FairDPClassifier
+from skfairdp import DPSGDClassifier, FairDPClassifier, PrivateThinningClassifier
+from tests.common.halves import HalfPublicFairPATE, HalfPublicPATE, HalfPublicSFPATE
 
 FAST: dict[str, Any] = {"max_epochs": 2, "progress": False}
 
@@ -23,13 +24,36 @@ ROSTER = {
     "FairDP, group models": FairDPClassifier(releases="group_models", **FAST),
 }
 
+# Estimators around another one have other parameters; their own tests call the common checks
+# that need none.
+AROUND = {
+    "thinning before DP-SGD": PrivateThinningClassifier(
+        DPSGDClassifier(epsilon=0.9, **FAST), epsilon_histogram=0.1
+    ),
+    "thinning before FairDP": PrivateThinningClassifier(
+        FairDPClassifier(epsilon=0.9, **FAST), epsilon_histogram=0.1
+    ),
+}
+
+VOTES: dict[str, Any] = {"n_teachers": 40, "n_answers": 100, "progress": False}
+
+# Those that learn from votes need public rows and have no net of their own: here every other
+# row is public. Their own tests call the common checks.
+VOTING = {
+    "PATE": HalfPublicPATE(**VOTES),
+    "FairPATE": HalfPublicFairPATE(tolerance=0.2, cold_start=5, **VOTES),
+    "SF-PATE, fair student": HalfPublicSFPATE(**VOTES),
+    "SF-PATE, fair teachers": HalfPublicSFPATE(variant="fair_teachers", **VOTES),
+}
+
 every_estimator = pytest.mark.parametrize("name", ROSTER)
+every_voting = pytest.mark.parametrize("name", VOTING)
 every_class = pytest.mark.parametrize("name", ["DP-SGD", "FairDP"])
 
 
 def build(name: str, **parameters: Any) -> Any:
     """Return a fresh estimator of the roster."""
-    return clone(ROSTER[name]).set_params(**parameters)
+    return clone({**ROSTER, **AROUND, **VOTING}[name]).set_params(**parameters)
 
 
 def people(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

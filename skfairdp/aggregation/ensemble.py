@@ -1,0 +1,97 @@
+"""What an ensemble of teachers answers, however its teachers were trained."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+__all__ = ["Teachers", "fixed_answers"]
+
+
+class Teachers(ABC):
+    """An ensemble trained on disjoint shards; it holds models and no rows of its own.
+
+    Everything about it is private: it lives while `fit` runs and is then dropped.
+
+    Parameters
+    ----------
+    fixed : ndarray of int64, shape (n_teachers,)
+        Class that a teacher answers whatever it is asked, -1 where it was trained.
+    n_classes : int
+        Number of classes.
+    """
+
+    def __init__(self, fixed: np.ndarray, n_classes: int) -> None:
+        self.fixed = fixed
+        self.n_classes = n_classes
+
+    @property
+    def n_teachers(self) -> int:
+        """Number of teachers."""
+        return len(self.fixed)
+
+    @abstractmethod
+    def _trained_predictions(self, X: np.ndarray) -> np.ndarray:
+        """Class of each row by each teacher; rows of `fixed` teachers are overwritten."""
+
+    def predictions(self, X: np.ndarray) -> np.ndarray:
+        """Let every teacher classify every row.
+
+        Parameters
+        ----------
+        X : ndarray, shape (n_rows, n_features)
+            Public rows.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_teachers, n_rows)
+            Class codes in [0, n_classes).
+        """
+        answers = self._trained_predictions(X)
+        constant = self.fixed >= 0
+        answers[constant] = self.fixed[constant, None]
+        return answers
+
+    def votes(self, X: np.ndarray) -> np.ndarray:
+        """Count the teachers that answer each class.
+
+        Parameters
+        ----------
+        X : ndarray, shape (n_rows, n_features)
+            Public rows.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_rows, n_classes)
+            Every row sums to the number of teachers. A record of the training set moves
+            one teacher, so each row changes by at most one vote taken away and one
+            given: sqrt(2) in the L2 norm.
+        """
+        answers = self.predictions(X)
+        return np.stack([np.count_nonzero(answers == k, axis=0) for k in range(self.n_classes)], 1)
+
+
+def fixed_answers(y_codes: np.ndarray, rows: list[np.ndarray]) -> np.ndarray:
+    """Find the teachers that have nothing to learn.
+
+    Parameters
+    ----------
+    y_codes : ndarray of int64, shape (n_rows,)
+        Class of each record.
+    rows : list of ndarray of int64
+        Records of each shard.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_teachers,)
+        0 for an empty shard, the class of a shard that has one class, -1 else.
+    """
+    fixed = np.full(len(rows), -1, dtype=np.int64)
+    for index, own in enumerate(rows):
+        codes = y_codes[own]
+        if len(own) == 0:
+            fixed[index] = 0
+        elif (codes == codes[0]).all():
+            fixed[index] = codes[0]
+    return fixed

@@ -1,0 +1,81 @@
+"""Public rows that scikit-learn's searches hand over whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["PublicRows", "public_rows"]
+
+
+@dataclass(frozen=True, eq=False)
+class PublicRows:
+    """Public rows with their groups, as one object without a length.
+
+    A search of scikit-learn cuts every argument of `fit` that is as long as X into its
+    folds, public rows too if there happen to be as many. What has no length is
+    handed over whole.
+
+    Parameters
+    ----------
+    X : array-like, shape (n_public, n_features)
+        Rows that need no protection, with the columns of the private ones.
+    sensitive_features : array-like, Series or DataFrame, shape (n_public,) or \
+(n_public, k), optional
+        Their groups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from skfairdp import PATEClassifier, PublicRows
+    >>> rng = np.random.default_rng(0)
+    >>> X, X_public = rng.normal(size=(2, 600, 2))
+    >>> y = X[:, 0] > 0
+    >>> model = PATEClassifier(epsilon=4.0, progress=False)
+    >>> search = GridSearchCV(model, {"n_answers": [30, 60]}, cv=2)
+    >>> search.fit(X, y, X_public=PublicRows(X_public)).best_estimator_.n_asked_ in (30, 60)
+    True
+    """
+
+    X: Any
+    sensitive_features: Any = None
+
+
+def public_rows(X: Any, sensitive_features: Any, name: str) -> PublicRows:
+    """Take public rows however they were given.
+
+    Parameters
+    ----------
+    X : array-like, PublicRows or None
+        The argument ``X_public``.
+    sensitive_features : array-like or None
+        The argument ``sensitive_features_public``.
+    name : str
+        Class that asks.
+
+    Returns
+    -------
+    PublicRows
+
+    Raises
+    ------
+    ValueError
+        There are none, or two sets of groups.
+    """
+    if X is None:
+        raise ValueError(
+            f"{name} needs public rows: give X_public, rows without labels that need no "
+            "protection. In a Pipeline set transform_input=['X_public'] with metadata routing on; "
+            "in a search wrap them as PublicRows(X_public, groups)."
+        )
+    if not isinstance(X, PublicRows):
+        return PublicRows(X, sensitive_features)
+    if sensitive_features is None:
+        return X
+    if X.sensitive_features is not None:
+        raise ValueError(
+            "Groups of the public rows came twice: in PublicRows and as "
+            "sensitive_features_public. Leave one of them out."
+        )
+    return PublicRows(X.X, sensitive_features)

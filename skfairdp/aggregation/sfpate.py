@@ -1,0 +1,321 @@
+"""PATE that protects the sensitive attribute alone, for fair learners that need it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import column_or_1d
+
+from skfairdp.aggregation.aggregated import AggregatedClassifier
+from skfairdp.aggregation.public import PublicRows
+from skfairdp.aggregation.queries import Queries, Rows, Run
+from skfairdp.aggregation.reweighing import GroupTeacher, ReweighedClassifier
+from skfairdp.aggregation.settings import AGGREGATION_PARAMETERS, NONE
+from skfairdp.aggregation.student import Student, takes_groups, train_student
+from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.parameters import SEQUENCE, Choice
+
+__all__ = ["SFPATEClassifier"]
+
+
+class SFPATEClassifier(AggregatedClassifier):
+    """Fair learner that sees sensitive attributes through noisy votes only (SF-PATE).
+
+    Protects who has which sensitive attribute, and nothing else: features and labels of
+    all rows have no protection, and a feature that predicts the attribute reveals it.
+
+    ``variant="fair_student"`` (SF_S): teachers predict the *group* of a row, and a fair
+    learner is trained on the student's rows with their labels and the noisy groups.
+    ``variant="fair_teachers"`` (SF_T): each teacher is a fair learner on its shard and
+    predicts the label; the student learns from the noisy answers.
+
+    Parameters
+    ----------
+    teacher : classifier, skorch.NeuralNet or None, default=None
+        Cloned for each shard. "fair_student": None is a small perceptron.
+        "fair_teachers": its `fit` must take ``sensitive_features``; None is
+        `ReweighedClassifier`.
+    student : classifier, skorch.NeuralNet or None, default=None
+        "fair_student": its `fit` must take ``sensitive_features``; None is
+        `ReweighedClassifier`, and reductions of fairlearn will do. "fair_teachers": any
+        classifier; None is a linear net.
+    n_teachers : int, default=100
+        Number of shards.
+    variant : {"fair_student", "fair_teachers"}, default="fair_student"
+        Who is fair.
+    epsilon : float or None, default=1.0
+        Privacy budget of the attribute in nats, at least 1e-4. The noise is calibrated to
+        it for `n_answers`; or the number of answers, for given noise. Infinity votes
+        without noise, for comparison. None takes noise and `n_answers` as they are.
+    delta : float, default=1e-6
+        Probability in (0, 1/n) that the privacy loss exceeds `epsilon`.
+    threshold : float or None, default=None
+        Votes that the largest count must reach in a noisy test before a query is
+        answered. None answers every query.
+    threshold_noise : float or None, default=None
+        Standard deviation of the test's noise, in votes.
+    vote_noise : float or None, default=None
+        Standard deviation of the noise on every count, in votes.
+    noise_ratio : float, default=40/15
+        `threshold_noise` over `vote_noise` where they are calibrated.
+    n_queries : int or None, default=None
+        Rows that are put to the teachers. None takes all.
+    n_answers : int or None, default=None
+        Stop after this many queries have passed the test. None: what
+        `epsilon` pays for at the given noise, or at noise of half the number of teachers
+        (but at least 100); without `epsilon`, or without noise, all queries.
+    shuffle : bool, default=True
+        Ask in an order drawn with `random_state`, else in that of the rows.
+    classes : sequence or None, default=None
+        Class labels. None takes them from `y`, which is not protected.
+    groups : sequence or None, default=None
+        Declared groups. None takes them from the rows; they are then public.
+    dataset_size : int or None, default=None
+        Number of records that `delta` is compared with; None takes the number of rows.
+    n_jobs : int or None, default=None
+        Workers that train teachers one by one, where they are not trained in one pass.
+    random_state : int, RandomState or None, default=None
+        Seeds initial weights, teachers, student and order; never noise or shards.
+    reproducible_noise : bool, default=False
+        Also seeds noise and shards, for tests; voids the privacy guarantee.
+    progress : bool or None, default=None
+        Show a progress bar; None shows it on a terminal.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        Class labels.
+    groups_ : tuple
+        Groups.
+    student_ : Student
+        What predicts.
+    n_asked_, n_charged_, n_answered_ : int
+        Queries that were asked, that passed the test, and that were answered.
+    coverage_ : float
+        Share of answered queries.
+    threshold_noise_, vote_noise_ : float
+        Noise used, in votes; the first is None without a threshold.
+    plan_ : Plan
+        Everything the accountant charged.
+    privacy_ : PrivacyGuarantee or None
+        What is guaranteed, for a change of one person's attribute; None after
+        ``epsilon=inf``.
+    n_features_in_ : int
+        Number of features.
+
+    Notes
+    -----
+    When one person's attribute changes, one teacher changes: a query costs what it costs
+    for a record. Noise in the groups of "fair_student" hides part of a gap from the
+    learner, which therefore removes less of it than it believes; and nothing bounds what
+    "fair_teachers" hand on of their fairness. Certify the model with held-out rows.
+
+    References
+    ----------
+    Tran, Zhu, Fioretto and Van Hentenryck, "SF-PATE: Scalable, Fair, and Private
+    Aggregation of Teacher Ensembles", IJCAI 2023 (arXiv 2204.05157).
+
+    Examples
+    --------
+    >>> from skfairdp import SFPATEClassifier
+    >>> from skfairdp.datasets import make_biased_gaussians
+    >>> data = make_biased_gaussians(n_samples=3000, random_state=0)
+    >>> model = SFPATEClassifier(epsilon=2.0, n_answers=300, progress=False)
+    >>> _ = model.fit(data.data, data.target, sensitive_features=data.sensitive_features)
+    >>> model.privacy_.protects, model.privacy_.adjacency
+    ('sensitive_features', 'change-attribute')
+    """
+
+    _parameters = {
+        **AGGREGATION_PARAMETERS,
+        "variant": (Choice(("fair_student", "fair_teachers")),),
+        "groups": (SEQUENCE, NONE),
+    }
+    _adjacency = "change-attribute"
+    _protects = "sensitive_features"
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True, "y_public": True}
+
+    def __init__(
+        self,
+        teacher: Any = None,
+        student: Any = None,
+        n_teachers: int = 100,
+        *,
+        variant: str = "fair_student",
+        epsilon: float | None = 1.0,
+        delta: float = 1e-6,
+        threshold: float | None = None,
+        threshold_noise: float | None = None,
+        vote_noise: float | None = None,
+        noise_ratio: float = 40 / 15,
+        n_queries: int | None = None,
+        n_answers: int | None = None,
+        shuffle: bool = True,
+        classes: Sequence[Any] | None = None,
+        groups: Sequence[Any] | None = None,
+        dataset_size: int | None = None,
+        n_jobs: int | None = None,
+        random_state: int | RandomState | None = None,
+        reproducible_noise: bool = False,
+        progress: bool | None = None,
+    ) -> None:
+        self.teacher = teacher
+        self.student = student
+        self.n_teachers = n_teachers
+        self.variant = variant
+        self.epsilon = epsilon
+        self.delta = delta
+        self.threshold = threshold
+        self.threshold_noise = threshold_noise
+        self.vote_noise = vote_noise
+        self.noise_ratio = noise_ratio
+        self.n_queries = n_queries
+        self.n_answers = n_answers
+        self.shuffle = shuffle
+        self.classes = classes
+        self.groups = groups
+        self.dataset_size = dataset_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.reproducible_noise = reproducible_noise
+        self.progress = progress
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        sensitive_features: ArrayLike | None = None,
+        X_public: ArrayLike | PublicRows | None = None,
+        y_public: ArrayLike | None = None,
+    ) -> SFPATEClassifier:
+        """Train teachers, let them answer, train the student.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows whose attribute is protected; numbers, no missing values.
+        y : array-like, shape (n_samples,)
+            Labels, not protected.
+        sensitive_features : array-like, shape (n_samples,) or (n_samples, k)
+            The protected attribute; several columns form intersections.
+        X_public : array-like or PublicRows, shape (n_public, n_features), optional
+            Rows that the student learns from. None takes `X` and `y`, which this
+            guarantee takes as public anyway.
+        y_public : array-like, shape (n_public,), optional
+            Their labels, for ``variant="fair_student"``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            There are no sensitive features or one group only, public rows have no
+            labels, or something else is not what it should be. The estimator is left
+            unfitted.
+        TypeError
+            The learner that has to be fair takes no groups.
+        """
+        with self._all_or_nothing():
+            self._fit_with(X, y, sensitive_features, X_public, y_public)
+        return self
+
+    def _fit_with(self, X: Any, y: Any, sensitive_features: Any, public: Any, labels: Any) -> None:
+        if sensitive_features is None:
+            raise ValueError(
+                "SFPATEClassifier needs sensitive_features: they are what it protects."
+            )
+        self._check_fair_learner()
+        rows = self._check_rows(X, y, sensitive_features)
+        assert rows.groups is not None
+        if len(rows.groups.labels) < 2:
+            raise ValueError("SFPATEClassifier needs at least two groups in sensitive_features.")
+        if public is None:
+            if labels is not None:
+                raise ValueError("y_public was given without X_public; give both or none.")
+            queries = Queries(rows.X, None, rows.labels)
+        else:
+            public = public if isinstance(public, PublicRows) else PublicRows(public)
+            queries = self._labelled(self._check_public(public), labels, rows)
+        self._train_on(rows, queries)
+
+    def _labelled(self, queries: Queries, labels: Any, rows: Rows) -> Queries:
+        if self.variant == "fair_teachers":
+            return Queries(queries.X, None)
+        if labels is None:
+            raise ValueError(
+                "variant='fair_student' learns from labels: give y_public with X_public, or leave "
+                "both out to learn from X and y."
+            )
+        labels = column_or_1d(labels)
+        codes = {label: code for code, label in enumerate(rows.classes.tolist())}
+        if len(labels) != len(queries.X):
+            raise ValueError(f"y_public has {len(labels)} entries for {len(queries.X)} rows.")
+        if not set(labels.tolist()) <= set(codes):
+            raise ValueError(
+                f"y_public has labels other than {rows.classes.tolist()!r}; drop these rows."
+            )
+        found = np.array([codes[label] for label in labels.tolist()], dtype=np.int64)
+        return Queries(queries.X, None, found)
+
+    def _check_fair_learner(self) -> None:
+        name = "student" if self.variant == "fair_student" else "teacher"
+        learner = getattr(self, name)
+        if learner is not None and not (hasattr(learner, "fit") and takes_groups(learner)):
+            raise TypeError(
+                f"variant={self.variant!r} needs a {name!r} whose fit takes sensitive_features, "
+                f"e.g. ReweighedClassifier or a reduction of fairlearn; got {learner!r}."
+            )
+
+    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
+        return encode_groups(sensitive_features, n_rows=n, labels=self.groups)
+
+    def _n_options(self, rows: Rows) -> int:
+        assert rows.groups is not None
+        return len(rows.groups.labels if self.variant == "fair_student" else rows.classes)
+
+    def _votes(self, run: Run) -> np.ndarray:
+        rows, X_queries = run.rows, run.queries.X
+        assert rows.groups is not None
+        if self.variant == "fair_student":
+            return self._ballot(run, self.teacher, rows.X, rows.groups.codes, X_queries)
+        teacher = ReweighedClassifier() if self.teacher is None else self.teacher
+        X = np.column_stack([rows.X, rows.groups.codes])
+        nobody = np.zeros(len(X_queries))
+        return self._ballot(
+            run, GroupTeacher(teacher), X, rows.labels, np.column_stack([X_queries, nobody])
+        )
+
+    def _learn(self, run: Run, answered: np.ndarray, answers: np.ndarray) -> Student:
+        if self.variant == "fair_teachers":
+            return super()._learn(run, answered, answers)
+        assert run.queries.labels is not None
+        X, labels = run.queries.X[answered], run.queries.labels[answered]
+        usable = labels >= 0
+        student = ReweighedClassifier() if self.student is None else self.student
+        return train_student(
+            student,
+            X[usable],
+            labels[usable],
+            len(run.rows.classes),
+            seed=run.seed,
+            sensitive_features=answers[usable],
+        )
+
+    def _public_things(self, groups: Groups | None) -> tuple[str, ...]:
+        named = "taken from the rows and public" if self.groups is None else "declared"
+        return (
+            f"the set of groups is {named}",
+            "features and labels of all rows are public, and the attribute of the rows that the "
+            "student learns from is not used",
+        )
+
+    def _default_of(self, name: str) -> Any:
+        fair = "student" if self.variant == "fair_student" else "teacher"
+        return ReweighedClassifier() if name == fair else super()._default_of(name)

@@ -1,0 +1,87 @@
+"""Disjoint shards of private rows, one for each teacher."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["assign_shards", "rows_by_shard", "teacher_generator"]
+
+
+def assign_shards(n_rows: int, n_teachers: int, generator: np.random.Generator) -> np.ndarray:
+    """Give every record a shard by a uniform draw of its own.
+
+    A cut of a permutation (``array_split``, k folds) moves other records when one
+    leaves, so that one record touches every teacher. Here the record that leaves takes
+    its own draw along, and one teacher changes. Shards are of unequal size, and some may
+    be empty.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of records, at least 0.
+    n_teachers : int
+        Number of shards, at least 1.
+    generator : numpy.random.Generator
+        Source of the draws.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_rows,)
+        Shard of each record, in [0, n_teachers).
+
+    Raises
+    ------
+    ValueError
+        `n_teachers` is below 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp.aggregation import assign_shards
+    >>> shards = assign_shards(1000, 10, np.random.default_rng(0))
+    >>> shards.shape, int(shards.min()), int(shards.max())
+    ((1000,), 0, 9)
+    """
+    if n_teachers < 1:
+        raise ValueError(f"'n_teachers' must be at least 1; got {n_teachers}.")
+    return generator.integers(0, n_teachers, size=n_rows, dtype=np.int64)
+
+
+def rows_by_shard(shards: np.ndarray, usable: np.ndarray, n_teachers: int) -> list[np.ndarray]:
+    """List the usable records of every shard, in their order.
+
+    Parameters
+    ----------
+    shards : ndarray of int64, shape (n_rows,)
+        Shard of each record.
+    usable : ndarray of bool, shape (n_rows,)
+        False leaves a record out.
+    n_teachers : int
+        Number of shards.
+
+    Returns
+    -------
+    list of ndarray of int64
+        Positions of records, one array a shard, possibly empty.
+    """
+    kept = np.flatnonzero(usable)
+    order = np.argsort(shards[kept], kind="stable")
+    sizes = np.bincount(shards[kept], minlength=n_teachers)
+    return np.split(kept[order], np.cumsum(sizes)[:-1])
+
+
+def teacher_generator(seed: int, index: int) -> np.random.Generator:
+    """Start the random stream of one teacher, the same whatever the others do.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the ensemble.
+    index : int
+        Number of the teacher.
+
+    Returns
+    -------
+    numpy.random.Generator
+    """
+    return np.random.default_rng([seed, index])

@@ -1,0 +1,206 @@
+"""The model that is released: trained on public rows with the ensemble's noisy answers."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from skorch import NeuralNet
+from torch import nn
+
+from skfairdp.aggregation.parallel import descend
+from skfairdp.engine.flat import copy_module, copy_parameters
+from skfairdp.engine.inference import link_of, outputs, probabilities
+from skfairdp.engine.nets import default_net, prepare_net
+
+__all__ = ["Student", "default_student", "takes_groups", "train_student"]
+
+_SKORCH = {"batch_size": 128, "max_epochs": 10}  # its defaults
+
+
+def default_student() -> NeuralNet:
+    """Build the net that stands behind ``student=None``.
+
+    A student sees few rows with noisy labels, hence a linear model with weight decay.
+
+    Returns
+    -------
+    skorch.NeuralNet
+        Not initialised. Unlike a net that trains on private rows it has its own
+        ``batch_size`` and ``max_epochs``: public rows cost nothing.
+
+    Examples
+    --------
+    >>> from skfairdp.aggregation import default_student
+    >>> default_student().max_epochs
+    60
+    """
+    return default_net().set_params(
+        module__hidden_sizes=(),
+        lr=0.02,
+        batch_size=64,
+        max_epochs=60,
+        optimizer__weight_decay=0.01,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Student:
+    """A trained student that speaks in class codes.
+
+    Parameters
+    ----------
+    model : nn.Module, classifier or int
+        What predicts; an integer is a student that always answers this code.
+    link : str
+        What a module's outputs are; empty for other models.
+    n_classes : int
+        Number of classes.
+    """
+
+    model: Any
+    link: str
+    n_classes: int
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the student estimates probabilities."""
+        return isinstance(self.model, int | nn.Module) or hasattr(self.model, "predict_proba")
+
+    def probabilities(self, X: np.ndarray) -> np.ndarray:
+        """Estimate class probabilities.
+
+        Parameters
+        ----------
+        X : ndarray, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, n_classes)
+        """
+        if isinstance(self.model, nn.Module):
+            return probabilities(outputs(self.model, X), self.link)
+        result = np.zeros((len(X), self.n_classes))
+        if isinstance(self.model, int):
+            result[:, self.model] = 1.0
+        else:
+            known = np.asarray(self.model.classes_, dtype=np.int64)
+            result[:, known] = self.model.predict_proba(X)
+        return result
+
+    def codes(self, X: np.ndarray) -> np.ndarray:
+        """Predict a class code for each row.
+
+        Parameters
+        ----------
+        X : ndarray, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+        """
+        if isinstance(self.model, int | nn.Module):
+            return self.probabilities(X).argmax(axis=1)
+        return np.asarray(self.model.predict(X)).astype(np.int64)
+
+
+def train_student(
+    student: Any,
+    X: np.ndarray,
+    codes: np.ndarray,
+    n_classes: int,
+    *,
+    seed: int,
+    sensitive_features: np.ndarray | None = None,
+) -> Student:
+    """Train on answered public rows, without noise.
+
+    Parameters
+    ----------
+    student : None, skorch.NeuralNet or scikit-learn classifier
+        None stands for `default_student`. Cloned, never changed. A search as student
+        chooses among models by answered rows alone.
+    X : ndarray, shape (n_answered, n_features)
+        Answered rows.
+    codes : ndarray of int64, shape (n_answered,)
+        Their noisy answers.
+    n_classes : int
+        Number of classes.
+    seed : int
+        Seeds what protects nobody.
+    sensitive_features : ndarray, shape (n_answered,), optional
+        Given to a student whose `fit` takes groups.
+
+    Returns
+    -------
+    Student
+        One that always gives the same answer where only one class was answered.
+
+    Raises
+    ------
+    ValueError
+        No row was answered.
+    """
+    if len(codes) == 0:
+        raise ValueError(
+            "No query was answered, so there is nothing to learn from; the queries were asked and "
+            "their privacy cost is spent. Lower 'threshold' (in votes), use more teachers, or "
+            "raise 'epsilon'."
+        )
+    if len(np.unique(codes)) == 1:
+        return Student(int(codes[0]), "", n_classes)
+    student = default_student() if student is None else clone(student)
+    if isinstance(student, NeuralNet):
+        return _train_net(student, X, codes, n_classes, seed)
+    names = [n for n in student.get_params() if n.rpartition("__")[2] == "random_state"]
+    state = int(np.random.default_rng([seed, 1]).integers(2**31))
+    unset = [n for n in names if student.get_params()[n] is None]
+    student.set_params(**dict.fromkeys(unset, state))
+    if sensitive_features is not None and takes_groups(student):
+        student.fit(X, codes, sensitive_features=sensitive_features)
+    else:
+        student.fit(X, codes)
+    return Student(student, "", n_classes)
+
+
+def takes_groups(model: Any) -> bool:
+    """Whether a model's `fit` can be given ``sensitive_features``.
+
+    Parameters
+    ----------
+    model : object
+        An estimator.
+
+    Returns
+    -------
+    bool
+    """
+    parameters = inspect.signature(model.fit).parameters.values()
+    return any(p.name == "sensitive_features" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def _train_net(
+    net: NeuralNet, X: np.ndarray, codes: np.ndarray, n_classes: int, seed: int
+) -> Student:
+    batch_size = min(net.batch_size, len(X)) if net.batch_size > 0 else len(X)
+    n_steps = net.max_epochs * math.ceil(len(X) / batch_size)
+    generator = np.random.default_rng([seed, 1])
+    net.set_params(**_SKORCH)
+    prepared = prepare_net(
+        net, n_features=int(np.prod(X.shape[1:])), n_classes=n_classes, seed=seed
+    )
+    link = link_of(prepared.criterion)
+    released = copy_module(prepared.module)
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
+    with torch.random.fork_rng(devices=list(devices)):
+        torch.manual_seed(int(generator.integers(2**63)))  # for dropout
+        descend(prepared, X, codes, generator, n_steps, batch_size)
+    copy_parameters(prepared.module, released)
+    return Student(released.eval(), link, n_classes)

@@ -1,0 +1,189 @@
+"""A penalty on the gap between groups that only public rows enter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array
+from torch import Tensor, nn
+from torch.nn import functional
+
+from skfairdp.engine.nets import PreparedNet, as_tensor
+from skfairdp.fairness.groups import encode_groups
+from skfairdp.parameters import Number, check_parameters
+
+__all__ = ["PublicParity", "soft_gap"]
+
+
+class PublicParity(BaseEstimator):
+    """Demographic-parity penalty, evaluated on public rows in every training step.
+
+    The gradient of ``weight * max(0, gap - tolerance)`` is added to each *released*
+    gradient of `DPSGDClassifier`. It depends on public rows and released weights alone,
+    so it is post-processing: privacy costs what it costs without the penalty. (On
+    private rows the gap mixes records, and clipping single gradients would bound
+    nothing.)
+
+    Parameters
+    ----------
+    X_public : array-like, shape (n_public, n_features)
+        Public rows, as the classifier gets them: with all earlier steps applied. All of
+        them are used in every step, and they are stored with the classifier. A net can
+        learn a few of them by heart: on Adult (epsilon 1) the gap on other rows fell
+        from .17 to .11 with 100 of them, .07 with 300 and .01 with 1000.
+    sensitive_features : array-like, shape (n_public,) or (n_public, k)
+        Group of each public row; at least two groups.
+    weight : float, default=1.0
+        Factor on the penalty, >= 0; the loss is a mean over records.
+    temperature : float, default=1.0
+        Divides logits before they become probabilities, > 0. Small values (published:
+        0.01) come close to counting decisions, but leave rows far from the boundary
+        without gradient.
+    tolerance : float, default=0.0
+        Gap on the public rows, in [0, 1], below which nothing is penalised.
+
+    References
+    ----------
+    The penalty of FairDP-SGD in Yaghini et al., "Learning to Walk Impartially on the
+    Pareto Frontier of Fairness, Privacy, and Utility", 2023 (arXiv 2302.09183).
+
+    Examples
+    --------
+    >>> from skfairdp import DPSGDClassifier
+    >>> from skfairdp.datasets import make_biased_gaussians
+    >>> from skfairdp.inprocessing import PublicParity
+    >>> data = make_biased_gaussians(n_samples=2000, random_state=0)
+    >>> public = make_biased_gaussians(n_samples=300, random_state=1)
+    >>> parity = PublicParity(public.data, public.sensitive_features, weight=2.0)
+    >>> model = DPSGDClassifier(public_parity=parity).fit(data.data, data.target)
+    >>> bool(model.privacy_.epsilon <= 1.0)
+    True
+    """
+
+    _parameters = {
+        "weight": (Number(0.0),),
+        "temperature": (Number(0.0, low_open=True),),
+        "tolerance": (Number(0.0, 1.0),),
+    }
+
+    def __init__(
+        self,
+        X_public: ArrayLike,
+        sensitive_features: ArrayLike,
+        weight: float = 1.0,
+        temperature: float = 1.0,
+        tolerance: float = 0.0,
+    ) -> None:
+        self.X_public = X_public
+        self.sensitive_features = sensitive_features
+        self.weight = weight
+        self.temperature = temperature
+        self.tolerance = tolerance
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Show the settings, not the rows."""
+        shape = np.shape(self.X_public)
+        return (
+            f"PublicParity(<rows of shape {shape}>, weight={self.weight!r}, "
+            f"temperature={self.temperature!r}, tolerance={self.tolerance!r})"
+        )
+
+    def bind(self, prepared: PreparedNet, row_shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
+        """Check everything and return what adds the penalty to a released gradient.
+
+        Parameters
+        ----------
+        prepared : PreparedNet
+            The net that is trained.
+        row_shape : tuple of int
+            Shape of one private row.
+
+        Returns
+        -------
+        callable
+            From a gradient, float64 of shape (p,), to another.
+
+        Raises
+        ------
+        ValueError
+            A setting is out of range, the public rows have another shape or no numbers,
+            or hold fewer than two groups.
+        """
+        check_parameters(self, self._parameters)
+        X = check_array(
+            self.X_public, dtype=[np.float64, np.float32], allow_nd=True, input_name="X_public"
+        )
+        if X.shape[1:] != tuple(row_shape):
+            raise ValueError(
+                f"'X_public' of PublicParity has rows of shape {X.shape[1:]}; the training rows "
+                f"have {tuple(row_shape)}. Apply the steps before the classifier to it first."
+            )
+        groups = encode_groups(self.sensitive_features, n_rows=len(X))
+        if len(groups.labels) < 2:
+            raise ValueError(
+                "'sensitive_features' of PublicParity must hold at least two groups; got "
+                f"{len(groups.labels)}."
+            )
+        module, criterion = prepared.module, prepared.criterion
+        parameters = [p for p in module.parameters() if p.requires_grad]
+        rows = as_tensor(X, module)
+        member = functional.one_hot(torch.from_numpy(groups.codes)).to(rows)
+
+        def adjust(gradient: Tensor) -> Tensor:
+            mode = module.training
+            module.eval()
+            try:
+                gap = soft_gap(module(rows), member, criterion, self.temperature)
+            finally:
+                module.train(mode)
+            if not bool(gap > self.tolerance):
+                return gradient
+            parts = torch.autograd.grad(gap, parameters, allow_unused=True)
+            flat = torch.cat(
+                [
+                    (torch.zeros_like(p) if part is None else part).reshape(-1)
+                    for p, part in zip(parameters, parts, strict=True)
+                ]
+            )
+            return gradient + self.weight * flat.to(gradient)
+
+        return adjust
+
+
+def soft_gap(output: Tensor, member: Tensor, criterion: nn.Module, temperature: float) -> Tensor:
+    """Largest difference between a group's soft rate of a class and that of all others.
+
+    Parameters
+    ----------
+    output : Tensor, shape (n,), (n, 1) or (n, n_classes)
+        Output of a module.
+    member : Tensor, shape (n, n_groups)
+        One-hot groups; every group has a row.
+    criterion : nn.Module
+        Says what the output means, under skorch's conventions.
+    temperature : float
+        Divides logits.
+
+    Returns
+    -------
+    Tensor, shape ()
+        max over classes k and groups z of mean p(k | z) - mean p(k | not z).
+    """
+    chances = torch.softmax(_logits(output, criterion) / temperature, dim=1)
+    counts, sizes = member.T @ chances, member.sum(dim=0)[:, None]
+    others = (counts.sum(dim=0) - counts) / (sizes.sum() - sizes)
+    return (counts / sizes - others).max()
+
+
+def _logits(output: Tensor, criterion: Any) -> Tensor:
+    if type(criterion) is nn.BCEWithLogitsLoss:
+        score = output.reshape(-1, 1)
+        return torch.cat([torch.zeros_like(score), score], dim=1)
+    if type(criterion) is nn.NLLLoss:  # skorch's convention: the module returns probabilities
+        return (output + torch.finfo(output.dtype).eps).log()
+    return output

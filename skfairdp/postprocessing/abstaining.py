@@ -1,0 +1,313 @@
+"""Abstention at inference under a parity gate (IDP³ of FairPATE)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
+from sklearn.base import clone
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from skfairdp.base import PrivateClassifier
+from skfairdp.exceptions import FairnessWarning
+from skfairdp.fairness.answers import answered_guarantee
+from skfairdp.fairness.disparity import smallest_cold_start
+from skfairdp.fairness.gate import ParityGate
+from skfairdp.fairness.groups import encode_groups
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.parameters import SEQUENCE, Choice, Number, check_parameters
+from skfairdp.postprocessing.marker import abstention_marker
+from skfairdp.postprocessing.passing_groups import accepts_groups, fit_parameters, known_groups
+from skfairdp.postprocessing.turnstile import Turnstile
+
+__all__ = ["AbstainingClassifier"]
+
+# The largest that was published; shorter cold starts begin with a more uneven table.
+_USUAL_COLD_START = 25
+_QUERIERS = (
+    "Nothing protects people who query: who is answered depends on the groups and predictions of "
+    "those who asked before, and the table of answers is printed."
+)
+
+
+class AbstainingClassifier(PrivateClassifier):
+    """Answer only while the answers stay even between groups; abstain otherwise.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Makes the predictions. A clone of it is fitted, with the groups if its ``fit``
+        takes them; one in ``sklearn.frozen.FrozenEstimator`` is used as it is.
+    tolerance : float in [0, 1], default=0.05
+        γ: share of a label among the answers of a group, minus its share among those of
+        all other groups together, is wanted to be at most this for every label and
+        group. 0 is possible with ``gate="queried_cell"`` only.
+    cold_start : "auto" or int, default="auto"
+        M: nothing is gated until every group has this many answers. ``gate="all_cells"``
+        needs at least ⌈1/tolerance⌉. "auto" is the larger of that and 25.
+    gate : {"all_cells", "queried_cell"}, default="all_cells"
+        Rule of `skfairdp.fairness.ParityGate`; the second is the published one and
+        keeps no promise with three groups or more.
+    groups : sequence or None, default=None
+        All groups that may query. None takes those that the fitted estimator knows,
+        or those given to fit, and the set of them is then public.
+    abstention_label : scalar or "auto", default="auto"
+        What `predict` returns in place of an answer. "auto": −1 for numbers (the
+        smallest class minus 1 where −1 is a class), "abstained" for text.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted one.
+    classes_ : ndarray, shape (n_classes,)
+        Its labels; the abstention label is none of them.
+    groups_ : tuple or None
+        Declared groups. None when fitted without any: then nothing is compared, and
+        every query is answered.
+    abstention_label_ : scalar or None
+        What stands for an abstention; None if there are no groups and none was given.
+    turnstile_ : Turnstile or None
+        All that is remembered of the queries: ``coverage``, ``coverage_by_group``,
+        ``save()``, ``restore()``, ``reset()``. Pickles carry it.
+
+    Notes
+    -----
+    `predict` changes the state: whether a row is answered depends on the rows before
+    it, in this call and in earlier ones, so the same row may be answered once and
+    refused later. There is no ``predict_proba``: the probabilities would answer where
+    `predict` refuses. ``score`` takes no groups; count the answered rows with
+    `skfairdp.metrics.answered` or `skfairdp.metrics.fairness_report`.
+
+    The certificate speaks of the answers given when it is issued (scope "answered
+    queries"), with coverage and coverage by group, and `verify` is False after further
+    queries. Held-out rows bound nothing about a model whose answers depend on each
+    other; certify ``estimator_`` for such a bound on what would be answered without a
+    gate. Privacy of the training records is that of ``estimator_``: abstaining is
+    post-processing.
+
+    Source: Yaghini, Liu, Boenisch and Papernot (2023), with the rule over all cells.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skfairdp.postprocessing import AbstainingClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(600, 1))
+    >>> groups = np.where(X[:, 0] + rng.normal(size=600) > 0, "a", "b")
+    >>> model = AbstainingClassifier(LogisticRegression(), tolerance=0.1)
+    >>> _ = model.fit(X, (X[:, 0] > 0).astype(int), sensitive_features=groups)
+    >>> answers = model.predict(X, sensitive_features=groups)
+    >>> np.unique(answers).tolist(), model.turnstile_.coverage < 1
+    ([-1, 0, 1], True)
+    >>> [claim.scope for claim in model.certify().fairness]
+    ['answered queries']
+    """
+
+    _charges_privacy = False
+    _post_processes = "estimator_"  # certify looks there for the privacy of the training rows
+    _parameters: ClassVar = {
+        "tolerance": (Number(0.0, 1.0),),
+        "cold_start": (Choice(("auto",)), Number(0, integer=True)),
+        "gate": (Choice(("all_cells", "queried_cell")),),
+        "groups": (Choice((None,)), SEQUENCE),
+    }
+    _released: ClassVar = (
+        "abstention_label_",
+        "classes_",
+        "estimator_",
+        "feature_names_in_",
+        "groups_",
+        "n_features_in_",
+        "turnstile_",
+    )
+    __metadata_request__predict: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        tolerance: float = 0.05,
+        cold_start: Literal["auto"] | int = "auto",
+        gate: Literal["all_cells", "queried_cell"] = "all_cells",
+        groups: Sequence[Hashable] | None = None,
+        abstention_label: Any = "auto",
+    ) -> None:
+        self.estimator = estimator
+        self.tolerance = tolerance
+        self.cold_start = cold_start
+        self.gate = gate
+        self.groups = groups
+        self.abstention_label = abstention_label
+
+    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        check_parameters(self, self._parameters)
+        if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict"):
+            raise ValueError(
+                "The 'estimator' parameter of AbstainingClassifier must be a classifier with fit "
+                f"and predict; got {self.estimator!r}."
+            )
+        self._new_gate(1, 2)  # wrong settings show before anything is spent on training
+        inner = clone(self.estimator)
+        inner.fit(X, y, **self._routed(inner, "fit", sensitive_features))
+        classes = np.asarray(inner.classes_ if hasattr(inner, "classes_") else np.unique(y))
+        groups = known_groups(inner, self.groups, sensitive_features, _num_samples(X))
+        marker, turnstile = None, None
+        # Without groups every query is answered, and two truth values need no third.
+        if groups is not None or self.abstention_label != "auto":
+            marker, _ = abstention_marker(classes, self.abstention_label)
+        if groups is not None:
+            turnstile = Turnstile(self._new_gate(len(groups), max(len(classes), 2)))
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(inner, name):
+                setattr(self, name, getattr(inner, name))
+        self.classes_ = classes
+        self.groups_ = groups
+        self.abstention_label_ = marker
+        self.turnstile_ = turnstile
+        self.estimator_ = inner
+
+    def predict(self, X: ArrayLike, *, sensitive_features: ArrayLike | None = None) -> NDArray[Any]:
+        """Answer rows in their order, or abstain; counts them.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to classify, as `estimator` takes them.
+        sensitive_features : array-like, Series or DataFrame, shape (n_samples,) or \
+(n_samples, k), optional
+            Group of each row. Needed if the model knows groups; a row with a missing
+            value is not answered.
+
+        Returns
+        -------
+        ndarray, shape (n_samples,)
+            Entries of ``classes_`` or ``abstention_label_``, of the dtype of the classes
+            (of text, wide enough).
+
+        Raises
+        ------
+        UnknownGroupError
+            A row's group is not among ``groups_``. No row of the call is counted.
+        ValueError
+            Groups are missing though the model knows some, or given though it knows none.
+        """
+        check_is_fitted(self)
+        if self.groups_ is None or self.turnstile_ is None:
+            if sensitive_features is not None:
+                raise ValueError(
+                    "predict got sensitive_features, but this model was fitted without groups and "
+                    "gates nothing. Fit with sensitive_features=, or declare groups=."
+                )
+            return np.asarray(self.estimator_.predict(X))
+        if sensitive_features is None:
+            raise ValueError(
+                "predict needs sensitive_features: this model was fitted with the groups "
+                f"{list(self.groups_)!r} and answers only while they are treated evenly. Pass one "
+                "value per row; rows with a missing value are not answered."
+            )
+        codes = encode_groups(
+            sensitive_features, n_rows=_num_samples(X), labels=self.groups_, on_missing="drop"
+        ).codes
+        passed_on = self._routed(self.estimator_, "predict", sensitive_features)
+        predicted = np.asarray(self.estimator_.predict(X, **passed_on))
+        labels = pd.Index(self.classes_).get_indexer(predicted)
+        if (labels < 0).any():
+            raise ValueError("The estimator predicted a label that is not among its classes_.")
+        answered = self.turnstile_.admit(codes, labels.astype(np.int64))
+        if not answered.all() and self.turnstile_.gate.stuck:
+            warnings.warn(
+                "The parity gate is deadlocked: no answer of any group can pass any more, so every "
+                "further query will be refused. turnstile_.reset() starts anew; a larger tolerance "
+                "or cold_start makes this rarer.",
+                FairnessWarning,
+                stacklevel=2,
+            )
+        marker, dtype = abstention_marker(self.classes_, self.abstention_label_)
+        answers = np.full(len(answered), marker, dtype=dtype)
+        answers[answered] = predicted[answered]
+        return answers
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Say which metadata goes where.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        mapping = mapping.add(caller="predict", callee="predict")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        return router.add(estimator=self.estimator, method_mapping=mapping)
+
+    def _routed(self, inner: Any, method: str, sensitive_features: Any) -> dict[str, Any]:
+        """Groups in the words of the inner estimator's fit or predict."""
+        if sensitive_features is None:
+            return {}
+        if get_config()["enable_metadata_routing"]:
+            routed = process_routing(self, method, sensitive_features=sensitive_features)
+            return dict(routed["estimator"][method])
+        if method == "fit":
+            return fit_parameters(inner, sensitive_features)
+        given = accepts_groups(inner, "predict")
+        return {"sensitive_features": sensitive_features} if given else {}
+
+    def _new_gate(self, n_groups: int, n_classes: int) -> ParityGate:
+        if self.cold_start == "auto":
+            needed = smallest_cold_start(self.tolerance) if self.gate == "all_cells" else 0
+            cold_start = max(needed, _USUAL_COLD_START)
+        else:
+            cold_start = int(self.cold_start)
+        return ParityGate(
+            n_groups, n_classes, tolerance=self.tolerance, cold_start=cold_start, rule=self.gate
+        )
+
+    def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
+        """State what follows from the gate; claims about `estimator_` don't survive it."""
+        if notion != "demographic_parity" or self.groups_ is None or self.turnstile_ is None:
+            return []
+        gate, asked, without = self.turnstile_.snapshot()
+        claim = answered_guarantee(
+            gate, groups=self.groups_, classes=self.classes_.tolist(), asked=asked
+        )
+        texts = [*claim.assumptions, _QUERIERS]
+        if without:
+            texts.append(f"Beside these, {without} queries had no group and were refused.")
+        return [replace(claim, assumptions=tuple(texts))]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether the classes are known."""
+        return "classes_" in vars(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep parameters and released attributes; `estimator` travels unfitted."""
+        state = super().__getstate__()
+        if hasattr(state.get("estimator"), "get_params"):
+            state["estimator"] = clone(state["estimator"])
+        return state
+
+    def _digest_state(self) -> dict[str, Any]:
+        """Return what predictions depend on: the fitted estimator, and all that was answered."""
+        state = super()._digest_state()
+        del state["parameters"]["estimator"]
+        state["turnstile_"] = None if self.turnstile_ is None else self.turnstile_.save()
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        """Describe the estimator to scikit-learn: like the one inside."""
+        tags = super().__sklearn_tags__()
+        if not hasattr(self.estimator, "__sklearn_tags__"):
+            return tags  # fit says what is wrong with it
+        inner = get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        tags.classifier_tags = inner.classifier_tags or tags.classifier_tags
+        tags.non_deterministic = inner.non_deterministic
+        return tags

@@ -1,0 +1,114 @@
+"""What an inner estimator is told about groups, and what it knows of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline
+
+from skfairdp.certificate.unwrap import unwrap
+from skfairdp.fairness.groups import encode_groups
+
+__all__ = ["accepts_groups", "fit_parameters", "known_groups"]
+
+
+def accepts_groups(estimator: Any, method: str) -> bool:
+    """Whether a method of an estimator names `sensitive_features` among its arguments.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The inner one.
+    method : {"fit", "predict"}
+        Name of the method.
+
+    Returns
+    -------
+    bool
+    """
+    return "sensitive_features" in inspect.signature(getattr(estimator, method)).parameters
+
+
+def fit_parameters(estimator: Any, sensitive_features: Any) -> dict[str, Any]:
+    """Groups as keyword arguments of fit, where metadata routing is off.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One that takes groups, a Pipeline that ends in one, a search over either, or one
+        that takes none.
+    sensitive_features : array-like
+        The groups.
+
+    Returns
+    -------
+    dict
+        Empty where groups have no way in.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import Pipeline
+    >>> from skfairdp import DPSGDClassifier
+    >>> from skfairdp.postprocessing.passing_groups import fit_parameters
+    >>> fit_parameters(Pipeline([("clf", DPSGDClassifier())]), ["a", "b"])
+    {'clf__sensitive_features': ['a', 'b']}
+    >>> fit_parameters(LogisticRegression(), ["a", "b"])
+    {}
+    """
+    if isinstance(estimator, BaseSearchCV):
+        return fit_parameters(estimator.estimator, sensitive_features)
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        inner = fit_parameters(last, sensitive_features)
+        return {f"{name}__{key}": value for key, value in inner.items()}
+    return {"sensitive_features": sensitive_features} if accepts_groups(estimator, "fit") else {}
+
+
+def known_groups(
+    inner: Any,
+    declared: Sequence[Hashable] | None,
+    sensitive_features: Any,
+    n_rows: int,
+) -> tuple[Hashable, ...] | None:
+    """Groups that may query.
+
+    Parameters
+    ----------
+    inner : estimator
+        Fitted.
+    declared : sequence or None
+        Groups that were declared; they go before all others.
+    sensitive_features : array-like or None
+        Groups of the training rows.
+    n_rows : int
+        Number of training rows.
+
+    Returns
+    -------
+    tuple or None
+        None where nothing is known about groups.
+
+    Raises
+    ------
+    ValueError
+        Every training row lacks its group, or a declared group is missing or repeated.
+    """
+    if declared is not None:
+        nobody = np.full(n_rows, None, dtype=object)
+        return encode_groups(nobody, n_rows=n_rows, labels=declared, on_missing="drop").labels
+    known = getattr(unwrap(inner).final, "groups_", None)
+    if sensitive_features is None:
+        return known
+    seen = encode_groups(sensitive_features, n_rows=n_rows, on_missing="drop").labels
+    if not seen:
+        raise ValueError(
+            "sensitive_features has no value in any row, so no group is known. Give the group of "
+            "some rows, or declare groups=."
+        )
+    # An estimator may know declared groups that these rows lack, or be about others.
+    return known if known is not None and set(seen) <= set(known) else seen

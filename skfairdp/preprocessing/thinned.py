@@ -1,0 +1,142 @@
+"""What an estimator that is fitted on thinned rows must be, is told, and promises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skfairdp.privacy.accounting import guarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.rates import SamplingRates
+
+__all__ = ["combined_privacy", "inner_settings", "refuse_unfit"]
+
+
+def refuse_unfit(estimator: Any) -> None:
+    """Refuse an estimator that would read sizes or labels off the kept rows.
+
+    Parameters
+    ----------
+    estimator : private classifier
+        The user's, not fitted here.
+
+    Raises
+    ------
+    ValueError
+        It can't be told sizes and labels, or the user has told it already.
+    """
+    name = type(estimator).__name__
+    known = estimator.get_params(deep=False)
+    missing = sorted({"classes", "dataset_size", "delta"} - set(known))
+    if missing:
+        raise ValueError(
+            f"'estimator' must have the parameters classes, dataset_size and delta; {name} lacks "
+            f"{', '.join(missing)}. How many rows of which class are left after thinning is "
+            "private, so sizes and classes must be declared to it: use DPSGDClassifier or "
+            "FairDPClassifier."
+        )
+    for parameter in ("classes", "dataset_size", "group_sizes", "group_sizes_epsilon"):
+        if known.get(parameter) is not None:
+            instead = {"classes": "set 'classes' here", "group_sizes": "set 'groups' here"}.get(
+                parameter, "leave it at None"
+            )
+            raise ValueError(
+                f"'estimator' sets {parameter}={known[parameter]!r}, but it is trained on thinned "
+                f"rows and is told their sizes and labels; {instead}."
+            )
+
+
+def inner_settings(estimator: Any, rates: SamplingRates, *, grouped: bool) -> dict[str, Any]:
+    """What the estimator is told about the kept rows, from the released table alone.
+
+    Parameters
+    ----------
+    estimator : private classifier
+        The clone to be fitted.
+    rates : SamplingRates
+        Made from the released table.
+    grouped : bool
+        Whether fit got groups.
+
+    Returns
+    -------
+    dict
+        Parameters for ``set_params``.
+    """
+    settings: dict[str, Any] = {"classes": list(range(len(rates.classes)))}
+    if grouped and hasattr(estimator, "group_sizes"):
+        settings["group_sizes"] = rates.group_sizes
+    else:
+        settings["dataset_size"] = max(2, sum(rates.group_sizes.values()))
+    return settings
+
+
+def combined_privacy(
+    inner: Any,
+    plan: Plan,
+    *,
+    price: float,
+    noise: NoiseSource,
+    labels_declared: bool,
+    groups_declared: bool | None,
+) -> PrivacyGuarantee | None:
+    """State what table and training promise together.
+
+    Parameters
+    ----------
+    inner : private classifier
+        Fitted on the kept rows.
+    plan : Plan
+        Its plan, with the price of the table.
+    price : float
+        Epsilon of the table.
+    noise : NoiseSource
+        Where noise and draws came from.
+    labels_declared : bool
+        Whether the class labels were declared.
+    groups_declared : bool or None
+        Whether the groups were declared; None without groups.
+
+    Returns
+    -------
+    PrivacyGuarantee or None
+        None after ``epsilon=inf``.
+
+    Raises
+    ------
+    ValueError
+        The estimator protects something else than one record that is added or removed.
+    """
+    stated = inner.privacy_
+    if stated is None:
+        return None
+    if noise.reproducible:
+        return PrivacyGuarantee.void(
+            "reproducible_noise=True ties table and thinning to random_state: whoever knows or "
+            "guesses the seed can subtract the noise"
+        )
+    if stated.is_void:
+        return stated
+    if (stated.adjacency, stated.protects) != ("add-remove", "record"):
+        raise ValueError(
+            f"'estimator' ({type(inner).__name__}) protects {stated.protects} under "
+            f"{stated.adjacency}; thinning needs one that protects a record that is added or "
+            "removed, with declared sizes."
+        )
+    read_off, declared = "taken from the rows and public", "declared"
+    sets = [f"the set of class labels is {declared if labels_declared else read_off}"]
+    if groups_declared is not None:
+        sets.append(f"the set of groups is {declared if groups_declared else read_off}")
+    # What the estimator was told was declared to it, but by us.
+    others = [text for text in stated.assumptions if not text.startswith("the set of ")]
+    return guarantee(
+        plan,
+        budget=None if inner.epsilon is None else price + float(inner.epsilon),
+        assumptions=(
+            *sets,
+            f"the (group x label) table was released at epsilon {price:g}, and every record was "
+            "kept by a draw of its own with a probability made from that table",
+            *others,
+        ),
+    )

@@ -1,0 +1,315 @@
+"""Private pre-processing that lets every group have the same label rates."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from skfairdp.base import PrivateClassifier
+from skfairdp.exceptions import PrivacyWarning
+from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.parameters import (
+    BOOLEAN,
+    RANDOM_STATE,
+    SEQUENCE,
+    Choice,
+    Kind,
+    Number,
+    check_parameters,
+)
+from skfairdp.preprocessing.thinned import combined_privacy, inner_settings, refuse_unfit
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.rates import SamplingRates, release_table
+from skfairdp.privacy.sizes import check_delta
+from skfairdp.rows import check_features, check_rows, encode_labels
+
+__all__ = ["PrivateThinningClassifier"]
+
+_NONE = Choice((None,))
+
+
+class PrivateThinningClassifier(PrivateClassifier):
+    """Train a private classifier on rows thinned to equal label rates.
+
+    Buys a noisy (group x label) table, makes keep-probabilities from it, keeps every
+    record by a draw of its own, and fits a clone of `estimator` on what is left. The
+    privacy stated is that of table and training together: ``epsilon_histogram`` is added
+    to the `epsilon` of `estimator`.
+
+    Parameters
+    ----------
+    estimator : private classifier of skfairdp
+        Fitted on the kept rows, as a clone. It gets its sizes and labels from here, as
+        declared ones; leave out ``dataset_size``, ``group_sizes`` and ``classes``.
+    epsilon_histogram : float, default=0.1
+        Price of the table in nats, in [1e-4, 1000].
+    tolerance : float, default=0.0
+        Largest difference between the label rates of two groups after thinning, in
+        [0, 1]; on average and up to the noise of the table.
+    minimum_rate : float, default=0.0
+        Lower limit of every keep-probability, in [0, 1].
+    groups : sequence or None, default=None
+        Declared groups; rows of others contribute nothing. None takes them from the
+        rows; they are then public.
+    classes : sequence or None, default=None
+        Declared class labels. None takes them from `y`; they are then public.
+    random_state : int, RandomState or None, default=None
+        Used with `reproducible_noise` only; seeds of `estimator` are its own.
+    reproducible_noise : bool, default=False
+        Makes table and thinning repeatable, for tests; voids the privacy guarantee.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        Class labels.
+    groups_ : tuple or None
+        Groups; None after a fit without them, which keeps every row.
+    estimator_ : estimator
+        Fitted on the kept rows; its classes are positions in `classes_`.
+    plan_ : Plan
+        Plan of `estimator_`, with the price of the table.
+    privacy_ : PrivacyGuarantee or None
+        What is guaranteed: adding or removing one record.
+    rates_ : SamplingRates
+        The released table, floored, and the keep-probabilities.
+    n_features_in_ : int
+        Number of features.
+
+    Notes
+    -----
+    Each record's fate depends on its own cell, the released table and its own draw, so a
+    neighbouring data set changes at most one kept row. How many rows are kept is secret:
+    the clone is told the sizes that table and rates predict, and sees two rows of zeros
+    with no label, so that it can't fail for want of rows. Which plan it makes depends on
+    the table, hence basic composition. Equal label rates in training do not make
+    predictions equal: `certify` states the gap.
+
+    Examples
+    --------
+    >>> from skfairdp import DPSGDClassifier, PrivateThinningClassifier
+    >>> from skfairdp.datasets import make_biased_gaussians
+    >>> data = make_biased_gaussians(n_samples=2000, random_state=0)
+    >>> model = PrivateThinningClassifier(DPSGDClassifier(epsilon=0.9), epsilon_histogram=0.1)
+    >>> _ = model.fit(data.data, data.target, sensitive_features=data.sensitive_features)
+    >>> round(model.privacy_.epsilon, 6), model.privacy_.adjacency
+    (1.0, 'add-remove')
+    """
+
+    _parameters = {
+        "estimator": (Kind((PrivateClassifier,), "a private classifier of skfairdp"),),
+        "epsilon_histogram": (Number(1e-4, 1e3),),
+        "tolerance": (Number(0.0, 1.0),),
+        "minimum_rate": (Number(0.0, 1.0),),
+        "groups": (SEQUENCE, _NONE),
+        "classes": (SEQUENCE, _NONE),
+        "random_state": RANDOM_STATE,
+        "reproducible_noise": (BOOLEAN,),
+    }
+    _released: ClassVar[tuple[str, ...]] = (*PrivateClassifier._released, "estimator_", "rates_")
+
+    estimator_: PrivateClassifier
+    plan_: Plan
+    rates_: SamplingRates
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        epsilon_histogram: float = 0.1,
+        tolerance: float = 0.0,
+        minimum_rate: float = 0.0,
+        groups: Sequence[Any] | None = None,
+        classes: Sequence[Any] | None = None,
+        random_state: int | RandomState | None = None,
+        reproducible_noise: bool = False,
+    ) -> None:
+        self.estimator = estimator
+        self.epsilon_histogram = epsilon_histogram
+        self.tolerance = tolerance
+        self.minimum_rate = minimum_rate
+        self.groups = groups
+        self.classes = classes
+        self.random_state = random_state
+        self.reproducible_noise = reproducible_noise
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
+    ) -> PrivateThinningClassifier:
+        """Buy the table, thin the rows and train.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Private training rows.
+        y : array-like, shape (n_samples,)
+            Labels.
+        sensitive_features : array-like, optional
+            Group of each row. None: one group, and every row is kept.
+
+        Returns
+        -------
+        self
+        """
+        super().fit(X, y, sensitive_features=sensitive_features)
+        return self
+
+    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        check_parameters(self, self._parameters)
+        refuse_unfit(self.estimator)
+        X, y = check_rows(
+            self, X, y, allow_nd=self._takes_images, labels_declared=self.classes is not None
+        )
+        classes, labels = encode_labels(y, self.classes, multiclass=self.estimator._multiclass)
+        groups = self._encode_groups(sensitive_features, len(X))
+        noise = self._randomness()[1]
+        table = release_table(
+            groups.codes, labels, (len(groups.labels), len(classes)), self.epsilon_histogram, noise
+        )
+        rates = SamplingRates.equal_label_rates(
+            table,
+            groups.labels,
+            classes.tolist(),
+            tolerance=self.tolerance,
+            minimum_rate=self.minimum_rate,
+            epsilon=self.epsilon_histogram,
+        )
+        check_delta(self.estimator.delta, rates.total)
+        kept = rates.keep(groups.codes, labels, noise.sampling.random(len(X)))
+        grouped = sensitive_features is not None
+        inner = clone(self.estimator)
+        inner.set_params(**inner_settings(inner, rates, grouped=grouped))
+        # Two rows without a label contribute nothing: no clone can fail for want of rows.
+        rows = np.concatenate([X[kept], np.zeros_like(X, shape=(2, *X.shape[1:]))])
+        targets = np.append(labels[kept], [-1, -1])
+        names = self._groups_of(inner, groups, kept, grouped)
+        with warnings.catch_warnings():
+            # Said above already, with the number of all records.
+            warnings.filterwarnings("ignore", message="'delta' = ", category=PrivacyWarning)
+            inner.fit(rows, targets, sensitive_features=names)
+        self.rates_ = rates
+        self.classes_ = classes
+        self.groups_ = groups.labels if grouped else None
+        self.plan_ = dataclasses.replace(
+            inner.plan_, prior_epsilon=inner.plan_.prior_epsilon + float(self.epsilon_histogram)
+        )
+        self.privacy_ = combined_privacy(
+            inner,
+            self.plan_,
+            price=float(self.epsilon_histogram),
+            noise=noise,
+            labels_declared=self.classes is not None,
+            groups_declared=None if not grouped else self.groups is not None,
+        )
+        # Whoever takes the clone out of here states what its rows have spent.
+        inner.privacy_ = self.privacy_
+        self.estimator_ = inner
+
+    @property
+    def _takes_images(self) -> bool:
+        return getattr(self.estimator, "net", None) is not None
+
+    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
+        if sensitive_features is None:
+            if self.groups is not None:
+                raise ValueError("'groups' is set, but fit got sensitive_features=None.")
+            return Groups(("all",), np.zeros(n, dtype=np.int64))
+        return encode_groups(
+            sensitive_features,
+            n_rows=n,
+            labels=self.groups,
+            on_unknown="drop" if self.groups is not None else "raise",
+        )
+
+    @staticmethod
+    def _groups_of(
+        inner: Any, groups: Groups, kept: np.ndarray, grouped: bool
+    ) -> np.ndarray | None:
+        # An estimator that can't be told the groups would find, and show, those that are left.
+        if not grouped or not hasattr(inner, "group_sizes"):
+            return None
+        names = np.empty(len(groups.labels), dtype=object)
+        names[:] = groups.labels
+        return names[np.append(groups.codes[kept], [0, 0])]
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray, shape (n_samples,)
+            Entries of ``classes_``.
+        """
+        X = self._features(X)
+        return self.classes_[self.estimator_.predict(X)]
+
+    @available_if(lambda self: hasattr(self.estimator, "predict_proba"))
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Estimate class probabilities, columns in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, n_classes)
+        """
+        X = self._features(X)
+        return self.estimator_.predict_proba(X)
+
+    @available_if(lambda self: hasattr(self.estimator, "decision_function"))
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """Compute the scores that `estimator_` decides by.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples,) or (n_samples, n_classes)
+        """
+        X = self._features(X)
+        return self.estimator_.decision_function(X)
+
+    def _features(self, X: ArrayLike) -> np.ndarray:
+        check_is_fitted(self)
+        return check_features(self, X, allow_nd=self._takes_images)
+
+    def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
+        return self.estimator_._mechanism_fairness(notion)
+
+    def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
+        return self.estimator_._success_scores(self._features(X))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep parameters and released attributes; `estimator` travels unfitted."""
+        state = super().__getstate__()
+        if hasattr(state.get("estimator"), "get_params"):
+            state["estimator"] = clone(state["estimator"])
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        """Describe the estimator to scikit-learn."""
+        tags = super().__sklearn_tags__()
+        repeatable = getattr(self.estimator, "reproducible_noise", False)
+        tags.non_deterministic = not (self.reproducible_noise and repeatable)
+        tags.classifier_tags.multi_class = getattr(self.estimator, "_multiclass", True)
+        return tags

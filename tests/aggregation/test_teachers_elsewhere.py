@@ -1,0 +1,120 @@
+"""Teachers fitted by workers: other threads, other processes, a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+from torch import nn
+
+from skfairdp import default_net
+from skfairdp.aggregation import train_teachers
+from skfairdp.aggregation.parallel import SeparateTeachers
+from skfairdp.engine.modules import MLP
+from tests.aggregation.rows import private_rows
+
+PUBLIC = np.random.default_rng(99).normal(size=(50, 5))
+
+
+def votes(teacher, n_jobs: int | None = None, progress: bool | None = False) -> np.ndarray:
+    rows = private_rows()
+    return train_teachers(
+        teacher,
+        rows.X,
+        rows.y,
+        rows.shards,
+        8,
+        2,
+        seed=3,
+        n_steps=20,
+        n_jobs=n_jobs,
+        progress=progress,
+    ).votes(PUBLIC)
+
+
+def tree() -> DecisionTreeClassifier:
+    return DecisionTreeClassifier(max_features=2)
+
+
+def net():
+    """Trained one by one: its loss is not one of those with a known derivative."""
+    return default_net().set_params(
+        module=MLP, criterion=nn.CrossEntropyLoss, criterion__label_smoothing=0.1
+    )
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
+@pytest.mark.parametrize("make", [tree, net])
+def test_votes_do_not_depend_on_the_workers(backend: str, make) -> None:
+    alone = votes(make())
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        np.testing.assert_array_equal(votes(make()), alone)
+
+
+def test_the_bar_counts_teachers_of_other_processes(capfd: pytest.CaptureFixture) -> None:
+    with joblib.parallel_config(backend="loky"):
+        votes(tree(), n_jobs=2, progress=True)
+    assert "8/8" in capfd.readouterr().err
+
+
+def test_failures_in_other_processes_are_named_without_their_message() -> None:
+    with (
+        joblib.parallel_config(backend="loky", n_jobs=2),
+        pytest.raises(ValueError, match="KNeighborsClassifier.*raised ValueError") as caught,
+    ):
+        votes(KNeighborsClassifier(200))
+    assert caught.value.__cause__ is None
+
+
+@contextmanager
+def local_cluster() -> Iterator[object]:
+    """Two worker processes on this machine, reached over the loopback address."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.mark.slow
+def test_teachers_are_fitted_on_a_dask_cluster() -> None:
+    class Located(DecisionTreeClassifier):
+        """A tree that knows the process that fitted it."""
+
+        def fit(self, X: np.ndarray, y: np.ndarray) -> Located:
+            """Fit."""
+            self.process_ = os.getpid()
+            return super().fit(X, y)
+
+    rows = private_rows()
+    alone = [votes(make()) for make in (tree, LogisticRegression, net)]
+    with warnings.catch_warnings():
+        # Of distributed's own sockets and event loops while it shuts down.
+        warnings.simplefilter("ignore", ResourceWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with local_cluster() as client, joblib.parallel_config(backend="dask"):
+            there = [votes(make()) for make in (tree, LogisticRegression, net)]
+            teachers = train_teachers(
+                Located(), rows.X, rows.y, rows.shards, 8, 2, seed=3, progress=False
+            )
+            workers = set(client.run(os.getpid).values())
+    assert isinstance(teachers, SeparateTeachers)
+    assert {model.process_ for model in teachers.models} == workers
+    assert os.getpid() not in workers
+    for one, other in zip(alone, there, strict=True):
+        np.testing.assert_array_equal(one, other)

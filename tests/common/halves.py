@@ -1,0 +1,76 @@
+"""Test-only estimators that take every other row as public, so that fit needs no more than rows.
+
+scikit-learn's checks and the common ones call ``fit(X, y)``. Nobody should do this with rows
+that need protection: half of them get none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils import _safe_indexing
+
+from skfairdp import FairPATEClassifier, PATEClassifier, SFPATEClassifier
+from skfairdp.rows import check_rows
+
+Half = list[Any]
+
+
+@contextmanager
+def halves(estimator: Any, X: Any, y: Any, groups: Any) -> Iterator[tuple[Half, Half]]:
+    """Validate, then cut into rows, labels and groups of the private and of the public half.
+
+    Declares the labels of both halves meanwhile: a half may lack one of them.
+    """
+    declared = estimator.classes
+    checked, labels = check_rows(estimator, X, y, labels_declared=declared is not None)
+    X = X if isinstance(X, pd.DataFrame) else checked
+    if groups is None:
+        groups = np.arange(len(labels)) // 2 % 2
+    try:
+        estimator.classes = np.unique(labels) if declared is None else declared
+        yield tuple(
+            [_safe_indexing(part, np.arange(start, len(labels), 2)) for part in (X, labels, groups)]
+            for start in (0, 1)
+        )
+    finally:
+        estimator.classes = declared
+
+
+class HalfPublicPATE(PATEClassifier):
+    """PATE that takes every other row as public."""
+
+    def fit(self, X, y, *, sensitive_features=None):
+        with halves(self, X, y, sensitive_features) as (private, public):
+            groups = None if sensitive_features is None else private[2]
+            return super().fit(*private[:2], sensitive_features=groups, X_public=public[0])
+
+
+class HalfPublicFairPATE(FairPATEClassifier):
+    """FairPATE that takes every other row as public; without groups it makes some up."""
+
+    def fit(self, X, y, *, sensitive_features=None):
+        with halves(self, X, y, sensitive_features) as (private, public):
+            return super().fit(
+                *private[:2],
+                sensitive_features=None if sensitive_features is None else private[2],
+                X_public=public[0],
+                sensitive_features_public=public[2],
+            )
+
+
+class HalfPublicSFPATE(SFPATEClassifier):
+    """SF-PATE that takes every other row as public; without groups it makes some up."""
+
+    def fit(self, X, y, *, sensitive_features=None):
+        with halves(self, X, y, sensitive_features) as (private, public):
+            return super().fit(
+                *private[:2],
+                sensitive_features=private[2],
+                X_public=public[0],
+                y_public=public[1],
+            )
