@@ -123,8 +123,8 @@ def encode_labels(
         classes = np.unique(np.asarray(declared))
         if len(classes) != len(np.asarray(declared)):
             raise ValueError("'classes' names a class twice; list every class once.")
-        place = np.searchsorted(classes, y).clip(max=len(classes) - 1)
-        codes = np.where(classes[place] == y, place, -1)
+        # By hash, not by order: a label that cannot be compared must not raise either.
+        codes = pd.Index(classes.astype(object)).get_indexer(pd.Index(y.astype(object)))
     if len(classes) < 2:
         raise ValueError(
             f"y holds {len(classes)} class; at least two classes are needed to train a classifier."

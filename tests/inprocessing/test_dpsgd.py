@@ -164,10 +164,11 @@ def test_an_error_of_torch_does_not_quote_the_size_of_a_batch():
         DPSGDClassifier(net, delta=1e-4).fit(X, y)
 
 
-def test_an_unlisted_label_of_another_kind_raises_nothing():
+@pytest.mark.parametrize(("kind", "label"), [(float, 0.5), (object, "neither")])
+def test_an_unlisted_label_of_another_kind_raises_nothing(kind, label):
     X, y, _ = two_groups(200)
-    labels = y.astype(float)
-    labels[3] = 0.5
+    labels = y.astype(kind)
+    labels[3] = label
     model = DPSGDClassifier(classes=[0, 1], delta=1e-4, max_epochs=1).fit(X, labels)
     assert model.classes_.tolist() == [0, 1]
 
