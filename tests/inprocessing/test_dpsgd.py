@@ -99,6 +99,13 @@ def test_a_row_of_an_undeclared_label_contributes_nothing():
         torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize(("classes", "y"), [(["a", "b"], [0, 1]), ([0, 1], ["a", "b"])])
+def test_declared_labels_of_another_kind_are_refused(classes, y):
+    X, _, _ = two_groups(100)
+    with pytest.raises(ValueError, match="'classes' declares"):
+        DPSGDClassifier(classes=classes).fit(X, y * 50)
+
+
 def test_a_large_delta_is_refused_and_a_doubtful_one_warned_about():
     X, y, _ = two_groups(100)
     with pytest.raises(ValueError, match="'delta' must be below 1/n"):

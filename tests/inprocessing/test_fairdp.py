@@ -275,6 +275,20 @@ def test_one_group_by_name_is_refused_and_no_groups_are_one():
     assert model.groups_ is None
 
 
+def test_a_total_without_group_sizes_is_refused_where_there_are_groups():
+    X, y, groups = two_groups(100)
+    with pytest.raises(ValueError, match="'dataset_size' = 500 declares no size of a group"):
+        FairDPClassifier(dataset_size=500).fit(X, y, sensitive_features=groups)
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8])
+def test_the_sign_of_the_score_is_the_decision(threshold):
+    X, y, groups = two_groups()
+    model = FairDPClassifier(threshold=threshold, max_epochs=2)
+    model.fit(X, y, sensitive_features=groups)
+    np.testing.assert_array_equal(model.decision_function(X) > 0, model.predict(X) == 1)
+
+
 def test_group_specific_noise_and_rates():
     X, y, groups = two_groups()
     model = FairDPClassifier(
