@@ -129,7 +129,10 @@ class LinearStack:
     @property
     def holds(self) -> bool:
         """False while a dropout layer is active."""
-        return not any(layer.training and layer.p > 0 for layer in self.dropouts)
+        for layer in self.dropouts:
+            if layer.training and layer.p > 0:
+                return False
+        return True
 
 
 def leaves_of(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]] | None:
