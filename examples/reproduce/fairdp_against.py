@@ -97,7 +97,7 @@ everybody gets the same answer the gap is small. The table shows the share of po
 leaving the clean model's, for 0 or 1, together with the gap and the accuracy. A plainer way to the
 same end is to move the *clean* model's threshold; the last column is the best accuracy which that
 reaches at a parity gap no larger than the row's. On the synthetic set, where the labels are
-balanced, the bias has nothing to do, and M changes nothing at all.
+balanced, the bias has nothing to do, and M changes next to nothing.
 
 {table(heading, lines)}{picture}"""
 

@@ -162,7 +162,7 @@ def _line(label: str, fits: list[dict], *, precision: bool) -> list[str]:
 
 def _settings(rows: list[dict]) -> str:
     lines = [
-        [TITLES.get(name, name), *(f"{settings[key]:g}" for key in
+        [TITLES.get(name, "UTK-Face, trained CNN"), *(f"{settings[key]:g}" for key in
                                    ("batch_size", "max_epochs", "lr"))]
         for name, settings in SETTINGS.items()
     ]  # fmt: skip
@@ -178,11 +178,10 @@ def _settings(rows: list[dict]) -> str:
     pinned = ", ".join(f"{key}={value!r}" for key, value in SEGMENTS.items())
     return f"""## Settings
 
-Clipping norm {PINNED["max_grad_norm"]:g}; Adam, its learning rate falling linearly to 0; plain
-gradient descent with learning rate {PINNED_FAIRDP["sgd_learning_rate"]:g} in the last
-{100 * PINNED_FAIRDP["sgd_fraction"]:.0f} % of FairDP's steps. Tables: one hidden layer of 64 tanh
-units. Faces: two layers of fixed wavelets (public, see
-`fairdp_images.py`) under one trained linear layer.
+Clipping norm {PINNED["max_grad_norm"]:g}; Adam, its learning rate falling linearly to 0. FairDP
+takes the last {100 * PINNED_FAIRDP["sgd_fraction"]:.0f} % of its steps by plain gradient descent
+at learning rate {PINNED_FAIRDP["sgd_learning_rate"]:g}. Tables: one hidden layer of 64 tanh units.
+Faces: two layers of fixed wavelets (public, see `fairdp_images.py`) under one trained linear layer.
 
 {table(["data", "batch", "epochs", "learning rate"], lines)}
 

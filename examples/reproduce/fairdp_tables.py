@@ -4,7 +4,7 @@ Run it as
 
     python examples/reproduce/fairdp_tables.py --data-home "$SKFAIRDP_DATA"
 
-It fits some 1,200 small models and takes about half an hour on one core. Every fit's
+It fits some 1,100 small models and takes about half an hour on one core. Every fit's
 measurements are kept in the folder of --cache, so that an interrupted run continues, and
 so that tables and figures can be made again without fitting again. Results go to
 docs/results.
