@@ -220,7 +220,7 @@ class FusedClipper:
         inputs: list[torch.Tensor],
         deltas: list[torch.Tensor],
         coefficients: torch.Tensor,
-        views: list[tuple[torch.Tensor | None, torch.Tensor | None]],
+        views: list[tuple[torch.Tensor | None, ...]],
     ) -> None:
         column = coefficients.unsqueeze(1)
         for value, delta, (weight, bias) in zip(inputs, deltas, views, strict=True):

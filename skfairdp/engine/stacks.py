@@ -129,10 +129,7 @@ class LinearStack:
     @property
     def holds(self) -> bool:
         """False while a dropout layer is active."""
-        for layer in self.dropouts:
-            if layer.training and layer.p > 0:
-                return False
-        return True
+        return not any(layer.training and layer.p > 0 for layer in self.dropouts)
 
 
 def leaves_of(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]] | None:
