@@ -119,8 +119,8 @@ class PublicEncoder(TransformerMixin, BaseEstimator):
         for name, position in positions_of(self.categories, names, "categories").items():
             if isinstance(self.categories[name], str):
                 raise ValueError(
-                    f"categories[{name!r}] is the text {self.categories[name]!r}. Allowed is a list "
-                    "of categories; a text would be read as a list of its letters."
+                    f"categories[{name!r}] is the text {self.categories[name]!r}, which would be "
+                    "read as a list of its letters. Allowed is a list of categories."
                 )
             _refuse_other_kind(column(X, position), list(self.categories[name]), name)
         self._encoded(X)
