@@ -46,11 +46,11 @@ out = parser.parse_args().out
 # linear: a thousand rows carry no more through the noise.
 
 loans = load_mortgage_approvals()
-strata = loans.sensitive_features + loans.target.astype(str)
+# The split looks at no row: a split that balances labels or groups would move other people
+# when one person's record changes.
 X, X_held, y, y_held, race, race_held = train_test_split(
-    loans.data, loans.target, loans.sensitive_features, test_size=0.5, random_state=0,
-    stratify=strata,
-)  # fmt: skip
+    loans.data, loans.target, loans.sensitive_features, test_size=0.5, random_state=0
+)
 linear = default_net().set_params(module__hidden_sizes=(), optimizer=torch.optim.SGD, lr=0.01)
 model = Pipeline(
     [

@@ -115,7 +115,8 @@ def encode_labels(
     Raises
     ------
     ValueError
-        One class only, or more than two where two are needed.
+        One class only, more than two where two are needed, or declared labels of
+        another kind than those of the rows.
     """
     if declared is None:
         classes, codes = np.unique(y, return_inverse=True)
@@ -123,8 +124,12 @@ def encode_labels(
         classes = np.unique(np.asarray(declared))
         if len(classes) != len(np.asarray(declared)):
             raise ValueError("'classes' names a class twice; list every class once.")
-        place = np.searchsorted(classes, y).clip(max=len(classes) - 1)
-        codes = np.where(classes[place] == y, place, -1)
+        if (classes.dtype.kind in "US") and y.dtype.kind in "biuf":
+            raise ValueError("'classes' declares text, but y holds numbers; declare numbers.")
+        if (classes.dtype.kind in "biuf") and y.dtype.kind in "US":
+            raise ValueError("'classes' declares numbers, but y holds text; declare text.")
+        # By hash, not by order: a label that cannot be compared must not raise either.
+        codes = pd.Index(classes.astype(object)).get_indexer(pd.Index(y.astype(object)))
     if len(classes) < 2:
         raise ValueError(
             f"y holds {len(classes)} class; at least two classes are needed to train a classifier."

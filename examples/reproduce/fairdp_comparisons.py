@@ -158,8 +158,8 @@ def heads(rows: list[dict]) -> str:
         'alone, however many rows there are. "Measured": standard deviation of the gap over the '
         "heads, over √N. The last column holds whatever the heads do. After an ordinary last step "
         "the heads differ little, which the formula does not know; on the synthetic set, whose "
-        "last step is noisy enough for Theorem 2 to say something (next section), the error is "
-        "hundreds of times the formula's.\n\n" + table(heading, lines)
+        "last step is noisy enough for Theorem 2 to say something (next section), the error of "
+        "the parity gap is more than a hundred times the formula's.\n\n" + table(heading, lines)
     )
 
 
@@ -205,7 +205,7 @@ def segments(rows: list[dict], pictures: dict[str, str]) -> str:
         'so they are no such averages. A single model ranks well or the wrong way round ("AUC < '
         '.5"), which the standard deviations show, and its own gap is not bounded by τ.'
         f"{clean_text}\n\n" + table(heading, lines) + picture + "\n\nAt the settings of the other "
-        "tables the bound is 1 (left picture): σ would have to be in the ten thousands."
+        "tables the bound is 1 (left picture): σ would have to be above ten thousand."
     )
 
 

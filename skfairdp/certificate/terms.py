@@ -11,8 +11,9 @@ from skfairdp.fairness.notions import Notion
 __all__ = ["DRAWN", "Terms", "holdout_assumptions"]
 
 DRAWN = (
-    "Rates are averaged over the predictor's own random draws; each person's prediction is a draw "
-    "of its own."
+    "Rates are averaged over the predictor's own random draws. A draw is fixed by a key and the "
+    "person's row, so people with equal rows share it: where few different rows exist, one key's "
+    "rates can differ from their average."
 )
 
 

@@ -105,34 +105,31 @@ class FusedClipper:
         """
         single = weights.dim() == 1
         rows = weights.unsqueeze(0) if single else weights
-        if len(self._sums) != len(rows):
-            self._reserve(len(rows))
+        if self._sums.shape[0] != rows.shape[0]:
+            self._reserve(rows.shape[0])
         with torch.inference_mode():
             if X.shape[0] <= self._rows_per_chunk:
-                self._add_chunk(X, targets, max_norm, rows, first=True)
+                self._sum_chunk(X, targets, max_norm, rows)
             else:
-                for start in range(0, len(X), self._rows_per_chunk):
+                total = torch.zeros_like(self._sums)
+                for start in range(0, X.shape[0], self._rows_per_chunk):
                     part = slice(start, start + self._rows_per_chunk)
-                    self._add_chunk(
-                        X[part],
-                        tuple(target[part] for target in targets),
-                        max_norm,
-                        rows[:, part],
-                        first=start == 0,
-                    )
+                    chunk_targets = tuple(target[part] for target in targets)
+                    self._sum_chunk(X[part], chunk_targets, max_norm, rows[:, part])
+                    total.add_(self._sums)
+                self._sums.copy_(total)
         return self._sums[0] if single else self._sums
 
-    def _add_chunk(
+    def _sum_chunk(
         self,
         X: torch.Tensor,
         targets: tuple[torch.Tensor, ...],
         max_norm: float,
         weights: torch.Tensor,
-        first: bool,
     ) -> None:
+        """Overwrite the buffer with the sums over these rows."""
         if X.shape[0] == 0:
-            if first:
-                self._sums.zero_()
+            self._sums.zero_()
             return
         inputs, saved, output = self._forward(X)
         deltas = self._backward(self._output_gradient(output, targets), saved)
@@ -142,7 +139,8 @@ class FusedClipper:
             inputs = [a.masked_fill(blank, 0.0) for a in inputs]
             deltas = [d.masked_fill(blank, 0.0) for d in deltas]
         coefficients = (weights * factors).to(self._dtype)
-        self._accumulate(inputs, deltas, coefficients, first)
+        for row, views in enumerate(self._views):
+            self._weighted_sum(inputs, deltas, coefficients[row], views)
 
     def _forward(
         self, X: torch.Tensor
@@ -217,26 +215,19 @@ class FusedClipper:
         margin = self.margin + matmul_rounding(self._dtype)
         return clip_factors(input_squares.mul_(delta_squares).sum(0), max_norm, margin)
 
-    def _accumulate(
-        self,
+    @staticmethod
+    def _weighted_sum(
         inputs: list[torch.Tensor],
         deltas: list[torch.Tensor],
         coefficients: torch.Tensor,
-        first: bool,
+        views: list[tuple[torch.Tensor | None, ...]],
     ) -> None:
-        for views, column in zip(self._views, coefficients.unsqueeze(-1).unbind(), strict=True):
-            for value, delta, (weight, bias) in zip(inputs, deltas, views, strict=True):
-                scaled = delta * column
-                if first:
-                    if weight is not None:
-                        torch.mm(scaled.t(), value, out=weight)
-                    if bias is not None:
-                        torch.sum(scaled, 0, out=bias)
-                else:
-                    if weight is not None:
-                        weight.addmm_(scaled.t(), value)
-                    if bias is not None:
-                        bias.add_(scaled.sum(0))
+        column = coefficients.unsqueeze(1)
+        for value, delta, (weight, bias) in zip(inputs, deltas, views, strict=True):
+            if bias is not None:
+                torch.mv(delta.t(), coefficients, out=bias)
+            if weight is not None:
+                torch.mm((delta * column).t(), value, out=weight)
 
     def _reserve(self, n_sums: int) -> None:
         """Keep one buffer of `n_sums` rows, and its views in the parameters' shapes."""

@@ -24,7 +24,7 @@ __all__ = ["LayeredClipper", "record_layers"]
 
 _POOLS = (nn.AvgPool2d, nn.MaxPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
 # Patches of a few records at a time stay in the cache between copy and product.
-_PATCH_ELEMENTS = 1 << 17
+_PATCH_ELEMENTS = 1 << 18
 
 
 def record_layers(module: nn.Module) -> list[tuple[str, nn.Module]] | None:

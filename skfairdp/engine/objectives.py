@@ -101,7 +101,7 @@ class BinaryObjective(Objective):
             _refuse_shapes(
                 "BCEWithLogitsLoss", output, target, "(B,) or (B, 1) for both, or (B, K) for both"
             )
-        return columns, target.to(columns.dtype)
+        return columns, target if target.dtype == columns.dtype else target.to(columns.dtype)
 
 
 class CrossEntropyObjective(Objective):

@@ -56,6 +56,24 @@ class EnsembleClassifier(GradientClassifier):
         positive = self._ensemble().positive(self._embed(X))
         return np.column_stack([1.0 - positive, positive])
 
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """Compute a score that is positive where the second class is predicted.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples,)
+            Log-odds of the second class, less those of `threshold`. Where decisions are
+            drawn ("gibbs" and `smoothing`), the log-odds of the draw.
+        """
+        score = super().decision_function(X)
+        plain = self.prediction == "score_mean" and self.smoothing is None
+        return score - logit(self.threshold) if plain else score
+
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict the class of each row.
 

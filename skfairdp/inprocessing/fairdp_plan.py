@@ -60,7 +60,7 @@ def fairdp_sizes(
     Raises
     ------
     ValueError
-        `dataset_size` is not the sum of `group_sizes`.
+        `dataset_size` is not the sum of `group_sizes`, or is given without them.
     """
     if groups is None:
         if dataset_size is None:
@@ -74,6 +74,11 @@ def fairdp_sizes(
                 f"'dataset_size' = {dataset_size} must be the sum of 'group_sizes', {sum(counts)}."
             )
         return Sizes(groups.labels, counts, "add-remove")
+    if dataset_size is not None:
+        raise ValueError(
+            f"'dataset_size' = {dataset_size} declares no size of a group; with sensitive_features "
+            "declare 'group_sizes', a mapping from every group to its number of records."
+        )
     if group_sizes_epsilon is not None and not free:
         return noisy_sizes(groups.codes, groups.labels, group_sizes_epsilon, noise)
     return Sizes(groups.labels, tuple(int(c) for c in groups.counts), "zero-out")

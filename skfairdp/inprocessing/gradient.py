@@ -22,6 +22,7 @@ from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.inspection import refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.objectives import objective_for
+from skfairdp.engine.randomness import seeded_torch
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.schedules import schedule_factors
 from skfairdp.engine.training import Progress
@@ -154,18 +155,18 @@ class GradientClassifier(PrivateClassifier):
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
         progress = Progress(plan.steps, self.progress, type(self).__name__)
+        run = Run(
+            plan=plan,
+            prepared=prepared,
+            release=release,
+            noise=noise,
+            learning_rates=[r * f for r, f in zip(rates, factors, strict=True)],
+            progress=progress,
+            steps_per_epoch=epoch,
+        )
         try:
-            self._train(
-                Run(
-                    plan=plan,
-                    prepared=prepared,
-                    release=release,
-                    noise=noise,
-                    learning_rates=[r * f for r, f in zip(rates, factors, strict=True)],
-                    progress=progress,
-                    steps_per_epoch=epoch,
-                )
-            )
+            with seeded_torch(seed):
+                self._train(run)
         finally:
             progress.close()
         copy_parameters(prepared.module, released)
@@ -221,7 +222,7 @@ class GradientClassifier(PrivateClassifier):
                 f"the set of class labels is {declared}",
                 *(() if groups is None else (f"the set of groups is {named}",)),
                 f"noise from {noise.name}, drawn and added in float64; the guarantee is for "
-                "real-valued noise",
+                "real-valued noise, and for an attacker who cannot recover the generator's state",
                 "one row is one person; rows reach the model through the noisy sums alone, and "
                 "running time is not part of what is released",
                 "the guarantee starts at the array passed to fit",

@@ -60,7 +60,9 @@ def train_heads(
         radii=tuple(max_grad_norm * size for size in last.expected_sizes),
         head_scale=float(last.n_heads) if mean else 1.0,
     )
-    heads = vector[where].double() - learning_rate * sums.heads
+    # Half of the digits stay here: a nearly empty micro-batch's head is little but noise,
+    # and all 53 bits of a draw would say something about the generator's next ones.
+    heads = (vector[where].double() - learning_rate * sums.heads).float().double()
     body = vector.double() - learning_rate * sums.vector
     body[where] = heads.mean(dim=0)
     vector.copy_(body)

@@ -117,6 +117,11 @@ class PublicEncoder(TransformerMixin, BaseEstimator):
         X = self._checked(X, reset=True)
         names = column_names(X, self.n_features_in_)
         for name, position in positions_of(self.categories, names, "categories").items():
+            if isinstance(self.categories[name], str):
+                raise ValueError(
+                    f"categories[{name!r}] is the text {self.categories[name]!r}, which would be "
+                    "read as a list of its letters. Allowed is a list of categories."
+                )
             _refuse_other_kind(column(X, position), list(self.categories[name]), name)
         self._encoded(X)
         return self

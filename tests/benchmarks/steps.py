@@ -149,7 +149,7 @@ def benchmark_steps(X: np.ndarray, y: np.ndarray) -> list[bool]:
                 "ghost": opacus_ghost_step(features, target, batch, make),
             },
             rounds=41,
-            repeats=5,
+            repeats=10,
         )
         where = f"(B={batch}, W={width})"
         ours = times["ours"]

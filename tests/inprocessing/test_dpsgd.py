@@ -99,6 +99,13 @@ def test_a_row_of_an_undeclared_label_contributes_nothing():
         torch.testing.assert_close(a, b, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize(("classes", "y"), [(["a", "b"], [0, 1]), ([0, 1], ["a", "b"])])
+def test_declared_labels_of_another_kind_are_refused(classes, y):
+    X, _, _ = two_groups(100)
+    with pytest.raises(ValueError, match="'classes' declares"):
+        DPSGDClassifier(classes=classes).fit(X, y * 50)
+
+
 def test_a_large_delta_is_refused_and_a_doubtful_one_warned_about():
     X, y, _ = two_groups(100)
     with pytest.raises(ValueError, match="'delta' must be below 1/n"):
@@ -164,10 +171,11 @@ def test_an_error_of_torch_does_not_quote_the_size_of_a_batch():
         DPSGDClassifier(net, delta=1e-4).fit(X, y)
 
 
-def test_an_unlisted_label_of_another_kind_raises_nothing():
+@pytest.mark.parametrize(("kind", "label"), [(float, 0.5), (object, "neither")])
+def test_an_unlisted_label_of_another_kind_raises_nothing(kind, label):
     X, y, _ = two_groups(200)
-    labels = y.astype(float)
-    labels[3] = 0.5
+    labels = y.astype(kind)
+    labels[3] = label
     model = DPSGDClassifier(classes=[0, 1], delta=1e-4, max_epochs=1).fit(X, labels)
     assert model.classes_.tolist() == [0, 1]
 

@@ -232,9 +232,7 @@ def test_stopping_pays_for_every_planned_table(tolerance):
 def test_tables_that_eat_the_budget_are_refused():
     X, y, groups = two_groups(100)
     with pytest.raises(ValueError, match="'check_epsilon' = 0.5 for 4 tables leaves nothing"):
-        FairDPClassifier(stop_tolerance=0.1, check_epsilon=0.5).fit(
-            X, y, sensitive_features=groups
-        )
+        FairDPClassifier(stop_tolerance=0.1, check_epsilon=0.5).fit(X, y, sensitive_features=groups)
 
 
 def test_stopping_keeps_the_last_model_within_the_target():
@@ -275,6 +273,20 @@ def test_one_group_by_name_is_refused_and_no_groups_are_one():
         FairDPClassifier().fit(X, y, sensitive_features=["a"] * 100)
     model = FairDPClassifier(max_epochs=1).fit(X, y)
     assert model.groups_ is None
+
+
+def test_a_total_without_group_sizes_is_refused_where_there_are_groups():
+    X, y, groups = two_groups(100)
+    with pytest.raises(ValueError, match="'dataset_size' = 500 declares no size of a group"):
+        FairDPClassifier(dataset_size=500).fit(X, y, sensitive_features=groups)
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8])
+def test_the_sign_of_the_score_is_the_decision(threshold):
+    X, y, groups = two_groups()
+    model = FairDPClassifier(threshold=threshold, max_epochs=2)
+    model.fit(X, y, sensitive_features=groups)
+    np.testing.assert_array_equal(model.decision_function(X) > 0, model.predict(X) == 1)
 
 
 def test_group_specific_noise_and_rates():
@@ -373,10 +385,12 @@ def test_rows_of_unlisted_groups_count_for_nothing_when_one_group_is_declared():
         reproducible_noise=True,
     )
     with pytest.warns(PrivacyWarning):
-        alone = model.fit(X, y, sensitive_features=["a"] * 200).heads_
-        more = (np.vstack([X, X + 50]), np.append(y, 1 - y))
-        together = model.fit(*more, sensitive_features=["a"] * 200 + ["z"] * 200).heads_
-    assert np.allclose(alone, together)
+        model.fit(X, y, sensitive_features=["a"] * 200)
+    alone = model.heads_
+    more, labels = np.vstack([X, X + 50]), np.append(y, 1 - y)
+    with pytest.warns(PrivacyWarning):
+        model.fit(more, labels, sensitive_features=["a"] * 200 + ["z"] * 200)
+    assert np.allclose(alone, model.heads_)
 
 
 class Mixing(nn.Module):
@@ -389,4 +403,17 @@ def test_the_table_for_stopping_takes_each_row_by_itself():
     assert not _logits(Mixing(), X).any()
     noisy = nn.Sequential(nn.Linear(3, 1), nn.Dropout(0.9))
     assert torch.allclose(_logits(noisy, X), noisy[0](X).reshape(-1))
-    assert noisy.training and noisy[1].training
+    assert noisy.training
+    assert noisy[1].training
+
+
+@pytest.mark.parametrize("sampling", ["proportional", "balanced"])
+def test_a_step_is_the_mean_over_groups_of_means_plus_the_noise_of_the_theory(sampling):
+    for segment in reference_plan(sampling=sampling).segments:
+        (block,), sizes = segment.blocks, np.array(segment.expected_sizes)
+        assert np.allclose(np.array(block.weights) * sizes, 0.5)
+        assert block.noise_std == pytest.approx(1.2 * 0.5 / 2 * math.sqrt((sizes**-2.0).sum()))
+    for segment in reference_plan(sampling=sampling, group_update="sum").segments:
+        (block,) = segment.blocks
+        assert block.weights == (0.5, 0.5)
+        assert block.noise_std == pytest.approx(1.2 * 0.5 / math.sqrt(2))

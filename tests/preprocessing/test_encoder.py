@@ -141,3 +141,8 @@ def test_scaler_and_encoder_find_their_columns_in_a_pipeline(flats):
 def test_output_dtype_is_the_one_asked_for(flats):
     encoder = PublicEncoder({"city": ["Oslo"]}, dtype=np.float32)
     assert encoder.fit_transform(flats).dtype == np.float32
+
+
+def test_categories_given_as_one_text_are_refused():
+    with pytest.raises(ValueError, match="a list of its letters"):
+        PublicEncoder({"c": "uv"}).fit(pd.DataFrame({"c": ["u", "v"]}))
