@@ -17,7 +17,7 @@ from skfairdp.inprocessing import PublicParity
 
 EPSILONS = (1.0, 3.0, 10.0)
 # Lambda of FairDP-SGD; the penalty sees this many of the public rows.
-WEIGHTS = (1.0, 4.0)
+WEIGHTS = (0.25, 1.0, 4.0)
 N_PENALISED = 1000
 
 
