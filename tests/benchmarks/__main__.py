@@ -1,8 +1,7 @@
 """Print the ratios of running times that the project promises: ``python -m tests.benchmarks``.
 
-Names of benchmarks (steps, groups, cnn, epochs, fits, calibration, search, teachers) as
-arguments
-run only those.
+Names of benchmarks (steps, groups, cnn, epochs, fits, calibration, search, teachers, gating) as
+arguments run only those.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import warnings
 
 import torch
 
-from tests.benchmarks import fits, steps, teachers
+from tests.benchmarks import fits, gating, steps, teachers
 from tests.benchmarks.adult import adult_rows
 
 
@@ -31,6 +30,7 @@ def main(names: list[str]) -> int:
         "calibration": fits.benchmark_calibration,
         "search": lambda: fits.benchmark_search(X, y),
         "teachers": lambda: teachers.benchmark_teachers(X, y),
+        "gating": gating.benchmark_gating,
     }
     unknown = set(names) - set(benchmarks)
     if unknown:
