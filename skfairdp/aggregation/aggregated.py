@@ -86,7 +86,7 @@ class AggregatedClassifier(PrivateClassifier):
     def _train_on(self, rows: Rows, queries: Queries) -> None:
         """Carry out the fit once rows and queries are checked."""
         n = len(rows.X) if self.dataset_size is None else int(self.dataset_size)
-        check_delta(self.delta, n)
+        check_delta(self.delta, n, public=self.dataset_size is not None)
         seed, noise = self._randomness()
         queries = self._ordered(queries, seed)
         stds, plan = make_plan(self, len(queries.X), adjacency=self._adjacency)

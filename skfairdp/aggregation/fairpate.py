@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from numpy.random import RandomState
@@ -18,6 +19,11 @@ from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import Choice, Number
 
 __all__ = ["FairPATEClassifier"]
+
+_STUDENT = (
+    "The answers counted are those of the teachers to public queries. This model is the student "
+    "that learned from them; its own differences need held-out rows."
+)
 
 
 class FairPATEClassifier(PATEClassifier):
@@ -278,4 +284,4 @@ class FairPATEClassifier(PATEClassifier):
             classes=self.classes_.tolist(),
             asked=self.asked_by_group_,
         )
-        return [claim]
+        return [replace(claim, assumptions=(_STUDENT, *claim.assumptions))]

@@ -73,7 +73,8 @@ class SFPATEClassifier(AggregatedClassifier):
     classes : sequence or None, default=None
         Class labels. None takes them from `y`, which is not protected.
     groups : sequence or None, default=None
-        Declared groups. None takes them from the rows; they are then public.
+        Declared groups; rows of others are in no shard. None takes them from the rows; they
+        are then public.
     dataset_size : int or None, default=None
         Number of records that `delta` is compared with; None takes the number of rows.
     n_jobs : int or None, default=None
@@ -274,7 +275,13 @@ class SFPATEClassifier(AggregatedClassifier):
             )
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
-        return encode_groups(sensitive_features, n_rows=n, labels=self.groups)
+        # Whether a row has a declared group is private: such a row is left out in silence.
+        return encode_groups(
+            sensitive_features,
+            n_rows=n,
+            labels=self.groups,
+            on_unknown="raise" if self.groups is None else "drop",
+        )
 
     def _n_options(self, rows: Rows) -> int:
         assert rows.groups is not None
@@ -287,9 +294,10 @@ class SFPATEClassifier(AggregatedClassifier):
             return self._ballot(run, self.teacher, rows.X, rows.groups.codes, X_queries)
         teacher = ReweighedClassifier() if self.teacher is None else self.teacher
         X = np.column_stack([rows.X, rows.groups.codes])
+        targets = np.where(rows.groups.codes < 0, -1, rows.labels)
         nobody = np.zeros(len(X_queries))
         return self._ballot(
-            run, GroupTeacher(teacher), X, rows.labels, np.column_stack([X_queries, nobody])
+            run, GroupTeacher(teacher), X, targets, np.column_stack([X_queries, nobody])
         )
 
     def _learn(self, run: Run, answered: np.ndarray, answers: np.ndarray) -> Student:

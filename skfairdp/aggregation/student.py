@@ -171,7 +171,7 @@ def train_student(
 
 
 def takes_groups(model: Any) -> bool:
-    """Whether a model's `fit` can be given ``sensitive_features``.
+    """Whether a model's `fit` makes use of ``sensitive_features``; that of a net does not.
 
     Parameters
     ----------
@@ -182,6 +182,8 @@ def takes_groups(model: Any) -> bool:
     -------
     bool
     """
+    if isinstance(model, NeuralNet):
+        return False
     parameters = inspect.signature(model.fit).parameters.values()
     return any(p.name == "sensitive_features" or p.kind is p.VAR_KEYWORD for p in parameters)
 

@@ -150,7 +150,8 @@ class Turnstile:
             object is left as it was.
         """
         own = self.gate
-        if set(saved) != {"gate", "asked", "without_group"}:
+        keys = {"gate", "asked", "without_group"}
+        if set(saved) != keys or not isinstance(saved["gate"], Mapping):
             raise ValueError("This is not what save() returned: keys are missing or unknown.")
         gate = ParityGate(**{k: v for k, v in own.state.items() if k != "counts"})
         gate.restore(saved["gate"])
@@ -159,11 +160,12 @@ class Turnstile:
             asked.shape != (gate.n_groups,)
             or asked.dtype.kind not in "iu"
             or (asked < gate.counts.sum(axis=1)).any()
+            or not isinstance(without, int)
             or without < 0
         ):
             raise ValueError(
                 f"asked must hold {gate.n_groups} integers, each at least the number of answers "
-                "of its group, and without_group must not be negative."
+                "of its group, and without_group an integer that must not be negative."
             )
         with self._lock:
             self._gate, self._asked = gate, asked.astype(np.int64)

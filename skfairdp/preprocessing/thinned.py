@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from skfairdp.privacy.accounting import guarantee
@@ -35,6 +36,11 @@ def refuse_unfit(estimator: Any) -> None:
             f"{', '.join(missing)}. How many rows of which class are left after thinning is "
             "private, so sizes and classes must be declared to it: use DPSGDClassifier or "
             "FairDPClassifier."
+        )
+    if "X_public" in inspect.signature(estimator.fit).parameters:
+        raise ValueError(
+            f"'estimator' must learn from the kept rows alone, but {name} asks public rows, and "
+            "thinning hands on none: use DPSGDClassifier or FairDPClassifier."
         )
     for parameter in ("classes", "dataset_size", "group_sizes", "group_sizes_epsilon"):
         if known.get(parameter) is not None:

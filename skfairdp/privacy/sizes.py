@@ -52,7 +52,7 @@ class Sizes:
         return sum(self.counts)
 
 
-def check_delta(delta: float, n: int) -> None:
+def check_delta(delta: float, n: int, *, public: bool = True) -> None:
     """Refuse a delta that protects nobody among `n` records.
 
     Parameters
@@ -61,6 +61,8 @@ def check_delta(delta: float, n: int) -> None:
         Declared delta, a probability.
     n : int
         Number of records.
+    public : bool, default=True
+        Whether messages may show `n`.
 
     Raises
     ------
@@ -68,13 +70,15 @@ def check_delta(delta: float, n: int) -> None:
         ``delta >= 1 / n``.
     """
     if delta >= 1.0 / n:
+        limit = f"1/n = {1.0 / n:.3g} for n = {n} records" if public else "1/n for n records"
         raise ValueError(
-            f"'delta' must be below 1/n = {1.0 / n:.3g} for n = {n} records; got {delta:g}. "
-            "A larger delta allows a whole record to be published."
+            f"'delta' must be below {limit}; got {delta:g}. A larger delta allows a whole record "
+            "to be published."
         )
     if delta > 1.0 / (10.0 * n):
+        limit = f"1/(10 n) = {0.1 / n:.3g}" if public else "1/(10 n) for n records"
         warnings.warn(
-            f"'delta' = {delta:g} is above 1/(10 n) = {0.1 / n:.3g}; a smaller one is usual.",
+            f"'delta' = {delta:g} is above {limit}; a smaller one is usual.",
             PrivacyWarning,
             stacklevel=5,  # whoever called fit
         )

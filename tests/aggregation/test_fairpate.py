@@ -74,6 +74,7 @@ def test_the_certificate_speaks_of_answered_queries_and_not_of_the_student() -> 
     assert certificate.satisfies(tolerance=claim.bound, scope="answered queries")
     text = str(certificate)
     assert "no cell can exceed" in text
+    assert "This model is the student" in text
     assert "by group a:" in text
     assert "an answer that a gate refused is charged like any other" in text
     assert "data-dependent" not in text

@@ -302,3 +302,14 @@ def test_public_rows_are_needed_and_must_fit() -> None:
         model.fit(X, y, X_public=X_public, sensitive_features_public=groups[1:])
     with pytest.raises(ValueError, match="sensitive_features has 399 rows"):
         model.fit(X, y, X_public=X_public, sensitive_features=groups[1:])
+
+
+def test_the_check_of_delta_does_not_show_how_many_private_rows_there_are():
+    from skfairdp.privacy.sizes import check_delta
+
+    with pytest.raises(ValueError, match="'delta' must be below 1/n") as caught:
+        check_delta(0.5, 431, public=False)
+    assert "431" not in str(caught.value)
+    with pytest.warns(UserWarning, match="smaller one is usual") as warned:
+        check_delta(1 / 500, 431, public=False)
+    assert "0.00023" not in str(warned[0].message)

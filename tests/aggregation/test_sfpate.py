@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,14 @@ from fairlearn.reductions import DemographicParity, ExponentiatedGradient
 from sklearn.linear_model import LogisticRegression
 
 from skfairdp import SFPATEClassifier, certify
-from skfairdp.aggregation import ReweighedClassifier, assign_shards, train_teachers
+from skfairdp.aggregation import (
+    ReweighedClassifier,
+    assign_shards,
+    default_student,
+    train_teachers,
+)
 from skfairdp.aggregation.reweighing import GroupTeacher
+from skfairdp.exceptions import PrivacyWarning
 from skfairdp.privacy import epsilon
 
 FAST: dict[str, Any] = {"n_teachers": 20, "progress": False}
@@ -165,3 +172,26 @@ def test_bad_input() -> None:
         SFPATEClassifier(teacher=LogisticRegression(), variant="fair_teachers", **FAST).fit(
             X, y, sensitive_features=groups
         )
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_row_of_an_undeclared_group_raises_nothing_and_is_in_no_shard(variant: str) -> None:
+    X, y, groups = biased(300)
+    groups[::2] = "c"
+    model = SFPATEClassifier(
+        variant=variant, groups=["a", "b"], epsilon=math.inf, n_answers=100, **FAST
+    )
+    with pytest.warns(PrivacyWarning, match="nothing is protected"):
+        model.fit(X, y, sensitive_features=groups)
+    assert model.groups_ == ("a", "b")
+    nobody = SFPATEClassifier(variant="fair_teachers", groups=["d", "e"], n_answers=50, **FAST)
+    nobody.set_params(epsilon=None, vote_noise=0.3).fit(X, y, sensitive_features=groups)
+    assert set(nobody.predict(X)) == {"no"}, "empty shards vote for the first class"
+
+
+def test_a_net_which_would_ignore_groups_is_no_fair_learner() -> None:
+    X, y, groups = biased(300)
+    for variant, learner in (("fair_student", "student"), ("fair_teachers", "teacher")):
+        model = SFPATEClassifier(variant=variant, **{learner: default_student()}, **FAST)
+        with pytest.raises(TypeError, match="takes sensitive_features"):
+            model.fit(X, y, sensitive_features=groups)

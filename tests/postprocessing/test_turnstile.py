@@ -74,10 +74,12 @@ def test_what_was_not_saved_by_such_a_gate_is_refused_and_changes_nothing() -> N
     before = state.save()
     for wrong, match in [
         ({}, "not what save"),
+        (before | {"gate": None}, "not what save"),
         (turnstile(tolerance=0.3).save(), "another tolerance"),
         (before | {"asked": [0, 0]}, "at least the number of answers"),
         (before | {"asked": [1, 2, 3]}, "asked must hold 2 integers"),
         (before | {"without_group": -1}, "must not be negative"),
+        (before | {"without_group": None}, "an integer"),
     ]:
         with pytest.raises(ValueError, match=match):
             state.restore(wrong)

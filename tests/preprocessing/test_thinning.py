@@ -13,7 +13,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from skfairdp import DPSGDClassifier, FairDPClassifier, PrivateThinningClassifier, certify
+from skfairdp import (
+    DPSGDClassifier,
+    FairDPClassifier,
+    PATEClassifier,
+    PrivateThinningClassifier,
+    SFPATEClassifier,
+    certify,
+)
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.preprocessing import PublicScaler, thinning
 from skfairdp.privacy.rates import SamplingRates
@@ -375,6 +382,13 @@ def test_scikit_learns_checks() -> None:
     model = PrivateThinningClassifier(DPSGDClassifier(**repeatable), **repeatable)
     assert unexpected(model, {}) == []
     assert unexpected(PrivateThinningClassifier(DPSGDClassifier()), EXPECTED) == []
+
+
+@pytest.mark.parametrize("inner", [PATEClassifier(), SFPATEClassifier()])
+def test_an_estimator_with_public_rows_is_refused_before_the_table_is_bought(inner) -> None:
+    X, y, groups = people()
+    with pytest.raises(ValueError, match="asks public rows"):
+        PrivateThinningClassifier(inner).fit(X, y, sensitive_features=groups)
 
 
 def test_rates_are_what_importance_sampling_uses() -> None:
