@@ -59,9 +59,11 @@ class SeparateTeachers(Teachers):
         answers = np.zeros((self.n_teachers, len(X)), dtype=np.int64)
         trained = [(i, model) for i, model in enumerate(self.models) if model is not None]
         tasks = (delayed(_predict)(model, X) for _, model in trained)
-        for (index, model), codes in zip(trained, _run(tasks, self.n_jobs), strict=True):
-            _refuse_failure(codes, model, "answer for the public rows")
-            answers[index] = codes
+        results = _run(tasks, self.n_jobs)
+        _refuse_if_all_failed(results, "answer for the public rows", trained)
+        for (index, _), codes in zip(trained, results, strict=True):
+            if not isinstance(codes, Failure):  # else it keeps its votes for class 0
+                answers[index] = codes
         return answers
 
 
@@ -111,7 +113,8 @@ def train_separately(
     Raises
     ------
     ValueError
-        A teacher could not be fitted.
+        No teacher could be fitted. One that fails on its shard votes for class 0, as
+        one without rows does: whether a fit ends early must not depend on one shard.
     """
     if isinstance(teacher, NeuralNet):
         task = delayed(_train_net)
@@ -121,9 +124,14 @@ def train_separately(
     wanted = [index for index in range(len(rows)) if fixed[index] < 0]
     tasks = (task(clone(teacher), X[rows[i]], y_codes[rows[i]], seed, i, *settings) for i in wanted)
     models: list[Any] = [None] * len(rows)
-    for index, model in zip(wanted, _run(tasks, n_jobs, progress), strict=True):
-        _refuse_failure(model, teacher, "be fitted on its shard")
-        models[index] = model
+    results = _run(tasks, n_jobs, progress)
+    _refuse_if_all_failed(results, "be fitted on its shard", [(0, teacher)])
+    fixed = fixed.copy()
+    for index, model in zip(wanted, results, strict=True):
+        if isinstance(model, Failure):
+            fixed[index] = 0
+        else:
+            models[index] = model
     return SeparateTeachers(models, fixed, n_classes, n_jobs)
 
 
@@ -155,12 +163,14 @@ def _run(tasks: Iterable, n_jobs: int | None, progress: Progress | None = None) 
         return parallel(tasks)
 
 
-def _refuse_failure(result: Any, teacher: Any, task: str) -> None:
-    if isinstance(result, Failure):
+def _refuse_if_all_failed(results: list[Any], task: str, named: list[tuple[int, Any]]) -> None:
+    """Raise where nobody succeeded; one record can only decide that where all others failed."""
+    if results and all(isinstance(result, Failure) for result in results):
         raise ValueError(
-            f"A teacher ({type(teacher).__name__}) could not {task}: it raised {result}. Its "
-            "message may quote private rows and is not shown; fit the teacher on public rows of "
-            "about a shard's size to see it, or use a teacher that takes shards of every size."
+            f"No teacher ({type(named[0][1]).__name__}) could {task}: the first raised "
+            f"{results[0]}. Its message may quote private rows and is not shown; fit the teacher "
+            "on public rows of about a shard's size to see it, or use one that takes shards of "
+            "every size."
         )
 
 
@@ -169,14 +179,14 @@ def _fit(teacher: Any, X: np.ndarray, y_codes: np.ndarray, seed: int, index: int
     names = [n for n in teacher.get_params() if n.rpartition("__")[2] == "random_state"]
     try:
         return teacher.set_params(**dict.fromkeys(names, state)).fit(X, y_codes)
-    except Exception as error:  # re-raised by name in the process that asked
+    except Exception as error:  # named, or a vote for class 0, in the process that asked
         return Failure(type(error).__name__)
 
 
 def _predict(model: Any, X: np.ndarray) -> np.ndarray | Failure:
     try:
         return np.asarray(model.predict(X)).astype(np.int64)
-    except Exception as error:  # re-raised by name in the process that asked
+    except Exception as error:  # named, or a vote for class 0, in the process that asked
         return Failure(type(error).__name__)
 
 

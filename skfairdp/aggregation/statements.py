@@ -77,6 +77,6 @@ def conditions(noise: NoiseSource) -> tuple[str, ...]:
         "one row is one person; rows reach the model through the noisy votes alone, and running "
         "time is not part of what is released",
         "the guarantee starts at the array passed to fit",
-        "the teacher's kind of model can be fitted on every shard (one that cannot ends the fit "
-        "with an error, which is no protected release), and delta is below 1/n for the true n",
+        "the teacher's kind of model can be fitted on some shard whatever one record does (a fit "
+        "without any such teacher ends with an error), and delta is below 1/n for the true n",
     )

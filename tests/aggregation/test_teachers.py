@@ -283,8 +283,24 @@ def test_a_teacher_that_fails_says_nothing_of_its_shard() -> None:
         train(KNeighborsClassifier(200), private_rows()).votes(PUBLIC)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
-    with pytest.raises(ValueError, match="GaussianNB.*could not be fitted"):
+    with pytest.raises(ValueError, match="GaussianNB.*could be fitted"):
         train(GaussianNB(priors=[0.1, 0.1]), private_rows())
+
+
+class Fussy(DecisionTreeClassifier):
+    """Fails on shards of an odd number of rows."""
+
+    def fit(self, X, y):
+        if len(X) % 2:
+            raise RuntimeError("odd")
+        return super().fit(X, y)
+
+
+def test_a_teacher_that_fails_alone_votes_for_class_zero_and_ends_nothing() -> None:
+    teachers = train(Fussy(), private_rows())
+    failed = teachers.fixed == 0
+    assert 0 < failed.sum() < len(failed)
+    assert (teachers.predictions(PUBLIC)[failed] == 0).all()
 
 
 def test_warnings_about_a_shard_stay_inside() -> None:

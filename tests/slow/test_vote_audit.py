@@ -125,11 +125,11 @@ def test_audit_stays_below_the_claim(kind):
     assert 2.47 < result.claimed_epsilon <= 2.5
     # Right at REFUTED or below with that chance, whatever the attack.
     assert result.p_value > REFUTED, result
-    # The attack is no dummy: it fires more often where the canary is. Simulated 40 times, the
-    # chance of such counts under equal rates was 4e-49 in the median and 8e-9 at most.
+    # The attack is no dummy: it fires more often where the canary is. Simulated 70 times, the
+    # chance of such counts under equal rates was 3e-31 in the median and 3e-7 at most.
     hits, alarms = (result.settings[f"n_{which}_positives"] for which in ("true", "false"))
     table = [[hits, N_RUNS - hits], [alarms, N_RUNS - alarms]]
-    assert fisher_exact(table, alternative="greater").pvalue < 1e-3, result
+    assert fisher_exact(table, alternative="greater").pvalue < 1e-4, result
 
 
 @pytest.mark.parametrize("kind", KINDS)
