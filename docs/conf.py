@@ -1,0 +1,113 @@
+"""Configuration of the documentation, built with ``sphinx-build -W docs docs/_build``.
+
+Nothing is fetched from a network: the inventories of other projects lie in
+``docs/inventories``, fonts and scripts come with the theme.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("agg")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import skfairdp  # noqa: E402  (after the backend was chosen)
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_extensions"))
+
+project = "skfairdp"
+author = "skfairdp developers"
+copyright = f"2026, {author}"
+release = version = skfairdp.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
+]
+source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
+exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "auto_examples/**/*.py"]
+nitpicky = False
+
+# -- text --------------------------------------------------------------------------------
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 4
+
+# -- API ---------------------------------------------------------------------------------
+
+autosummary_generate = True
+autosummary_imported_members = True
+autosummary_ignore_module_all = False
+# Each object has one page: where it is offered first.
+autosummary_context = {"front": skfairdp.__all__}
+autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+templates_path = ["_templates"]
+
+# -- other projects ----------------------------------------------------------------------
+
+# (address of the pages, file with their names): see docs/inventories/README.txt.
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3.11", str(HERE / "inventories" / "python.inv")),
+    "sklearn": ("https://scikit-learn.org/stable", str(HERE / "inventories" / "sklearn.inv")),
+}
+
+# -- gallery -----------------------------------------------------------------------------
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": "/plot_",
+    "ignore_pattern": r"reproduce",
+    "doc_module": ("skfairdp",),
+    "reference_url": {"skfairdp": None},
+    "backreferences_dir": "auto_examples/backreferences",
+    "remove_config_comments": True,
+    "abort_on_example_error": True,
+    "min_reported_time": 1e9,
+    "show_memory": False,
+    "write_computation_times": False,
+    "reset_modules": ("matplotlib", "seaborn", "clean_slate.reset"),
+    "plot_gallery": "True",
+}
+
+# -- pages -------------------------------------------------------------------------------
+
+html_theme = "pydata_sphinx_theme"
+html_title = "skfairdp"
+html_show_sourcelink = False
+html_theme_options = {
+    "navigation_with_keys": True,
+    "show_prev_next": True,
+    "show_toc_level": 2,
+    "header_links_before_dropdown": 6,
+    "navbar_align": "left",
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+}
+html_sidebars = {"index": [], "start": []}
+
+
+def setup(app: object) -> None:
+    """Leave out what scikit-learn adds to every class and documents itself."""
+    app.connect("autodoc-skip-member", _skip)  # type: ignore[attr-defined]
+
+
+def _skip(
+    _app: object, _what: str, name: str, _member: object, skip: bool, _options: object
+) -> bool:
+    routing = name.startswith("set_") and name.endswith("_request")
+    return skip or routing or name in {"get_metadata_routing", "set_output"}
