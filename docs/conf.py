@@ -15,7 +15,7 @@ import matplotlib as mpl
 mpl.use("agg")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import skfairdp  # noqa: E402  (after the backend was chosen)
+import skfairdp
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_extensions"))
