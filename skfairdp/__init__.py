@@ -11,6 +11,7 @@ from skfairdp.engine.nets import default_net
 from skfairdp.inprocessing import DPSGDClassifier, FairDPClassifier
 from skfairdp.postprocessing import AbstainingClassifier
 from skfairdp.preprocessing import PrivateThinningClassifier
+from skfairdp.privacy import PrivacyLedger
 
 __all__ = [
     "AbstainingClassifier",
@@ -19,6 +20,7 @@ __all__ = [
     "FairDPClassifier",
     "FairPATEClassifier",
     "PATEClassifier",
+    "PrivacyLedger",
     "PrivateThinningClassifier",
     "PublicRows",
     "SFPATEClassifier",

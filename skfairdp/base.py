@@ -17,6 +17,7 @@ from skfairdp.certificate import Certificate, certify
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import Check
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import Entry, PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
 
 __all__ = ["PrivateClassifier", "PrivateEstimator"]
@@ -47,6 +48,7 @@ class PrivateEstimator(BaseEstimator):
 
     privacy_: PrivacyGuarantee | None
     groups_: tuple | None
+    _reservation: tuple[PrivacyLedger, Entry]
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
@@ -73,6 +75,10 @@ class PrivateEstimator(BaseEstimator):
         ValueError
             A parameter, the rows or the groups are not what they should be. The
             estimator is left unfitted.
+        BudgetExceededError
+            The ledger's budget has no room for this fit. No row was used.
+        LedgerError
+            The ledger cannot be written.
         """
         with self._all_or_nothing():
             self._fit(X, y, sensitive_features)
@@ -80,13 +86,48 @@ class PrivateEstimator(BaseEstimator):
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Leave nothing behind if a fit fails."""
+        """Leave nothing behind if a fit fails, but for its charge in the ledger."""
         self._forget()
         try:
             yield
+            self._settle()
         except BaseException:
             self._forget()
             raise
+        finally:
+            self.__dict__.pop("_reservation", None)
+
+    def _charge(self, stated: PrivacyGuarantee | None) -> None:
+        """Enter in the ledger what this fit is about to spend.
+
+        A mechanism calls it when its plan is made, before the first release. What the
+        plan itself is made from is charged earlier, with all that follows: the first
+        call of a fit counts.
+
+        Parameters
+        ----------
+        stated : PrivacyGuarantee or None
+            What will be promised; None for a fit without noise.
+        """
+        ledger = as_ledger(getattr(self, "ledger", None))
+        if ledger is None or "_reservation" in vars(self):
+            return
+        if stated is None:
+            stated = PrivacyGuarantee.void("a fit without noise (epsilon=inf)")
+        entry = ledger.reserve(stated, activity="fit", estimator=type(self).__name__)
+        self._reservation = ledger, entry
+
+    def _settle(self) -> None:
+        """Commit the charge of a fit that is done."""
+        if getattr(self, "ledger", None) is None:
+            return
+        if "_reservation" not in vars(self):
+            raise RuntimeError(
+                f"{type(self).__name__} has a ledger and charged nothing: its _fit must call "
+                "_charge before it uses rows."
+            )
+        ledger, entry = self._reservation
+        ledger.commit(entry)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         raise NotImplementedError

@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "BudgetExceededError",
     "FairnessWarning",
+    "LedgerError",
     "PrivacyWarning",
     "SkfairdpError",
     "UnknownGroupError",
@@ -17,6 +18,10 @@ class SkfairdpError(Exception):
 
 class BudgetExceededError(SkfairdpError):
     """A computation would cost more privacy than its budget holds."""
+
+
+class LedgerError(SkfairdpError):
+    """A privacy ledger cannot be read, written or understood."""
 
 
 class UnknownGroupError(SkfairdpError, ValueError):

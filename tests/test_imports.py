@@ -24,6 +24,8 @@ LAYERS = (
     {"base"},
     {"inprocessing", "preprocessing", "postprocessing", "aggregation"},
     {"model_selection", "metrics", "audit"},
+    {"command_line"},
+    {"__main__"},
 )
 RANKS = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 TORCH_ROOMS = {"engine", "inprocessing", "aggregation", "preprocessing", "postprocessing"}

@@ -92,6 +92,8 @@ class AggregatedClassifier(PrivateClassifier):
         stds, plan = make_plan(self, len(queries.X), adjacency=self._adjacency)
         run = Run(rows, queries, seed, noise)
         gate = self._gate(run)
+        private_names = rows.groups if queries.groups is None else None
+        self._charge(self._guarantee(plan, noise, private_names))  # before a teacher sees a row
         aggregator = ConfidentGNMax(self.threshold, stds.threshold, stds.votes, noise)
         groups = None if queries.groups is None else queries.groups.codes
         transcript = release_labels(
@@ -110,8 +112,7 @@ class AggregatedClassifier(PrivateClassifier):
         self.groups_ = None if named is None else named.labels
         self.threshold_noise_, self.vote_noise_ = stds.threshold, stds.votes
         self.plan_ = plan
-        private_names = rows.groups if queries.groups is None else None
-        self.privacy_ = self._guarantee(plan, noise, private_names)
+        self.privacy_ = self._guarantee(plan, noise, private_names, spent(self))
 
     def _ballot(
         self, run: Run, teacher: Any, X: np.ndarray, targets: np.ndarray, X_queries: np.ndarray
@@ -171,7 +172,11 @@ class AggregatedClassifier(PrivateClassifier):
         return queries.picked(order[:wanted])
 
     def _guarantee(
-        self, plan: Plan, noise: NoiseSource, groups: Groups | None
+        self,
+        plan: Plan,
+        noise: NoiseSource,
+        groups: Groups | None,
+        came_of_it: tuple[str, ...] = (),
     ) -> PrivacyGuarantee | None:
         if plan.noiseless:
             return None
@@ -187,7 +192,7 @@ class AggregatedClassifier(PrivateClassifier):
             dataclasses.replace(plan, adjacency="add-remove"),
             protects=self._protects,
             budget=self.epsilon,
-            assumptions=(*spent(self), *self._public_things(groups), *conditions(noise)),
+            assumptions=(*came_of_it, *self._public_things(groups), *conditions(noise)),
         )
         return dataclasses.replace(stated, adjacency=self._adjacency)
 

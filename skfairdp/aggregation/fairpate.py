@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 from numpy.random import RandomState
@@ -17,6 +18,7 @@ from skfairdp.fairness.answers import answered_guarantee
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import Choice, Number
+from skfairdp.privacy.ledger import PrivacyLedger
 
 __all__ = ["FairPATEClassifier"]
 
@@ -94,6 +96,8 @@ class FairPATEClassifier(PATEClassifier):
         Also seeds noise and shards, for tests; voids the privacy guarantee.
     progress : bool or None, default=None
         Show a progress bar; None shows it on a terminal.
+    ledger : None, path or PrivacyLedger, default=None
+        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
@@ -183,6 +187,7 @@ class FairPATEClassifier(PATEClassifier):
         random_state: int | RandomState | None = None,
         reproducible_noise: bool = False,
         progress: bool | None = None,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
     ) -> None:
         super().__init__(
             teacher,
@@ -203,6 +208,7 @@ class FairPATEClassifier(PATEClassifier):
             random_state=random_state,
             reproducible_noise=reproducible_noise,
             progress=progress,
+            ledger=ledger,
         )
         self.tolerance = tolerance
         self.cold_start = cold_start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any, ClassVar
 
 from numpy.random import RandomState
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from skfairdp.aggregation.aggregated import AggregatedClassifier
 from skfairdp.aggregation.public import PublicRows, public_rows
+from skfairdp.privacy.ledger import PrivacyLedger
 
 __all__ = ["PATEClassifier"]
 
@@ -70,6 +72,8 @@ class PATEClassifier(AggregatedClassifier):
         Also seeds noise and shards, for tests; voids the privacy guarantee.
     progress : bool or None, default=None
         Show a progress bar; None shows it on a terminal.
+    ledger : None, path or PrivacyLedger, default=None
+        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
@@ -150,6 +154,7 @@ class PATEClassifier(AggregatedClassifier):
         random_state: int | RandomState | None = None,
         reproducible_noise: bool = False,
         progress: bool | None = None,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
     ) -> None:
         self.teacher = teacher
         self.student = student
@@ -169,6 +174,7 @@ class PATEClassifier(AggregatedClassifier):
         self.random_state = random_state
         self.reproducible_noise = reproducible_noise
         self.progress = progress
+        self.ledger = ledger
 
     def fit(
         self,

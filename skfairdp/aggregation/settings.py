@@ -15,6 +15,7 @@ from skfairdp.aggregation.accounting import (
 )
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.parameters import BOOLEAN, RANDOM_STATE, SEQUENCE, Check, Choice, Number
+from skfairdp.privacy.ledger import LEDGER
 from skfairdp.privacy.plan import Plan
 
 __all__ = ["AGGREGATION_PARAMETERS", "NONE", "check_settings", "make_plan"]
@@ -38,6 +39,7 @@ AGGREGATION_PARAMETERS: Mapping[str, tuple[Check, ...]] = {
     "random_state": RANDOM_STATE,
     "reproducible_noise": (BOOLEAN,),
     "progress": (BOOLEAN, NONE),
+    "ledger": LEDGER,
 }
 # A test at T passes by noise alone with chance 1e-3 where T is this many noise standard
 # deviations above all the votes there are. Published settings have T above the number of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from skfairdp.aggregation.settings import AGGREGATION_PARAMETERS, NONE
 from skfairdp.aggregation.student import Student, takes_groups, train_student
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.parameters import SEQUENCE, Choice
+from skfairdp.privacy.ledger import PrivacyLedger
 
 __all__ = ["SFPATEClassifier"]
 
@@ -85,6 +87,8 @@ class SFPATEClassifier(AggregatedClassifier):
         Also seeds noise and shards, for tests; voids the privacy guarantee.
     progress : bool or None, default=None
         Show a progress bar; None shows it on a terminal.
+    ledger : None, path or PrivacyLedger, default=None
+        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
@@ -163,6 +167,7 @@ class SFPATEClassifier(AggregatedClassifier):
         random_state: int | RandomState | None = None,
         reproducible_noise: bool = False,
         progress: bool | None = None,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
     ) -> None:
         self.teacher = teacher
         self.student = student
@@ -184,6 +189,7 @@ class SFPATEClassifier(AggregatedClassifier):
         self.random_state = random_state
         self.reproducible_noise = reproducible_noise
         self.progress = progress
+        self.ledger = ledger
 
     def fit(
         self,

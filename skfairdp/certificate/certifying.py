@@ -6,17 +6,19 @@ import importlib.metadata
 import platform
 from collections.abc import Hashable, Sequence
 from datetime import UTC, datetime
+from os import PathLike
 
 from numpy.typing import ArrayLike
 
 from skfairdp.certificate.evaluation import Evaluation, evaluate
-from skfairdp.certificate.spending import model_privacy, with_counts
+from skfairdp.certificate.spending import counts_guarantee, model_privacy, with_counts
 from skfairdp.certificate.statement import Certificate
 from skfairdp.certificate.terms import Terms
-from skfairdp.certificate.unwrap import Deployed, unwrap
+from skfairdp.certificate.unwrap import Deployed, charges_privacy, unwrap
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
 from skfairdp.parameters import Number
+from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
 
 __all__ = ["certify"]
@@ -54,6 +56,7 @@ def certify(
     certificate_index: int | None = None,
     public_steps: Sequence[str] = (),
     count_noise: NoiseSource | None = None,
+    ledger: str | PathLike[str] | PrivacyLedger | None = None,
 ) -> Certificate:
     """State what a fitted model guarantees about privacy and fairness.
 
@@ -107,6 +110,10 @@ def certify(
     count_noise : NoiseSource, optional
         Where the noise of the counts comes from; None takes a fresh one seeded by the
         operating system.
+    ledger : None, path or PrivacyLedger, default=None
+        Where the cost of `count_epsilon` is charged before the rows are used, and where
+        certificates from held-out rows are counted, so that each says which one it is.
+        None takes the model's own ledger, if it has one.
 
     Returns
     -------
@@ -144,6 +151,18 @@ def certify(
     evaluation = Evaluation((), None)
     if X is not None:
         source = NoiseSource() if count_noise is None else count_noise
+        book = as_ledger(ledger or getattr(deployed.trained.final, "ledger", None))
+        entry = None
+        # Only an evaluation looks at the rows.
+        if book is not None and sensitive_features is not None and not deployed.order_dependent:
+            entry = book.reserve(
+                counts_guarantee(count_epsilon, public_sizes=cell_sizes == "public", source=source),
+                activity="certify",
+                estimator=deployed.name,
+            )
+            if certificate_index is None:
+                certificate_index = entry.ordinal
+            _check_index(certificate_index, n_certificates)
         terms = Terms(
             notions=notions,
             confidence_level=confidence_level,
@@ -155,6 +174,8 @@ def certify(
             certificate_index=certificate_index,
         )
         evaluation = evaluate(deployed, X, y, sensitive_features, terms, source)
+        if book is not None and entry is not None:
+            book.commit(entry)
         if count_epsilon is not None and evaluation.fairness:
             privacy = with_counts(
                 privacy,
@@ -181,7 +202,11 @@ def _before_evaluation(
     hook = getattr(deployed.final, "_mechanism_fairness", None)
     if hook is None:
         return ()
-    return tuple(claim for notion in notions for claim in hook(notion.name))
+    claims = tuple(claim for notion in notions for claim in hook(notion.name))
+    if any(charges_privacy(search) for search in deployed.searches):
+        # True of one fit over its noise, not of the best of several.
+        claims = tuple(claim for claim in claims if claim.scope != "training mechanism")
+    return claims
 
 
 def _versions() -> tuple[tuple[str, str], ...]:
@@ -236,10 +261,13 @@ def _check(
             raise ValueError("bound='difference' has no form for noisy counts; use bound='exact'.")
     if not _COUNTED.accepts(n_certificates):
         raise ValueError(f"n_certificates={n_certificates!r} must be an integer of at least 1.")
-    if certificate_index is not None and (
-        not _COUNTED.accepts(certificate_index) or 1 < n_certificates < certificate_index
-    ):
+    if certificate_index is not None:
+        _check_index(certificate_index, n_certificates)
+
+
+def _check_index(certificate_index: int, n_certificates: int) -> None:
+    if not _COUNTED.accepts(certificate_index) or 1 < n_certificates < certificate_index:
         raise ValueError(
             f"certificate_index={certificate_index!r} must lie between 1 and n_certificates="
-            f"{n_certificates!r}."
+            f"{n_certificates!r}; a ledger counts the certificates on a data set."
         )

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 __all__ = ["state_digest"]
 
 # Settings that change no prediction of a fitted model.
-WITHOUT_EFFECT = {"memory", "n_jobs", "progress", "random_state", "verbose"}
+WITHOUT_EFFECT = {"ledger", "memory", "n_jobs", "progress", "random_state", "verbose"}
 
 
 def state_digest(value: object) -> str:

@@ -19,7 +19,7 @@ from skfairdp.fairness.noisy_counts import NoisyCells, noisy_gap_estimate, priva
 from skfairdp.fairness.notions import Notion, Stratum
 from skfairdp.privacy.noise import NoiseSource
 
-__all__ = ["Evaluation", "evaluate"]
+__all__ = ["Evaluation", "evaluate", "noisy_claim"]
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def evaluate(
         assert terms.count_epsilon is not None
         noise = source.discrete_laplace(terms.count_epsilon, table.shape)
         claims = [
-            _noisy_claim(notion, cells, table, table + noise, groups.labels, terms, assumptions)
+            noisy_claim(notion, cells, table, table + noise, groups.labels, terms, assumptions)
             for notion, cells in zip(terms.notions, strata, strict=True)
         ]
         return Evaluation(tuple(claims), None)
@@ -167,7 +167,7 @@ def _claim(
     )
 
 
-def _noisy_claim(
+def noisy_claim(
     notion: Notion,
     strata: Sequence[Stratum],
     table: NDArray,
@@ -176,7 +176,29 @@ def _noisy_claim(
     terms: Terms,
     assumptions: tuple[str, ...],
 ) -> FairnessGuarantee:
-    """Make a claim from the noisy table; of the true one only public sizes are used."""
+    """Make a claim from the noisy table; of the true one only public sizes are used.
+
+    Parameters
+    ----------
+    notion : Notion
+        What is compared.
+    strata : sequence of Stratum
+        Its strata for the table's classes.
+    table : ndarray of int64, shape (n_groups, n_labels, n_classes)
+        The true counts; read for public sizes alone.
+    noisy : ndarray of int64, of the same shape
+        The counts with noise.
+    labels : tuple
+        Group labels.
+    terms : Terms
+        How the evaluation is made, with ``count_epsilon``.
+    assumptions : tuple of str
+        What the claim rests on.
+
+    Returns
+    -------
+    FairnessGuarantee
+    """
     assert terms.count_epsilon is not None
     hits, misses = _stack(strata, noisy)
     successes, rows = hits, hits + misses

@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from skfairdp.certificate import wording
+from skfairdp.certificate.contents import SCOPE_TEXT
 from skfairdp.certificate.plain_text import assumptions
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
@@ -43,12 +44,6 @@ STYLE = """
 .skfairdp-certificate th.skfairdp-text,.skfairdp-certificate td.skfairdp-text{text-align:left}
 .skfairdp-certificate code{font-size:.8rem;overflow-wrap:anywhere;background:none;color:inherit}
 """
-SCOPE_TEXT = {
-    "deployed model": "Holds for the model as it is deployed.",
-    "training mechanism": "About the average over the noise of training, not about this model.",
-    "any downstream predictor": "Holds for whatever is predicted from the representation.",
-    "answered queries": "About the answers given so far, and nobody else.",
-}
 
 
 def certificate_page(certificate: Certificate) -> str:

@@ -9,17 +9,78 @@ from typing import Any
 from dp_accounting.dp_event import ComposedDpEvent, DpEvent, SelfComposedDpEvent
 from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
 
-from skfairdp.privacy.accountants import event_epsilon
+from skfairdp.privacy.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting import covering_event
 from skfairdp.privacy.calibration import noise_multiplier_for
+from skfairdp.privacy.events import canonical
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Block, Plan
 
-__all__ = ["search_reason"]
+__all__ = ["FitsOfSearch", "fits_of_search", "search_reason"]
 
 FOLD_SPLITTERS = (int, KFold, StratifiedGroupKFold, StratifiedKFold)
 # Parameters that change a fit's cost in ways that cannot be read off the search.
 OPAQUE = {"check_epsilon", "delta", "group_sizes_epsilon", "noise_multiplier", "steps"}
+
+
+@dataclasses.dataclass(frozen=True)
+class FitsOfSearch:
+    """What the fits of a search cost, its scores left aside.
+
+    Parameters
+    ----------
+    n_candidates : int
+        Points that were fitted.
+    folds : int
+        Training folds that one row is in, at most.
+    privacy : PrivacyGuarantee
+        Composition of these fits and the refit.
+    """
+
+    n_candidates: int
+    folds: int
+    privacy: PrivacyGuarantee
+
+    @property
+    def n_fits(self) -> int:
+        """Fits that a row takes part in, the refit included."""
+        return self.n_candidates * self.folds + 1
+
+
+def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
+    """Compose the fits of a search of scikit-learn.
+
+    Parameters
+    ----------
+    search : fitted search
+        With ``cv_results_`` and ``refit``.
+    final : estimator
+        The last step of the model that it kept.
+
+    Returns
+    -------
+    FitsOfSearch or None
+        None where the cost of the other candidates cannot be read off their parameters.
+    """
+    costs = _candidate_costs(search, final)
+    if costs is None:
+        return None
+    folds = _fits_per_row(search)
+    stated = final.privacy_
+    event = ComposedDpEvent(_parts(costs, folds, final))
+    note = "each of the fits followed the plan of the refit, at its own epsilon"
+    return FitsOfSearch(
+        len(costs),
+        folds,
+        dataclasses.replace(
+            stated,
+            epsilon=event_epsilon(event, stated.delta, stated.adjacency),
+            accountant=accountant_name(event, stated.delta, stated.adjacency),
+            per_group=None,
+            event=canonical(event),
+            assumptions=(*stated.assumptions, note),
+        ),
+    )
 
 
 def search_reason(search: Any, final: Any) -> str:
@@ -40,15 +101,14 @@ def search_reason(search: Any, final: Any) -> str:
         f"{type(search).__name__} chose this model by scores of its training rows without noise, "
         "and those have no finite cost."
     )
-    costs = _candidate_costs(search, final)
-    if costs is None:
+    fits = fits_of_search(search, final)
+    if fits is None:
         return reason
-    folds = _fits_per_row(search)
-    total = _composed(costs, folds, final)
     return (
-        f"{reason} Its {len(costs) * folds + 1} fits on overlapping rows ({len(costs)} candidates "
-        f"times {folds} folds a row is in, and the refit) would alone compose to ε = {total:.4g} "
-        f"at δ = {final.privacy_.delta:g}, if each followed the plan of the refit."
+        f"{reason} Its {fits.n_fits} fits on overlapping rows ({fits.n_candidates} candidates "
+        f"times {fits.folds} folds a row is in, and the refit) would alone compose to ε = "
+        f"{fits.privacy.epsilon:.4g} at δ = {fits.privacy.delta:g}, if each followed the plan of "
+        "the refit."
     )
 
 
@@ -79,8 +139,8 @@ def _fits_per_row(search: Any) -> int:
     return search.n_splits_ - 1 if folds else search.n_splits_
 
 
-def _composed(costs: list[float], folds: int, final: Any) -> float:
-    """Epsilon of all fits together, from the composition of their events."""
+def _parts(costs: list[float], folds: int, final: Any) -> list[DpEvent]:
+    """Events of all fits: the refit, and each candidate as often as a row was in it."""
     privacy = final.privacy_
     parts: list[DpEvent] = [privacy.event]
     for cost in sorted(set(costs)):
@@ -88,7 +148,7 @@ def _composed(costs: list[float], folds: int, final: Any) -> float:
         if cost != privacy.epsilon:
             event = covering_event(_calibrated(final.plan_, cost, privacy.delta))
         parts.append(SelfComposedDpEvent(event, costs.count(cost) * folds))
-    return event_epsilon(ComposedDpEvent(parts), privacy.delta, privacy.adjacency)
+    return parts
 
 
 def _calibrated(plan: Plan, epsilon: float, delta: float) -> Plan:

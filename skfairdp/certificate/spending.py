@@ -14,7 +14,9 @@ from skfairdp.privacy.accounting import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 
-__all__ = ["model_privacy", "with_counts"]
+__all__ = ["counts_guarantee", "model_privacy", "with_counts"]
+
+_REPRODUCIBLE = "The noise of the counts is reproducible: whoever knows its seed can subtract it."
 
 
 def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGuarantee | None:
@@ -106,30 +108,21 @@ def with_counts(
     -------
     PrivacyGuarantee or None
     """
-    note = (
-        f"The counts of the held-out rows were released once with discrete Laplace noise from "
-        f"{source.name}, at ε = {count_epsilon:g} for each of these rows."
-    )
+    note = _note(count_epsilon, source)
     if privacy is None:
         return None
     if privacy.is_void or privacy.protects != "record":
         # Another relation: the two costs stand side by side and are never added.
         return dataclasses.replace(privacy, assumptions=(*privacy.assumptions, note))
     if source.reproducible:
-        reason = "The noise of the counts is reproducible: whoever knows its seed can subtract it."
-        return _void([reason], [privacy], ())
+        return _void([_REPRODUCIBLE], [privacy], ())
     # Counts with public sizes speak of blanked records; so does, at the same cost, a
     # guarantee for removal under declared sizes.
     adjacency = "zero-out" if public_sizes else privacy.adjacency
     model = dataclasses.replace(privacy, adjacency=adjacency)
-    counts = PrivacyGuarantee(
-        epsilon=count_epsilon,
-        delta=0.0,
-        adjacency=adjacency,
-        accountant="pure: one table of L1 sensitivity 1",
-        event=DiscreteLaplaceDpEvent(count_epsilon, 1),
-        assumptions=(note,),
-    )
+    alone = counts_guarantee(count_epsilon, public_sizes=public_sizes, source=source)
+    assert alone is not None
+    counts = dataclasses.replace(alone, adjacency=adjacency)
     if holdout == "by_index":
         return compose([model, counts])
     separate = (
@@ -144,6 +137,46 @@ def with_counts(
         # Covers a record of either part, for composition with further releases.
         event=None if model.event is None else ComposedDpEvent([model.event, counts.event]),
         assumptions=(*model.assumptions, note, separate),
+    )
+
+
+def counts_guarantee(
+    count_epsilon: float | None, *, public_sizes: bool, source: NoiseSource
+) -> PrivacyGuarantee | None:
+    """State what a table of counts of held-out rows costs by itself.
+
+    Parameters
+    ----------
+    count_epsilon : float or None
+        Cost of the table, in nats; None for rows that need no protection.
+    public_sizes : bool
+        Whether the numbers of rows of the (group, label) cells are public.
+    source : NoiseSource
+        Where the noise comes from.
+
+    Returns
+    -------
+    PrivacyGuarantee or None
+        None where nothing is protected.
+    """
+    if count_epsilon is None:
+        return None
+    if source.reproducible:
+        return PrivacyGuarantee.void(_REPRODUCIBLE)
+    return PrivacyGuarantee(
+        epsilon=count_epsilon,
+        delta=0.0,
+        adjacency="zero-out" if public_sizes else "add-remove",
+        accountant="pure: one table of L1 sensitivity 1",
+        event=DiscreteLaplaceDpEvent(count_epsilon, 1),
+        assumptions=(_note(count_epsilon, source),),
+    )
+
+
+def _note(count_epsilon: float, source: NoiseSource) -> str:
+    return (
+        f"The counts of the held-out rows were released once with discrete Laplace noise from "
+        f"{source.name}, at ε = {count_epsilon:g} for each of these rows."
     )
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 
 from skfairdp.certificate import wording
+from skfairdp.certificate.contents import report_sections
+from skfairdp.certificate.html_report import html_report
+from skfairdp.certificate.model_card import markdown_card
 from skfairdp.certificate.page import certificate_page
 from skfairdp.certificate.picture import draw_certificate
 from skfairdp.certificate.plain_text import certificate_text
@@ -18,6 +22,7 @@ from skfairdp.fairness.guarantee import SCOPES, FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
 from skfairdp.parameters import Number
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -304,6 +309,71 @@ class Certificate:
         matplotlib.axes.Axes
         """
         return draw_certificate(self.fairness, ax=ax, threshold=threshold)
+
+    def to_html(
+        self,
+        *,
+        title: str = "Certificate of privacy and fairness",
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
+        epsilon: float | None = None,
+        tolerance: float | None = None,
+    ) -> str:
+        """Write a whole page that can be filed, sent and printed by itself.
+
+        Parameters
+        ----------
+        title : str, default="Certificate of privacy and fairness"
+            Heading of the page.
+        ledger : None, path or PrivacyLedger, default=None
+            Adds what the data set has spent in all.
+        epsilon : float, optional
+            Largest privacy loss that was asked for; adds whether it is kept.
+        tolerance : float, optional
+            Largest difference between groups that was asked for.
+
+        Returns
+        -------
+        str
+            An HTML document without links, scripts or outside resources: the claim in
+            one sentence, privacy, every notion with the rates and intervals of its
+            groups, coverage, assumptions, what is not claimed, the model's digest, and
+            pictures where matplotlib is installed.
+        """
+        sections = report_sections(self, as_ledger(ledger), epsilon=epsilon, tolerance=tolerance)
+        return html_report(title, self._subtitle, sections)
+
+    def to_model_card(
+        self,
+        *,
+        title: str = "Model card",
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
+        epsilon: float | None = None,
+        tolerance: float | None = None,
+    ) -> str:
+        """Write the same as Markdown, to be kept beside the model.
+
+        Parameters
+        ----------
+        title : str, default="Model card"
+            Heading of the card.
+        ledger : None, path or PrivacyLedger, default=None
+            Adds what the data set has spent in all.
+        epsilon : float, optional
+            Largest privacy loss that was asked for; adds whether it is kept.
+        tolerance : float, optional
+            Largest difference between groups that was asked for.
+
+        Returns
+        -------
+        str
+        """
+        sections = report_sections(self, as_ledger(ledger), epsilon=epsilon, tolerance=tolerance)
+        return markdown_card(title, self._subtitle, sections)
+
+    @property
+    def _subtitle(self) -> str:
+        name = self.model_name or "Model"
+        return f"{name}, certified {self.created[:10]}" if self.created else name
 
     def _repr_html_(self) -> str:
         return certificate_page(self)

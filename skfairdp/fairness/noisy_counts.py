@@ -19,7 +19,13 @@ from scipy import optimize, signal, stats
 
 from skfairdp.fairness.intervals import clopper_pearson, gap_estimate, largest_difference
 
-__all__ = ["NoisyCells", "noise_tail", "noisy_gap_estimate", "private_gap_upper_bound"]
+__all__ = [
+    "NoisyCells",
+    "noise_tail",
+    "noisy_gap_estimate",
+    "private_gap_lower_bound",
+    "private_gap_upper_bound",
+]
 
 # Share of the error probability that is spent on the noise when the numbers of rows are
 # private, fixed before any data is seen. Noise tails are exponential, so a small share
@@ -92,6 +98,44 @@ def private_gap_upper_bound(
     else:
         lower, upper = _inverted_bounds(cells, epsilon, alpha)
     return float(largest_difference(upper, lower))
+
+
+def private_gap_lower_bound(
+    cells: NoisyCells, epsilon: float, *, confidence_level: float = 0.95
+) -> float:
+    """Lower confidence bound on the largest difference of rates, from noisy counts.
+
+    Which pair of cells differs most is read off the counts here, so the bounds of all
+    cells must hold together, and the error is shared by their number.
+
+    Parameters
+    ----------
+    cells : NoisyCells
+        The noisy counts, with private numbers of rows.
+    epsilon : float > 0
+        Privacy cost of the table.
+    confidence_level : float in (0, 1), default=0.95
+        Probability that the largest difference is at least the bound.
+
+    Returns
+    -------
+    float
+        The bound, at least 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp.fairness.noisy_counts import NoisyCells, private_gap_lower_bound
+    >>> one = np.array([1])
+    >>> cells = NoisyCells(np.array([[600, 250]]), np.array([[400, 750]]), one, one)
+    >>> 0.25 < private_gap_lower_bound(cells, 1.0) < 0.35
+    True
+    """
+    _require(cells.trials is None, "the numbers of rows are public: use exact intervals.")
+    # Each of the bounds of a pair fails with at most half of its error; there are two a cell.
+    alpha = (1.0 - confidence_level) / cells.successes.size
+    lower, upper = _box_bounds(cells, epsilon, alpha)
+    return float(largest_difference(lower, upper))
 
 
 def _box_bounds(

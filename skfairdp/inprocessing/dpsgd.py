@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any
 
 from numpy.random import RandomState
@@ -15,6 +16,7 @@ from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, GradientCl
 from skfairdp.inprocessing.public_parity import PublicParity
 from skfairdp.parameters import Kind
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
@@ -66,6 +68,8 @@ default="linear"
         Also seeds noise and batches, for tests; voids the privacy guarantee.
     progress : bool or None, default=None
         Show a progress bar; None shows it on a terminal.
+    ledger : None, path or PrivacyLedger, default=None
+        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
@@ -125,6 +129,7 @@ default="linear"
         random_state: int | RandomState | None = None,
         reproducible_noise: bool = False,
         progress: bool | None = None,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
     ) -> None:
         self.net = net
         self.epsilon = epsilon
@@ -140,6 +145,7 @@ default="linear"
         self.random_state = random_state
         self.reproducible_noise = reproducible_noise
         self.progress = progress
+        self.ledger = ledger
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None

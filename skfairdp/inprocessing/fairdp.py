@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any, ClassVar, cast
 
 from numpy.random import RandomState
@@ -27,6 +28,8 @@ from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, Run
 from skfairdp.inprocessing.heads import check_head, clip_norm, train_heads
 from skfairdp.inprocessing.stopping import GapStop
 from skfairdp.parameters import MAPPING, Choice, Number
+from skfairdp.privacy.accounting import budget_guarantee
+from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes, check_group_sizes
@@ -128,6 +131,8 @@ default="linear"
         Also seeds noise and batches, for tests; voids the privacy guarantee.
     progress : bool or None, default=None
         Show a progress bar; None shows it on a terminal.
+    ledger : None, path or PrivacyLedger, default=None
+        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
@@ -232,6 +237,7 @@ default="linear"
         random_state: int | RandomState | None = None,
         reproducible_noise: bool = False,
         progress: bool | None = None,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
     ) -> None:
         self.net = net
         self.epsilon = epsilon
@@ -264,6 +270,7 @@ default="linear"
         self.random_state = random_state
         self.reproducible_noise = reproducible_noise
         self.progress = progress
+        self.ledger = ledger
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
@@ -323,6 +330,11 @@ default="linear"
         return groups
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
+        if self.group_sizes_epsilon is not None and groups is not None:
+            # The sizes that the plan is made from are bought first, and charged with all the rest.
+            self._charge(
+                budget_guarantee(self.epsilon, self.delta, reproducible=noise.reproducible)
+            )
         return fairdp_sizes(
             groups,
             n,

@@ -40,6 +40,7 @@ from skfairdp.parameters import (
 from skfairdp.privacy.accounting import guarantee
 from skfairdp.privacy.calibration import noise_multiplier_for
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import LEDGER
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta
@@ -63,6 +64,7 @@ GRADIENT_PARAMETERS: dict[str, tuple[Check, ...]] = {
     "random_state": RANDOM_STATE,
     "reproducible_noise": (BOOLEAN,),
     "progress": (BOOLEAN, NONE),
+    "ledger": LEDGER,
 }
 
 
@@ -141,6 +143,8 @@ class GradientClassifier(PrivateClassifier):
             self.net, n_features=int(np.prod(X.shape[1:])), n_classes=len(classes), seed=seed
         )
         refuse_unstable_rows(prepared.module, X.shape[1:])
+        stated = self._guarantee(plan, noise, groups)
+        self._charge(stated)  # before a row reaches the engine
         # What training may leave on a module besides its weights is not released.
         released = copy_module(prepared.module)
         link = link_of(prepared.criterion)
@@ -176,7 +180,7 @@ class GradientClassifier(PrivateClassifier):
         self.groups_ = None if groups is None else groups.labels
         self.noise_multiplier_ = multiplier
         self.plan_ = plan
-        self.privacy_ = self._guarantee(plan, noise, groups)
+        self.privacy_ = stated
 
     def _calibrate(self, sizes: Sizes) -> float:
         if isinstance(self.noise_multiplier, Mapping):

@@ -42,6 +42,11 @@ def refuse_unfit(estimator: Any) -> None:
             f"'estimator' must learn from the kept rows alone, but {name} asks public rows, and "
             "thinning hands on none: use DPSGDClassifier or FairDPClassifier."
         )
+    if known.get("ledger") is not None:
+        raise ValueError(
+            "'estimator' has a ledger of its own, which would not hear of the table; set 'ledger' "
+            "on PrivateThinningClassifier, which charges table and training together."
+        )
     for parameter in ("classes", "dataset_size", "group_sizes", "group_sizes_epsilon"):
         if known.get(parameter) is not None:
             instead = {"classes": "set 'classes' here", "group_sizes": "set 'groups' here"}.get(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,6 +29,10 @@ from skfairdp.parameters import (
     check_parameters,
 )
 from skfairdp.preprocessing.thinned import combined_privacy, inner_settings, refuse_unfit
+from skfairdp.privacy.accounting import budget_guarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.rates import SamplingRates, release_table
 from skfairdp.privacy.sizes import check_delta
@@ -67,6 +72,9 @@ class PrivateThinningClassifier(PrivateClassifier):
         Used with `reproducible_noise` only; seeds of `estimator` are its own.
     reproducible_noise : bool, default=False
         Makes table and thinning repeatable, for tests; voids the privacy guarantee.
+    ledger : None, path or PrivacyLedger, default=None
+        Where fits are charged, table and training together, before they use rows, see
+        `skfairdp.PrivacyLedger`. That of `estimator` must be None.
 
     Attributes
     ----------
@@ -114,6 +122,7 @@ class PrivateThinningClassifier(PrivateClassifier):
         "classes": (SEQUENCE, _NONE),
         "random_state": RANDOM_STATE,
         "reproducible_noise": (BOOLEAN,),
+        "ledger": LEDGER,
     }
     _released: ClassVar[tuple[str, ...]] = (*PrivateClassifier._released, "estimator_", "rates_")
 
@@ -132,6 +141,7 @@ class PrivateThinningClassifier(PrivateClassifier):
         classes: Sequence[Any] | None = None,
         random_state: int | RandomState | None = None,
         reproducible_noise: bool = False,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
     ) -> None:
         self.estimator = estimator
         self.epsilon_histogram = epsilon_histogram
@@ -141,6 +151,7 @@ class PrivateThinningClassifier(PrivateClassifier):
         self.classes = classes
         self.random_state = random_state
         self.reproducible_noise = reproducible_noise
+        self.ledger = ledger
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
@@ -172,6 +183,7 @@ class PrivateThinningClassifier(PrivateClassifier):
         classes, labels = encode_labels(y, self.classes, multiclass=self.estimator._multiclass)
         groups = self._encode_groups(sensitive_features, len(X))
         noise = self._randomness()[1]
+        self._charge(self._budget(noise))
         table = release_table(
             groups.codes, labels, (len(groups.labels), len(classes)), self.epsilon_histogram, noise
         )
@@ -213,6 +225,13 @@ class PrivateThinningClassifier(PrivateClassifier):
         # Whoever takes the clone out of here states what its rows have spent.
         inner.privacy_ = self.privacy_
         self.estimator_ = inner
+
+    def _budget(self, noise: NoiseSource) -> PrivacyGuarantee | None:
+        """What table and training will cost together."""
+        inner = self.estimator.epsilon
+        repeats = noise.reproducible or getattr(self.estimator, "reproducible_noise", False)
+        total = None if inner is None else float(inner) + float(self.epsilon_histogram)
+        return budget_guarantee(total, self.estimator.delta, reproducible=repeats)
 
     @property
     def _takes_images(self) -> bool:

@@ -12,6 +12,7 @@ from skfairdp.privacy.accounting import (
 )
 from skfairdp.privacy.calibration import noise_multiplier_for
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
 from skfairdp.privacy.relations import ADJACENCIES, PROTECTS
@@ -24,6 +25,7 @@ __all__ = [
     "PROTECTS",
     "Plan",
     "PrivacyGuarantee",
+    "PrivacyLedger",
     "Segment",
     "accountant_name",
     "compose",

@@ -7,8 +7,11 @@ distributions come first; Renyi divergences answer where those refuse.
 from __future__ import annotations
 
 import importlib.metadata
+import logging
 import math
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
@@ -20,7 +23,7 @@ from dp_accounting.rdp import RdpAccountant
 from skfairdp.privacy.events import canonical, parts_of
 from skfairdp.privacy.grid import grid_interval
 
-__all__ = ["RELATIONS", "accountant_name", "event_epsilon"]
+__all__ = ["RELATIONS", "accountant_name", "event_epsilon", "renyi_form"]
 
 RELATIONS = {
     "add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -123,14 +126,61 @@ def _cost(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
             return cost, "PLD"
     # Refused, or delta is below the mass that the library cuts off the tails.
     rdp = RdpAccountant(neighboring_relation=relation)
-    if rdp.supports(event):
-        return float(rdp.compose(event).get_epsilon(delta)), "RDP"
+    charged = renyi_form(event)
+    if rdp.supports(charged):
+        with _quiet():
+            return float(rdp.compose(charged).get_epsilon(delta)), "RDP"
     if math.isinf(cost) and PLDAccountant(relation).supports(event):
         return cost, "PLD"
     raise ValueError(
         f"no accountant of dp_accounting takes {type(event).__name__} under "
         f"adjacency={adjacency!r}: compose supported events, or state another relation"
     )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep dp_accounting from logging every fractional order that it leaves out."""
+    logger = logging.getLogger("absl")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def renyi_form(event: DpEvent) -> DpEvent:
+    """Rewrite an event so that the accountant of Renyi divergences takes it.
+
+    That accountant has no discrete Laplace noise. Whatever is pure at epsilon has a
+    divergence of at most ``order * epsilon**2 / 2``, and of at most epsilon: the first is
+    charged up to epsilon = 0.2, beyond which it wastes more at the orders that count.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        Any event.
+
+    Returns
+    -------
+    dp_accounting.DpEvent
+        Costs at least as much; equal to `event` where nothing had to change.
+    """
+    match event:
+        case dp_event.DiscreteLaplaceDpEvent(noise_parameter=rate, sensitivity=sensitivity):
+            pure = float(rate) * int(sensitivity)
+            if pure <= 0.2:
+                return dp_event.ZCDpEvent(rho=pure**2 / 2)
+            return dp_event.ZCDpEvent(rho=0.0, xi=pure)
+        case dp_event.ComposedDpEvent(events=parts):
+            return dp_event.ComposedDpEvent(tuple(map(renyi_form, parts)))
+        case dp_event.SelfComposedDpEvent(event=inner, count=count):
+            return dp_event.SelfComposedDpEvent(renyi_form(inner), count)
+        case dp_event.RepeatAndSelectDpEvent(event=inner, mean=mean, shape=shape):
+            return dp_event.RepeatAndSelectDpEvent(renyi_form(inner), mean, shape)
+        case _:
+            return event
 
 
 def _pld_epsilon(event: DpEvent, delta: float, adjacency: str) -> float:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import TypedDict
 
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
-from skfairdp.privacy.accountants import accountant_name, event_epsilon
+from skfairdp.privacy.accountants import RELATIONS, accountant_name, event_epsilon
 from skfairdp.privacy.events import canonical, covering_event, events, undominated_cells
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 
 __all__ = [
     "accountant_name",
+    "budget_guarantee",
     "compose",
     "covering_event",
     "epsilon",
@@ -186,6 +188,36 @@ def guarantee(
     )
 
 
+def budget_guarantee(
+    epsilon: float | None, delta: float, *, reproducible: bool = False
+) -> PrivacyGuarantee | None:
+    """State what is known before a plan that will be made from a bought answer.
+
+    Parameters
+    ----------
+    epsilon : float or None
+        The budget in nats, of which the answer is a part. None: the noise is fixed
+        instead, and nothing is known.
+    delta : float
+        Delta of the fit.
+    reproducible : bool, default=False
+        Whether the noise repeats with a seed.
+
+    Returns
+    -------
+    PrivacyGuarantee or None
+        The budget itself, without an event; void where the final statement will be; None
+        without noise.
+    """
+    if epsilon is not None and math.isinf(epsilon):
+        return None
+    if epsilon is None or reproducible:
+        how = "the noise repeats with a seed" if reproducible else "no budget was fixed"
+        return PrivacyGuarantee.void(f"{how}, and the plan is made from a private answer")
+    note = "epsilon is the budget fixed in advance; the plan was made from a private answer"
+    return PrivacyGuarantee(float(epsilon), float(delta), "add-remove", assumptions=(note,))
+
+
 def compose(
     guarantees: Sequence[PrivacyGuarantee], *, delta: float | None = None
 ) -> PrivacyGuarantee:
@@ -203,8 +235,9 @@ def compose(
     -------
     PrivacyGuarantee
         Computed from the composition of the events, never from a sum of epsilons. A
-        guarantee without an event enters as a pure one of its epsilon, and its delta is
-        set aside. Void if one of them is.
+        guarantee without an event, or of a relation that dp_accounting does not know, enters
+        as a pure one of its epsilon, and its delta is set aside. Void if one of them is.
+        Pure releases are composed by their sum only where no delta is left for less.
 
     Raises
     ------
@@ -224,6 +257,9 @@ def compose(
         raise ValueError("guarantees is empty: give at least one guarantee to compose")
     if len(guarantees) == 1 and delta in (None, guarantees[0].delta):
         return guarantees[0]
+    if any(item.adjacency not in RELATIONS for item in guarantees if not item.is_void):
+        # What the events mean there is the mechanism's affair; the statements are enough.
+        guarantees = [item if item.is_void else replace(item, event=None) for item in guarantees]
     aside = sum(item.delta for item in guarantees if item.event is None)
     if delta is None:
         delta = aside + max((item.delta for item in guarantees if item.event), default=0.0)
@@ -252,15 +288,34 @@ def compose(
     )
     event = canonical(dp_event.ComposedDpEvent(parts))
     ((adjacency, protects),) = relations
+    cost, accountant = _composed_cost(guarantees, event, delta - aside, adjacency)
     return PrivacyGuarantee(
-        epsilon=event_epsilon(event, delta - aside, adjacency),
+        epsilon=cost,
         delta=delta,
         adjacency=adjacency,
         protects=protects,
-        accountant=accountant_name(event, delta - aside, adjacency),
+        accountant=accountant,
         event=None if aside > 0.0 else event,
         assumptions=assumptions,
     )
+
+
+def _composed_cost(
+    guarantees: Sequence[PrivacyGuarantee], event: DpEvent, delta: float, adjacency: str
+) -> tuple[float, str]:
+    """Epsilon of a composition, and who computed it."""
+    # A pure release is the same pair of distributions whatever the relation is.
+    relation = adjacency if adjacency in RELATIONS else "add-remove"
+    cost = event_epsilon(event, delta, relation)
+    # Where little or no delta is left, pure releases compose no better than by their sum, and
+    # the accountants, which cut off tails, do worse.
+    others = tuple(item.event for item in guarantees if item.event and item.delta > 0.0)
+    rest = event_epsilon(dp_event.ComposedDpEvent(others), delta, relation) if others else 0.0
+    pure = (item.epsilon for item in guarantees if item.event is None or item.delta == 0.0)
+    basic = sum(pure) + rest
+    if basic < cost:
+        return basic, "basic composition"
+    return cost, accountant_name(event, delta, relation)
 
 
 def _void(assumptions: tuple[str, ...], relation: _Relation) -> PrivacyGuarantee:

@@ -1,0 +1,10 @@
+"""``python -m skfairdp``."""
+
+from __future__ import annotations
+
+import sys
+
+from skfairdp.command_line import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,279 @@
+"""What a report says, section by section, for whoever renders it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from skfairdp.certificate.blocks import Block, Figure, Figures, Items, Section, Table, Text
+from skfairdp.certificate.plain_text import assumptions
+from skfairdp.certificate.rates import INTERVAL_NOTE, GroupRate, group_rates
+from skfairdp.certificate.unclaimed import not_claimed
+from skfairdp.certificate.vector import bounds_picture, rates_picture
+from skfairdp.certificate.wording import (
+    confidence,
+    epsilon_text,
+    group_text,
+    number_text,
+    protected_text,
+)
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.notions import get_notion
+from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
+from skfairdp.privacy.ledger import PrivacyLedger
+from skfairdp.privacy.ledger.page import HEADINGS, ledger_cells, ledger_statements
+
+if TYPE_CHECKING:
+    from skfairdp.certificate.statement import Certificate
+
+__all__ = ["SCOPE_TEXT", "report_sections"]
+
+SCOPE_TEXT = {
+    "deployed model": "Holds for the model as it is deployed.",
+    "training mechanism": "About the average over the noise of training, not about this model.",
+    "any downstream predictor": "Holds for whatever is predicted from the representation.",
+    "answered queries": "About the answers given so far, and nobody else.",
+}
+_EXCERPT = 40
+
+
+def report_sections(
+    certificate: Certificate,
+    ledger: PrivacyLedger | None = None,
+    *,
+    epsilon: float | None = None,
+    tolerance: float | None = None,
+) -> tuple[Section, ...]:
+    """Collect what a report says.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        The certificate.
+    ledger : PrivacyLedger or None, default=None
+        Where the data set's spending is recorded, for an excerpt.
+    epsilon : float or None, default=None
+        Largest privacy loss that was asked for.
+    tolerance : float or None, default=None
+        Largest difference between groups that was asked for.
+
+    Returns
+    -------
+    tuple of Section
+    """
+    claim, *others = _sections(certificate, ledger)
+    asked = [] if epsilon is tolerance is None else [_asked(certificate, epsilon, tolerance)]
+    return (claim, *asked, *others)
+
+
+def _asked(certificate: Certificate, epsilon: float | None, tolerance: float | None) -> Section:
+    items = []
+    if epsilon is not None:
+        kept = "kept" if certificate.satisfies(epsilon) else "NOT kept"
+        items.append(f"Privacy loss of at most ε = {epsilon:g}: {kept}.")
+    if tolerance is not None:
+        kept = "shown" if certificate.satisfies(tolerance=tolerance) else "NOT shown"
+        items.append(
+            f"Differences between groups of at most {tolerance:g}: {kept} by this certificate."
+        )
+    return Section("What was asked for", (Items(tuple(items)),))
+
+
+def _sections(certificate: Certificate, ledger: PrivacyLedger | None) -> Iterator[Section]:
+    privacy, fairness = certificate.privacy, certificate.fairness
+    yield Section("The claim", (Text(certificate.sentence), _key_figures(certificate)))
+    yield _privacy(privacy)
+    yield _fairness(certificate)
+    for claim in fairness:
+        yield _claim(claim)
+    yield _coverage(certificate)
+    for title, texts in assumptions(privacy, fairness):
+        yield Section(title, (Items(texts),))
+    yield Section("What is not claimed", (Items(not_claimed(privacy, fairness)),))
+    yield _model(certificate)
+    if ledger is not None:
+        yield _ledger(ledger)
+
+
+def _key_figures(certificate: Certificate) -> Figures:
+    figures = []
+    for claim in certificate.fairness:
+        value = f"≤ {claim.figure}" if claim.informative else "No useful bound"
+        name = f"Largest difference, {claim.notion.replace('_', ' ')}"
+        figures.append((name, value, f"{_certainty(claim)}, {claim.scope}", claim.informative))
+    if not certificate.fairness:
+        remark = next(iter(certificate.remarks), "Not evaluated on held-out rows with groups.")
+        figures.append(("Fairness", "No claim", remark, False))
+    privacy = certificate.privacy
+    if privacy is None or privacy.is_void:
+        why = "Trained without noise." if privacy is None else privacy.assumptions[0]
+        figures.append(("Privacy", "No promise", why, False))
+    else:
+        delta = f"δ = {number_text(privacy.delta)}, {privacy.adjacency}"
+        figures.append(("Privacy loss", f"ε = {epsilon_text(privacy.epsilon)}", delta, True))
+    return Figures(tuple(figures))
+
+
+def _certainty(claim: FairnessGuarantee) -> str:
+    if claim.confidence_level is None:
+        return "counted" if claim.scope == "answered queries" else "derived"
+    return f"{confidence(claim)} confidence"
+
+
+def _privacy(privacy: PrivacyGuarantee | None) -> Section:
+    if privacy is None:
+        text = "None: the model was trained without noise (epsilon=inf), for comparison."
+        return Section("Privacy", (Text(text),))
+    if privacy.is_void:
+        return Section(
+            "Privacy", (Text("None is promised. Reasons:"), Items(tuple(privacy.assumptions)))
+        )
+    rows = [
+        ("Privacy loss ε, at most", epsilon_text(privacy.epsilon)),
+        ("Probability of failure δ, at most", number_text(privacy.delta)),
+        ("What is protected", protected_text(privacy)),
+        (f"Neighbouring data sets ({privacy.adjacency})", ADJACENCIES[privacy.adjacency]),
+        ("Computed by", privacy.accountant or "as stated"),
+    ]
+    groups = privacy.per_group or {}
+    rows += [(f"ε of a record of {group_text(k)}", epsilon_text(v)) for k, v in groups.items()]
+    factor = f" = {math.exp(privacy.epsilon):.3g}" if privacy.epsilon < 10 else ""
+    meaning = (
+        "Whatever anyone learns from the model would have been at most e^ε"
+        f"{factor} times as likely or unlikely with a neighbouring data set, up to a failure of "
+        "probability δ."
+    )
+    table = Table("Privacy of the training records", ("", "Statement"), tuple(rows), numbers_from=9)
+    return Section("Privacy", (Text(meaning), table))
+
+
+def _fairness(certificate: Certificate) -> Section:
+    if not certificate.fairness:
+        texts = certificate.remarks or (
+            "Nothing is claimed: the model was not evaluated on held-out rows with groups.",
+        )
+        return Section("Fairness", (Items(tuple(texts)),))
+    words = "; ".join(
+        f"{claim.notion.replace('_', ' ')} ({claim.scope}): "
+        + (f"observed {claim.estimate:.3f}, " if claim.estimate is not None else "")
+        + (f"at most {claim.figure}" if claim.informative else "no useful bound")
+        for claim in certificate.fairness
+    )
+    caption = f"Largest difference between two groups. {words[0].upper()}{words[1:]}."
+    picture = bounds_picture(certificate.fairness, caption)
+    blocks: list[Block] = [Text(remark) for remark in certificate.remarks]
+    if picture is not None:
+        blocks.append(Figure(picture, caption))
+    return Section("Fairness", tuple(blocks))
+
+
+def _claim(claim: FairnessGuarantee) -> Section:
+    notion = claim.notion.replace("_", " ")
+    bound = f"at most {claim.figure}" if claim.informative else claim.figure
+    observed = "" if claim.estimate is None else f" Observed: {claim.estimate:.3f}."
+    blocks: list[Block] = [
+        Text(get_notion(claim.notion).meaning),
+        Text(
+            f"Largest difference in {claim.rates} between any two groups: {bound} "
+            f"({_certainty(claim)}; {claim.method}).{observed} {SCOPE_TEXT[claim.scope]}"
+        ),
+    ]
+    rates = group_rates(claim)
+    if rates:
+        blocks += _rates(claim, rates)
+    return Section(f"{notion[0].upper()}{notion[1:]} ({claim.scope})", tuple(blocks), level=3)
+
+
+def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> list[Block]:
+    noisy = any(item.noisy for item in rates)
+    headings = ("Group", "Among", "Successes", "Rows", "Rate", "95 % interval")
+    if noisy:
+        headings = (*headings[:2], "Successes (noisy)", "Rows (noisy)", *headings[4:])
+    rows = tuple(
+        (
+            item.group,
+            item.stratum,
+            f"{item.successes:.6g}",
+            f"{item.trials:.6g}",
+            "no rows" if item.rate is None else f"{item.rate:.3f}",
+            "–" if item.low is None else f"{item.low:.3f} to {item.high:.3f}",
+        )
+        for item in rates
+    )
+    table = Table(f"{claim.rates.capitalize()} by group", headings, rows, numbers_from=2)
+    blocks: list[Block] = [table]
+    shown = ", ".join(
+        f"{item.group}{'' if item.stratum == 'all' else f' ({item.stratum})'} {item.rate:.3f}"
+        for item in rates
+        if item.rate is not None
+    )
+    words = f"{claim.rates.capitalize()} by group, {claim.scope}: {shown}."
+    picture = rates_picture(rates, claim.rates, words)
+    if picture is not None:
+        blocks.append(Figure(picture, words))
+    if any(item.low is not None for item in rates):
+        blocks.append(Text(INTERVAL_NOTE))
+    elif noisy:
+        blocks.append(
+            Text("The counts carry noise that protects the held-out rows; the bound allows for it.")
+        )
+    return blocks
+
+
+def _coverage(certificate: Certificate) -> Section:
+    stated = [] if certificate.privacy is None else [*certificate.privacy.assumptions]
+    stated += [text for claim in certificate.fairness for text in claim.assumptions]
+    found = tuple(
+        dict.fromkeys(
+            text[0].upper() + text[1:] for text in stated if text.lower().startswith("coverage")
+        )
+    )
+    if found:
+        return Section("Coverage", (Items(found),))
+    if any(claim.scope == "deployed model" for claim in certificate.fairness):
+        rows = (
+            "their number is private"
+            if certificate.n_rows is None
+            else f"{certificate.n_rows} rows"
+        )
+        text = f"The rates count the model's answer to every held-out row with a group: {rows}."
+        return Section("Coverage", (Text(text),))
+    text = "No rows were evaluated: nothing is said about who gets an answer."
+    return Section("Coverage", (Text(text),))
+
+
+def _model(certificate: Certificate) -> Section:
+    versions = ", ".join(f"{k} {v}" for k, v in certificate.library_versions.items())
+    rows = (
+        ("Model", certificate.model_name or "unnamed"),
+        ("Digest of its fitted state", certificate.model_digest),
+        ("Certified at (UTC)", certificate.created.removesuffix("+00:00").replace("T", " ")),
+        ("Made with", versions),
+    )
+    how = (
+        "A certificate belongs to one model in one state. To check that a file holds this model: "
+        "python -m skfairdp verify certificate.json model.pkl, or certificate.verify(model). The "
+        "digest finds a mix-up of models; it is no signature of who issued the certificate."
+    )
+    return Section(
+        "Which model", (Table("The certified model", ("", ""), rows, numbers_from=9), Text(how))
+    )
+
+
+def _ledger(ledger: PrivacyLedger) -> Section:
+    rows = tuple(map(ledger_cells, ledger.entries()))
+    blocks: list[Block] = [
+        Text(
+            f"Everything that was released about the data set “{ledger.data_set}”, with this model "
+            "among it. The total is what these people have been exposed to by all of it together. "
+            "It counts every entry for everybody, also where a run has drawn each person into one "
+            "of two parts, and can then exceed the figure of that run."
+        ),
+        Items(tuple(ledger_statements(ledger.budget, ledger.entries(), ledger.totals()))),
+    ]
+    if len(rows) > _EXCERPT:
+        blocks.append(Text(f"The last {_EXCERPT} of {len(rows)} entries:"))
+    if rows:
+        blocks.append(Table("Entries of the ledger", HEADINGS, rows[-_EXCERPT:], numbers_from=99))
+    return Section("Privacy ledger", tuple(blocks))

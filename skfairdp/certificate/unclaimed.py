@@ -1,0 +1,75 @@
+"""What a reader might think a certificate says, and it doesn't."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.notions import NOTIONS
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+
+__all__ = ["not_claimed"]
+
+
+def not_claimed(
+    privacy: PrivacyGuarantee | None, fairness: Sequence[FairnessGuarantee]
+) -> tuple[str, ...]:
+    """List what does not follow.
+
+    Parameters
+    ----------
+    privacy : PrivacyGuarantee or None
+        The privacy claim.
+    fairness : sequence of FairnessGuarantee
+        The fairness claims.
+
+    Returns
+    -------
+    tuple of str
+    """
+    return (*_about_privacy(privacy), *_about_fairness(fairness), *_about_use())
+
+
+def _about_privacy(privacy: PrivacyGuarantee | None) -> list[str]:
+    if privacy is None or privacy.is_void:
+        return ["Privacy: nothing is promised to the people in the training data."]
+    texts = [
+        "Privacy of people whose rows are only scored with the model.",
+        "Secrecy of what is true of people in general: the model may reveal about a person what "
+        "can be inferred from others like them.",
+        "Privacy of this data set against other models trained on it: their costs compose, and "
+        "only a ledger that all of them charge knows the total.",
+    ]
+    if privacy.protects == "sensitive_features":
+        texts.append(
+            "Protection of features and labels: only who has which sensitive attribute is "
+            "protected, and a feature that predicts it reveals it."
+        )
+    if privacy.adjacency == "zero-out":
+        texts.append("Secrecy of the number of records, of groups or of class labels.")
+    return texts
+
+
+def _about_fairness(fairness: Sequence[FairnessGuarantee]) -> list[str]:
+    if not fairness:
+        return ["Fairness: nothing is said about differences between groups."]
+    missing = sorted(set(NOTIONS) - {claim.notion for claim in fairness})
+    texts = []
+    if missing:
+        names = ", ".join(name.replace("_", " ") for name in missing)
+        texts.append(f"Other notions of fairness, which this model may violate: {names}.")
+    if not any(claim.scope == "deployed model" and claim.informative for claim in fairness):
+        texts.append("A bound on differences between groups when this model is deployed.")
+    return [
+        *texts,
+        "Fairness to other groups, to groups within the groups named, or to single persons.",
+        "Anything about another population, a later time, or rows chosen in another way.",
+    ]
+
+
+def _about_use() -> list[str]:
+    return [
+        "That the model is accurate, or fit for a purpose, or that its use is lawful.",
+        "That it was not chosen among several by looking at their certificates, unless the "
+        "assumptions above say how many there were.",
+    ]

@@ -1,0 +1,7 @@
+"""The command line: report, verify, ledger."""
+
+from __future__ import annotations
+
+from skfairdp.command_line.parsing import main
+
+__all__ = ["main"]

@@ -1,0 +1,163 @@
+"""Files that a command reads and writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from skfairdp.command_line.complaint import CommandError
+
+__all__ = ["check_can_write", "read_document", "read_rows", "read_text", "write_text"]
+
+PARQUET = (".parquet", ".pq")
+YAML = (".yaml", ".yml")
+
+
+def read_rows(path: Path) -> pd.DataFrame:
+    """Read a table from a CSV or Parquet file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    CommandError
+        There is no such file, or it is no such table.
+    """
+    _check_exists(path)
+    try:
+        rows = pd.read_parquet(path) if path.suffix.lower() in PARQUET else pd.read_csv(path)
+    except ImportError:
+        raise CommandError(
+            f"{path} is a Parquet file, and reading those needs pyarrow, which is not installed: "
+            "pip install pyarrow, or give a CSV file."
+        ) from None
+    except (OSError, ValueError, UnicodeError) as error:
+        # The reader's own message may quote a row.
+        raise CommandError(
+            f"{path} could not be read as a table: {type(error).__name__}."
+        ) from None
+    if len(rows) == 0:
+        raise CommandError(f"{path} has no rows.")
+    twice = sorted({str(name) for name in rows.columns[rows.columns.duplicated()]})
+    if twice:
+        raise CommandError(f"{path} has columns of the same name: {', '.join(twice)}.")
+    rows.columns = [str(name) for name in rows.columns]
+    return rows
+
+
+def read_document(path: Path) -> Any:
+    """Read a JSON file, or a YAML one where PyYAML is installed.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    object
+
+    Raises
+    ------
+    CommandError
+        There is no such file, or it can't be parsed.
+    """
+    text = read_text(path)
+    if path.suffix.lower() not in YAML:
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise CommandError(f"{path} is not JSON: {error}.") from None
+    try:
+        import yaml
+    except ImportError:
+        raise CommandError(
+            f"{path} is a YAML file, and reading those needs PyYAML, which is not installed: "
+            "pip install PyYAML, or write the same as JSON."
+        ) from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise CommandError(f"{path} is not YAML: {error}.") from None
+
+
+def read_text(path: Path) -> str:
+    """Read a text file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    CommandError
+        There is no such file, or it is no text.
+    """
+    _check_exists(path)
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise CommandError(f"{path} cannot be read: {type(error).__name__}.") from None
+
+
+def check_can_write(path: Path | None) -> None:
+    """Refuse an output before anything is spent on it.
+
+    Parameters
+    ----------
+    path : Path or None
+        Where something will be written; None for nothing.
+
+    Raises
+    ------
+    CommandError
+        The folder does not exist, or the name is that of a folder.
+    """
+    if path is None:
+        return
+    if not path.absolute().parent.is_dir():
+        raise CommandError(f"{path} cannot be written: the folder {path.parent} does not exist.")
+    if path.is_dir():
+        raise CommandError(f"{path} is a folder; give the name of a file.")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    text : str
+        Its content.
+
+    Raises
+    ------
+    CommandError
+        It cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def _check_exists(path: Path) -> None:
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise CommandError(f"{path} {what}; give the name of a file.")

@@ -1,0 +1,51 @@
+"""Which estimators the command line can train, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from skfairdp import DPSGDClassifier, FairDPClassifier, PrivacyLedger
+
+__all__ = ["MECHANISMS", "TAKE_A_THRESHOLD", "Wanted"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked of a model.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Privacy budget of its training.
+    tolerance : float
+        Largest difference between groups.
+    threshold : float
+        Probability from which the favourable outcome is given, where a mechanism has one.
+    ledger : PrivacyLedger or None
+        Where its fit is charged.
+    progress : bool or None
+        Whether a bar is shown.
+    """
+
+    epsilon: float
+    delta: float
+    tolerance: float
+    threshold: float
+    ledger: PrivacyLedger | None
+    progress: bool | None
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """Parameters that all estimators take; outcomes are 0 and 1 by declaration."""
+        names = ("epsilon", "delta", "ledger", "progress")
+        return {name: getattr(self, name) for name in names} | {"classes": [0, 1]}
+
+
+TAKE_A_THRESHOLD = {"fairdp"}
+# A further mechanism is a further line.
+MECHANISMS: Mapping[str, Callable[[Wanted], Any]] = {
+    "fairdp": lambda wanted: FairDPClassifier(threshold=wanted.threshold, **wanted.shared),
+    "dpsgd": lambda wanted: DPSGDClassifier(**wanted.shared),
+}

@@ -1,0 +1,192 @@
+"""``report``: from a table to a filed report."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pickle
+import secrets
+import sys
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from skfairdp import Certificate, PrivacyLedger, certify
+from skfairdp.certificate.spending import counts_guarantee
+from skfairdp.command_line.complaint import CommandError
+from skfairdp.command_line.files import check_can_write, read_document, read_rows, write_text
+from skfairdp.command_line.mechanisms import MECHANISMS, TAKE_A_THRESHOLD, Wanted
+from skfairdp.command_line.schema import Schema, schema_from
+from skfairdp.command_line.table import People, people_of
+from skfairdp.preprocessing import PublicEncoder, PublicScaler
+from skfairdp.privacy.noise import NoiseSource
+
+__all__ = ["report"]
+
+PUBLIC_BOUNDS = (
+    "Bounds and categories of the features were read off the rows and declared public: nothing "
+    "protects the smallest and largest values and the set of categories."
+)
+
+
+def report(arguments: argparse.Namespace) -> int:
+    """Train a model, certify it on rows held out, write the page.
+
+    Parameters
+    ----------
+    arguments : argparse.Namespace
+        Of the command.
+
+    Returns
+    -------
+    int
+        0 if the certificate shows what was asked for, 1 if it doesn't.
+    """
+    ledger = _ledger(arguments)
+    _wanted(arguments, ledger)  # wrong options show before a file is read
+    for path in (arguments.out, arguments.certificate, arguments.model, arguments.card):
+        check_can_write(path)
+    declared = (
+        Schema() if arguments.schema is None else schema_from(read_document(arguments.schema))
+    )
+    _say(arguments, f"Reading {arguments.data}")
+    people = people_of(
+        read_rows(arguments.data),
+        target=arguments.target,
+        sensitive=arguments.sensitive,
+        positive=arguments.positive,
+        schema=declared,
+        bounds_are_public=arguments.bounds_are_public,
+    )
+    held = _held_out(len(people.y), arguments.held_out)
+    _say(arguments, f"Training {arguments.mechanism} on {int((~held).sum())} rows")
+    # A row is trained on or held out, by a draw of its own: protecting the latter at the same
+    # epsilon adds nothing to the cost of a record.
+    count_epsilon = None if arguments.held_out_is_public else arguments.epsilon
+    noise = NoiseSource()
+    counts = counts_guarantee(count_epsilon, public_sizes=False, source=noise)
+    # Training is refused where the budget has no room for the certificate as well.
+    book = ledger if ledger is None or counts is None else ledger.setting_aside(counts)
+    model = _trained(people.part(~held), _wanted(arguments, book), arguments.mechanism)
+    _say(arguments, f"Certifying on {int(held.sum())} rows held out")
+    # The path of the ledger does not travel with the model.
+    model[-1].set_params(ledger=None)
+    certificate = _certified(
+        model, people.part(held), arguments, count_epsilon=count_epsilon, noise=noise, ledger=ledger
+    )
+    _write(arguments, certificate, model, ledger)
+    return _answer(arguments, certificate)
+
+
+def _say(arguments: argparse.Namespace, text: str) -> None:
+    if not arguments.quiet:
+        print(text, file=sys.stderr, flush=True)
+
+
+def _held_out(n: int, share: float) -> np.ndarray:
+    # Each row by a draw of its own: who is held out then depends on nobody else.
+    draws = np.random.Generator(np.random.SFC64(secrets.randbits(256))).random(n)
+    held: np.ndarray = draws < share
+    return held
+
+
+def _ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
+    if arguments.ledger is None:
+        if arguments.budget is not None or arguments.data_set is not None:
+            raise CommandError("--budget and --data-set are about a ledger; name it by --ledger.")
+        return None
+    name = arguments.data.stem if arguments.data_set is None else arguments.data_set
+    return PrivacyLedger(arguments.ledger, name, budget=arguments.budget)
+
+
+def _wanted(arguments: argparse.Namespace, ledger: PrivacyLedger | None) -> Wanted:
+    if arguments.threshold is not None and arguments.mechanism not in TAKE_A_THRESHOLD:
+        raise CommandError(
+            f"--threshold has no meaning for --mechanism {arguments.mechanism}; leave it out, or "
+            f"take {', '.join(sorted(TAKE_A_THRESHOLD))}."
+        )
+    return Wanted(
+        epsilon=arguments.epsilon,
+        delta=arguments.delta,
+        tolerance=arguments.tolerance,
+        threshold=0.5 if arguments.threshold is None else arguments.threshold,
+        ledger=ledger,
+        progress=False if arguments.quiet else None,
+    )
+
+
+def _trained(people: People, wanted: Wanted, mechanism: str) -> Pipeline:
+    schema = people.schema
+    model = Pipeline(
+        [
+            (
+                "scale",
+                PublicScaler(schema.bounds, log_columns=schema.log, fill=schema.fill or None),
+            ),
+            ("encode", PublicEncoder(schema.categories)),
+            ("classify", MECHANISMS[mechanism](wanted)),
+        ]
+    )
+    fitted: Pipeline = model.fit(people.X, people.y, classify__sensitive_features=people.groups)
+    return fitted
+
+
+def _certified(
+    model: Pipeline,
+    people: People,
+    arguments: argparse.Namespace,
+    *,
+    count_epsilon: float | None,
+    noise: NoiseSource,
+    ledger: PrivacyLedger | None,
+) -> Certificate:
+    certificate = certify(
+        model,
+        people.X,
+        people.y,
+        sensitive_features=people.groups,
+        notion=arguments.notion,
+        confidence_level=arguments.confidence,
+        count_epsilon=count_epsilon,
+        holdout="public" if count_epsilon is None else "per_record",
+        count_noise=noise,
+        ledger=ledger,
+    )
+    if not arguments.bounds_are_public or certificate.privacy is None:
+        return certificate
+    privacy = dataclasses.replace(
+        certificate.privacy, assumptions=(*certificate.privacy.assumptions, PUBLIC_BOUNDS)
+    )
+    return dataclasses.replace(certificate, privacy=privacy)
+
+
+def _write(
+    arguments: argparse.Namespace,
+    certificate: Certificate,
+    model: Pipeline,
+    ledger: PrivacyLedger | None,
+) -> None:
+    asked = {"epsilon": arguments.epsilon, "tolerance": arguments.tolerance, "ledger": ledger}
+    title = f"Certificate of privacy and fairness: {arguments.target}"
+    written = {
+        arguments.out: lambda: certificate.to_html(title=title, **asked),
+        arguments.certificate: certificate.to_json,
+        arguments.card: lambda: certificate.to_model_card(title=title, **asked),
+    }
+    for path, text in written.items():
+        if path is not None:
+            write_text(path, text())
+            _say(arguments, f"Wrote {path}")
+    if arguments.model is not None:
+        arguments.model.write_bytes(pickle.dumps(model))
+        _say(arguments, f"Wrote {arguments.model}")
+
+
+def _answer(arguments: argparse.Namespace, certificate: Certificate) -> int:
+    print(certificate.sentence)
+    kept = certificate.satisfies(arguments.epsilon, arguments.tolerance)
+    figures = f"ε ≤ {arguments.epsilon:g} and differences ≤ {arguments.tolerance:g}"
+    print(f"Asked for: {figures}. {'Shown.' if kept else 'NOT shown by this certificate.'}")
+    if not kept and arguments.ledger is not None:
+        print("Another run is another release: the ledger adds it to what these people have spent.")
+    return 0 if kept else 1

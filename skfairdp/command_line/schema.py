@@ -1,0 +1,154 @@
+"""What is publicly known of the columns of a table, from a file or declared public."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from skfairdp.command_line.complaint import CommandError
+
+__all__ = ["Schema", "public_schema", "schema_from"]
+
+EXAMPLE = (
+    '{"columns": {"income": {"bounds": [0, 50000], "log": true, "fill": 0}, '
+    '"purpose": {"categories": ["car", "home"]}, "id": {"drop": true}}}'
+)
+KEYS = {"bounds", "log", "fill", "categories", "drop"}
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Bounds, categories and fills of the columns that a model is to use.
+
+    Parameters
+    ----------
+    bounds : mapping of str to (float, float)
+        Of columns of numbers.
+    log : tuple of str
+        Those that are bent by a logarithm.
+    fill : mapping of str to float
+        What stands for a missing number.
+    categories : mapping of str to tuple
+        Of all other columns.
+    dropped : tuple of str
+        Columns that are not used.
+    """
+
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    log: tuple[str, ...] = ()
+    fill: Mapping[str, float] = field(default_factory=dict)
+    categories: Mapping[str, tuple[Hashable, ...]] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """Columns that a model uses."""
+        return (*self.bounds, *self.categories)
+
+    @property
+    def named(self) -> set[str]:
+        """Columns that something is said about."""
+        return {*self.used, *self.dropped}
+
+
+def schema_from(document: Any) -> Schema:
+    """Read a schema from what its file holds.
+
+    Parameters
+    ----------
+    document : object
+        ``{"columns": {name: {"bounds": [low, high], "log": true, "fill": 0} or
+        {"categories": [...]} or {"drop": true}}}``.
+
+    Returns
+    -------
+    Schema
+
+    Raises
+    ------
+    CommandError
+        It is something else.
+    """
+    columns = document.get("columns") if isinstance(document, dict) else None
+    if not isinstance(columns, dict) or not columns or set(document) != {"columns"}:
+        raise CommandError(f"A schema is an object of columns, like {EXAMPLE}.")
+    bounds, fill, categories, log, dropped = {}, {}, {}, [], []
+    for name, facts in columns.items():
+        _check_facts(name, facts)
+        if facts.get("drop"):
+            dropped.append(name)
+        elif "categories" in facts:
+            categories[name] = tuple(facts["categories"])
+        else:
+            bounds[name] = tuple(map(float, facts["bounds"]))
+            log += [name] if facts.get("log") else []
+            if "fill" in facts:
+                fill[name] = float(facts["fill"])
+    return Schema(bounds, tuple(log), fill, categories, tuple(dropped))  # type: ignore[arg-type]
+
+
+def public_schema(rows: pd.DataFrame, known: Schema, without: set[str]) -> Schema:
+    """Complete a schema by what the rows hold, for rows whose bounds are public.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        The table.
+    known : Schema
+        What is declared.
+    without : set of str
+        Columns that are no features.
+
+    Returns
+    -------
+    Schema
+    """
+    bounds, fill, categories = dict(known.bounds), dict(known.fill), dict(known.categories)
+    for name in rows.columns:
+        if name in known.named or name in without:
+            continue
+        column = rows[name].dropna()
+        if pd.api.types.is_numeric_dtype(rows[name]) and len(column):
+            low, high = float(column.min()), float(column.max())
+            bounds[name] = (low, high if high > low else low + 1.0)
+            fill[name] = (bounds[name][0] + bounds[name][1]) / 2.0
+        else:
+            categories[name] = tuple(sorted(column.astype(str).unique()))
+    return Schema(bounds, known.log, fill, categories, known.dropped)
+
+
+def _check_facts(name: Any, facts: Any) -> None:
+    allowed = "'bounds' (with 'log' and 'fill' if need be), 'categories', or 'drop': true"
+    if not isinstance(name, str) or not isinstance(facts, dict) or not set(facts) <= KEYS:
+        unknown = sorted(set(facts) - KEYS) if isinstance(facts, dict) else facts
+        raise CommandError(f"The schema says {unknown!r} of the column {name!r}; say {allowed}.")
+    if facts.get("drop") is True and len(facts) == 1:
+        return
+    if ("bounds" in facts) == ("categories" in facts) or "drop" in facts:
+        raise CommandError(f"The schema must say one thing of the column {name!r}: {allowed}.")
+    if "categories" in facts:
+        listed = facts["categories"]
+        if not isinstance(listed, list) or not listed or set(facts) != {"categories"}:
+            raise CommandError(f"'categories' of the column {name!r} must be a list of values.")
+        return
+    pair = facts["bounds"]
+    ordered = (
+        isinstance(pair, list)
+        and len(pair) == 2
+        and all(_is_number(end) for end in pair)
+        and pair[0] < pair[1]
+    )
+    if not ordered:
+        raise CommandError(f"'bounds' of the column {name!r} must be [low, high]; got {pair!r}.")
+    if "fill" in facts and not _is_number(facts["fill"]):
+        raise CommandError(f"'fill' of the column {name!r} must be a number.")
+    if not isinstance(facts.get("log", False), bool):
+        raise CommandError(f"'log' of the column {name!r} must be true or false.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

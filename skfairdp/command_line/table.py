@@ -1,0 +1,199 @@
+"""A table as features, labels and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from skfairdp.command_line.complaint import CommandError
+from skfairdp.command_line.schema import Schema, public_schema
+
+__all__ = ["People", "people_of"]
+
+# Sizes and names of groups are public in what follows; a bound about fewer says nothing.
+SMALLEST_GROUP = 20
+LARGEST_NUMBER = 20
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """The rows of a table, sorted out.
+
+    Parameters
+    ----------
+    X : DataFrame
+        Features that the schema speaks of.
+    y : ndarray of int
+        1 for the favourable outcome.
+    groups : Series or DataFrame
+        Sensitive features.
+    schema : Schema
+        Of the features.
+    """
+
+    X: pd.DataFrame
+    y: np.ndarray
+    groups: pd.Series | pd.DataFrame
+    schema: Schema
+
+    def part(self, chosen: np.ndarray) -> People:
+        """Return some of the rows.
+
+        Parameters
+        ----------
+        chosen : ndarray of bool
+            Which.
+
+        Returns
+        -------
+        People
+        """
+        return People(self.X[chosen], self.y[chosen], self.groups[chosen], self.schema)
+
+
+def people_of(
+    rows: pd.DataFrame,
+    *,
+    target: str,
+    sensitive: Sequence[str],
+    positive: str | None,
+    schema: Schema,
+    bounds_are_public: bool,
+) -> People:
+    """Sort out a table, and refuse one that can't be used.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        The table.
+    target : str
+        Column of the outcome.
+    sensitive : sequence of str
+        Columns of the groups; they are no features.
+    positive : str or None
+        The favourable outcome, as text; None takes the larger of two numbers.
+    schema : Schema
+        What is declared of the columns.
+    bounds_are_public : bool
+        Whether the rest may be read off the rows.
+
+    Returns
+    -------
+    People
+
+    Raises
+    ------
+    CommandError
+        A column is missing or undeclared, the outcome is not one of two values, a group
+        is too small, or the like.
+    """
+    _check_columns(rows, [target], "--target")
+    _check_columns(rows, sensitive, "--sensitive")
+    if target in sensitive:
+        raise CommandError(f"{target!r} can't be both --target and --sensitive.")
+    without = {target, *sensitive}
+    unknown = sorted(schema.named - set(rows.columns))
+    if unknown:
+        raise CommandError(f"The schema names columns that the table lacks: {', '.join(unknown)}.")
+    undeclared = [name for name in rows.columns if name not in schema.named | without]
+    if undeclared and not bounds_are_public:
+        raise CommandError(
+            f"Nothing is declared about the columns {', '.join(undeclared)}. Bounds and categories "
+            "that are read off the rows would show extreme people's values. Declare them in "
+            "--schema FILE (or drop them there), or say --bounds-are-public if the smallest and "
+            "largest values and all categories in this file are public anyway."
+        )
+    schema = public_schema(rows, schema, without) if bounds_are_public else schema
+    used = [name for name in schema.used if name not in without]
+    if not used:
+        raise CommandError("No column is left as a feature; declare at least one in --schema.")
+    kept = Schema(
+        {name: pair for name, pair in schema.bounds.items() if name in used},
+        tuple(name for name in schema.log if name in used),
+        {name: value for name, value in schema.fill.items() if name in used},
+        {name: values for name, values in schema.categories.items() if name in used},
+    )
+    y = _outcome(rows[target], positive)
+    return People(_features(rows, kept), y, _groups(rows, sensitive), kept)
+
+
+def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> None:
+    missing = [name for name in names if name not in rows.columns]
+    if missing:
+        raise CommandError(
+            f"{option} names {', '.join(map(repr, missing))}, which is no column of the table; its "
+            f"columns are {', '.join(map(repr, rows.columns))}."
+        )
+
+
+def _outcome(column: pd.Series, positive: str | None) -> np.ndarray:
+    name = column.name
+    if column.isna().any():
+        raise CommandError(f"The target {name!r} is missing in some rows; leave those rows out.")
+    values = sorted(column.unique(), key=str)
+    if len(values) != 2:
+        raise CommandError(
+            f"The target {name!r} has {len(values)} different values; it must have two, such as "
+            "approved and refused."
+        )
+    if positive is not None:
+        chosen = [value for value in values if str(value) == positive]
+        if not chosen:
+            raise CommandError(
+                f"--positive {positive!r} is no value of the target {name!r}; its values are "
+                f"{values[0]!s} and {values[1]!s}."
+            )
+        return (column == chosen[0]).to_numpy(dtype=np.int64)
+    if not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column)):
+        raise CommandError(
+            f"The target {name!r} is {values[0]!s} or {values[1]!s}; say which is the favourable "
+            f"outcome, e.g. --positive {values[1]!s}."
+        )
+    return (column == max(values)).to_numpy(dtype=np.int64)
+
+
+def _features(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    X = rows[[name for name in rows.columns if name in schema.used]].copy()
+    for name in schema.bounds:
+        if not pd.api.types.is_numeric_dtype(X[name]):
+            raise CommandError(
+                f"The column {name!r} has bounds in the schema, but holds text; declare its "
+                "categories."
+            )
+        if X[name].isna().any() and name not in schema.fill:
+            raise CommandError(
+                f"The column {name!r} has missing values; declare in the schema what to put there, "
+                'e.g. "fill": 0.'
+            )
+    for name, listed in schema.categories.items():
+        texts = all(isinstance(value, str) for value in listed)
+        if texts and not pd.api.types.is_string_dtype(X[name]):
+            X[name] = X[name].map(str, na_action="ignore")
+    return X
+
+
+def _groups(rows: pd.DataFrame, sensitive: Sequence[str]) -> pd.Series | pd.DataFrame:
+    groups = rows[list(sensitive)]
+    if groups.isna().any(axis=None):
+        raise CommandError(
+            f"{', '.join(map(repr, sensitive))} is missing in some rows. Leave those rows out, or "
+            "give them a value of their own, such as 'not stated'."
+        )
+    sizes = groups.groupby(list(sensitive), observed=True).size()
+    if len(sizes) > LARGEST_NUMBER:
+        raise CommandError(
+            f"{', '.join(map(repr, sensitive))} makes {len(sizes)} groups; at most "
+            f"{LARGEST_NUMBER} can be compared. Sort them into a few, such as age classes."
+        )
+    if len(sizes) < 2:
+        raise CommandError(f"{', '.join(map(repr, sensitive))} makes one group; two are needed.")
+    small = [str(group) for group, size in sizes.items() if size < SMALLEST_GROUP]
+    if small:
+        raise CommandError(
+            f"The groups {', '.join(small)} have fewer than {SMALLEST_GROUP} rows, too few to say "
+            "anything about. Put them together with others, or leave them out."
+        )
+    return groups[sensitive[0]] if len(sensitive) == 1 else groups

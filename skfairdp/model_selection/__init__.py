@@ -1,0 +1,22 @@
+"""Choosing between models at a known price."""
+
+from skfairdp.model_selection.attempts import Attempt
+from skfairdp.model_selection.cost import SearchCost, search_cost
+from skfairdp.model_selection.display import ParetoDisplay
+from skfairdp.model_selection.explorer import explorer_page, save_explorer
+from skfairdp.model_selection.frontier import pareto_frontier
+from skfairdp.model_selection.search import PrivateSearchCV
+from skfairdp.model_selection.specification import Specification, specify
+
+__all__ = [
+    "Attempt",
+    "ParetoDisplay",
+    "PrivateSearchCV",
+    "SearchCost",
+    "Specification",
+    "explorer_page",
+    "pareto_frontier",
+    "save_explorer",
+    "search_cost",
+    "specify",
+]

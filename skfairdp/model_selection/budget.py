@@ -1,0 +1,201 @@
+"""What a search may spend: one event that stands for every candidate, and the score's share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from dp_accounting.dp_event import DpEvent
+from dp_accounting.rdp import compute_epsilon
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from skfairdp.model_selection.renyi import ORDERS, WHOLE_ORDERS, curve, pure_curve, selected_curve
+from skfairdp.model_selection.runs import NumberOfRuns
+from skfairdp.privacy.accountants import event_epsilon
+from skfairdp.privacy.events import covering_event
+from skfairdp.privacy.plan import Plan
+
+__all__ = ["MakePlan", "SearchBudget", "search_budget"]
+
+SMALLEST, LARGEST = 0.1, 1e7  # noise multipliers that are looked at
+SMALLEST_SCORE = 1e-4  # epsilon of a table; less leaves nothing but noise
+
+MakePlan = Callable[[float], Plan]
+
+
+@dataclass(frozen=True, eq=False)
+class SearchBudget:
+    """What one run may cost so that the whole search meets its target.
+
+    Parameters
+    ----------
+    runs : NumberOfRuns
+        Distribution of the number of runs.
+    event : dp_accounting.DpEvent
+        Covers the pair (model, noisy score) of every candidate, for a record that was
+        assigned to training.
+    multiplier : float
+        Noise multiplier at which the reference candidate's event is `event`.
+    score_epsilon : float
+        Largest pure cost of one table of held-out counts at which the whole search costs a
+        record that was assigned to the hold-out no more than one in training, at every
+        order.
+    epsilon : float
+        What the whole search costs, in nats.
+    delta : float
+        Probability at which it does.
+    adjacency : str
+        Neighbouring relation.
+    """
+
+    runs: NumberOfRuns
+    event: DpEvent
+    multiplier: float
+    score_epsilon: float
+    epsilon: float
+    delta: float
+    adjacency: str
+
+    def multiplier_for(self, make_plan: MakePlan) -> float:
+        """Smallest noise multiplier at which a candidate costs no more than the common event.
+
+        Parameters
+        ----------
+        make_plan : callable
+            Maps a noise multiplier to the candidate's plan.
+
+        Returns
+        -------
+        float
+            The curve of the candidate's plan lies nowhere above the common one.
+
+        Raises
+        ------
+        ValueError
+            If no noise brings the candidate below.
+        """
+        limit = curve(self.event)
+        same = self.multiplier * (1.0 + 1e-9)  # more than what rounding could take away
+        cost = curve(covering_event(make_plan(same)))
+        if np.all(cost <= limit) and np.allclose(cost, limit, rtol=1e-6, atol=0.0):
+            return same
+        whole = np.isin(ORDERS, WHOLE_ORDERS)
+
+        def excess(log_multiplier: float) -> float:
+            cost = curve(covering_event(make_plan(math.exp(log_multiplier))), WHOLE_ORDERS)
+            return float(np.max(np.log(np.maximum(cost, 1e-300) / limit[whole])))
+
+        multiplier = _smallest(excess, "this candidate")
+        while np.any(curve(covering_event(make_plan(multiplier))) > limit):
+            multiplier *= 1.005  # the orders between the whole ones, seldom more than once
+        return multiplier
+
+
+def search_budget(
+    make_plan: MakePlan, runs: NumberOfRuns, epsilon: float, delta: float
+) -> SearchBudget:
+    """Calibrate one run so that a search costs at most a target.
+
+    Parameters
+    ----------
+    make_plan : callable
+        Maps a noise multiplier to the plan of the reference candidate.
+    runs : NumberOfRuns
+        Distribution of the number of runs.
+    epsilon : float
+        Target in nats, finite.
+    delta : float
+        Probability in (0, 1).
+
+    Returns
+    -------
+    SearchBudget
+
+    Raises
+    ------
+    ValueError
+        If no noise meets the target.
+    """
+    adjacency = make_plan(1.0).adjacency
+    if adjacency not in ("add-remove", "zero-out"):
+        raise ValueError(
+            f"the estimator's guarantee is for adjacency={adjacency!r}; a search is accounted for "
+            "where one record is added, removed or blanked. Use a mechanism that protects records."
+        )
+
+    def excess_of(target: float, orders: NDArray[np.float64]) -> Callable[[float], float]:
+        def excess(log_multiplier: float) -> float:
+            one_run = curve(covering_event(make_plan(math.exp(log_multiplier))), orders)
+            total = compute_epsilon(orders, selected_curve(one_run, runs, orders), delta)[0]
+            return math.log(max(total, 1e-300) / target)
+
+        return excess
+
+    subject = f"a search with mean_fits={runs.mean:g} at epsilon={epsilon:g} and delta={delta:g}"
+    enough = _smallest(excess_of(epsilon, WHOLE_ORDERS), subject)
+    target = epsilon
+    while True:
+        # All orders need a little less noise than the whole ones, and take longer.
+        multiplier = _smallest(excess_of(target, ORDERS), subject, 0.8 * enough, enough)
+        event = covering_event(make_plan(multiplier))
+        total = event_epsilon(runs.event(event), delta, adjacency)
+        if total <= epsilon:
+            break
+        target *= 0.9999 * epsilon / total  # the library is a little above the exact orders
+    price = score_epsilon_below(selected_curve(curve(event), runs), runs)
+    return SearchBudget(runs, event, multiplier, price, total, delta, adjacency)
+
+
+def score_epsilon_below(limit: NDArray[np.float64], runs: NumberOfRuns) -> float:
+    """Largest pure cost of a score whose search stays below a curve.
+
+    For a record that no model was trained on, a run is its table of counts, which is pure.
+    The best of a random number of pure runs is pure at (2 + shape) times one run's cost: the
+    limit of large orders in theorem 2 of Papernot and Steinke.
+
+    Parameters
+    ----------
+    limit : ndarray of float64, shape (n_orders,)
+        Curve of the whole search for a record in training, at all orders.
+    runs : NumberOfRuns
+        Distribution of the number of runs.
+
+    Returns
+    -------
+    float
+        In nats.
+    """
+
+    def excess(log_total: float) -> float:
+        return float(np.max(pure_curve(math.exp(log_total), ORDERS) - limit))
+
+    low, high = math.log(1e-6), math.log(50.0)
+    if excess(high) <= 0.0:
+        total = math.exp(high)
+    else:
+        total = math.exp(brentq(excess, low, high, xtol=1e-9)) * (1.0 - 1e-6)
+    # A search that surely runs once selects nothing.
+    return total / (2.0 + runs.shape if runs.mean > 1.0 else 1.0)
+
+
+def _smallest(
+    excess: Callable[[float], float],
+    subject: str,
+    smallest: float = SMALLEST,
+    largest: float = LARGEST,
+) -> float:
+    """Multiplier at which a falling excess reaches zero, from above."""
+    low, high = math.log(smallest), math.log(largest)
+    if excess(low) <= 0.0:
+        return smallest
+    if excess(high) > 0.0:
+        if largest < LARGEST:
+            return _smallest(excess, subject, largest)
+        raise ValueError(
+            f"No noise multiplier up to {LARGEST:g} is enough for {subject}; give a larger "
+            "'epsilon', fewer 'mean_fits', or fewer steps."
+        )
+    return math.exp(brentq(excess, low, high, xtol=1e-6) + 2e-6)

@@ -1,0 +1,155 @@
+"""What a search of scikit-learn cost the people in its rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.model_selection import PredefinedSplit
+
+from skfairdp.certificate.searching import FitsOfSearch, fits_of_search
+from skfairdp.certificate.unwrap import charges_privacy, unwrap
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+
+__all__ = ["SearchCost", "search_cost"]
+
+
+@dataclass(frozen=True)
+class SearchCost:
+    """Cost of a search, its scores and its fits.
+
+    Parameters
+    ----------
+    privacy : PrivacyGuarantee or None
+        What the whole search promises. Its epsilon is infinite where scores were
+        compared without noise; None for a search over fits without noise.
+    fits : PrivacyGuarantee or None
+        What its fits alone would promise, were the scores public; None where the cost of
+        the candidates cannot be read off the search.
+    n_fits : int or None
+        Fits that a row takes part in, at most, the refit included; None where unknown, or
+        secret.
+    sentence : str
+        Both in words.
+    """
+
+    privacy: PrivacyGuarantee | None
+    fits: PrivacyGuarantee | None
+    n_fits: int | None
+    sentence: str
+
+    def __str__(self) -> str:
+        """The sentence."""
+        return self.sentence
+
+
+def search_cost(search: Any, *, public_validation: bool = False) -> SearchCost:
+    """State what a fitted search cost.
+
+    Each fit is another release about the rows in its training folds, and the fits
+    compose. The scores of scikit-learn's searches are exact figures about validation rows,
+    which no finite epsilon covers.
+
+    Parameters
+    ----------
+    search : fitted search
+        A GridSearchCV, RandomizedSearchCV or halving search of scikit-learn over an
+        estimator of skfairdp or a Pipeline that ends in one; or a `PrivateSearchCV`.
+    public_validation : bool, default=False
+        Whether the validation rows are public, which is possible with a PredefinedSplit
+        only: in other splits they are training rows of other fits.
+
+    Returns
+    -------
+    SearchCost
+
+    Raises
+    ------
+    ValueError
+        If the validation rows cannot be public.
+    TypeError
+        If `search` is not a fitted search over an estimator of skfairdp.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from skfairdp import DPSGDClassifier
+    >>> from skfairdp.model_selection import search_cost
+    >>> X, y = make_classification(600, random_state=0)
+    >>> grid = {"max_grad_norm": [0.5, 1.0]}
+    >>> search = GridSearchCV(DPSGDClassifier(max_epochs=2), grid, cv=3).fit(X, y)
+    >>> cost = search_cost(search)
+    >>> cost.privacy.epsilon, cost.n_fits, bool(1.0 < cost.fits.epsilon < 5.0)
+    (inf, 5, True)
+    """
+    if not hasattr(search, "best_estimator_"):
+        raise TypeError(
+            f"search_cost takes a fitted search with a best_estimator_; got {type(search).__name__}"
+            ". Fit it first, with refit=True."
+        )
+    deployed = unwrap(search)
+    own = next((s for s in deployed.searches if charges_privacy(s)), None)
+    if own is not None:
+        return _own(own.privacy_)
+    if not charges_privacy(deployed.final):
+        raise TypeError(
+            f"the search ended in {type(deployed.final).__name__}, which is not an estimator of "
+            "skfairdp: nothing bounds what its fits reveal."
+        )
+    if public_validation and not isinstance(search.cv, PredefinedSplit):
+        raise ValueError(
+            f"public_validation=True contradicts cv={search.cv!r}: its validation rows are "
+            "training rows of other fits. Give a PredefinedSplit whose one fold holds public rows."
+        )
+    if deployed.final.privacy_ is None:
+        return SearchCost(None, None, None, "The fits were made without noise: nothing is private.")
+    return _of_others(
+        search, fits_of_search(search, deployed.final), deployed.final.privacy_, public_validation
+    )
+
+
+def _own(stated: PrivacyGuarantee | None) -> SearchCost:
+    if stated is None:
+        return SearchCost(
+            None, None, None, "The search was made without noise: nothing is private."
+        )
+    if stated.is_void:
+        return SearchCost(stated, None, None, f"Nothing is promised: {stated.assumptions[0]}.")
+    sentence = (
+        f"The whole search, choice included, costs ε = {stated.epsilon:.4g} at "
+        f"δ = {stated.delta:g}; how many candidates it fitted is secret."
+    )
+    return SearchCost(stated, None, None, sentence)
+
+
+def _of_others(
+    search: Any, fits: FitsOfSearch | None, refit: PrivacyGuarantee, public_validation: bool
+) -> SearchCost:
+    name = type(search).__name__
+    scores = (
+        f"{name} compared exact scores of its validation rows, so the whole search is not "
+        "private: no finite ε covers a figure without noise."
+    )
+    if fits is None:
+        reason = "What each of its fits cost cannot be read off the search."
+        void = PrivacyGuarantee.void(
+            reason if public_validation else f"{scores} {reason}",
+            adjacency=refit.adjacency,
+            protects=refit.protects,
+        )
+        return SearchCost(void, None, None, void.assumptions[0])
+    alone = (
+        f"Its {fits.n_fits} fits on overlapping rows ({fits.n_candidates} candidates times "
+        f"{fits.folds} folds a row is in, and the refit) compose to ε = "
+        f"{fits.privacy.epsilon:.4g} at δ = {fits.privacy.delta:g}"
+    )
+    if public_validation:
+        note = "the validation rows were declared public: nothing protects them"
+        stated = dataclasses.replace(fits.privacy, assumptions=(*fits.privacy.assumptions, note))
+        return SearchCost(stated, fits.privacy, fits.n_fits, f"{alone}; {note}.")
+    void = PrivacyGuarantee.void(
+        scores, delta=refit.delta, adjacency=refit.adjacency, protects=refit.protects
+    )
+    return SearchCost(void, fits.privacy, fits.n_fits, f"{scores} {alone}, were the scores public.")

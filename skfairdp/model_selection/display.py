@@ -1,0 +1,240 @@
+"""The frontier as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from skfairdp.model_selection.frontier import (
+    UP,
+    as_results,
+    directions,
+    pareto_frontier,
+    results_of_search,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import ListedColormap
+    from matplotlib.figure import Figure
+
+__all__ = ["ParetoDisplay"]
+
+MARKERS = "osD^vP*Xhd<>"
+
+
+class ParetoDisplay:
+    """Accuracy against the gap, with epsilon as colour; one panel for each notion.
+
+    Make one with `from_results` or `from_search`.
+
+    Parameters
+    ----------
+    results : DataFrame
+        One row a model.
+    gaps : sequence of str
+        Columns that hold gaps; one panel each.
+    value : str
+        Column of which more is better, on the vertical axis.
+    label : str or None, default=None
+        Column that names what a marker stands for, such as the mechanism.
+
+    Attributes
+    ----------
+    figure_ : matplotlib.figure.Figure
+        The figure that was drawn last.
+    axes_ : ndarray of matplotlib.axes.Axes
+        Its panels.
+
+    Examples
+    --------
+    >>> from skfairdp.model_selection import ParetoDisplay
+    >>> models = [
+    ...     {"mechanism": "a", "accuracy": 0.83, "gap": 0.02, "epsilon": 1.0},
+    ...     {"mechanism": "b", "accuracy": 0.85, "gap": 0.16, "epsilon": 1.0},
+    ... ]
+    >>> display = ParetoDisplay.from_results(models, label="mechanism")
+    >>> display.axes_[0].get_xlabel()
+    'gap'
+    """
+
+    figure_: Figure
+    axes_: np.ndarray
+    _colours: ListedColormap
+
+    def __init__(
+        self, results: pd.DataFrame, gaps: Sequence[str], value: str, label: str | None = None
+    ) -> None:
+        self.results = results
+        self.gaps = list(gaps)
+        self.value = value
+        self.label = label
+
+    @classmethod
+    def from_results(
+        cls,
+        results: Any,
+        *,
+        gaps: Sequence[str] | None = None,
+        value: str | None = None,
+        label: str | None = None,
+        ax: Axes | None = None,
+    ) -> ParetoDisplay:
+        """Draw results.
+
+        Parameters
+        ----------
+        results : DataFrame, iterable of mappings, or object with ``to_frame``
+            One row a model.
+        gaps : sequence of str, optional
+            Columns that hold gaps. None: all that have a known name.
+        value : str, optional
+            Column on the vertical axis. None: the first of "accuracy", "auc",
+            "coverage", "value" that is there.
+        label : str, optional
+            Column that names what a marker stands for.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw a single panel.
+
+        Returns
+        -------
+        ParetoDisplay
+        """
+        frame = as_results(results)
+        known = directions(frame, None, None)
+        if gaps is None:
+            gaps = [name for name, up in known.items() if not up and name != "epsilon"]
+        if value is None:
+            value = next((name for name in UP if name in known), None)
+        if not gaps or value is None:
+            raise ValueError(
+                f"results need a gap and an accuracy; got the columns {list(frame.columns)}. Name "
+                "them in gaps and value."
+            )
+        directions(frame, [value], gaps)
+        return cls(frame, gaps, value, label).plot(ax=ax)
+
+    @classmethod
+    def from_search(
+        cls, search: Any, *, label: str | None = None, ax: Axes | None = None
+    ) -> ParetoDisplay:
+        """Draw the points of a fitted search.
+
+        Parameters
+        ----------
+        search : fitted search
+            One of scikit-learn with an accuracy and at least one gap among its scorers, or
+            a `PrivateSearchCV`, of which nothing but the winner is known.
+        label : str, optional
+            Searched parameter that markers tell apart.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw a single panel.
+
+        Returns
+        -------
+        ParetoDisplay
+        """
+        return cls.from_results(results_of_search(search), label=label, ax=ax)
+
+    def plot(self, *, ax: Axes | None = None) -> ParetoDisplay:
+        """Draw the panels.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw a single panel; None makes a new figure.
+
+        Returns
+        -------
+        ParetoDisplay
+        """
+        import matplotlib.pyplot as plt
+        from matplotlib import colormaps
+        from matplotlib.colors import ListedColormap, LogNorm
+
+        if ax is not None and len(self.gaps) > 1:
+            raise ValueError(f"ax holds one panel, but there are {len(self.gaps)} gaps.")
+        if ax is None:
+            width = 1.2 + 3.6 * len(self.gaps)
+            self.figure_, axes = plt.subplots(
+                1, len(self.gaps), figsize=(width, 3.8), sharey=True, squeeze=False,
+                layout="constrained",
+            )  # fmt: skip
+            self.axes_ = axes[0]
+        else:
+            self.figure_, self.axes_ = ax.get_figure(), np.array([ax])  # type: ignore[assignment]
+        epsilon = self._epsilon()
+        finite = epsilon[np.isfinite(epsilon) & (epsilon > 0)]
+        scale = LogNorm(*_range(finite)) if finite.size else None
+        # Without its yellow end, which is hard to see on white.
+        self._colours = ListedColormap(colormaps["plasma"](np.linspace(0.0, 0.8, 256)))
+        drawn = None
+        for panel, gap in zip(self.axes_, self.gaps, strict=True):
+            drawn = self._panel(panel, gap, epsilon, scale) or drawn
+        self.axes_[0].set_ylabel(self.value)
+        if self.label is not None:
+            handles, names = self.axes_[0].get_legend_handles_labels()
+            small: dict[str, Any] = {
+                "title": self.label,
+                "fontsize": "small",
+                "title_fontsize": "small",
+            }
+            if ax is None:  # below the panels, where no model is
+                columns = min(len(names), 2 * len(self.gaps) + 1)
+                self.figure_.legend(
+                    handles, names, loc="outside lower center", ncols=columns, **small
+                )
+            else:
+                ax.legend(handles, names, **small)
+        if drawn is not None:
+            bar = self.figure_.colorbar(drawn, ax=list(self.axes_), label="ε")
+            ticks = np.unique(finite)
+            if ticks.size <= 8:
+                bar.set_ticks(ticks.tolist(), labels=[f"{tick:g}" for tick in ticks])
+                bar.ax.minorticks_off()
+        return self
+
+    def _epsilon(self) -> np.ndarray:
+        if "epsilon" not in self.results:
+            return np.full(len(self.results), np.nan)
+        return self.results["epsilon"].to_numpy(dtype=np.float64)
+
+    def _panel(self, panel: Axes, gap: str, epsilon: np.ndarray, scale: Any) -> Any:
+        frame, drawn = self.results, None
+        groups = [("", np.ones(len(frame), dtype=bool))]
+        if self.label is not None:
+            names = frame[self.label].astype(str)
+            groups = [(name, (names == name).to_numpy()) for name in dict.fromkeys(names)]
+        private = np.isfinite(epsilon) & (epsilon > 0)
+        for i, (name, chosen) in enumerate(groups):
+            look: dict[str, Any] = {"marker": MARKERS[i % len(MARKERS)], "s": 36, "alpha": 0.9}
+            named = False
+            for part, colour in ((chosen & private, True), (chosen & ~private, False)):
+                if not part.any():
+                    continue
+                points = frame[part]
+                tint: dict[str, Any] = (
+                    {"c": epsilon[part], "norm": scale, "cmap": self._colours}
+                    if colour
+                    else {"facecolors": "none", "edgecolors": "grey"}
+                )
+                made = panel.scatter(
+                    points[gap], points[self.value], label=None if named else name, **look, **tint
+                )
+                named, drawn = True, made if colour else drawn
+        for level in np.unique(epsilon[private]):
+            best = pareto_frontier(
+                frame[epsilon == level], maximize=[self.value], minimize=[gap]
+            ).sort_values(gap)
+            panel.step(best[gap], best[self.value], where="post", color="grey", lw=0.7, zorder=0)
+        panel.set_xlabel(gap.replace("_", " "))
+        panel.grid(alpha=0.3)
+        return drawn
+
+
+def _range(values: np.ndarray) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    return (low, high) if low < high else (0.5 * low, 2.0 * high)

@@ -1,0 +1,167 @@
+"""The frontier as a page to look around in: one file, no network."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skfairdp.model_selection.frontier import UP, as_results, directions
+
+__all__ = ["explorer_page", "save_explorer"]
+
+INTRO = (
+    "Every trained model has an accuracy, a gap between groups and a privacy loss ε (smaller is "
+    "stronger). Name the ε and the gap that you accept; what remains is shown filled, and the "
+    "table lists the models that no other one beats."
+)
+NOTES = (
+    "Figures are estimates on rows that the models were not trained on, unless said otherwise. To "
+    "choose by them is a choice made with those rows: certify the model that you choose on others."
+)
+
+
+def explorer_page(
+    results: Any,
+    *,
+    title: str = "Privacy, fairness, accuracy",
+    label: str | None = None,
+    names: str | None = None,
+    gaps: Sequence[str] | None = None,
+    values: Sequence[str] | None = None,
+    notes: str = NOTES,
+) -> str:
+    """Write an interactive page about results.
+
+    Parameters
+    ----------
+    results : DataFrame, iterable of mappings, or object with ``to_frame``
+        One row a model, with "epsilon", at least one gap and at least one of "accuracy",
+        "auc", "coverage", "value". They are published by the page as they are.
+    title : str
+        Heading of the page.
+    label : str, optional
+        Column that marks tell apart, such as the mechanism.
+    names : str, optional
+        Column that names a model. None: the label and the other columns that vary.
+    gaps, values : sequence of str, optional
+        Columns that hold gaps, and those to aim for. None: all with a known name.
+    notes : str
+        What the figures rest on; plain text at the foot of the page.
+
+    Returns
+    -------
+    str
+        HTML without a single external reference. Sliders set the limits on epsilon and
+        gap; models can be pointed at, stepped through with the arrow keys, or read in a
+        table.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or holds no numbers.
+
+    Examples
+    --------
+    >>> from skfairdp.model_selection import explorer_page
+    >>> models = [
+    ...     {"mechanism": "a", "accuracy": 0.83, "gap": 0.02, "epsilon": 1.0},
+    ...     {"mechanism": "b", "accuracy": 0.85, "gap": 0.16, "epsilon": 0.5},
+    ... ]
+    >>> page = explorer_page(models, label="mechanism")
+    >>> page.startswith("<!doctype html>"), "http://www.example" in page
+    (True, False)
+    """
+    frame = as_results(results)
+    known = directions(frame, None, None)
+    if gaps is None:
+        gaps = [name for name, up in known.items() if not up and name != "epsilon"]
+    if values is None:
+        values = [name for name in UP if name in known]
+    if not gaps or not values:
+        raise ValueError(
+            f"a page needs a gap and an accuracy; got the columns {list(frame.columns)}. Name them "
+            "in gaps and values."
+        )
+    directions(frame, values, [*gaps, "epsilon"])
+    for name in (label, names):
+        if name is not None and name not in frame.columns:
+            raise ValueError(f"{name!r} is no column of the results: {list(frame.columns)}.")
+    figures = [*values, *gaps, "epsilon"]
+    titles = _names(frame, figures, label) if names is None else frame[names].astype(str).tolist()
+    kinds = [""] * len(frame) if label is None else frame[label].astype(str).tolist()
+    rows = [
+        {"name": title, "kind": kind, **{name: _number(row[name]) for name in figures}}
+        for title, kind, (_, row) in zip(titles, kinds, frame.iterrows(), strict=True)
+    ]
+    data = json.dumps({"rows": rows, "gaps": list(gaps), "values": list(values)}, allow_nan=False)
+    template = resources.files(__package__).joinpath("explorer.html").read_text(encoding="utf-8")
+    # The script has $ in it, so only our own names are filled in.
+    return Filled(template).safe_substitute(
+        title=html.escape(title),
+        intro=html.escape(INTRO),
+        notes=html.escape(notes),
+        # No text can end the script element.
+        data=data.replace("<", "\\u003c"),
+    )
+
+
+def save_explorer(results: Any, path: str | Path, **options: Any) -> Path:
+    """Save the page of `explorer_page`.
+
+    Parameters
+    ----------
+    results : DataFrame, iterable of mappings, or object with ``to_frame``
+        One row a model.
+    path : str or Path
+        The file, such as "frontier.html".
+    **options : dict
+        See `explorer_page`.
+
+    Returns
+    -------
+    Path
+    """
+    target = Path(path)
+    target.write_text(explorer_page(results, **options), encoding="utf-8")
+    return target
+
+
+class Filled(Template):
+    """A template with the four names of the page, and no other."""
+
+    idpattern = "(?a:title|intro|notes|data)"
+    flags = re.RegexFlag(0)
+
+
+def _names(frame: pd.DataFrame, figures: Sequence[str], label: str | None) -> list[str]:
+    """Name of each model: its label, and whatever else tells it from the others."""
+    others = [
+        name
+        for name in frame.columns
+        if name not in (*figures, label, "rank") and 1 < frame[name].astype(str).nunique() <= 20
+    ]
+    names = []
+    for i, (_, row) in enumerate(frame.iterrows(), 1):
+        parts = [f"{name} {_short(row[name])}" for name in others]
+        if label is not None:
+            parts.insert(0, str(row[label]))
+        names.append(", ".join(parts) or f"model {i}")
+    return names
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _number(value: Any) -> float | str:
+    number = float(value)
+    return "inf" if np.isposinf(number) else number

@@ -1,0 +1,165 @@
+"""Noisy score of one candidate, from one table of counts of held-out rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skfairdp.certificate.holdout import holdout_table
+from skfairdp.certificate.unwrap import unwrap
+from skfairdp.fairness.groups import Groups
+from skfairdp.fairness.noisy_counts import NoisyCells, noisy_gap_estimate
+from skfairdp.fairness.notions import Notion
+from skfairdp.model_selection.holding_out import Rows
+from skfairdp.privacy.noise import NoiseSource
+
+__all__ = ["BINS", "Score", "cells_of", "noisy_table", "score_of"]
+
+BINS = 20  # of the predicted probability, for the area under the curve
+
+
+@dataclass(frozen=True, order=True)
+class Score:
+    """How good a candidate looks; larger is better, compared from the left.
+
+    Parameters
+    ----------
+    shortfall : float
+        Zero within the tolerance, else minus the excess of the noisy gap over it: among
+        candidates that break the tolerance the one that breaks it least is best.
+    value : float
+        Noisy accuracy, or area under the curve.
+    """
+
+    shortfall: float
+    value: float
+
+
+def noisy_table(
+    model: Any, held: Rows, epsilon: float, source: NoiseSource, *, with_scores: bool
+) -> NDArray[np.int64]:
+    """Count held-out rows by group, label, prediction (and score), and add noise.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        A fitted candidate.
+    held : Rows
+        The rows.
+    epsilon : float
+        Cost of the table, in nats; infinity adds no noise.
+    source : NoiseSource
+        Where the noise comes from.
+    with_scores : bool
+        Whether rows are also told apart by their predicted probability, in `BINS` bins.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_groups, n_labels, n_classes, n_bins)
+        A row is in at most one cell, so the L1 sensitivity is 1. With noise, entries can
+        be negative.
+    """
+    n_bins = BINS if with_scores else 1
+    groups = held.groups
+    if with_scores:
+        probability = np.asarray(model.predict_proba(held.X))[:, -1]
+        bins = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
+        labels = tuple((label, b) for label in groups.labels for b in range(BINS))
+        codes = np.where(groups.codes >= 0, groups.codes * BINS + bins, -1)
+        groups = Groups(labels, codes)
+    rows = (held.X, held.y, held.sensitive_features)
+    _, flat = holdout_table(unwrap(model), *rows, groups, True, source)
+    table = np.moveaxis(flat.reshape(-1, n_bins, *flat.shape[1:]), 1, -1)
+    if math.isinf(epsilon):
+        return table
+    return table + source.discrete_laplace(epsilon, table.shape)
+
+
+def score_of(
+    table: NDArray[np.int64],
+    *,
+    objective: str,
+    notion: Notion,
+    classes: Any,
+    tolerance: float | None,
+) -> tuple[Score, float | None]:
+    """Score of a candidate and its noisy gap, from the noisy table alone.
+
+    Parameters
+    ----------
+    table : ndarray of int64, shape (n_groups, n_labels, n_classes, n_bins)
+        What `noisy_table` returned.
+    objective : {"accuracy", "auc"}
+        What is maximised.
+    notion : Notion
+        Whose gap is held within the tolerance.
+    classes : sequence
+        Class labels in the order of the table's axes.
+    tolerance : float or None
+        Largest gap; None sets no limit.
+
+    Returns
+    -------
+    score : Score
+    gap : float or None
+        None when there are no two groups with rows.
+    """
+    counts = np.maximum(table, 0)
+    by_label = counts.sum(axis=0)
+    if objective == "accuracy":
+        right = float(np.einsum("yyb->", by_label))
+        value = right / max(float(by_label.sum()), 1.0)
+    else:
+        value = _area(by_label.sum(axis=1))
+    gap = _gap(table.sum(axis=-1), notion, classes)
+    if tolerance is None:
+        return Score(0.0, value), gap
+    # No two groups with rows: nothing speaks for the candidate.
+    excess = (1.0 if gap is None else gap) - tolerance
+    return Score(-max(excess, 0.0), value), gap
+
+
+def cells_of(table: NDArray[np.int64], notion: Notion, classes: Any) -> NoisyCells:
+    """Noisy successes and failures of a notion's cells.
+
+    Parameters
+    ----------
+    table : ndarray of int64, shape (n_groups, n_labels, n_classes)
+        Noisy counts.
+    notion : Notion
+        What is compared between groups.
+    classes : sequence
+        Class labels in the order of the table's axes.
+
+    Returns
+    -------
+    NoisyCells
+    """
+    strata = notion.strata(classes)
+    pairs = [stratum.count(table) for stratum in strata]
+    return NoisyCells(
+        np.stack([hit for hit, _ in pairs]),
+        np.stack([miss for _, miss in pairs]),
+        np.array([stratum.successes.sum() for stratum in strata]),
+        np.array([stratum.failures.sum() for stratum in strata]),
+    )
+
+
+def _gap(table: NDArray[np.int64], notion: Notion, classes: Any) -> float | None:
+    if table.shape[0] < 2:
+        return None
+    return noisy_gap_estimate(cells_of(table, notion, classes))
+
+
+def _area(counts: NDArray[np.int64]) -> float:
+    """Area under the ROC curve from counts (label, score bin); ties within a bin count half."""
+    negative, positive = counts[0].astype(np.float64), counts[-1].astype(np.float64)
+    total = negative.sum() * positive.sum()
+    if total == 0.0:
+        return 0.5
+    below = np.concatenate([[0.0], np.cumsum(negative)[:-1]])
+    return float((positive * (below + negative / 2.0)).sum() / total)

@@ -1,0 +1,448 @@
+"""A search over parameters that pays for itself: the best of a random number of candidates."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.random import RandomState
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from skfairdp.base import PrivateClassifier
+from skfairdp.exceptions import PrivacyWarning
+from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.model_selection.budget import SearchBudget, search_budget
+from skfairdp.model_selection.candidates import (
+    check_distributions,
+    check_estimator,
+    check_steps,
+    draw,
+    final_of,
+    groups_by_name,
+    planner,
+    told,
+)
+from skfairdp.model_selection.holding_out import Divided, Rows, divide
+from skfairdp.model_selection.runs import NumberOfRuns
+from skfairdp.model_selection.scoring import Score, noisy_table, score_of
+from skfairdp.model_selection.statements import search_guarantee
+from skfairdp.parameters import (
+    BOOLEAN,
+    MAPPING,
+    RANDOM_STATE,
+    SEQUENCE,
+    Check,
+    Choice,
+    Number,
+    check_parameters,
+)
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.rows import check_rows
+
+__all__ = ["PrivateSearchCV"]
+
+_NONE = Choice((None,))
+
+
+class PrivateSearchCV(PrivateClassifier):
+    """Random search whose whole cost, choice included, meets one privacy budget.
+
+    Each record is assigned to training or hold-out by a draw of its own. A random number of
+    candidates, drawn independently from a fixed prior, are trained with noise on the
+    first part and scored by noisy counts of the second. The best one is released, and
+    nothing about the others: neither their scores nor how many there were. Papernot and
+    Steinke showed that this costs far less than all the fits together.
+
+    Parameters
+    ----------
+    estimator : private classifier, or Pipeline that ends in one
+        What is searched over; trains on noisy gradients and protects records, such as
+        `skfairdp.DPSGDClassifier`. Its own epsilon, delta and noise multiplier are not
+        used. Its plan, with the parameters it has here, is the one event that all
+        candidates are charged as; others get the noise that keeps them below it. Give it
+        the smallest batch size of the search, or small batches get more noise than they
+        need. Earlier steps must learn nothing from rows.
+    distributions : mapping of str to list or scipy distribution, or list of mappings
+        The prior, as in scikit-learn's RandomizedSearchCV; drawn with replacement.
+    mean_fits : float >= 1, default=10
+        Expected number of candidates. Their actual number is random, secret and without
+        an upper limit: a geometric one with mean 10 is above 43 once in a hundred searches.
+    shape : float >= 0, default=1
+        Shape of the (truncated negative binomial) distribution of the number of
+        candidates: 1 is geometric; 0 is logarithmic, cheaper for the same mean, and half
+        of the searches then run at most 5 candidates.
+    epsilon : float, default=1.0
+        Budget of the whole search in nats, at least 0.01. Infinity searches without noise.
+    delta : float, default=1e-6
+        Probability in (0, 1/n) that the privacy loss exceeds `epsilon`.
+    objective : {"accuracy", "auc"}, default="accuracy"
+        What is maximised, from noisy counts; "auc" needs two classes.
+    tolerance : float or None, default=None
+        Largest acceptable noisy gap between groups, in [0, 1]. Among candidates that
+        keep it the best objective wins; if none does, the smallest gap. None: no limit.
+    notion : str, default="demographic_parity"
+        Which gap: a name of `skfairdp.fairness.notions.NOTIONS`.
+    holdout_fraction : float, default=0.25
+        Chance of each record to be held out for scoring.
+    score_epsilon : float or None, default=None
+        Pure cost of one table of held-out counts. None takes the most that leaves the
+        search as cheap for held-out records as for training ones; more is refused.
+    random_state : int, RandomState or None, default=None
+        Used with `reproducible_noise` only.
+    reproducible_noise : bool, default=False
+        Makes the search repeatable, for tests; voids the privacy guarantee.
+    ledger : None, path or PrivacyLedger, default=None
+        Where the search is charged, once and before it uses rows.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator or Pipeline
+        The chosen model, trained on the training part alone.
+    best_params_ : dict
+        Its searched parameters.
+    best_score_ : float
+        Its noisy objective; flattering, because it won by it.
+    best_gap_ : float or None
+        Its noisy gap, where there are groups.
+    noisy_counts_ : ndarray of int64, shape (n_groups, n_labels, n_classes, n_bins)
+        The noisy table behind both.
+    score_epsilon_ : float
+        Pure cost of that table.
+    classes_ : ndarray, shape (n_classes,)
+        Class labels.
+    groups_ : tuple or None
+        Groups named at fit.
+    privacy_ : PrivacyGuarantee or None
+        What the whole search promises; None after ``epsilon=inf``.
+    n_features_in_ : int
+        Number of features.
+
+    References
+    ----------
+    Papernot and Steinke, "Hyperparameter Tuning with Renyi Differential Privacy", ICLR 2022
+    (arXiv 2110.03620), theorem 2; accounted by dp_accounting's ``RepeatAndSelectDpEvent``.
+
+    Examples
+    --------
+    >>> from skfairdp import DPSGDClassifier
+    >>> from skfairdp.datasets import make_biased_gaussians
+    >>> from skfairdp.model_selection import PrivateSearchCV
+    >>> data = make_biased_gaussians(n_samples=2000, random_state=0)
+    >>> search = PrivateSearchCV(
+    ...     DPSGDClassifier(max_epochs=2), {"max_grad_norm": [0.3, 1.0]}, mean_fits=2, tolerance=0.2
+    ... )
+    >>> _ = search.fit(data.data, data.target, sensitive_features=data.sensitive_features)
+    >>> bool(search.privacy_.epsilon <= 1.0), sorted(search.best_params_)
+    (True, ['max_grad_norm'])
+    """
+
+    _parameters: ClassVar[Mapping[str, tuple[Check, ...]]] = {
+        "distributions": (MAPPING, SEQUENCE),
+        "mean_fits": (Number(1.0, 1e6),),
+        "shape": (Number(0.0, 1e3),),
+        "epsilon": (Number(0.01, finite=False),),
+        "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
+        "objective": (Choice(("accuracy", "auc")),),
+        "tolerance": (Number(0.0, 1.0), _NONE),
+        "notion": (Choice(tuple(NOTIONS)),),
+        "holdout_fraction": (Number(0.0, 1.0, low_open=True, high_open=True),),
+        "score_epsilon": (Number(1e-4, 1e3), _NONE),
+        "random_state": RANDOM_STATE,
+        "reproducible_noise": (BOOLEAN,),
+        "ledger": LEDGER,
+    }
+    _released: ClassVar[tuple[str, ...]] = (
+        "best_estimator_",
+        "best_gap_",
+        "best_params_",
+        "best_score_",
+        "classes_",
+        "feature_names_in_",
+        "groups_",
+        "n_features_in_",
+        "noisy_counts_",
+        "privacy_",
+        "score_epsilon_",
+    )
+    _nets: ClassVar[tuple[str, ...]] = ()
+
+    best_estimator_: Any
+
+    def __init__(
+        self,
+        estimator: Any,
+        distributions: Any,
+        *,
+        mean_fits: float = 10,
+        shape: float = 1,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        objective: str = "accuracy",
+        tolerance: float | None = None,
+        notion: str = "demographic_parity",
+        holdout_fraction: float = 0.25,
+        score_epsilon: float | None = None,
+        random_state: int | RandomState | None = None,
+        reproducible_noise: bool = False,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.distributions = distributions
+        self.mean_fits = mean_fits
+        self.shape = shape
+        self.epsilon = epsilon
+        self.delta = delta
+        self.objective = objective
+        self.tolerance = tolerance
+        self.notion = notion
+        self.holdout_fraction = holdout_fraction
+        self.score_epsilon = score_epsilon
+        self.random_state = random_state
+        self.reproducible_noise = reproducible_noise
+        self.ledger = ledger
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
+    ) -> PrivateSearchCV:
+        """Search, and keep the best candidate alone.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame, shape (n_samples, n_features)
+            Private rows; each goes to training or hold-out by its own draw.
+        y : array-like, shape (n_samples,)
+            Labels.
+        sensitive_features : array-like, optional
+            Group of each row; needed with `tolerance`.
+
+        Returns
+        -------
+        self
+        """
+        super().fit(X, y, sensitive_features=sensitive_features)
+        return self
+
+    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        check_parameters(self, self._parameters)
+        check_estimator(self.estimator)
+        check_distributions(self.estimator, self.distributions)
+        if self.tolerance is not None and sensitive_features is None:
+            raise ValueError("'tolerance' is set, but fit got sensitive_features=None.")
+        X, y = self._checked(X, y)
+        seed, noise = self._randomness()
+        # Parameters of the winner are published: their draws come from another generator.
+        prior = NoiseSource(seed + 1 if self.reproducible_noise else None).sampling
+
+        parts = divide(X, y, sensitive_features, float(self.holdout_fraction), noise)
+        runs = NumberOfRuns(float(self.mean_fits), float(self.shape))
+        budget = self._budget(runs, parts.training)
+        price = self._price(budget)
+        stated = search_guarantee(
+            budget,
+            noise=noise,
+            score_epsilon=price,
+            holdout_fraction=self.holdout_fraction,
+            with_groups=parts.groups is not None,
+        )
+        self._charge(stated)  # before a candidate sees a row
+        best = self._best_of(runs.draw(noise.sampling), parts, budget, price, noise, prior)
+        self._keep(best, stated, parts.groups, price)
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Rows as the estimator will take them; a Pipeline checks them itself."""
+        if y is None:
+            raise ValueError("PrivateSearchCV requires y to be passed, but the target y is None.")
+        if isinstance(self.estimator, Pipeline):
+            return X, y
+        checked, labels = check_rows(
+            self,
+            X,
+            y,
+            allow_nd=getattr(self.estimator, "net", None) is not None,
+            labels_declared=getattr(self.estimator, "classes", None) is not None,
+        )
+        return (X if isinstance(X, pd.DataFrame) else checked), labels
+
+    def _budget(self, runs: NumberOfRuns, training: Rows) -> SearchBudget | None:
+        if math.isinf(self.epsilon):
+            warnings.warn(
+                "epsilon=inf searches without noise: nothing is protected.",
+                PrivacyWarning,
+                stacklevel=5,
+            )
+            return None
+        make_plan = planner(final_of(self._told(None)), training)
+        return search_budget(make_plan, runs, float(self.epsilon), float(self.delta))
+
+    def _price(self, budget: SearchBudget | None) -> float:
+        if budget is None:
+            return math.inf
+        if self.score_epsilon is None:
+            return budget.score_epsilon
+        if self.score_epsilon > budget.score_epsilon:
+            raise ValueError(
+                f"'score_epsilon' = {self.score_epsilon:g} would make the search dearer for "
+                f"held-out records than for training ones; at most {budget.score_epsilon:.4g} is "
+                f"allowed at epsilon={self.epsilon:g} and mean_fits={self.mean_fits:g}. Leave it "
+                "at None."
+            )
+        return float(self.score_epsilon)
+
+    def _told(self, parameters: Mapping[str, Any] | None, **settings: Any) -> Any:
+        return told(self.estimator, parameters, delta=self.delta, **settings)
+
+    def _best_of(
+        self,
+        n_runs: int,
+        parts: Divided,
+        budget: SearchBudget | None,
+        price: float,
+        noise: NoiseSource,
+        prior: np.random.Generator,
+    ) -> tuple[Any, ...]:
+        """Run the candidates; only the best so far is ever kept."""
+        best: tuple[Any, ...] | None = None
+        for _ in range(n_runs):
+            parameters = draw(self.distributions, prior)
+            # A warning for each candidate would count them: those of the winner are passed on.
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                settings = self._repeatable(prior)
+                model = self._candidate(parameters, parts.training, budget, **settings)
+                with_scores = self.objective == "auc"
+                table = noisy_table(model, parts.held_out, price, noise, with_scores=with_scores)
+            check_steps(model)
+            score, gap = score_of(
+                table,
+                objective=self.objective,
+                notion=get_notion(self.notion),
+                classes=final_of(model).classes_,
+                tolerance=self.tolerance,
+            )
+            # Of equal scores the first stays, as likely any of them as any other.
+            if best is None or score > best[0]:
+                best = (score, gap, model, parameters, table, said)
+        assert best is not None
+        for warning in best[5]:
+            warnings.warn(warning.message, stacklevel=6)
+        return best
+
+    def _repeatable(self, generator: np.random.Generator) -> dict[str, Any]:
+        """Seed of a candidate's own noise, in a test."""
+        if not self.reproducible_noise:
+            return {}
+        return {"reproducible_noise": True, "random_state": int(generator.integers(2**31))}
+
+    def _candidate(
+        self,
+        parameters: Mapping[str, Any],
+        rows: Rows,
+        budget: SearchBudget | None,
+        **settings: Any,
+    ) -> Any:
+        """Train one candidate at its share of the budget."""
+        if budget is None:
+            settings["epsilon"] = math.inf
+        else:
+            make_plan = planner(final_of(self._told(parameters)), rows)
+            multiplier = budget.multiplier_for(make_plan)
+            settings |= {"epsilon": None, "noise_multiplier": multiplier}
+        model = self._told(parameters, **settings)
+        return model.fit(rows.X, rows.y, **groups_by_name(model, rows.sensitive_features))
+
+    def _keep(
+        self,
+        best: tuple[Any, ...],
+        stated: PrivacyGuarantee | None,
+        groups: tuple | None,
+        price: float,
+    ) -> None:
+        score: Score
+        score, gap, model, parameters, table, _ = best
+        final = final_of(model)
+        # Whoever takes the model out of here states what its rows have spent.
+        final.privacy_ = stated
+        self.best_estimator_ = model
+        self.best_params_ = parameters
+        self.best_score_ = score.value
+        self.best_gap_ = gap
+        self.noisy_counts_ = table
+        self.score_epsilon_ = price
+        self.classes_ = final.classes_
+        self.groups_ = groups
+        self.n_features_in_ = model.n_features_in_
+        if hasattr(model, "feature_names_in_"):
+            self.feature_names_in_ = model.feature_names_in_
+        self.privacy_ = stated
+
+    def predict(self, X: ArrayLike) -> NDArray:
+        """Predict with the chosen model.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray, shape (n_samples,)
+            Entries of ``classes_``.
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    @available_if(lambda self: hasattr(final_of(self.estimator), "predict_proba"))
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Estimate class probabilities, columns in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(X)
+
+    @available_if(lambda self: hasattr(final_of(self.estimator), "decision_function"))
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Compute the scores that the chosen model decides by.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples,) or (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep parameters and released attributes; `estimator` travels unfitted."""
+        state = super().__getstate__()
+        if hasattr(state.get("estimator"), "get_params"):
+            state["estimator"] = clone(state["estimator"])
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        """Describe the search to scikit-learn."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = getattr(final_of(self.estimator), "_multiclass", True)
+        return tags

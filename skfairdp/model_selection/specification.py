@@ -1,0 +1,428 @@
+"""From a named (epsilon, tolerance) to a certified model, or to a proof of what was tried."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.model_selection import ParameterGrid
+
+from skfairdp.certificate import certify
+from skfairdp.certificate.evaluation import noisy_claim
+from skfairdp.certificate.terms import Terms, holdout_assumptions
+from skfairdp.fairness.guarantee import rounded_up
+from skfairdp.fairness.noisy_counts import (
+    NoisyCells,
+    private_gap_lower_bound,
+    private_gap_upper_bound,
+)
+from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.model_selection.attempts import (
+    Attempt,
+    Shares,
+    all_fits,
+    as_text,
+    level_table,
+    share_budget,
+)
+from skfairdp.model_selection.candidates import (
+    check_distributions,
+    check_estimator,
+    check_steps,
+    final_of,
+    groups_by_name,
+    planner,
+    told,
+)
+from skfairdp.model_selection.holding_out import Divided, divide
+from skfairdp.model_selection.scoring import cells_of, noisy_table, score_of
+from skfairdp.parameters import Check, Choice, Number
+from skfairdp.privacy.accountants import event_epsilon
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
+from skfairdp.privacy.noise import NoiseSource
+
+__all__ = ["Specification", "specify"]
+
+_ALLOWED: Mapping[str, Check] = {
+    "epsilon": Number(0.01, 1e3),
+    "tolerance": Number(0.0, 1.0),
+    "delta": Number(0.0, 1.0, low_open=True, high_open=True),
+    "confidence_level": Number(0.0, 1.0, low_open=True, high_open=True),
+    "holdout_fraction": Number(0.0, 1.0, low_open=True, high_open=True),
+    "notion": Choice(tuple(NOTIONS)),
+    "objective": Choice(("accuracy", "auc")),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Specification:
+    """Answer to a specification, with everything it rests on.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss that was allowed, in nats.
+    tolerance : float
+        Gap that was allowed.
+    privacy : PrivacyGuarantee
+        What all attempts cost together.
+    attempts : tuple of Attempt
+        Every model that was trained, in the order in which it was named.
+    confidence_level : float
+        Probability that the upper bounds of all attempts hold together; that their lower
+        bounds do is as likely.
+    best : int or None
+        Position of the chosen attempt; None if no attempt kept the tolerance.
+    """
+
+    epsilon: float
+    tolerance: float
+    privacy: PrivacyGuarantee
+    attempts: tuple[Attempt, ...]
+    confidence_level: float
+    best: int | None
+
+    @property
+    def found(self) -> bool:
+        """Whether a model keeps both."""
+        return self.best is not None
+
+    @property
+    def model(self) -> Any:
+        """The best model that keeps both; None if there is none."""
+        return None if self.best is None else self.attempts[self.best].model
+
+    @property
+    def certificate(self) -> Any:
+        """Certificate of that model; None if there is none."""
+        return None if self.best is None else self.attempts[self.best].certificate
+
+    @property
+    def nearest(self) -> tuple[Attempt, ...]:
+        """Attempts of which no other has both a smaller bound and a better objective.
+
+        The first has the smallest bound.
+        """
+        order = sorted(self.attempts, key=lambda a: (a.claim.bound, -a.value))
+        kept: list[Attempt] = []
+        for attempt in order:
+            if not kept or attempt.value > kept[-1].value:
+                kept.append(attempt)
+        return tuple(kept)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words."""
+        level = f"{100 * self.confidence_level:g} %"
+        asked = f"ε = {self.epsilon:g} and a gap of at most {self.tolerance:g}"
+        cost = (
+            f"All {len(self.attempts)} attempts together cost ε = {self.privacy.epsilon:.4g} at "
+            f"δ = {self.privacy.delta:g}, and share the error probability."
+        )
+        if self.best is not None:
+            chosen = self.attempts[self.best]
+            return (
+                f"Found: with {level} confidence the model with {as_text(chosen.parameters)} keeps "
+                f"{asked}: its gap is at most {rounded_up(chosen.claim.bound)}. {cost}"
+            )
+        first = self.nearest[0]
+        broken = sum(attempt.verdict == "broken" for attempt in self.attempts)
+        text = (
+            f"Not found: none of {len(self.attempts)} models could be shown to keep {asked}. "
+            f"{broken} of them break it with {level} confidence, "
+            f"{len(self.attempts) - broken} are undecided. The nearest, with "
+            f"{as_text(first.parameters)}, has a gap of at most {rounded_up(first.claim.bound)}. "
+        )
+        if first.attainable > self.tolerance:
+            text += (
+                "The held-out rows are too few for this tolerance: a model without any gap would "
+                f"have got {rounded_up(first.attainable)}. "
+            )
+        return f"{text}{cost} This is no proof about models that were not tried."
+
+    def verify(self) -> bool:
+        """Compute all figures anew: bounds from noisy counts, epsilon from plans.
+
+        Returns
+        -------
+        bool
+            Whether they agree with what is stated, and each certificate with its model.
+        """
+        n = len(self.attempts)
+        level = 1.0 - (1.0 - self.confidence_level) / n
+        price = self.epsilon / n
+        for attempt in self.attempts:
+            classes = final_of(attempt.model).classes_
+            cells = cells_of(
+                attempt.noisy_counts.sum(axis=-1), get_notion(attempt.claim.notion), classes
+            )
+            bounds = (
+                private_gap_upper_bound(cells, price, confidence_level=level),
+                private_gap_lower_bound(cells, price, confidence_level=level),
+            )
+            if bounds != (attempt.claim.bound, attempt.lower):
+                return False
+            if _verdict(*bounds, self.tolerance) != attempt.verdict:
+                return False
+            if not attempt.certificate.verify(attempt.model):
+                return False
+        fits = all_fits(final_of(attempt.model).plan_ for attempt in self.attempts)
+        spent = event_epsilon(fits, self.privacy.delta, self.privacy.adjacency)
+        return self.best == _best(self.attempts) and spent <= self.privacy.epsilon <= self.epsilon
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row an attempt, for `pareto_frontier` and tables.
+
+        Returns
+        -------
+        DataFrame
+            Columns epsilon, value, bound, estimate, lower, attainable, verdict and one
+            for each parameter.
+        """
+        return pd.DataFrame(
+            {
+                **attempt.parameters,
+                "epsilon": self.privacy.epsilon,
+                "value": attempt.value,
+                "gap": attempt.claim.bound,
+                "estimate": attempt.claim.estimate,
+                "lower": attempt.lower,
+                "attainable": attempt.attainable,
+                "verdict": attempt.verdict,
+            }
+            for attempt in self.attempts
+        )
+
+    def __str__(self) -> str:
+        """The answer in words."""
+        return self.sentence
+
+
+def specify(
+    estimator: Any,
+    candidates: Mapping[str, Sequence[Any]] | Iterable[Mapping[str, Any]],
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    sensitive_features: ArrayLike,
+    epsilon: float,
+    tolerance: float,
+    delta: float = 1e-6,
+    notion: str = "demographic_parity",
+    objective: str = "accuracy",
+    confidence_level: float = 0.95,
+    holdout_fraction: float = 0.4,
+    ledger: str | PathLike[str] | PrivacyLedger | None = None,
+) -> Specification:
+    """Find the best model that keeps a named privacy loss and a named gap.
+
+    Every candidate is trained once, on one part of the rows, and its gap is bounded by one
+    noisy table of counts of the other. Nothing is free: the fits share the budget of the
+    training records, the tables that of the held-out ones, and the bounds the error
+    probability. In return all attempts may be shown, and "not found" says what was tried,
+    what each model's gap is at least and at most, and whether the rows could have been
+    enough. With many candidates a `PrivateSearchCV` is cheaper, and shows the winner alone.
+
+    Parameters
+    ----------
+    estimator : private classifier, or Pipeline that ends in one
+        Trains on noisy gradients and protects records. Its own epsilon, delta and noise
+        multiplier are not used.
+    candidates : mapping of str to sequence, or iterable of mappings
+        A grid, of which every point is tried, or a list of single points; fixed before the
+        rows were looked at.
+    X : array-like or DataFrame, shape (n_samples, n_features)
+        Private rows, none of them used before.
+    y : array-like, shape (n_samples,)
+        Labels.
+    sensitive_features : array-like
+        Group of each row.
+    epsilon : float
+        Largest acceptable privacy loss of everything together, in nats.
+    tolerance : float
+        Largest acceptable gap, in [0, 1].
+    delta : float, default=1e-6
+        Probability in (0, 1/n).
+    notion : str, default="demographic_parity"
+        Which gap: a name of `skfairdp.fairness.notions.NOTIONS`.
+    objective : {"accuracy", "auc"}, default="accuracy"
+        What is best among models that keep both.
+    confidence_level : float in (0, 1), default=0.95
+        Probability that the bounds of all attempts hold together.
+    holdout_fraction : float, default=0.4
+        Chance of each record to be held out for the bounds.
+    ledger : None, path or PrivacyLedger, default=None
+        Where all of it is charged, before a row is used.
+
+    Returns
+    -------
+    Specification
+
+    Raises
+    ------
+    ValueError
+        A parameter, the rows or the groups are not what they should be.
+
+    Examples
+    --------
+    >>> from skfairdp import DPSGDClassifier
+    >>> from skfairdp.datasets import make_biased_gaussians
+    >>> from skfairdp.model_selection import specify
+    >>> data = make_biased_gaussians(n_samples=3000, random_state=0)
+    >>> answer = specify(
+    ...     DPSGDClassifier(max_epochs=2), {"max_grad_norm": [0.3, 1.0]}, data.data, data.target,
+    ...     sensitive_features=data.sensitive_features, epsilon=2.0, tolerance=0.01,
+    ... )
+    >>> answer.found, len(answer.attempts), answer.verify()
+    (False, 2, True)
+    """
+    given = {
+        "epsilon": epsilon,
+        "tolerance": tolerance,
+        "delta": delta,
+        "confidence_level": confidence_level,
+        "holdout_fraction": holdout_fraction,
+        "notion": notion,
+        "objective": objective,
+    }
+    for name, value in given.items():
+        if not _ALLOWED[name].accepts(value):
+            raise ValueError(f"{name}={value!r} is not allowed: give {_ALLOWED[name].describe()}.")
+    if sensitive_features is None:
+        raise ValueError("A gap needs groups: give sensitive_features.")
+    check_estimator(estimator)
+    points = _points(estimator, candidates)
+    source = NoiseSource()
+    parts = divide(X, y, sensitive_features, float(holdout_fraction), source)
+    if parts.groups is None or len(parts.groups) < 2:
+        raise ValueError("A gap needs two groups: sensitive_features holds one.")
+    plans = [
+        planner(final_of(told(estimator, point, delta=delta)), parts.training) for point in points
+    ]
+    shares = share_budget(plans, float(epsilon), float(delta))
+    privacy = _stated(shares, len(points), holdout_fraction, source)
+    book = as_ledger(ledger)
+    name = type(final_of(estimator)).__name__
+    entry = None if book is None else book.reserve(privacy, activity="search", estimator=name)
+    terms = Terms(
+        notions=(get_notion(notion),),
+        confidence_level=float(confidence_level),
+        bound="exact",
+        count_epsilon=shares.count_epsilon,
+        public_sizes=False,
+        groups=parts.groups,
+        n_certificates=len(points),
+        certificate_index=None,
+    )
+    attempts = []
+    for number, (point, multiplier) in enumerate(zip(points, shares.multipliers, strict=True), 1):
+        model = told(estimator, point, delta=delta, epsilon=None, noise_multiplier=multiplier)
+        rows = parts.training
+        model.fit(rows.X, rows.y, **groups_by_name(model, rows.sensitive_features))
+        check_steps(model)
+        at = dataclasses.replace(terms, certificate_index=number)
+        attempts.append(_attempt(model, point, parts, at, tolerance, objective, privacy, source))
+    if book is not None and entry is not None:
+        book.commit(entry)
+    return Specification(
+        float(epsilon),
+        float(tolerance),
+        privacy,
+        tuple(attempts),
+        float(confidence_level),
+        _best(tuple(attempts)),
+    )
+
+
+def _points(
+    estimator: Any, candidates: Mapping[str, Sequence[Any]] | Iterable[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    grid = (
+        [candidates]
+        if isinstance(candidates, Mapping)
+        else [{key: [value] for key, value in point.items()} for point in candidates]
+    )
+    if not grid:
+        raise ValueError("'candidates' is empty: name at least one point, e.g. [{}].")
+    check_distributions(estimator, grid)
+    return [dict(point) for point in ParameterGrid(grid)]
+
+
+def _stated(
+    shares: Shares, n: int, holdout_fraction: float, source: NoiseSource
+) -> PrivacyGuarantee:
+    return dataclasses.replace(
+        shares.privacy,
+        assumptions=(
+            f"{n} models were trained on the same records and compose; their {n} tables of "
+            f"held-out counts, at epsilon {shares.count_epsilon:.4g} each, compose",
+            f"each record was held out by its own draw with probability {holdout_fraction:g}, so "
+            "the larger of the two costs holds for every record",
+            "the sets of class labels and of groups are public",
+            f"noise from {source.name}, drawn and added in float64 (counts: in integers); the "
+            "guarantee is for real-valued noise, and for an attacker who cannot recover the "
+            "generator's state",
+            "one row is one person; running time is not part of what is released",
+            "the guarantee starts at the array passed to specify",
+        ),
+    )
+
+
+def _attempt(
+    model: Any,
+    point: dict[str, Any],
+    parts: Divided,
+    terms: Terms,
+    tolerance: float,
+    objective: str,
+    privacy: PrivacyGuarantee,
+    source: NoiseSource,
+) -> Attempt:
+    assert terms.count_epsilon is not None
+    price, level, (notion,) = terms.count_epsilon, terms.level_of_one_claim, terms.notions
+    final = final_of(model)
+    noisy = noisy_table(model, parts.held_out, price, source, with_scores=objective == "auc")
+    flat = noisy.sum(axis=-1)
+    score, _ = score_of(
+        noisy, objective=objective, notion=notion, classes=final.classes_, tolerance=None
+    )
+    strata = notion.strata(final.classes_)
+    assumptions = holdout_assumptions(terms, parts.held_out.groups, True)
+    # Sizes are private: of the first table nothing is read.
+    claim = noisy_claim(
+        notion, strata, flat, flat, parts.held_out.groups.labels, terms, assumptions
+    )
+    cells = cells_of(flat, notion, final.classes_)
+    even = NoisyCells(
+        *level_table(flat, notion.name, final.classes_), cells.success_terms, cells.failure_terms
+    )
+    lower = private_gap_lower_bound(cells, price, confidence_level=level)
+    final.privacy_ = privacy  # what its rows have spent, not this fit alone
+    return Attempt(
+        parameters=point,
+        value=score.value,
+        claim=claim,
+        lower=lower,
+        attainable=private_gap_upper_bound(even, price, confidence_level=level),
+        verdict=_verdict(claim.bound, lower, tolerance),
+        model=model,
+        certificate=dataclasses.replace(certify(model), privacy=privacy, fairness=(claim,)),
+        noisy_counts=noisy,
+    )
+
+
+def _verdict(upper: float, lower: float, tolerance: float) -> str:
+    if upper <= tolerance:
+        return "kept"
+    return "broken" if lower > tolerance else "undecided"
+
+
+def _best(attempts: tuple[Attempt, ...]) -> int | None:
+    kept = [i for i, attempt in enumerate(attempts) if attempt.verdict == "kept"]
+    return max(kept, key=lambda i: attempts[i].value, default=None)

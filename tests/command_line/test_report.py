@@ -1,0 +1,287 @@
+"""``python -m skfairdp report``: from a table to a page, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skfairdp import Certificate, PrivacyLedger
+from skfairdp.command_line import main
+from tests.command_line.files import SCHEMA, report, table, written
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def refused(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int = 2) -> str:
+    """Run a command that can't be done, and return what it says."""
+    assert main(arguments) == code
+    said = capsys.readouterr().err
+    assert said.startswith("skfairdp: ")
+    assert "Traceback" not in said
+    assert not Path("report.html").exists()
+    return said
+
+
+def test_everything_is_written_and_fits_together(folder, capsys) -> None:
+    written(folder)
+    more = ["--certificate", "c.json", "--card", "card.md", "--model", "m.pkl", "--ledger", "l.db"]
+    code = main(report(*more, "--notion", "demographic_parity", "--notion", "equal_opportunity"))
+    said = capsys.readouterr()
+    assert code == 0
+    assert "Shown." in said.out
+    assert said.err == ""
+    certificate = Certificate.from_json((folder / "c.json").read_text())
+    assert {c.notion for c in certificate.fairness} == {"demographic_parity", "equal_opportunity"}
+    assert certificate.satisfies(epsilon=2.0, delta=1e-5)
+    assert certificate.n_rows is None  # the rows held out are protected too
+    assert all(count.noisy for claim in certificate.fairness for count in claim.counts)
+    page = (folder / "report.html").read_text()
+    for shown in ("What was asked for", "Privacy ledger", certificate.model_digest):
+        assert shown in page
+    assert (folder / "card.md").read_text().startswith("# Certificate of privacy and fairness")
+    model = pickle.loads((folder / "m.pkl").read_bytes())
+    assert certificate.verify(model)
+    assert "l.db" not in str(model.get_params())
+    assert set(model.predict(table()[["income", "debt", "purpose"]])) <= {0, 1}
+    ledger = PrivacyLedger("l.db", "data")
+    assert [entry.activity for entry in ledger.entries()] == ["fit", "certify"]
+
+
+def test_what_is_not_shown_is_said_and_exits_with_one(folder, capsys) -> None:
+    written(folder)
+    assert main(report(tolerance="0.001")) == 1
+    assert "NOT shown by this certificate" in capsys.readouterr().out
+    assert "at most 0.001: NOT shown" in (folder / "report.html").read_text()
+
+
+def test_progress_goes_to_standard_error(folder, capsys) -> None:
+    written(folder)
+    arguments = [a for a in report("--mechanism", "dpsgd") if a != "--quiet"]
+    assert main(arguments) == 0
+    said = capsys.readouterr()
+    for step in ("Reading data.csv", "Training dpsgd", "Certifying", "Wrote report.html"):
+        assert step in said.err
+    assert said.out.count("\n") == 2
+
+
+def test_the_module_runs_as_a_program(folder) -> None:
+    written(folder)
+    command = [sys.executable, "-W", "error", "-m", "skfairdp", *report("--held-out-is-public")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=600, env={"PYTHONPATH": str(ROOT)}
+    )
+    assert done.returncode == 0, done.stderr
+    assert "people like the " in done.stdout
+
+
+def test_a_full_budget_exits_with_three_before_training(folder, capsys) -> None:
+    written(folder)
+    assert main(report("--ledger", "l.db", "--budget", "5", "1e-5")) == 0
+    (folder / "report.html").unlink()
+    said = refused(capsys, report("--ledger", "l.db", "--data-set", "data", epsilon="4"), code=3)
+    assert "the budget is 5" in said
+    assert len(PrivacyLedger("l.db", "data").entries()) == 2
+    assert "A budget is fixed once" in refused(
+        capsys, report("--ledger", "l.db", "--budget", "9", "1e-5")
+    )
+
+
+def test_nothing_is_trained_that_cannot_be_certified(folder, capsys) -> None:
+    written(folder)
+    said = refused(capsys, report("--ledger", "l.db", "--budget", "3", "1e-5"), code=3)
+    assert "set aside" in said
+    assert PrivacyLedger("l.db", "data").entries() == ()
+    assert main(report("--ledger", "l.db", "--budget", "3", "1e-5", "--held-out-is-public")) == 0
+
+
+def test_bounds_are_not_guessed_unless_they_are_public(folder, capsys) -> None:
+    schema = {"columns": {"id": {"drop": True}, "income": {"bounds": [0, 10], "fill": 5}}}
+    written(folder, schema=schema)
+    said = refused(capsys, report())
+    assert "Nothing is declared about the columns debt, purpose." in said
+    assert "--bounds-are-public" in said
+    assert main(report("--bounds-are-public")) == 0
+    assert (
+        "Bounds and categories of the features were read off the rows"
+        in (folder / "report.html").read_text()
+    )
+
+
+def test_columns_of_one_value_and_of_truth_values_can_be_public(folder) -> None:
+    rows = table().assign(constant=3, truth=np.arange(800) % 2 == 0)
+    written(folder, rows)
+    assert main(report("--bounds-are-public")) == 0
+
+
+def test_a_schema_may_be_yaml(folder, capsys, monkeypatch) -> None:
+    yaml = pytest.importorskip("yaml")
+    written(folder)
+    (folder / "schema.yaml").write_text(yaml.safe_dump(SCHEMA))
+    arguments = [a.replace("schema.json", "schema.yaml") for a in report()]
+    assert main(arguments) == 0
+    (folder / "report.html").unlink()
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    assert "pip install PyYAML, or write the same as JSON" in refused(capsys, arguments)
+
+
+def test_parquet_needs_a_reader(folder, capsys, monkeypatch) -> None:
+    written(folder)
+    (folder / "data.parquet").write_bytes(b"PAR1")
+
+    def absent(path):
+        raise ImportError("no pyarrow")
+
+    monkeypatch.setattr(pd, "read_parquet", absent)
+    arguments = [a.replace("data.csv", "data.parquet") for a in report()]
+    assert "pip install pyarrow, or give a CSV file" in refused(capsys, arguments)
+    monkeypatch.setattr(pd, "read_parquet", lambda path: table())
+    assert main(arguments) == 0
+
+
+def test_text_targets_need_their_favourable_value(folder, capsys) -> None:
+    rows = table()
+    rows["approve"] = np.where(rows["approve"] == 1, "yes", "no")
+    written(folder, rows)
+    assert "e.g. --positive yes" in refused(capsys, report())
+    assert "its values are no and yes" in refused(capsys, report("--positive", "YES"))
+    assert main(report("--positive", "yes")) == 0
+
+
+def test_several_sensitive_columns_make_intersections(folder) -> None:
+    rows = table().assign(old=np.where(np.arange(800) % 3 == 0, "old", "young"))
+    written(folder, rows)
+    assert main(report("--sensitive", "old", "--certificate", "c.json")) == 0
+    certificate = Certificate.from_json((folder / "c.json").read_text())
+    assert len(certificate.fairness[0].groups) == 4
+
+
+def changed(**columns: object) -> pd.DataFrame:
+    return table().assign(**columns)
+
+
+UNIQUE = [f"group {i}" for i in range(800)]
+ONE_ROW = ["only"] + ["a"] * 300 + ["b"] * 499
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (table().drop(columns="approve"), "--target names 'approve', which is no column"),
+        (table().drop(columns="white"), "--sensitive names 'white', which is no column"),
+        (table().drop(columns="debt"), "schema names columns that the table lacks: debt"),
+        (changed(approve=np.arange(800) % 3), "has 3 different values; it must have two"),
+        (changed(approve=1), "has 1 different values"),
+        (changed(approve=[np.nan] + [0, 1] * 399 + [1]), "'approve' is missing in some rows"),
+        (changed(white="a"), "'white' makes one group; two are needed"),
+        (changed(white=UNIQUE), "makes 800 groups; at most 20"),
+        (changed(white=ONE_ROW), "The groups only have fewer than 20 rows"),
+        (changed(white=[None] + ["a", "b"] * 399 + ["a"]), "'white' is missing in some rows"),
+        (changed(income="much"), "'income' has bounds in the schema, but holds text"),
+        (changed(debt=np.nan), "'debt' has missing values"),
+        (table().head(0), "data.csv has no rows"),
+    ],
+)
+def test_tables_that_cannot_be_used_are_refused(folder, capsys, rows, message) -> None:
+    written(folder, rows)
+    assert message in refused(capsys, report("--ledger", "l.db"))
+    assert not (folder / "l.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ([], "A schema is an object of columns"),
+        ({}, "A schema is an object of columns"),
+        ({"columns": {}}, "A schema is an object of columns"),
+        ({"columns": {"a": {"bounds": [0, 1]}}, "more": 1}, "A schema is an object of columns"),
+        ({"columns": {"a": [0, 1]}}, "of the column 'a'; say 'bounds'"),
+        ({"columns": {"a": {"bound": [0, 1]}}}, "says ['bound'] of the column 'a'"),
+        ({"columns": {"a": {}}}, "must say one thing of the column 'a'"),
+        ({"columns": {"a": {"bounds": [0, 1], "categories": ["x"]}}}, "must say one thing"),
+        ({"columns": {"a": {"bounds": [0, 1], "drop": True}}}, "must say one thing"),
+        ({"columns": {"a": {"bounds": [1, 0]}}}, "must be [low, high]; got [1, 0]"),
+        ({"columns": {"a": {"bounds": [0, "x"]}}}, "must be [low, high]"),
+        ({"columns": {"a": {"bounds": [0, 1], "fill": "x"}}}, "'fill' of the column 'a'"),
+        ({"columns": {"a": {"bounds": [0, 1], "log": 1}}}, "'log' of the column 'a'"),
+        ({"columns": {"a": {"categories": []}}}, "must be a list of values"),
+        ({"columns": {"a": {"categories": "xy"}}}, "must be a list of values"),
+    ],
+)
+def test_schemas_that_say_nothing_clear_are_refused(folder, capsys, schema, message) -> None:
+    written(folder, schema=schema)
+    assert message in refused(capsys, report())
+
+
+def test_files_that_are_not_there_are_named(folder, capsys) -> None:
+    assert "schema.json does not exist" in refused(capsys, report())
+    (folder / "schema.json").write_text("{")
+    assert "schema.json is not JSON" in refused(capsys, report())
+    (folder / "schema.json").write_text(json.dumps(SCHEMA))
+    assert "data.csv does not exist" in refused(capsys, report())
+    (folder / "data.csv").write_bytes(b"\xff\xfe\x00secret")
+    said = refused(capsys, report())
+    assert "could not be read as a table" in said
+    assert "secret" not in said
+    (folder / "data.csv").write_text("a,a.1,a\n1,2,3\n")
+    assert "is no column" in refused(capsys, report())
+
+
+def test_outputs_are_checked_before_anything_is_spent(folder, capsys) -> None:
+    written(folder)
+    arguments = report("--ledger", "l.db", "--model", "no/m.pkl")
+    assert "the folder no does not exist" in refused(capsys, arguments)
+    assert "is a folder" in refused(capsys, report("--ledger", "l.db", "--card", "."))
+    assert not (folder / "l.db").exists()
+
+
+def test_options_that_do_not_go_together_are_refused(folder, capsys) -> None:
+    written(folder)
+    wrong = report("--mechanism", "dpsgd", "--threshold", "0.9")
+    assert "--threshold has no meaning for --mechanism dpsgd" in refused(capsys, wrong)
+    assert "name it by --ledger" in refused(capsys, report("--budget", "1", "1e-5"))
+
+
+def test_a_file_that_is_no_ledger_is_refused(folder, capsys) -> None:
+    written(folder)
+    (folder / "l.db").write_text("notes " * 100)
+    assert "not a readable privacy ledger" in refused(capsys, report("--ledger", "l.db"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--epsilon", "0"],
+        ["--epsilon", "inf"],
+        ["--tolerance", "1.5"],
+        ["--delta", "x"],
+        ["--notion", "kindness"],
+        ["--mechanism", "magic"],
+    ],
+)
+def test_wrong_options_are_usage_errors(folder, capsys, wrong) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*report(), *wrong])
+    assert ended.value.code == 2
+    assert wrong[0] in capsys.readouterr().err
+
+
+def test_help_names_commands_and_exit_codes(capsys) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    for word in ("report", "verify", "ledger", "exit codes"):
+        assert word in said

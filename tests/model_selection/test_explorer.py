@@ -1,0 +1,177 @@
+"""The explorer page: what it shows, that it needs nothing else, that everybody can use it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skfairdp.model_selection import explorer_page, pareto_frontier, save_explorer
+
+HOSTILE = "</script><img src=x onerror=alert(1)> & 'x' $data"
+SIZES = {"phone": {"width": 360, "height": 740}, "desktop": {"width": 1200, "height": 900}}
+
+
+def results() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    rows = []
+    for kind in ("DP-SGD", "FairDP"):
+        for epsilon in (0.5, 1.0, 2.0, float("inf")):
+            for tolerance in (0.01, 0.05, 0.1):
+                gap = float(tolerance + rng.uniform(0, 0.1))
+                rows.append(
+                    {
+                        "mechanism": kind,
+                        "epsilon": epsilon,
+                        "tolerance": tolerance,
+                        "accuracy": 0.85 - 0.01 / min(epsilon, 9) + gap / 10,
+                        "demographic_parity": gap,
+                        "equal_opportunity": gap / 2,
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("needs a browser: neither chromium nor google-chrome is on the path")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(params=SIZES)
+def page(request: Any, browser: Any, tmp_path: Path) -> Iterator[Any]:
+    """The page in a window; `page.asked` and `page.troubles` list requests and errors."""
+    opened = browser.new_page(viewport=SIZES[request.param])
+    opened.asked, opened.troubles = [], []
+    opened.on("request", lambda sent: opened.asked.append(sent.url))
+    opened.on("pageerror", lambda error: opened.troubles.append(str(error)))
+    opened.on("console", lambda message: opened.troubles.append(message.text))
+    path = save_explorer(results(), tmp_path / "explorer.html", label="mechanism")
+    opened.goto(path.as_uri())
+    yield opened
+    opened.close()
+
+
+def embedded(text: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_the_page_holds_the_results_and_no_reference_to_anything_else() -> None:
+    text = explorer_page(results(), label="mechanism")
+    data = embedded(text)
+    assert len(data["rows"]) == 24
+    assert data["rows"][9]["epsilon"] == "inf"
+    assert data["rows"][0]["name"] == "DP-SGD, tolerance 0.01"
+    assert data["gaps"] == ["demographic_parity", "equal_opportunity"]
+    addresses = set(re.findall(r"https?://[^\"'\s]+", text))
+    assert addresses <= {"http://www.w3.org/2000/svg"}  # a name, never fetched
+    assert not re.findall(r"(?:src|href)=[\"'](?!data:)", text)
+
+
+def test_names_cannot_leave_their_place() -> None:
+    rows = [{"model": HOSTILE, "accuracy": 1.0, "gap": 0.0, "epsilon": 1.0}]
+    text = explorer_page(rows, title=HOSTILE, names="model", notes=HOSTILE)
+    assert embedded(text)["rows"][0]["name"] == HOSTILE
+    assert "<img" not in text
+    assert text.count("</script>") == explorer_page(rows).count("</script>") == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([{"accuracy": 1.0, "gap": 0.1}], {}, "'epsilon' is no column"),
+        ([{"accuracy": 1.0, "epsilon": 1.0}], {}, "needs a gap and an accuracy"),
+        ([{"accuracy": 1.0, "gap": 0.1, "epsilon": 1.0}], {"label": "kind"}, "'kind' is no column"),
+        ([{"accuracy": np.nan, "gap": 0.1, "epsilon": 1.0}], {}, "'accuracy' must hold a number"),
+    ],
+)
+def test_bad_results_are_refused(rows, options, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        explorer_page(rows, **options)
+
+
+def test_it_works_offline_without_an_error(page: Any) -> None:
+    assert len(page.asked) == 1
+    assert page.asked[0].startswith("file://")
+    assert page.troubles == []
+    assert page.locator("#plot .point").count() == 24
+
+
+def test_axe_finds_no_violation_and_would_find_one(page: Any) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-core")
+    found = axe.Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    page.evaluate("document.querySelector('label[for=gamma]').remove()")
+    assert axe.Axe().run(page).violations_count > 0
+
+
+def test_it_fits_the_window(page: Any) -> None:
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    size = page.evaluate(
+        "parseFloat(getComputedStyle(document.querySelector('#plot text')).fontSize)"
+    )
+    scale = page.evaluate(
+        "(s => s.clientWidth / s.viewBox.baseVal.width)(document.querySelector('#plot svg'))"
+    )
+    assert size * scale >= 11.0  # readable without zooming
+
+
+def test_the_limits_are_set_from_the_keyboard_and_the_table_is_the_frontier(page: Any) -> None:
+    page.focus("#epsilon")
+    page.keyboard.press("ArrowLeft")  # from 2, the largest finite one, to 1
+    assert page.inner_text("#epsilonOut") == "1"
+    page.focus("#gamma")
+    for _ in range(10):
+        page.keyboard.press("ArrowLeft")
+    gamma = float(page.inner_text("#gammaOut"))
+    frame = results()
+    kept = frame[(frame["epsilon"] <= 1) & (frame["demographic_parity"] <= gamma)]
+    assert 0 < len(kept) < 12
+    best = pareto_frontier(kept, maximize=["accuracy"], minimize=["demographic_parity", "epsilon"])
+    assert page.inner_text("#count").startswith(f"{len(kept)} of 24 models keep both limits; ")
+    shown = [float(cell) for cell in page.locator("tbody td:nth-child(2)").all_inner_texts()]
+    assert shown == [round(value, 3) for value in sorted(best["accuracy"], reverse=True)]
+
+
+def test_models_are_stepped_through_with_the_arrow_keys(page: Any) -> None:
+    page.focus("#plot")
+    said = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):
+        page.keyboard.press(key)
+        said.append(page.inner_text("#chosen"))
+    assert said[0] == said[2] != said[1]
+    assert re.match(r"Chosen: .*ε = .*accuracy 0\.8", said[0])
+    assert page.is_visible("#tip")
+    page.keyboard.press("Escape")
+    assert not page.is_visible("#tip")
+
+
+def test_hovering_and_the_table_show_the_same_model(page: Any) -> None:
+    page.locator("tbody button").first.click()
+    assert page.locator("tr.on").count() == 1
+    name = page.locator("tbody button").first.inner_text()
+    assert page.inner_text("#chosen").startswith(f"Chosen: {name}, ε = ")
+    page.locator("#plot .point").nth(3).hover(force=True)
+    assert page.is_visible("#tip")
+
+
+def test_nothing_within_the_limits_is_said_so(page: Any) -> None:
+    page.focus("#gamma")
+    page.keyboard.press("Home")
+    assert page.inner_text("#count").startswith("0 of 24 models")
+    assert page.inner_text("#caption") == "No model keeps both limits"

@@ -1,0 +1,109 @@
+"""The number of runs follows the law that the accountant charges, and the charge is right."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from scipy import stats
+
+from skfairdp.model_selection.renyi import ORDERS, curve, pure_curve, selected_curve
+from skfairdp.model_selection.runs import NumberOfRuns
+from skfairdp.privacy import NoiseSource
+from skfairdp.privacy.accountants import event_epsilon
+
+BASE = dp_event.SelfComposedDpEvent(
+    dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.0)), 1000
+)
+
+
+def misfit(drawn: np.ndarray, runs: NumberOfRuns) -> float:
+    """p-value of a chi-square test against the probabilities, tails pooled."""
+    probabilities = runs.probabilities(5000)
+    expected = probabilities * len(drawn)
+    last = max(1, int(np.argmax(expected < 20.0)))
+    observed = np.bincount(np.minimum(drawn, last + 1), minlength=last + 2)[1 : last + 2]
+    wanted = np.append(expected[:last], len(drawn) - expected[:last].sum())
+    return float(stats.chisquare(observed, wanted).pvalue)
+
+
+@pytest.mark.parametrize(("mean", "shape"), [(10, 1), (10, 0), (4, 0.5), (6, 2.5), (1.5, 0.1)])
+def test_drawn_numbers_follow_the_stated_law(mean: float, shape: float) -> None:
+    runs = NumberOfRuns(float(mean), float(shape))
+    generator = NoiseSource().sampling
+    drawn = np.array([runs.draw(generator) for _ in range(20_000)])
+    assert misfit(drawn, runs) > 1e-6
+    # A draw that is cut short is noticed: the test has power.
+    assert misfit(np.minimum(drawn, 2 * math.ceil(mean)), runs) < 1e-6
+
+
+@pytest.mark.parametrize(("mean", "shape"), [(10, 1), (50, 0), (4, 0.5), (6, 2.5)])
+def test_probabilities_add_up_and_have_the_mean(mean: float, shape: float) -> None:
+    law = NumberOfRuns(float(mean), float(shape)).probabilities(200_000)
+    assert law.sum() == pytest.approx(1.0, abs=1e-9)
+    assert law @ np.arange(1, 200_001) == pytest.approx(mean, rel=1e-6)
+
+
+def test_parameter_that_gives_the_mean() -> None:
+    assert NumberOfRuns(10.0, 0.0).gamma == pytest.approx(0.0269183, abs=1e-7)
+    assert NumberOfRuns(10.0, 0.5).gamma == pytest.approx(0.0625, abs=1e-9)
+    assert NumberOfRuns(10.0, 1.0).gamma == pytest.approx(0.1, abs=1e-12)
+    single = NumberOfRuns(1.0, 1.0)
+    assert single.gamma == 1.0
+    assert {single.draw(NoiseSource().sampling) for _ in range(100)} == {1}
+
+
+@pytest.mark.parametrize(
+    ("mean", "shape", "expected"),
+    [(10, 0, 3.522633), (50, 0, 4.081271), (10, 0.5, 3.830596), (50, 0.5, 4.521442),
+     (10, 1, 4.103271), (50, 1, 4.941831)],
+)  # fmt: skip
+def test_reference_values_of_repeat_and_select(mean, shape, expected) -> None:
+    event = NumberOfRuns(float(mean), float(shape)).event(BASE)
+    assert event_epsilon(event, 1e-5) == pytest.approx(expected, abs=1e-5)
+
+
+def test_our_curve_is_what_the_accountant_charges() -> None:
+    from dp_accounting.rdp import compute_epsilon
+
+    for mean, shape in ((10, 1), (10, 0), (3, 2)):
+        runs = NumberOfRuns(float(mean), float(shape))
+        total = compute_epsilon(ORDERS, selected_curve(curve(BASE), runs), 1e-5)[0]
+        charged = event_epsilon(runs.event(BASE), 1e-5)
+        # Ours is exact between whole orders, where the library is a little above.
+        assert charged * 0.999 <= total <= charged * (1 + 1e-9)
+
+
+def best_of_random_runs(chance: float, runs: NumberOfRuns) -> float:
+    """Chance that the best of a random number of coins shows its better side."""
+    law = runs.probabilities(100_000)
+    return 1.0 - float(law @ (1.0 - chance) ** np.arange(1, 100_001))
+
+
+def divergence(p: float, q: float, order: float) -> float:
+    sides = [order * math.log(a) + (1 - order) * math.log(b) for a, b in ((p, q), (1 - p, 1 - q))]
+    return float(np.logaddexp(*sides)) / (order - 1)
+
+
+@pytest.mark.parametrize(("mean", "shape"), [(10, 1), (10, 0), (30, 0.5)])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_exact_loss_of_a_search_over_coins_is_within_the_charge(mean, shape, epsilon) -> None:
+    runs = NumberOfRuns(float(mean), float(shape))
+    one_run = pure_curve(epsilon)
+    charge = selected_curve(one_run, runs)
+    worst = -math.inf
+    for p in (1e-3, 0.03, 0.2, math.exp(epsilon) / (1 + math.exp(epsilon))):
+        q = p * math.exp(-epsilon)
+        if 1 - p < (1 - q) * math.exp(-epsilon):
+            continue
+        with_, without = (best_of_random_runs(chance, runs) for chance in (p, q))
+        for order, allowed, single in zip(ORDERS, charge, one_run, strict=True):
+            exact = max(divergence(with_, without, order), divergence(without, with_, order))
+            assert exact <= allowed * (1 + 1e-9)
+            worst = max(worst, exact - single)
+        # Pure: at most (2 + shape) times the loss of a run.
+        assert abs(math.log(with_ / without)) <= (2 + shape) * epsilon
+    # Charging one run alone would be false.
+    assert worst > 0.0

@@ -1,0 +1,168 @@
+"""From a named (epsilon, tolerance) to a model with a proof, or to the proof of what was tried."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skfairdp import DPSGDClassifier, FairDPClassifier, PrivacyLedger
+from skfairdp.fairness.noisy_counts import (
+    NoisyCells,
+    private_gap_lower_bound,
+    private_gap_upper_bound,
+)
+from skfairdp.model_selection import pareto_frontier, specify
+from skfairdp.privacy import NoiseSource
+from skfairdp.privacy.accountants import event_epsilon
+from skfairdp.privacy.events import covering_event
+from tests.common.roster import FAST
+
+
+def town(n: int, effect: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows whose label rates differ between two groups by about the effect."""
+    rng = np.random.default_rng(seed)
+    groups = rng.integers(2, size=n)
+    y = (rng.random(n) < 0.5 + effect * (groups - 0.5)).astype(int)
+    return np.column_stack([2.0 * y - 1 + rng.normal(0, 0.5, n), rng.normal(size=n)]), y, groups
+
+
+GRID = {"max_grad_norm": [0.3, 1.0]}
+
+
+def answer(n: int, effect: float, tolerance: float, **options):
+    X, y, groups = town(n, effect)
+    estimator = DPSGDClassifier(max_epochs=4, progress=False)
+    return specify(
+        estimator, GRID, X, y, sensitive_features=groups, tolerance=tolerance,
+        **{"epsilon": 2.0, "delta": 1e-5, **options},
+    )  # fmt: skip
+
+
+def test_a_model_that_keeps_both_is_found_with_its_certificate() -> None:
+    found = answer(8000, 0.0, 0.1)
+    assert found.found
+    assert found.verify()
+    assert found.privacy.epsilon <= 2.0
+    assert found.certificate.verify(found.model)
+    assert found.certificate.satisfies(
+        epsilon=2.0, tolerance=0.1, notion="demographic_parity", confidence_level=0.95
+    )
+    assert found.sentence.startswith("Found: with 95 % confidence")
+    assert found.model.privacy_ == found.privacy
+    values = [a.value for a in found.attempts if a.verdict == "kept"]
+    assert found.attempts[found.best].value == max(values)
+    assert len(pareto_frontier(found, maximize=["value"], minimize=["gap"])) >= 1
+
+
+def test_not_found_says_that_the_models_break_it() -> None:
+    missed = answer(6000, 0.6, 0.05)
+    assert not missed.found
+    assert missed.model is missed.certificate is None
+    assert {attempt.verdict for attempt in missed.attempts} == {"broken"}
+    assert all(a.lower > 0.05 for a in missed.attempts)
+    assert "2 of them break it with 95 % confidence" in missed.sentence
+    assert "no proof about models that were not tried" in missed.sentence
+    assert missed.nearest[0].claim.bound == min(a.claim.bound for a in missed.attempts)
+    assert missed.verify()
+
+
+def test_not_found_says_that_the_rows_were_too_few() -> None:
+    missed = answer(400, 0.0, 0.02, delta=1e-4)
+    assert not missed.found
+    assert {attempt.verdict for attempt in missed.attempts} == {"undecided"}
+    assert "The held-out rows are too few for this tolerance" in missed.sentence
+
+
+def test_fits_compose_and_tables_compose_and_both_meet_the_budget() -> None:
+    X, y, groups = town(600, 0.2)
+    grid = {"max_grad_norm": [0.3, 1.0], "batch_size": [30, 90]}
+    asked = specify(
+        FairDPClassifier(**FAST), grid, X, y, sensitive_features=groups, epsilon=1.5,
+        tolerance=0.1, delta=1e-4,
+    )  # fmt: skip
+    from dp_accounting.dp_event import ComposedDpEvent
+
+    fits = ComposedDpEvent([covering_event(attempt.model.plan_) for attempt in asked.attempts])
+    assert len(asked.attempts) == 4
+    assert 1.4 <= event_epsilon(fits, 1e-4, "zero-out") <= 1.5
+    assert asked.privacy.epsilon <= 1.5
+    assert all(f"ε = {1.5 / 4:g}" in " ".join(a.claim.assumptions) for a in asked.attempts)
+    # Four fits at the whole budget each would not do.
+    alone = event_epsilon(covering_event(asked.attempts[0].model.plan_), 1e-4, "zero-out")
+    assert alone < 1.0
+
+
+def test_a_proof_that_was_touched_does_not_hold() -> None:
+    found = answer(3000, 0.0, 0.2)
+    first = found.attempts[0]
+    counts = first.noisy_counts.copy()
+    counts[0, 0, 0, 0] += 40
+    for wrong in (
+        dataclasses.replace(first, noisy_counts=counts),
+        dataclasses.replace(first, lower=first.lower + 0.01),
+        dataclasses.replace(first, verdict="broken"),
+        dataclasses.replace(first, model=found.attempts[1].model),
+    ):
+        assert not dataclasses.replace(found, attempts=(wrong, *found.attempts[1:])).verify()
+    assert not dataclasses.replace(found, epsilon=1.0).verify()
+
+
+def test_the_error_is_shared_by_the_attempts() -> None:
+    asked = answer(3000, 0.0, 0.2)
+    text = " ".join(asked.attempts[0].claim.assumptions)
+    assert "shared by 2 claims" in text
+    assert "certificate number 1 on these held-out rows of 2 that were planned" in text
+
+
+def bounds_hold(gap: float, n_draws: int, scale: float = 1.0) -> tuple[int, int]:
+    """How often the upper and the lower bound of a known gap hold, at 80 %."""
+    rng, source, epsilon = np.random.default_rng(1), NoiseSource(1), 0.5
+    upper = lower = 0
+    for _ in range(n_draws):
+        rows = np.array([[400, 300, 500]])
+        hit = rng.binomial(rows, [[0.4, 0.4 + gap, 0.4]])
+        noise = source.discrete_laplace(epsilon, (2, 1, 3))
+        one = np.array([1])
+        cells = NoisyCells(hit + noise[0], rows - hit + noise[1], one, one)
+        upper += private_gap_upper_bound(cells, epsilon, confidence_level=0.8) * scale >= gap
+        lower += private_gap_lower_bound(cells, epsilon, confidence_level=0.8) / scale <= gap
+    return upper, lower
+
+
+@pytest.mark.parametrize("gap", [0.02, 0.3])
+def test_bounds_from_noisy_counts_hold_as_often_as_stated(gap: float) -> None:
+    draws = 400
+    for held in bounds_hold(gap, draws):
+        assert stats.binom.cdf(held, draws, 0.8) > 1e-6
+    if gap > 0.1:  # the lower bound says something there
+        assert bounds_hold(gap, 60, scale=0.5)[1] < 48
+
+
+def test_the_ledger_hears_of_everything_once(tmp_path) -> None:
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
+    asked = answer(600, 0.0, 0.1, delta=1e-4, ledger=ledger)
+    assert len(ledger) == 1
+    assert ledger.totals()[0].epsilon == asked.privacy.epsilon
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epsilon": 0.0}, "epsilon=0.0 is not allowed"),
+        ({"tolerance": 1.5}, "tolerance=1.5 is not allowed"),
+        ({"notion": "equality"}, "notion='equality' is not allowed"),
+        ({"sensitive_features": None}, "A gap needs groups"),
+        ({"sensitive_features": np.zeros(600)}, "A gap needs two groups"),
+        ({"candidates": []}, "'candidates' is empty"),
+        ({"candidates": {"epsilon": [1.0]}}, "names epsilon, which the search sets"),
+    ],
+)
+def test_bad_settings_are_refused(options, message) -> None:
+    X, y, groups = town(600, 0.2)
+    given = {"sensitive_features": groups, "epsilon": 1.0, "tolerance": 0.1, "delta": 1e-4}
+    given |= options
+    with pytest.raises(ValueError, match=message):
+        specify(DPSGDClassifier(**FAST), given.pop("candidates", GRID), X, y, **given)

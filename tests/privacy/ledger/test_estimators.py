@@ -1,0 +1,290 @@
+"""Every fit is charged before it uses rows, whoever runs it and however it ends."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+import pickle
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+import skfairdp
+from skfairdp import (
+    AbstainingClassifier,
+    DPSGDClassifier,
+    FairDPClassifier,
+    PrivacyLedger,
+    PrivateThinningClassifier,
+    certify,
+)
+from skfairdp.base import PrivateClassifier
+from skfairdp.engine.release import NoisyRelease
+from skfairdp.exceptions import BudgetExceededError, LedgerError, PrivacyWarning
+from skfairdp.preprocessing import PublicScaler
+from skfairdp.privacy.noise import NoiseSource
+from tests.common.roster import AROUND, ROSTER, VOTING, build, people
+from tests.privacy.ledger.statements import ledger_in
+from tests.privacy.oracle import oracle_epsilon
+
+HANDLE = {"path", "data_set", "_budget", "_set_aside"}
+EVERY = [*ROSTER, *AROUND, *VOTING]
+
+
+def fitted(name: str, **parameters: Any) -> Any:
+    X, y, groups = people()
+    return build(name, **parameters).fit(X, y, sensitive_features=groups)
+
+
+def forbid_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every way from rows to a release fail."""
+
+    def touched(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("rows were used")
+
+    monkeypatch.setattr(NoisyRelease, "__init__", touched)
+    monkeypatch.setattr("skfairdp.aggregation.aggregated.assign_shards", touched)
+    monkeypatch.setattr("skfairdp.preprocessing.thinning.release_table", touched)
+    monkeypatch.setattr(NoiseSource, "discrete_laplace", touched)
+    monkeypatch.setattr(NoiseSource, "gaussian", touched)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_fit_is_one_committed_entry_with_its_guarantee(name, tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    model = fitted(name, ledger=ledger)
+    (entry,) = ledger.entries()
+    assert (entry.activity, entry.state, entry.ordinal) == ("fit", "committed", 1)
+    assert entry.estimator == type(model).__name__
+    relation = ("epsilon", "delta", "adjacency", "protects", "event")
+    for figure in relation:
+        assert getattr(entry.guarantee, figure) == getattr(model.privacy_, figure), figure
+    assert "_reservation" not in vars(model)
+    assert certify(model).verify(fitted(name)) is False
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_full_budget_refuses_before_rows_are_used(name, tmp_path, monkeypatch) -> None:
+    ledger = ledger_in(tmp_path, budget=(0.5, 1e-5))
+    forbid_rows(monkeypatch)
+    model = build(name, ledger=ledger)
+    X, y, groups = people()
+    with pytest.raises(BudgetExceededError, match="'people'"):
+        model.fit(X, y, sensitive_features=groups)
+    assert ledger.entries() == ()
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with pytest.raises(AssertionError, match="rows were used"):  # the trap works
+        build(name).fit(X, y, sensitive_features=groups)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_fit_that_breaks_off_stays_charged(name, tmp_path, monkeypatch) -> None:
+    ledger = ledger_in(tmp_path)
+    X, y, groups = people()
+    model = build(name, ledger=ledger)
+    with monkeypatch.context() as broken:
+        forbid_rows(broken)
+        with pytest.raises(AssertionError, match="rows were used"):
+            model.fit(X, y, sensitive_features=groups)
+    assert len(ledger) == 0
+    assert [entry.state for entry in ledger.entries()] == ["reserved"]
+    assert "_reservation" not in vars(model)
+    model.fit(X, y, sensitive_features=groups)
+    assert [entry.state for entry in ledger.entries()] == ["reserved", "committed"]
+
+
+@pytest.mark.parametrize("name", ["DP-SGD", "FairDP", "thinning before FairDP", "PATE"])
+def test_fits_without_noise_make_the_total_infinite(name, tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    with pytest.warns(PrivacyWarning):
+        fitted(name, ledger=ledger, **_free(name))
+    fitted(name, ledger=ledger)
+    assert [total.epsilon for total in ledger.totals()] == [math.inf]
+
+
+def _free(name: str) -> dict[str, Any]:
+    if "thinning" in name:
+        return {"estimator__epsilon": math.inf}
+    return {"epsilon": math.inf, **({"n_answers": None} if name == "PATE" else {})}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_repeatable_noise_is_charged_as_no_guarantee(name, tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    model = fitted(name, ledger=ledger, reproducible_noise=True, random_state=0)
+    assert model.privacy_.is_void
+    assert ledger.totals()[0].is_void
+
+
+def test_totals_of_real_plans_agree_with_the_oracle(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    settings = {"delta": 1e-5, "ledger": ledger, "max_epochs": 2, "progress": False}
+    X, y, _ = people(2000)
+    models = [DPSGDClassifier(epsilon=e, **settings).fit(X, y) for e in (1.0, 0.5, 1.0)]
+    plans = [model.plan_ for model in models]
+    whole = dataclasses.replace(plans[0], segments=sum((p.segments for p in plans), ()))
+    assert ledger.totals()[0].epsilon == pytest.approx(oracle_epsilon(whole, 1e-5), rel=0.01)
+
+
+def test_every_fit_of_a_search_with_workers_is_charged(tmp_path) -> None:
+    X, y, _ = people()
+    ledger = ledger_in(tmp_path)
+    model = make_pipeline(
+        PublicScaler((-5.0, 5.0)), DPSGDClassifier(max_epochs=1, progress=False, ledger=ledger)
+    )
+    grid = {"dpsgdclassifier__epsilon": [0.5, 1.0]}
+    search = GridSearchCV(model, grid, cv=3, n_jobs=2).fit(X, y)
+    assert len(ledger) == 2 * 3 + 1
+    dearest = max(entry.guarantee.epsilon for entry in ledger.entries())
+    assert 1.5 * dearest < ledger.totals()[0].epsilon < 5.5
+    assert certify(search, X, sensitive_features=people()[2]).fairness
+    assert [entry.activity for entry in ledger.entries()][-1] == "certify"
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_folds_in_workers_charge_a_ledger_named_by_its_path(tmp_path, monkeypatch, backend) -> None:
+    X, y, _ = people()
+    monkeypatch.chdir(tmp_path)
+    model = DPSGDClassifier(max_epochs=1, progress=False, ledger=str(tmp_path / "spent.db"))
+    with joblib.parallel_config(backend):
+        cross_val_score(model, X, y, cv=3, n_jobs=2)
+    assert len(PrivacyLedger("spent.db")) == 3
+
+
+def test_clones_copies_and_pickles_charge_the_same_ledger(tmp_path) -> None:
+    X, y, _ = people()
+    ledger = ledger_in(tmp_path)
+    model = DPSGDClassifier(max_epochs=1, progress=False, ledger=ledger).fit(X, y)
+    for other in (clone(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert other.ledger == ledger
+        other.fit(X, y)
+    assert len(ledger) == 4
+    assert set(vars(pickle.loads(pickle.dumps(model.ledger)))) == HANDLE
+
+
+def test_the_digest_does_not_know_the_ledger(tmp_path) -> None:
+    model = fitted("DP-SGD", ledger=ledger_in(tmp_path))
+    digest = model.certify().model_digest
+    model.set_params(ledger=None)
+    assert model.certify().model_digest == digest
+
+
+def test_a_mechanism_that_forgets_to_charge_is_found(tmp_path) -> None:
+    class Forgetful(PrivateClassifier):
+        def __init__(self, ledger=None):
+            self.ledger = ledger
+
+        def _fit(self, X, y, sensitive_features):
+            self.classes_ = np.unique(y)
+
+    X, y, _ = people()
+    Forgetful().fit(X, y)
+    with pytest.raises(RuntimeError, match="charged nothing"):
+        Forgetful(tmp_path / "ledger.db").fit(X, y)
+
+
+def test_every_public_estimator_that_charges_takes_a_ledger() -> None:
+    for name in skfairdp.__all__:
+        value = getattr(skfairdp, name)
+        if isinstance(value, type) and issubclass(value, PrivateClassifier):
+            takes = "ledger" in value._get_param_names()
+            assert takes == value._charges_privacy, name
+
+
+def test_bought_sizes_are_charged_before_they_are_bought(tmp_path, monkeypatch) -> None:
+    X, y, groups = people(2000)
+    settings = {"group_sizes_epsilon": 0.1, "max_epochs": 1, "progress": False}
+    ledger = ledger_in(tmp_path)
+    model = FairDPClassifier(ledger=ledger, **settings).fit(X, y, sensitive_features=groups)
+    (entry,) = ledger.entries()
+    assert (entry.guarantee.epsilon, entry.guarantee.adjacency) == (1.0, "add-remove")
+    assert (model.privacy_.epsilon, model.privacy_.adjacency) == (1.0, "add-remove")
+    full = ledger_in(tmp_path, "full", budget=(0.5, 1e-5))
+    forbid_rows(monkeypatch)
+    with pytest.raises(BudgetExceededError):
+        FairDPClassifier(ledger=full, **settings).fit(X, y, sensitive_features=groups)
+
+
+def test_bought_sizes_with_fixed_noise_have_no_bound(tmp_path) -> None:
+    X, y, groups = people(2000)
+    ledger = ledger_in(tmp_path)
+    model = FairDPClassifier(
+        epsilon=None, noise_multiplier=2.0, group_sizes_epsilon=0.1, max_epochs=1, ledger=ledger
+    )
+    assert model.fit(X, y, sensitive_features=groups).privacy_.is_void
+    assert ledger.totals()[0].is_void
+
+
+def test_thinning_charges_table_and_training_once(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    model = fitted("thinning before DP-SGD", ledger=ledger)
+    assert model.privacy_.epsilon == pytest.approx(1.0)
+    assert [entry.guarantee.epsilon for entry in ledger.entries()] == [pytest.approx(1.0)]
+    assert model.estimator_.ledger is None
+    inner = PrivateThinningClassifier(DPSGDClassifier(ledger=ledger))
+    X, y, groups = people()
+    with pytest.raises(ValueError, match="set 'ledger' on PrivateThinningClassifier"):
+        inner.fit(X, y, sensitive_features=groups)
+    assert len(ledger) == 1
+
+
+def test_abstaining_leaves_the_charge_to_the_estimator_inside(tmp_path) -> None:
+    X, y, groups = people()
+    ledger = ledger_in(tmp_path)
+    inner = DPSGDClassifier(max_epochs=1, progress=False, ledger=ledger)
+    model = AbstainingClassifier(inner).fit(X, y, sensitive_features=groups)
+    assert len(ledger) == 1
+    AbstainingClassifier(FrozenEstimator(model.estimator_)).fit(X, y, sensitive_features=groups)
+    assert len(ledger) == 1
+    model.certify(X, y, sensitive_features=groups)  # about answers given: no row is looked at
+    assert len(ledger) == 1
+
+
+def test_wrong_settings_are_found_before_anything_is_charged(tmp_path) -> None:
+    X, y, groups = people()
+    ledger = ledger_in(tmp_path)
+    for model in (
+        DPSGDClassifier(epsilon=-1.0, ledger=ledger),
+        DPSGDClassifier(ledger=ledger).set_params(net__module__no_such_thing=1),
+        DPSGDClassifier(delta=0.1, ledger=ledger),
+        build("FairPATE", cold_start=1, tolerance=0.05, ledger=ledger),
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            model.fit(X, y, sensitive_features=groups)
+    assert ledger.entries() == ()
+
+
+def test_a_wrong_ledger_is_an_error_of_the_fit(tmp_path) -> None:
+    X, y, _ = people()
+    with pytest.raises(ValueError, match="'ledger' parameter of DPSGDClassifier must be"):
+        DPSGDClassifier(ledger=3).fit(X, y)
+    model = DPSGDClassifier(ledger=tmp_path / "no" / "ledger.db", progress=False)
+    with pytest.raises(LedgerError, match="Cannot write"):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_a_fit_whose_commit_fails_is_no_fit(tmp_path, monkeypatch) -> None:
+    X, y, _ = people()
+    ledger = ledger_in(tmp_path)
+
+    def full(self: Any, entry: Any) -> None:
+        raise LedgerError("disk is full")
+
+    monkeypatch.setattr(PrivacyLedger, "commit", full)
+    model = DPSGDClassifier(max_epochs=1, progress=False, ledger=ledger)
+    with pytest.raises(LedgerError, match="full"):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    assert [entry.state for entry in ledger.entries()] == ["reserved"]

@@ -1,0 +1,290 @@
+"""The file behind a ledger: several writers, sudden death, and files that are no ledger."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import signal
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from skfairdp.exceptions import BudgetExceededError, LedgerError
+from skfairdp.privacy import PrivacyLedger
+from skfairdp.privacy.ledger import as_ledger, data_set_name
+from skfairdp.privacy.ledger.store import PATIENCE
+from tests.privacy.ledger.statements import ledger_in, pure, spend, stated
+
+ROOT = Path(__file__).parents[3]
+
+HAMMER = """
+import sys
+from skfairdp.exceptions import BudgetExceededError
+from tests.privacy.ledger.statements import PrivacyLedger, pure
+ledger = PrivacyLedger(sys.argv[1], "people", budget=(2.05, 0.0))
+refused = 0
+for _ in range(10):
+    try:
+        with ledger.charge(pure(0.1), activity="fit", estimator="Hammer"):
+            pass
+    except BudgetExceededError:
+        refused += 1
+print(refused)
+"""
+
+DIE = """
+import os, signal, sys
+from tests.privacy.ledger.statements import PrivacyLedger, stated
+ledger = PrivacyLedger(sys.argv[1], "people")
+ledger.reserve(stated(), activity="fit", estimator="Dying")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+DIE_WRITING = """
+import os, signal, sys
+from pathlib import Path
+from skfairdp.privacy.ledger.store import writing
+from tests.privacy.ledger.statements import stated
+with writing(Path(sys.argv[1])) as store:
+    for _ in range(200):  # more than fits in memory pages that are not yet written
+        store.reserve("people", "fit", "Dying", stated())
+    store._connection.execute("PRAGMA cache_spill = 1")
+    store._connection.execute("PRAGMA cache_size = 1")
+    store.reserve("people", "fit", "Dying", stated())
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def started(script: str, ledger: PrivacyLedger) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", script, str(ledger.path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def ended(script: str, ledger: PrivacyLedger) -> int:
+    process = started(script, ledger)
+    process.communicate(timeout=600)
+    return process.returncode
+
+
+def test_processes_that_charge_at_once_lose_no_entry_and_keep_the_budget(tmp_path) -> None:
+    # Basic composition of 0.1-pure releases is tight at delta = 0: 20 of 40 fit into 2.05.
+    ledger = ledger_in(tmp_path)
+    processes = [started(HAMMER, ledger) for _ in range(4)]
+    refused = [int(process.communicate(timeout=600)[0]) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0, 0]
+    assert len(ledger) == 20
+    assert sum(refused) == 20
+    assert sorted(entry.ordinal for entry in ledger.entries()) == list(range(1, 21))
+    assert ledger.totals(delta=0.0)[0].epsilon <= 2.05
+
+
+def test_threads_may_share_a_handle(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: spend(ledger, stated()), range(24)))
+    assert len(ledger) == 24
+
+
+def test_a_process_killed_between_reservation_and_commit_stays_charged(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    assert ended(DIE, ledger) == -signal.SIGKILL
+    assert len(ledger) == 0
+    (entry,) = ledger.entries()
+    assert (entry.state, entry.guarantee) == ("reserved", stated())
+    assert ledger.totals()[0].epsilon == stated().epsilon
+    assert "1 reserved and not finished, charged alike" in ledger.summary()
+    spend(ledger, stated())  # nobody is locked out
+    assert len(ledger) == 1
+
+
+def test_a_write_cut_short_leaves_the_entries_before_it(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    spend(ledger, stated())
+    assert ended(DIE_WRITING, ledger) == -signal.SIGKILL
+    assert len(ledger) == 1
+    assert len(ledger.entries()) == 1
+
+
+def test_a_handle_is_a_path_and_a_name(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ledger = PrivacyLedger("ledger.db", "people", budget=(5.0, 1e-5))
+    spend(ledger, stated())
+    monkeypatch.chdir("/")
+    for other in (copy.deepcopy(ledger), pickle.loads(pickle.dumps(ledger)), copy.copy(ledger)):
+        assert other == ledger
+        assert hash(other) == hash(ledger)
+        assert len(other) == 1
+    assert set(vars(ledger)) == {"path", "data_set", "_budget", "_set_aside"}
+    assert as_ledger(tmp_path / "ledger.db") == ledger.on("default")
+    assert ledger != ledger.on("default")
+
+
+def test_an_empty_ledger_is_true_and_makes_no_file(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    assert ledger
+    assert len(ledger) == 0
+    assert ledger.totals() == ledger.entries() == ledger.data_sets == ()
+    assert "0 committed entries" in ledger.summary()
+    assert not ledger.path.exists()
+    (tmp_path / "ledger.db").touch()  # as tempfile does
+    assert len(ledger) == 0
+    spend(ledger, stated())
+    assert len(ledger) == 1
+
+
+def test_a_missing_folder_is_named(tmp_path) -> None:
+    with pytest.raises(LedgerError, match="folder must exist and be writable"):
+        spend(PrivacyLedger(tmp_path / "nowhere" / "ledger.db"), stated())
+    with pytest.raises(LedgerError, match="Cannot write the privacy ledger"):
+        spend(PrivacyLedger(tmp_path), stated())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_file_that_cannot_be_written_is_refused_and_can_be_read(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    spend(ledger, stated())
+    ledger.path.chmod(0o400)
+    with pytest.raises(LedgerError, match="Cannot write the privacy ledger"):
+        spend(ledger, stated())
+    assert len(ledger) == 1
+
+
+def test_a_file_that_is_no_data_base_is_refused_and_left_alone(tmp_path) -> None:
+    path = tmp_path / "ledger.db"
+    path.write_text("These are my notes, and they are longer than a header. " * 10)
+    before = path.read_bytes()
+    for action in (lambda: spend(ledger_in(tmp_path), stated()), lambda: len(ledger_in(tmp_path))):
+        with pytest.raises(LedgerError, match="not a readable privacy ledger"):
+            action()
+    assert path.read_bytes() == before
+
+
+def test_another_data_base_is_refused_and_left_alone(tmp_path) -> None:
+    path = tmp_path / "ledger.db"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE customers (name TEXT)")
+    other.close()
+    before = path.read_bytes()
+    for action in (lambda: spend(ledger_in(tmp_path), stated()), lambda: len(ledger_in(tmp_path))):
+        with pytest.raises(LedgerError, match="data base of another program"):
+            action()
+    assert path.read_bytes() == before
+
+
+def test_a_ledger_of_another_version_is_refused(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    spend(ledger, stated())
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute("PRAGMA user_version = 7")
+    connection.close()
+    with pytest.raises(LedgerError, match="has version 7"):
+        spend(ledger, stated())
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '{"epsilon": "many"}', "[]"])
+def test_an_entry_that_cannot_be_read_is_named(tmp_path, content) -> None:
+    ledger = ledger_in(tmp_path, budget=(9.0, 1e-5))
+    spend(ledger, stated())
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute("UPDATE entries SET guarantee = ?", [content])
+    connection.close()
+    for action in (ledger.totals, lambda: spend(ledger, stated())):
+        with pytest.raises(LedgerError, match="entry 1 cannot be read"):
+            action()
+
+
+def test_half_a_file_is_refused(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    for _ in range(20):
+        spend(ledger, stated())
+    whole = ledger.path.read_bytes()
+    ledger.path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(LedgerError, match="not a readable privacy ledger"):
+        ledger.entries()
+
+
+def test_an_entry_cannot_be_committed_twice_or_into_another_file(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    entry = ledger.reserve(stated(), activity="fit", estimator="Test")
+    ledger.commit(entry)
+    with pytest.raises(LedgerError, match="no open reservation number 1"):
+        ledger.commit(entry)
+    with pytest.raises(LedgerError, match="was the file replaced"):
+        PrivacyLedger(tmp_path / "other.db", "people").commit(entry)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"path": ""}, "'path' must name a file"),
+        ({"path": 3}, "'path' must name a file"),
+        ({"data_set": " "}, "'data_set' must be a name"),
+        ({"data_set": 5}, "'data_set' must be a name"),
+        ({"budget": 1.0}, r"a pair \(epsilon, delta\)"),
+        ({"budget": (1.0, 1e-6, 2)}, r"a pair \(epsilon, delta\)"),
+        ({"budget": ("a", "b")}, r"a pair \(epsilon, delta\)"),
+        ({"budget": (0.0, 1e-6)}, "finite epsilon > 0"),
+        ({"budget": (float("inf"), 1e-6)}, "finite epsilon > 0"),
+        ({"budget": (float("nan"), 1e-6)}, "finite epsilon > 0"),
+        ({"budget": (1.0, 1.0)}, r"delta in \[0, 1\)"),
+        ({"budget": (1.0, 1e-6), "adjacency": "swap"}, "adjacency='swap' is not known"),
+        ({"adjacency": "zero-out"}, "set 'budget' too"),
+    ],
+)
+def test_wrong_arguments_are_named(tmp_path, settings, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        PrivacyLedger(**{"path": tmp_path / "ledger.db", **settings})
+
+
+def test_unknown_activities_and_ledgers_are_named(tmp_path) -> None:
+    with pytest.raises(ValueError, match="activity='look' is not known"):
+        ledger_in(tmp_path).reserve(stated(), activity="look", estimator="Test")
+    with pytest.raises(ValueError, match="must be None, a path or a PrivacyLedger"):
+        as_ledger(3)  # type: ignore[arg-type]
+
+
+def test_whoever_waits_for_the_lock_waits_long(tmp_path, monkeypatch) -> None:
+    assert PATIENCE >= 60.0
+    monkeypatch.setattr("skfairdp.privacy.ledger.store.PATIENCE", 0.01)
+    ledger = ledger_in(tmp_path)
+    spend(ledger, pure(0.1))
+    with sqlite3.connect(ledger.path, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(LedgerError, match="locked"):
+            spend(ledger, pure(0.1))
+        other.execute("ROLLBACK")
+    other.close()
+
+
+def test_a_refused_charge_leaves_no_trace(tmp_path) -> None:
+    ledger = ledger_in(tmp_path, budget=(0.5, 0.0))
+    with pytest.raises(BudgetExceededError):
+        spend(ledger, pure(0.6))
+    assert ledger.entries() == ()
+    assert ledger.budget == (0.5, 0.0)
+
+
+def test_a_keyed_name_depends_on_key_values_and_types() -> None:
+    import pandas as pd
+
+    key, other = b"k" * 32, b"l" * 32
+    rows = [[1.0, 2.0], [3.0, 4.0]]
+    name = data_set_name(rows, key)
+    assert name == data_set_name(rows, key)
+    different = [
+        data_set_name(rows, other),
+        data_set_name([[1.0, 2.0], [3.0, 5.0]], key),
+        data_set_name([[1.0, 2.0]], key),
+        data_set_name([[1, 2], [3, 4]], key),
+        data_set_name(pd.DataFrame(rows, columns=["a", "b"]), key),
+    ]
+    assert len({name, *different}) == 6
+    for short in (b"k" * 31, "k" * 32, b""):
+        with pytest.raises(ValueError, match="32 random bytes"):
+            data_set_name(rows, short)  # type: ignore[arg-type]

@@ -1,0 +1,221 @@
+"""Totals of a ledger are compositions, checked against an independent integral."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import pytest
+
+from skfairdp.exceptions import BudgetExceededError
+from skfairdp.privacy import CountRelease, PrivacyGuarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee as Stated
+from skfairdp.privacy.ledger import Entry
+from tests.privacy.ledger.statements import VOID, ledger_in, plan, pure, spend, stated
+from tests.privacy.oracle import oracle_epsilon
+
+
+def test_total_of_equal_and_of_different_fits_agrees_with_the_oracle(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    spend(ledger, stated(4.0), stated(3.0), stated(4.0))
+    (total,) = ledger.totals()
+    whole = dataclasses.replace(
+        plan(4.0), segments=(*plan(4.0, steps=200).segments, *plan(3.0).segments)
+    )
+    assert total.epsilon == pytest.approx(oracle_epsilon(whole, 1e-5), rel=0.01)
+    assert total.epsilon < 2 * stated(4.0).epsilon + stated(3.0).epsilon  # no sum of epsilons
+
+
+def test_tables_of_counts_are_part_of_the_composition(tmp_path) -> None:
+    counted = dataclasses.replace(plan(4.0), counts=(CountRelease("table", 0.2),))
+    table = PrivacyGuarantee.from_dict(stated().to_dict())
+    ledger = ledger_in(tmp_path)
+    from dp_accounting.dp_event import DiscreteLaplaceDpEvent
+
+    counts = Stated(0.2, 0.0, "zero-out", event=DiscreteLaplaceDpEvent(0.2, 1))
+    spend(ledger, table, counts)
+    assert ledger.totals()[0].epsilon == pytest.approx(oracle_epsilon(counted, 1e-5), rel=0.01)
+
+
+def test_statements_without_an_event_are_composed_as_pure_ones(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    spend(ledger, pure(0.5, 1e-6), pure(0.5, 1e-6))
+    (total,) = ledger.totals()
+    assert total.delta == 2e-6
+    assert 0.9 < total.epsilon <= 1.0
+    spend(ledger, stated())
+    assert ledger.totals()[0].delta == pytest.approx(1e-5 + 2e-6)
+
+
+def test_a_reservation_is_charged_like_a_committed_entry(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    spend(ledger, stated())
+    ledger.reserve(stated(), activity="fit", estimator="Test")
+    assert len(ledger) == 1
+    assert [entry.state for entry in ledger.entries()] == ["committed", "reserved"]
+    assert ledger.totals()[0].epsilon == pytest.approx(
+        oracle_epsilon(plan(steps=200), 1e-5), rel=0.01
+    )
+
+
+def test_a_block_that_fails_stays_charged_and_uncommitted(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    with (
+        pytest.raises(RuntimeError, match="crash"),
+        ledger.charge(stated(), activity="fit", estimator="Test"),
+    ):
+        raise RuntimeError("crash")
+    assert len(ledger) == 0
+    assert ledger.totals()[0].epsilon == stated().epsilon
+
+
+def test_relations_stand_side_by_side(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    attribute = Stated(0.7, 1e-6, "change-attribute", "sensitive_features")
+    spend(ledger, stated(), attribute, attribute)
+    record, sensitive = ledger.totals()
+    assert (record.protects, record.epsilon) == ("record", stated().epsilon)
+    assert (sensitive.protects, sensitive.adjacency) == ("sensitive_features", "change-attribute")
+    assert 0.7 < sensitive.epsilon <= 1.4
+    assert "2 of another relation are not in this total" in ledger.summary()
+
+
+def test_removal_implies_blanking_and_a_mixture_promises_no_more_than_that(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    spend(ledger, stated(adjacency="add-remove"))
+    assert [total.adjacency for total in ledger.totals()] == ["add-remove"]
+    spend(ledger, stated())
+    (blanked,) = ledger.totals()
+    assert blanked.adjacency == "zero-out"
+    assert blanked.epsilon == pytest.approx(oracle_epsilon(plan(steps=200), 1e-5), rel=0.01)
+
+
+def test_a_fit_without_noise_makes_every_total_infinite(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    spend(ledger, VOID)
+    assert [total.epsilon for total in ledger.totals()] == [math.inf]
+    spend(ledger, stated(), Stated(0.7, 1e-6, "change-attribute", "sensitive_features"))
+    assert [total.epsilon for total in ledger.totals()] == [math.inf, math.inf]
+    assert "ε = ∞" in ledger.summary()
+
+
+def test_entries_that_touch_no_protected_row_cost_nothing(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    spend(ledger, None)
+    assert ledger.totals() == ()
+    assert "nothing was spent" in ledger.summary()
+
+
+def test_data_sets_of_one_file_are_apart(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    spend(ledger, stated())
+    other = ledger.on("others")
+    assert len(other) == 0
+    spend(other, stated(3.0))
+    assert ledger.data_sets == ("others", "people")
+    assert ledger.totals()[0].epsilon == stated().epsilon
+
+
+def test_a_budget_admits_what_fits_the_composition_and_nothing_more(tmp_path) -> None:
+    two = oracle_epsilon(plan(steps=200), 1e-5)
+    three = oracle_epsilon(plan(steps=300), 1e-5)
+    ledger = ledger_in(tmp_path, budget=((two + three) / 2, 1e-5))
+    spend(ledger, stated(), stated())
+    with pytest.raises(BudgetExceededError, match=r"total of epsilon = .* Nothing was released"):
+        spend(ledger, stated())
+    assert len(ledger.entries()) == 2
+
+
+def test_a_budget_binds_handles_that_do_not_name_it(tmp_path) -> None:
+    ledger = ledger_in(tmp_path, budget=(stated().epsilon, 1e-5))
+    spend(ledger, stated())
+    plain = ledger_in(tmp_path)
+    assert plain.budget == (stated().epsilon, 1e-5)
+    with pytest.raises(BudgetExceededError):
+        spend(plain, stated())
+
+
+def test_a_budget_counts_reservations_and_deltas_set_aside(tmp_path) -> None:
+    ledger = ledger_in(tmp_path, budget=(2.5, 1e-6))
+    ledger.reserve(pure(1.0, 1e-6), activity="fit", estimator="Test")
+    with pytest.raises(BudgetExceededError):
+        spend(ledger, pure(1.0, 1e-6))  # the deltas alone are twice the budget's
+    spend(ledger, pure(1.0))
+
+
+def test_a_budget_counts_what_was_spent_before_it_was_set(tmp_path) -> None:
+    spend(ledger_in(tmp_path), stated())
+    with pytest.raises(BudgetExceededError):
+        spend(ledger_in(tmp_path, budget=(stated().epsilon, 1e-5)), stated())
+
+
+def test_a_budget_has_no_room_for_a_fit_without_noise(tmp_path) -> None:
+    ledger = ledger_in(tmp_path, budget=(10.0, 1e-5))
+    with pytest.raises(BudgetExceededError, match="no noise was added"):
+        spend(ledger, VOID)
+    assert ledger.entries() == ()
+
+
+def test_a_budget_refuses_other_relations(tmp_path) -> None:
+    ledger = ledger_in(tmp_path, budget=(10.0, 1e-5), adjacency="add-remove")
+    with pytest.raises(BudgetExceededError, match="different relations have no total"):
+        spend(ledger, stated())
+    spend(ledger, stated(adjacency="add-remove"))
+    attribute = Stated(0.1, 1e-6, "change-attribute", "sensitive_features")
+    with pytest.raises(BudgetExceededError, match="protects 'sensitive_features'"):
+        spend(ledger, attribute)
+
+
+def test_a_budget_of_blanked_records_takes_removals_too(tmp_path) -> None:
+    two = oracle_epsilon(plan(steps=200), 1e-5)
+    ledger = ledger_in(tmp_path, budget=(1.02 * two, 1e-5))
+    spend(ledger, stated(), stated(adjacency="add-remove"))
+    with pytest.raises(BudgetExceededError):
+        spend(ledger, stated(adjacency="add-remove"))
+
+
+def test_room_can_be_left_for_what_comes_after(tmp_path) -> None:
+    two = oracle_epsilon(plan(steps=200), 1e-5)
+    ledger = ledger_in(tmp_path, budget=(1.02 * two, 1e-5))
+    careful = ledger.setting_aside(stated())
+    spend(careful, stated())
+    assert ledger.totals()[0].epsilon == stated().epsilon  # nothing set aside is charged
+    with pytest.raises(BudgetExceededError, match="spent or set aside"):
+        spend(careful, stated())
+    spend(ledger, stated())
+
+
+def test_a_budget_is_fixed_once(tmp_path) -> None:
+    spend(ledger_in(tmp_path, budget=(1.0, 1e-5)), stated())
+    with pytest.raises(ValueError, match="A budget is fixed once"):
+        spend(ledger_in(tmp_path, budget=(2.0, 1e-5)), stated())
+    with pytest.raises(ValueError, match="A budget is fixed once"):
+        spend(ledger_in(tmp_path, budget=(1.0, 1e-5), adjacency="add-remove"), stated())
+
+
+def test_json_holds_events_that_can_be_composed_again(tmp_path) -> None:
+    ledger = ledger_in(tmp_path, budget=(9.0, 1e-5))
+    spend(ledger, stated(), None)
+    spend(ledger_in(tmp_path, "void"), VOID)
+    document = json.loads(ledger.to_json())
+    assert document["format"] == "skfairdp ledger 1"
+    assert document["committed"] == 2
+    entries = tuple(Entry.from_dict(entry) for entry in document["entries"])
+    assert entries == ledger.entries()
+    assert entries[0].guarantee == stated()
+    assert json.loads(ledger_in(tmp_path, "void").to_json())["totals"][0]["epsilon"] == "inf"
+
+
+def test_table_text_and_page_name_every_entry(tmp_path) -> None:
+    ledger = ledger_in(tmp_path, "<people>")
+    spend(ledger, stated(), VOID, None)
+    frame = ledger.to_frame()
+    assert frame["epsilon"].tolist()[:2] == [stated().epsilon, math.inf]
+    assert math.isnan(frame["epsilon"][2])
+    text, page = ledger.summary(), ledger._repr_html_()
+    for shown in ("fit 1", "fit 2", "fit 3", "no guarantee", "no protected row"):
+        assert shown in text
+        assert shown in page
+    assert "&lt;people&gt;" in page
+    assert "<people>" not in page
