@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import TypedDict
 
 from dp_accounting import dp_event
@@ -43,7 +44,8 @@ def epsilon(
         What is released.
     delta : float or None, default=None
         Probability in [0, 1). None takes the plan's; an event needs one.
-    adjacency : {"add-remove", "zero-out", "replace-one"} or None, default=None
+    adjacency : {"add-remove", "zero-out", "replace-one", "change-attribute"} or None, \
+default=None
         Neighbouring relation. None takes the plan's, or "add-remove" for an event.
 
     Returns
@@ -83,7 +85,8 @@ def epsilons(
         What is released.
     delta : float or None, default=None
         Probability in [0, 1). None takes the plan's.
-    adjacency : {"add-remove", "zero-out", "replace-one"} or None, default=None
+    adjacency : {"add-remove", "zero-out", "replace-one", "change-attribute"} or None, \
+default=None
         Neighbouring relation. None takes the plan's.
 
     Returns
@@ -98,7 +101,7 @@ def epsilons(
     # would need one that dominates all of them.
     return {
         cell: plan.prior_epsilon + event_epsilon(event, delta, adjacency)
-        for cell, event in zip(plan.cells, events(plan), strict=True)
+        for cell, event in zip(plan.cells, events(replace(plan, adjacency=adjacency)), strict=True)
     }
 
 
@@ -165,7 +168,10 @@ def guarantee(
         return PrivacyGuarantee(
             epsilon=largest,
             accountant=accountant,
-            per_group=costs if len(plan.cells) > 1 else None,
+            # A changed attribute is a matter of two groups: there is no figure of one.
+            per_group=costs
+            if len(plan.cells) > 1 and plan.adjacency != "change-attribute"
+            else None,
             event=event,
             assumptions=tuple(assumptions),
             **relation,
@@ -203,8 +209,8 @@ def compose(
     -------
     PrivacyGuarantee
         Computed from the composition of the events, never from a sum of epsilons. A
-        guarantee without an event enters as a pure one of its epsilon, and its delta is
-        set aside. Void if one of them is.
+        guarantee without an event enters as a pure one of its epsilon (for a changed
+        attribute its epsilon is added), and its delta is set aside. Void if one of them is.
 
     Raises
     ------
@@ -244,21 +250,26 @@ def compose(
             f"delta={delta!r} is below {aside!r}, the total of the guarantees without an event: "
             "give a larger delta"
         )
-    # An (epsilon, delta) promise is, but for an event of probability delta, no worse than
-    # discrete Laplace noise of the same pure epsilon.
-    parts = tuple(
-        dp_event.DiscreteLaplaceDpEvent(item.epsilon, 1) if item.event is None else item.event
-        for item in guarantees
-    )
-    event = canonical(dp_event.ComposedDpEvent(parts))
     ((adjacency, protects),) = relations
+    plain = [item.epsilon for item in guarantees if item.event is None]
+    told = [item.event for item in guarantees if item.event is not None]
+    added = 0.0
+    if adjacency == "change-attribute":
+        # An event is what one of two cells releases; a promise about both is no such event,
+        # and is added by basic composition.
+        added = sum(plain)
+    else:
+        # An (epsilon, delta) promise is, but for an event of probability delta, no worse than
+        # discrete Laplace noise of the same pure epsilon.
+        told += [dp_event.DiscreteLaplaceDpEvent(number, 1) for number in plain]
+    event = canonical(dp_event.ComposedDpEvent(tuple(told)))
     return PrivacyGuarantee(
-        epsilon=event_epsilon(event, delta - aside, adjacency),
+        epsilon=added + event_epsilon(event, delta - aside, adjacency),
         delta=delta,
         adjacency=adjacency,
         protects=protects,
         accountant=accountant_name(event, delta - aside, adjacency),
-        event=None if aside > 0.0 else event,
+        event=None if aside > 0.0 or added > 0.0 else event,
         assumptions=assumptions,
     )
 
