@@ -8,22 +8,40 @@ from skfairdp.aggregation import (
 )
 from skfairdp.certificate import Certificate, certify
 from skfairdp.engine.nets import default_net
-from skfairdp.inprocessing import DPSGDClassifier, FairDPClassifier
-from skfairdp.postprocessing import AbstainingClassifier
+from skfairdp.inprocessing import (
+    CovarianceConstrainedClassifier,
+    DPFermiClassifier,
+    DPSGDClassifier,
+    DPSGDFClassifier,
+    FairDPClassifier,
+    FunctionalMechanismClassifier,
+    ImportanceSamplingDPSGDClassifier,
+    LagrangianDualClassifier,
+    RandomizedAttributeClassifier,
+)
+from skfairdp.postprocessing import AbstainingClassifier, SmoothedClassifier
 from skfairdp.preprocessing import PrivateThinningClassifier
 from skfairdp.privacy import PrivacyLedger
 
 __all__ = [
     "AbstainingClassifier",
     "Certificate",
+    "CovarianceConstrainedClassifier",
+    "DPFermiClassifier",
     "DPSGDClassifier",
+    "DPSGDFClassifier",
     "FairDPClassifier",
     "FairPATEClassifier",
+    "FunctionalMechanismClassifier",
+    "ImportanceSamplingDPSGDClassifier",
+    "LagrangianDualClassifier",
     "PATEClassifier",
     "PrivacyLedger",
     "PrivateThinningClassifier",
     "PublicRows",
+    "RandomizedAttributeClassifier",
     "SFPATEClassifier",
+    "SmoothedClassifier",
     "certify",
     "default_net",
 ]

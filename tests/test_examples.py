@@ -40,6 +40,9 @@ def test_example_runs_without_a_warning_and_saves_a_picture(path: Path, tmp_path
 
 
 def test_there_are_examples() -> None:
-    assert {"plot_quickstart", "plot_grid_search_privacy", "plot_fairpate"} <= {
-        path.stem for path in EXAMPLES
-    }
+    assert {
+        "plot_quickstart",
+        "plot_grid_search_privacy",
+        "plot_fairpate",
+        "plot_compare_with_reductions",
+    } <= {path.stem for path in EXAMPLES}

@@ -51,7 +51,8 @@ def draw_figures(rows: list[dict], out: Path) -> dict[str, str]:
     return names
 
 
-def _panels(titles: list[str], n_columns: int, size: tuple[float, float]) -> tuple:
+def panels(titles: list[str], n_columns: int, size: tuple[float, float]) -> tuple:
+    """Figure with one panel for each title, of the given size in inches."""
     n_rows = -(-len(titles) // n_columns)
     figure, axes = plt.subplots(
         n_rows, n_columns, figsize=(size[0] * n_columns, size[1] * n_rows + 0.7), squeeze=False
@@ -64,7 +65,7 @@ def _panels(titles: list[str], n_columns: int, size: tuple[float, float]) -> tup
     return figure, list(axes.flat[: len(titles)])
 
 
-def _finish(figure, axes: list, *, n_columns: int = 4) -> None:
+def finish(figure, axes: list, *, n_columns: int = 4) -> None:
     """One legend for all panels, above them."""
     entries = {}
     for ax in axes:
@@ -88,7 +89,7 @@ def _tradeoff(rows: list[dict]):
     names = _present(rows, shown, part="main")
     if not names:
         return None
-    figure, axes = _panels([TITLES[name] for name in names], 3, (4.1, 3.3))
+    figure, axes = panels([TITLES[name] for name in names], 3, (4.1, 3.3))
     for ax, name in zip(axes, names, strict=True):
         clean = chosen(rows, part="main", dataset=name, method="clean")
         if clean:
@@ -129,7 +130,7 @@ def _tradeoff(rows: list[dict]):
         widths = np.concatenate([line.get_xdata() for line in lines])
         ax.set_ylim(heights.min() - 0.01, heights.max() + 0.01)
         ax.set_xlim(-0.04 * widths.max(), 1.2 * widths.max())
-    _finish(figure, axes, n_columns=3)
+    finish(figure, axes, n_columns=3)
     return figure
 
 
@@ -148,7 +149,7 @@ def _shift(rows: list[dict]):
     )
     if not names:
         return None
-    figure, axes = _panels([TITLES[name] for name in names], 2, (4.6, 3.2))
+    figure, axes = panels([TITLES[name] for name in names], 2, (4.6, 3.2))
     for ax, name in zip(axes, names, strict=True):
         ours = shift_estimates(rows, name, "fairdp", 1.0)
         ax.fill_between(DISTANCES, *np.quantile(ours, (0.05, 0.95), axis=1), color=BLUE, alpha=0.2,
@@ -171,7 +172,7 @@ def _shift(rows: list[dict]):
         ax.set_ylabel("parity gap")
         ax.set_ylim(bottom=0)
         ax.set_xticks(DISTANCES)
-    _finish(figure, axes, n_columns=2)
+    finish(figure, axes, n_columns=2)
     return figure
 
 
@@ -180,7 +181,7 @@ def _ratio(rows: list[dict]):
     if not names:
         return None
     titles = [TITLES[name] for name in names]
-    figure, axes = _panels(titles + [""] * len(names), len(names), (3.6, 2.6))
+    figure, axes = panels(titles + [""] * len(names), len(names), (3.6, 2.6))
     for index, name in enumerate(names):
         for ax, what in (
             (axes[index], "accuracy"),
@@ -202,7 +203,7 @@ def _ratio(rows: list[dict]):
             ax.set_xticks(RATIOS)
             ax.set_xlabel("ρ")
             ax.set_ylabel("parity gap" if what == "parity" else what)
-    _finish(figure, axes, n_columns=3)
+    finish(figure, axes, n_columns=3)
     return figure
 
 
@@ -213,7 +214,7 @@ def _theorem2(rows: list[dict]):
         f"first version (group sums): M = {SEGMENTS['max_head_norm']}, "
         f"C = {SEGMENTS['max_grad_norm']}, η = 1,\nbatches of 2 + 2"
     )
-    figure, axes = _panels([later, first], 2, (5.0, 3.5))
+    figure, axes = panels([later, first], 2, (5.0, 3.5))
     sigma = {0: np.geomspace(0.3, 1e7, 400), 1: np.geomspace(0.3, 300, 300)}
     clip, weight = SEGMENTS["max_grad_norm"], SEGMENTS["max_head_norm"]
     for index, ax in enumerate(axes):
@@ -250,5 +251,5 @@ def _theorem2(rows: list[dict]):
         if len(used):
             ax.axvspan(used.min(), used.max(), color=ORANGE, alpha=0.2, lw=0,
                        label="σ of the fits on this page")  # fmt: skip
-    _finish(figure, axes, n_columns=5)
+    finish(figure, axes, n_columns=5)
     return figure

@@ -35,6 +35,9 @@ def gaps(table: np.ndarray) -> dict[str, float]:
         "odds": float(max(opportunity, false_positive)),
         "selected": float(table[:, :, 1].sum() / table.sum()),
         "accuracy": float((table[:, 0, 0].sum() + table[:, 1, 1].sum()) / table.sum()),
+        "accuracy_parity": float(
+            np.ptp((table[:, 0, 0] + table[:, 1, 1]) / table.sum(axis=(1, 2)))
+        ),
     }
 
 

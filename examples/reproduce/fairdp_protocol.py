@@ -80,7 +80,7 @@ def run(job: Job, data_home: str | None, cache: Path) -> dict:
         "wall_seconds": time.perf_counter() - wall,
         "groups": sorted(set(task.groups_test.tolist())),
         "n_train": len(task.y),
-        "table": _table(task, predicted),
+        "table": count_table(task, predicted),
         "accuracy": float(np.mean(predicted == task.y_test)),
         "auc": float(roc_auc_score(task.y_test, score)),
         "auc_pr": float(average_precision_score(task.y_test, score)),
@@ -130,14 +130,14 @@ def _ours(job: Job, model, task: Task, score: np.ndarray) -> dict:
     }
     if job.method == "clean":
         cuts = np.quantile(score, [1.0 - share for share in SHARES])
-        row["curve"] = [_table(task, (score > cut).astype(np.int64)) for cut in cuts]
+        row["curve"] = [count_table(task, score > cut) for cut in cuts]
     if job.part == "main" and job.method == "fairdp" and job.max_head_norm == 1.0 and job.epsilon:
         row["tau_emp"] = released_tau(model, task.X, task.y, task.groups)
     if job.part == "heads":
         head = dict(model.module_.named_modules())[model.head_name_]
         hidden, _ = features_and_output(model.module_, head, task.X_test)
         positive = hidden @ model.heads_[:, :-1].T + model.heads_[:, -1] > 0.0
-        row["head_tables"] = [_table(task, column.astype(np.int64)) for column in positive.T]
+        row["head_tables"] = [count_table(task, column) for column in positive.T]
     return row
 
 
@@ -160,8 +160,24 @@ def _yardstick(job: Job, task: Task) -> tuple[np.ndarray, np.ndarray, object]:
     return predicted, model._pmf_predict(X_test, sensitive_features=test)[:, 1], model
 
 
-def _table(task: Task, predicted: np.ndarray) -> list:
+def count_table(task: Task, positive: np.ndarray) -> list:
+    """Count test rows by (group, label, prediction).
+
+    Parameters
+    ----------
+    task : Task
+    positive : ndarray, shape (n_test,)
+        Predictions, or probabilities of a positive one; counts are then expected ones.
+
+    Returns
+    -------
+    list, shape (n_groups, 2, 2)
+    """
     labels = np.unique(task.groups_test)
-    code = np.searchsorted(labels, task.groups_test)
-    cell = (code * 2 + task.y_test) * 2 + np.asarray(predicted, dtype=np.int64)
-    return np.bincount(cell, minlength=4 * len(labels)).reshape(-1, 2, 2).tolist()
+    cell = np.searchsorted(labels, task.groups_test) * 2 + task.y_test
+    positive = np.asarray(positive, dtype=np.float64)
+    counts = [
+        np.bincount(cell, weights=share, minlength=2 * len(labels))
+        for share in (1.0 - positive, positive)
+    ]
+    return np.stack(counts, axis=-1).reshape(-1, 2, 2).tolist()

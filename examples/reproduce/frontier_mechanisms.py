@@ -58,7 +58,7 @@ MECHANISMS = (
     Mechanism("DPSGD-F", "DPSGDFClassifier"),
     Mechanism("DP-IS-SGD", "ImportanceSamplingDPSGDClassifier"),
     Mechanism("rate constraints", "RateConstrainedClassifier", knob=lambda t: {"tolerance": t}),
-    Mechanism("DP-FERMI", "DPFermiClassifier", knob=lambda t: {"strength": 0.1 / max(t, 0.01)}),
+    Mechanism("DP-FERMI", "DPFermiClassifier", knob=lambda t: {"fairness_weight": 0.2 / t}),
     Mechanism("functional mechanism", "FunctionalMechanismClassifier"),
     Mechanism(
         "PF-LD",

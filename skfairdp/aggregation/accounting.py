@@ -18,6 +18,9 @@ __all__ = [
 
 # One record takes a vote from one class and gives one to another.
 VOTES_NORM = math.sqrt(2.0)
+# A changed attribute does the same, but is accounted as two halves that compose: a Gaussian
+# query of half the squared sensitivity each.
+HALF = math.sqrt(0.5)
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,11 @@ def voting_plan(
     >>> round(epsilon(plan), 4)
     0.5697
     """
+    share = HALF if adjacency == "change-attribute" else 1.0
     tests: tuple[Segment, ...] = ()
     if noise.threshold is not None:
-        tests = (_segment("threshold", n_queries, 1.0, noise.threshold),)
-    votes = _segment("votes", n_answers, VOTES_NORM, noise.votes)
+        tests = (_segment("threshold", n_queries, share, noise.threshold),)
+    votes = _segment("votes", n_answers, VOTES_NORM * share, noise.votes)
     return Plan(("all",), (*tests, votes), (), adjacency, float(delta))
 
 

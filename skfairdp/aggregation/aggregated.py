@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, ClassVar
 
 import numpy as np
@@ -187,14 +186,12 @@ class AggregatedClassifier(PrivateClassifier):
                 adjacency=self._adjacency,
                 protects=self._protects,
             )
-        stated = guarantee(
-            # Under every relation used here one teacher changes, and a query costs the same.
-            dataclasses.replace(plan, adjacency="add-remove"),
+        return guarantee(
+            plan,
             protects=self._protects,
             budget=self.epsilon,
             assumptions=(*came_of_it, *self._public_things(groups), *conditions(noise)),
         )
-        return dataclasses.replace(stated, adjacency=self._adjacency)
 
     def _public_things(self, groups: Groups | None) -> tuple[str, ...]:
         return public_things(groups is not None, labels_declared=self.classes is not None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.intervals import gap_estimate, gap_upper_bound, score_gap_upper_bound
 from skfairdp.fairness.noisy_counts import NoisyCells, noisy_gap_estimate, private_gap_upper_bound
 from skfairdp.fairness.notions import Notion, Stratum
+from skfairdp.fairness.smoothing import OwnModels
 from skfairdp.privacy.noise import NoiseSource
 
 __all__ = ["Evaluation", "evaluate", "noisy_claim"]
@@ -104,6 +105,8 @@ def evaluate(
     with_labels = y is not None
     strata = [notion.strata(classes, with_labels=with_labels) for notion in terms.notions]
     assumptions = holdout_assumptions(terms, groups, with_labels)
+    hook = None if private else getattr(deployed.final, "_own_models", None)
+    own: OwnModels | None = None if hook is None else hook(groups.labels)
     if private:
         assert terms.count_epsilon is not None
         noise = source.discrete_laplace(terms.count_epsilon, table.shape)
@@ -112,10 +115,28 @@ def evaluate(
             for notion, cells in zip(terms.notions, strata, strict=True)
         ]
         return Evaluation(tuple(claims), None)
+    if own is not None:
+        terms = replace(terms, bounds_each=2)
+        assumptions = holdout_assumptions(terms, groups, with_labels)
     claims = [
         _claim(notion, cells, table, groups.labels, terms, assumptions)
         for notion, cells in zip(terms.notions, strata, strict=True)
     ]
+    if own is not None:
+        # Every row is scored by the model of its own group, and else counted alike.
+        scored = replace(deployed, final=own.scorer(groups.codes))
+        own_table = holdout_table(scored, X, y, sensitive_features, groups, private, source)[1]
+        claims += [
+            own.claim(
+                notion,
+                _stack(cells, own_table),
+                groups=groups.labels,
+                error=1.0 - terms.level_of_one_claim,
+                confidence_level=terms.confidence_level,
+                assumptions=(*assumptions, DRAWN),
+            )
+            for notion, cells in zip(terms.notions, strata, strict=True)
+        ]
     return Evaluation(tuple(claims), round(float(table.sum())))
 
 

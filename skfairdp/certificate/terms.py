@@ -39,6 +39,8 @@ class Terms:
         Number of certificates planned on these rows.
     certificate_index : int or None
         Which of several this one is, from 1.
+    bounds_each : int, default=1
+        Bounds that are made for every notion.
     """
 
     notions: tuple[Notion, ...]
@@ -49,11 +51,12 @@ class Terms:
     groups: tuple[Hashable, ...] | None
     n_certificates: int
     certificate_index: int | None
+    bounds_each: int = 1
 
     @property
     def claims(self) -> int:
         """Number of claims that share the error probability."""
-        return self.n_certificates * len(self.notions)
+        return self.n_certificates * len(self.notions) * self.bounds_each
 
     @property
     def level_of_one_claim(self) -> float:
@@ -105,9 +108,11 @@ def holdout_assumptions(terms: Terms, groups: Groups, with_labels: bool) -> tupl
     else:
         texts.append("The held-out rows were declared public: nothing here protects them.")
     if terms.claims > 1:
+        kinds = " times bounds of each" if terms.bounds_each > 1 else ""
         texts.append(
             f"The error probability is shared by {terms.claims} claims on these rows (planned "
-            "certificates times notions), so all of them hold together with the stated confidence."
+            f"certificates times notions{kinds}), so all of them hold together with the stated "
+            "confidence."
         )
     if terms.certificate_index is not None:
         texts.append(

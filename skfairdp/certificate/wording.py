@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from skfairdp.fairness.guarantee import FairnessGuarantee, rounded_up
 from skfairdp.privacy.guarantee import PROTECTS, PrivacyGuarantee
@@ -44,7 +44,8 @@ def sentence(
     """
     noisy = any(count.noisy for claim in fairness for count in claim.counts)
     clause = _privacy_clause(privacy)
-    if noisy and privacy is not None and not privacy.is_void:
+    # Where only the group is protected, counts have a cost of their own: an assumption says it.
+    if noisy and privacy is not None and not privacy.is_void and privacy.protects == "record":
         clause = clause.replace("training records", "training and held-out records")
     return f"{_fairness_clause(fairness, n_rows)}; {clause}."
 
@@ -55,15 +56,18 @@ def _fairness_clause(fairness: Sequence[FairnessGuarantee], n_rows: int | None) 
     )
     by_scope = {claim.scope: [c for c in fairness if c.scope == claim.scope] for claim in fairness}
     deployed = by_scope.get("deployed model", [])
-    useful = [claim for claim in deployed if claim.informative]
+    useful = _smallest(claim for claim in deployed if claim.informative)
     if useful:
-        level = confidence(useful[0])
+        estimated = [claim for claim in useful if claim.confidence_level is not None]
+        if not estimated:
+            return f"Whoever the people are, {_differences(useful)}"
+        level = confidence(estimated[0])
         return f"With {level} confidence {_differences(useful)} on {people}"
     downstream = [c for c in by_scope.get("any downstream predictor", []) if c.informative]
     if downstream:
         return f"Whatever is predicted from the released representation, {_differences(downstream)}"
     if deployed:
-        rates = _listed([claim.rates for claim in deployed])
+        rates = _listed([claim.rates for claim in _smallest(deployed)])
         return f"No useful bound on differences in {rates} follows for {people}"
     answered = [c for c in by_scope.get("answered queries", []) if c.informative]
     if answered:
@@ -73,6 +77,15 @@ def _fairness_clause(fairness: Sequence[FairnessGuarantee], n_rows: int | None) 
         scope = "Averaged over the noise of training (not for this one model)"
         return f"{scope}, {_differences(averaged)}"
     return "Nothing is claimed about differences between groups"
+
+
+def _smallest(claims: Iterable[FairnessGuarantee]) -> list[FairnessGuarantee]:
+    """The smallest bound on each notion, in the order of the notions."""
+    kept: dict[str, FairnessGuarantee] = {}
+    for claim in claims:
+        if claim.notion not in kept or claim.bound < kept[claim.notion].bound:
+            kept[claim.notion] = claim
+    return list(kept.values())
 
 
 def _differences(claims: Sequence[FairnessGuarantee]) -> str:

@@ -42,8 +42,9 @@ class Clipper(Protocol):
         self,
         X: torch.Tensor,
         targets: tuple[torch.Tensor, ...],
-        max_norm: float,
+        max_norm: float | torch.Tensor,
         weights: torch.Tensor,
+        outputs: list[torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """Return ``sum_i weights[s, i] * clip(gradient of record i)``.
 
@@ -53,10 +54,14 @@ class Clipper(Protocol):
             Rows, in the dtype and on the device of the parameters.
         targets : tuple of torch.Tensor
             Each of shape (B, ...); passed to the objective.
-        max_norm : float
-            L2 bound of one record's gradient over all trainable parameters, > 0.
+        max_norm : float or torch.Tensor of shape (B,), float64
+            L2 bound of one record's gradient over all trainable parameters, > 0; one
+            for all records or one for each.
         weights : torch.Tensor of shape (B,) or (S, B)
             Weight of each record in each of S sums.
+        outputs : list, optional
+            Gets the module's outputs appended, in the order of the rows (in several
+            pieces for a large batch). They cost nothing: the same forward pass.
 
         Returns
         -------
@@ -64,6 +69,24 @@ class Clipper(Protocol):
             In the order of the flat parameter vector. The next call may overwrite
             it. A record whose gradient is not finite contributes exactly 0; an empty
             batch gives zeros.
+        """
+        ...
+
+    def norms(self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        """Return the norms of the records' gradients, which must not leave the engine.
+
+        Parameters
+        ----------
+        X : torch.Tensor of shape (B, ...)
+            Rows.
+        targets : tuple of torch.Tensor
+            Passed to the objective.
+
+        Returns
+        -------
+        torch.Tensor of shape (B,), float64
+            Upper bounds, tight up to rounding; NaN or infinite for a gradient that is
+            not finite.
         """
         ...
 
@@ -86,11 +109,16 @@ class _StackClipper:
         self,
         X: torch.Tensor,
         targets: tuple[torch.Tensor, ...],
-        max_norm: float,
+        max_norm: float | torch.Tensor,
         weights: torch.Tensor,
+        outputs: list[torch.Tensor] | None = None,
     ) -> torch.Tensor:
         clipper = self._fused if self._fused.accepts(X) else self._functional
-        return clipper.clipped_sums(X, targets, max_norm, weights)
+        return clipper.clipped_sums(X, targets, max_norm, weights, outputs)
+
+    def norms(self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        clipper = self._fused if self._fused.accepts(X) else self._functional
+        return clipper.norms(X, targets)
 
 
 def make_clipper(

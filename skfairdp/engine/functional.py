@@ -82,8 +82,9 @@ class FunctionalClipper:
         self,
         X: torch.Tensor,
         targets: tuple[torch.Tensor, ...],
-        max_norm: float,
+        max_norm: float | torch.Tensor,
         weights: torch.Tensor,
+        outputs: list[torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """Return weighted sums of clipped per-record gradients.
 
@@ -92,26 +93,41 @@ class FunctionalClipper:
         single = weights.dim() == 1
         rows = weights.unsqueeze(0) if single else weights
         sums = torch.zeros(len(rows), self._size, dtype=self._dtype, device=self._device)
-        for start in range(0, len(X), self._rows_per_chunk):
-            part = slice(start, start + self._rows_per_chunk)
+        for part in self._chunks(X):
             chunk_targets = tuple(target[part] for target in targets)
-            self._add_chunk(sums, X[part], chunk_targets, max_norm, rows[:, part])
+            limit = max_norm[part] if isinstance(max_norm, torch.Tensor) else max_norm
+            self._add_chunk(sums, X[part], chunk_targets, limit, rows[:, part], outputs)
         return sums[0] if single else sums
+
+    def norms(self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        """Return the norms of the records' gradients.
+
+        See :meth:`skfairdp.engine.clipping.Clipper.norms`.
+        """
+        pieces = [torch.zeros(0, dtype=torch.float64, device=self._device)]
+        for part in self._chunks(X):
+            gradients, _ = self._gradients(X[part], tuple(target[part] for target in targets))
+            pieces.append(self._all_squares(gradients).sqrt_())
+        return torch.cat(pieces)
+
+    def _chunks(self, X: torch.Tensor) -> list[slice]:
+        step = self._rows_per_chunk
+        return [slice(start, start + step) for start in range(0, len(X), step)]
 
     def _add_chunk(
         self,
         sums: torch.Tensor,
         X: torch.Tensor,
         targets: tuple[torch.Tensor, ...],
-        max_norm: float,
+        max_norm: float | torch.Tensor,
         weights: torch.Tensor,
+        outputs: list[torch.Tensor] | None,
     ) -> None:
-        gradients = self._gradients(X, targets)
-        norms = torch.empty(len(gradients), len(X), dtype=torch.float64, device=self._device)
-        for index, gradient in enumerate(gradients):
-            _squared_norms(gradient, out=norms[index])
+        gradients, output = self._gradients(X, targets)
+        if outputs is not None:
+            outputs.append(output)
         margin = self.margin + matmul_rounding(self._dtype)
-        factors, all_finite = clip_factors(norms.sum(0), max_norm, margin)
+        factors, all_finite = clip_factors(self._all_squares(gradients), max_norm, margin)
         if not all_finite:
             blank = (factors == 0).unsqueeze(1)
             gradients = [g.flatten(1).masked_fill(blank, 0.0) for g in gradients]
@@ -119,8 +135,18 @@ class FunctionalClipper:
         for slot, gradient in zip(self._layout, gradients, strict=True):
             sums[:, slot.slice].addmm_(coefficients, gradient.flatten(1))
 
-    def _gradients(self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
-        """Return the per-record gradients of each parameter, shapes (B, *shape)."""
+    def _all_squares(self, gradients: list[torch.Tensor]) -> torch.Tensor:
+        """Return upper bounds of the records' squared norms over all parameters."""
+        shape = (len(gradients), len(gradients[0]))
+        norms = torch.empty(shape, dtype=torch.float64, device=self._device)
+        for gradient, norm in zip(gradients, norms, strict=True):
+            _squared_norms(gradient, out=norm)
+        return norms.sum(0)
+
+    def _gradients(
+        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]
+    ) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """Return each parameter's per-record gradients, (B, *shape), and the outputs."""
         module, objective = self._module, self._objective
         parameters = dict(module.named_parameters())
         trained = {slot.name: parameters[slot.name].detach() for slot in self._layout}
@@ -129,7 +155,7 @@ class FunctionalClipper:
 
         def loss(
             values: dict[str, torch.Tensor], row: torch.Tensor, *target: torch.Tensor
-        ) -> torch.Tensor:
+        ) -> tuple[torch.Tensor, torch.Tensor]:
             state = {place: values[name] for place, name in places}
             # Copies: what forward writes into a buffer must not stay on the module.
             state.update((name, buffer.clone()) for name, buffer in buffers.items())
@@ -143,18 +169,18 @@ class FunctionalClipper:
                     f"The objective returned losses of shape {tuple(losses.shape)} for one "
                     "record; it must return one loss per record, shape (1,)."
                 )
-            return losses[0]
+            return losses[0], output[0]
 
         in_dims = (None,) + (0,) * (1 + len(targets))
-        per_record = vmap(grad(loss), in_dims=in_dims, randomness="different")
+        per_record = vmap(grad(loss, has_aux=True), in_dims=in_dims, randomness="different")
         try:
-            gradients = per_record(trained, X, *targets)
+            gradients, outputs = per_record(trained, X, *targets)
         except RuntimeError as error:
             reason = next((text for key, text in _REFUSALS if key in str(error)), None)
             if reason is None:
                 raise
             raise ValueError(f"The module {type(module).__name__} {reason}") from error
-        return [gradients[slot.name].detach() for slot in self._layout]
+        return [gradients[slot.name].detach() for slot in self._layout], outputs.detach()
 
 
 def _places(module: nn.Module, flat: FlatParameters) -> list[tuple[str, str]]:

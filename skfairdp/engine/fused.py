@@ -96,8 +96,9 @@ class FusedClipper:
         self,
         X: torch.Tensor,
         targets: tuple[torch.Tensor, ...],
-        max_norm: float,
+        max_norm: float | torch.Tensor,
         weights: torch.Tensor,
+        outputs: list[torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """Return weighted sums of clipped per-record gradients.
 
@@ -109,31 +110,53 @@ class FusedClipper:
             self._reserve(rows.shape[0])
         with torch.inference_mode():
             if X.shape[0] <= self._rows_per_chunk:
-                self._sum_chunk(X, targets, max_norm, rows)
+                self._sum_chunk(X, targets, max_norm, rows, outputs)
             else:
                 total = torch.zeros_like(self._sums)
-                for start in range(0, X.shape[0], self._rows_per_chunk):
-                    part = slice(start, start + self._rows_per_chunk)
+                for part in self._chunks(X):
                     chunk_targets = tuple(target[part] for target in targets)
-                    self._sum_chunk(X[part], chunk_targets, max_norm, rows[:, part])
+                    limit = max_norm[part] if isinstance(max_norm, torch.Tensor) else max_norm
+                    self._sum_chunk(X[part], chunk_targets, limit, rows[:, part], outputs)
                     total.add_(self._sums)
                 self._sums.copy_(total)
         return self._sums[0] if single else self._sums
+
+    def norms(self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        """Return the norms of the records' gradients.
+
+        See :meth:`skfairdp.engine.clipping.Clipper.norms`.
+        """
+        with torch.inference_mode():
+            pieces = [X.new_zeros(0, dtype=torch.float64)]
+            for part in self._chunks(X):
+                inputs, deltas, _ = self._sides(X[part], tuple(target[part] for target in targets))
+                pieces.append(self._squared_norms(inputs, deltas).sqrt_())
+            return torch.cat(pieces)
+
+    def _chunks(self, X: torch.Tensor) -> list[slice]:
+        step = self._rows_per_chunk
+        return [slice(start, start + step) for start in range(0, len(X), step)]
 
     def _sum_chunk(
         self,
         X: torch.Tensor,
         targets: tuple[torch.Tensor, ...],
-        max_norm: float,
+        max_norm: float | torch.Tensor,
         weights: torch.Tensor,
+        outputs: list[torch.Tensor] | None,
     ) -> None:
         """Overwrite the buffer with the sums over these rows."""
         if X.shape[0] == 0:
             self._sums.zero_()
             return
-        inputs, saved, output = self._forward(X)
-        deltas = self._backward(self._output_gradient(output, targets), saved)
-        factors, all_finite = self._factors(inputs, deltas, max_norm)
+        inputs, deltas, output = self._sides(X, targets)
+        if outputs is not None:
+            for layer in self._stack.tail:
+                output = layer(output)
+            outputs.append(output)
+        margin = self.margin + matmul_rounding(self._dtype)
+        squares = self._squared_norms(inputs, deltas)
+        factors, all_finite = clip_factors(squares, max_norm, margin)
         if not all_finite:
             blank = (factors == 0).unsqueeze(1)
             inputs = [a.masked_fill(blank, 0.0) for a in inputs]
@@ -141,6 +164,13 @@ class FusedClipper:
         coefficients = (weights * factors).to(self._dtype)
         for row, views in enumerate(self._views):
             self._weighted_sum(inputs, deltas, coefficients[row], views)
+
+    def _sides(
+        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor], torch.Tensor]:
+        """Return inputs and upstream gradients of the trained layers, and the last output."""
+        inputs, saved, output = self._forward(X)
+        return inputs, self._backward(self._output_gradient(output, targets), saved), output
 
     def _forward(
         self, X: torch.Tensor
@@ -200,9 +230,9 @@ class FusedClipper:
             deltas.append(delta)
         return deltas[::-1]
 
-    def _factors(
-        self, inputs: list[torch.Tensor], deltas: list[torch.Tensor], max_norm: float
-    ) -> tuple[torch.Tensor, bool]:
+    def _squared_norms(
+        self, inputs: list[torch.Tensor], deltas: list[torch.Tensor]
+    ) -> torch.Tensor:
         vectors = [*inputs, *deltas]
         norms = vectors[0].new_empty(len(vectors), len(vectors[0]))
         for vector, norm in zip(vectors, norms.unbind(0), strict=True):
@@ -212,8 +242,7 @@ class FusedClipper:
             norms[index] = 0.0
         # Both at once: squares, and the offsets that make upper bounds of them.
         input_squares, delta_squares = torch.addcmul(self._offsets, norms, norms).chunk(2)
-        margin = self.margin + matmul_rounding(self._dtype)
-        return clip_factors(input_squares.mul_(delta_squares).sum(0), max_norm, margin)
+        return input_squares.mul_(delta_squares).sum(0)
 
     @staticmethod
     def _weighted_sum(

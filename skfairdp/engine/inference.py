@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call, vmap
 
 from skfairdp.engine.nets import as_tensor
 
-__all__ = ["features_and_output", "link_of", "outputs", "probabilities"]
+__all__ = ["features_and_output", "link_of", "outputs", "outputs_by_row", "probabilities"]
 
 _CHUNK = 16384
 _LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLLoss: "identity"}
@@ -34,6 +35,40 @@ def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
         parts = [module(part) for part in tensor.split(_CHUNK)]
         joined = torch.cat([part.reshape(len(part), -1) for part in parts])
     return joined.double().cpu().numpy()
+
+
+def outputs_by_row(module: nn.Module, X: Tensor) -> Tensor:
+    """Compute outputs as at prediction, each row by itself.
+
+    Whatever the module does, a row's output depends on that row alone, and nothing of
+    the rows stays on the module: sums over private rows may be formed of it.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Holds released weights.
+    X : Tensor, shape (n, ...)
+        Rows, in the dtype and on the device of the module; at least one.
+
+    Returns
+    -------
+    Tensor, shape (n,) or (n, n_outputs)
+    """
+    buffers = dict(module.named_buffers())
+    modes = [(part, part.training) for part in module.modules()]
+
+    def of_row(row: Tensor) -> Tensor:
+        state = {name: buffer.clone() for name, buffer in buffers.items()}
+        output = functional_call(module, state, (row.unsqueeze(0),))
+        return output if output.dim() == 0 else output.squeeze(0)
+
+    module.eval()
+    try:
+        with torch.no_grad():
+            return vmap(of_row, randomness="different", chunk_size=_CHUNK)(X)
+    finally:
+        for part, mode in modes:
+            part.training = mode
 
 
 def features_and_output(

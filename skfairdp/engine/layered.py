@@ -87,7 +87,9 @@ class LayeredClipper(FunctionalClipper):
         self._trained = {slot.name for slot in flat.layout}
         self._image_shape = module.image_shape if type(module) is SmallCNN else None
 
-    def _gradients(self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+    def _gradients(
+        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]
+    ) -> tuple[list[torch.Tensor], torch.Tensor]:
         if any(type(x) is nn.Dropout and x.training and x.p > 0 for _, x in self._layers):
             return super()._gradients(X, targets)
         if self._image_shape is not None:
@@ -117,7 +119,7 @@ class LayeredClipper(FunctionalClipper):
             for (name, layer, before, _), delta in zip(trained, deltas, strict=True):
                 weight, bias = _layer_gradients(layer, before, delta)
                 gradients[f"{name}.weight"], gradients[f"{name}.bias"] = weight, bias
-        return [gradients[slot.name] for slot in self._layout]
+        return [gradients[slot.name] for slot in self._layout], value.detach()
 
 
 def _frozen(layer: nn.Module, value: torch.Tensor) -> torch.Tensor:

@@ -94,7 +94,7 @@ def matmul_rounding(dtype: torch.dtype) -> float:
 
 
 def clip_factors(
-    squared_norms: torch.Tensor, max_norm: float, margin: float
+    squared_norms: torch.Tensor, max_norm: float | torch.Tensor, margin: float
 ) -> tuple[torch.Tensor, bool]:
     """Return the factor that brings each record's vector to at most `max_norm`.
 
@@ -102,8 +102,8 @@ def clip_factors(
     ----------
     squared_norms : torch.Tensor of shape (B,), float64
         Upper bounds of the squared L2 norms; overwritten.
-    max_norm : float
-        L2 bound of one record's vector, > 0.
+    max_norm : float or torch.Tensor of shape (B,), float64
+        L2 bound of one record's vector, > 0; one for all records or one for each.
     margin : float
         Relative rounding margin.
 

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from skfairdp.engine.clipping import Clipper
+from skfairdp.engine.inference import outputs_by_row
+from skfairdp.engine.norms import clip_factors
+from skfairdp.engine.public_rows import PublicRows
 from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import CountRelease, Segment
+from skfairdp.privacy.plan import Block, CountRelease, Segment
 
-__all__ = ["HeadSums", "NoisyRelease", "Rows"]
+__all__ = ["HeadSums", "NoisyRelease", "Rows", "Statistic"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,24 @@ class Rows:
     X: Tensor
     targets: tuple[Tensor, ...]
     codes: np.ndarray
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A vector of each record that is summed beside its gradient.
+
+    Parameters
+    ----------
+    size : int
+        Length m of the vector.
+    of : callable
+        ``of(output, *targets)`` returns the vectors of B records, shape (B, m). Row i
+        depends on record i, and on what was released, alone. Vectors longer than the
+        norm of their block are clipped to it.
+    """
+
+    size: int
+    of: Callable[..., Tensor]
 
 
 @dataclass(frozen=True)
@@ -83,13 +104,32 @@ class NoisyRelease:
         """Shape of one row's features, which is public."""
         return tuple(self._rows.X.shape[1:])
 
-    def gradient(self, segment: Segment) -> Tensor:
+    def public_rows(self, clipper: Clipper) -> PublicRows:
+        """Hand out features and labels, for plans that protect the sensitive feature alone.
+
+        Never for another relation: nothing is added, clipped or accounted.
+
+        Parameters
+        ----------
+        clipper : Clipper
+            Sums gradients of an objective that takes the labels and nothing else.
+
+        Returns
+        -------
+        PublicRows
+            Knows neither groups nor the batches of this release, and draws its own.
+        """
+        return PublicRows(self._rows.X, self._rows.targets[:1], clipper, self._noise.key())
+
+    def gradient(self, segment: Segment, *, cell_weights: np.ndarray | None = None) -> Tensor:
         """Release the noisy weighted sum of clipped gradients of a fresh batch.
 
         Parameters
         ----------
         segment : Segment
             Rates, weights, norm and noise of the step.
+        cell_weights : ndarray of float, shape (n_cells,), optional
+            As in `gradient_and_statistic`.
 
         Returns
         -------
@@ -97,9 +137,119 @@ class NoisyRelease:
             On the device of the module.
         """
         block = segment.blocks[0]
+        weights, std = _combined(block, cell_weights)
+        X, targets, spread = self._batch(segment, weights)
+        total = self._clipper.clipped_sums(X, targets, block.max_norm, spread)
+        return self._noisy(total, std)
+
+    def gradient_and_statistic(
+        self,
+        segment: Segment,
+        statistic: Statistic,
+        *,
+        cell_weights: np.ndarray | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Release a gradient sum and the sum of a statistic of the same fresh batch.
+
+        Both come from one forward pass. The plan charges them as one query, because
+        they share the batch.
+
+        Parameters
+        ----------
+        segment : Segment
+            With two blocks: the gradient's, then the statistic's.
+        statistic : Statistic
+            The vector of each record.
+        cell_weights : ndarray of float, shape (n_cells,), optional
+            Where the plan reveals every cell's noisy sum: combine these with weights
+            that follow from earlier releases. The cells' noises are then drawn as one,
+            with the summed variance, which has the same law.
+
+        Returns
+        -------
+        gradient : Tensor of float64, shape (p,)
+        statistic : Tensor of float64, shape (m,)
+        """
+        block, second = segment.blocks
+        weights, std = _combined(block, cell_weights)
         batch = self._sampler.draw(segment.rates)
-        total = self._sums(batch.rows, block.max_norm, self._spread(batch, block.weights))
-        return self._noisy(total, block.noise_std)
+        X, targets = self._take(batch.rows)
+        outputs: list[Tensor] = []
+        total = self._clipper.clipped_sums(
+            X, targets, block.max_norm, self._spread(batch, weights), outputs
+        )
+        gradient = self._noisy(total, std)
+        return gradient, self._statistic_sum(second, batch, statistic, outputs, targets)
+
+    def statistic(self, segment: Segment, statistic: Statistic, module: nn.Module) -> Tensor:
+        """Release the sum of a statistic of a fresh batch, and no gradient.
+
+        Parameters
+        ----------
+        segment : Segment
+            With one block, the statistic's.
+        statistic : Statistic
+            The vector of each record.
+        module : torch.nn.Module
+            Its outputs, as at prediction, are what the statistic reads; it holds
+            released weights.
+
+        Returns
+        -------
+        Tensor of float64, shape (m,)
+        """
+        batch = self._sampler.draw(segment.rates)
+        X, targets = self._take(batch.rows)
+        outputs = [outputs_by_row(module, X)] if len(X) else []
+        return self._statistic_sum(segment.blocks[0], batch, statistic, outputs, targets)
+
+    def adaptive_gradient(
+        self,
+        segment: Segment,
+        base_norm: float,
+        choose: Callable[[np.ndarray], np.ndarray],
+    ) -> tuple[Tensor, np.ndarray]:
+        """Release how many gradients of each cell are long, then sums clipped accordingly.
+
+        Both queries read one batch; the second may depend on the noisy answers of the
+        first, which the plan charges as one query.
+
+        Parameters
+        ----------
+        segment : Segment
+            With two blocks: the counts', then the gradient's. The gradient's are in
+            units of the largest clip norm: its vectors are divided by that norm, which
+            follows from released values, before they meet the noise.
+        base_norm : float
+            A gradient above this L2 norm counts as long.
+        choose : callable
+            Maps the noisy counts, shape (n_cells, 2) with columns "long" and "not
+            long", to the clip norm of every cell, shape (n_cells,), > 0.
+
+        Returns
+        -------
+        gradient : Tensor of float64, shape (p,)
+            In units of the gradients: multiplied by the largest clip norm again.
+        norms : ndarray of float64, shape (n_cells,)
+            The clip norms.
+        """
+        count_block, block = segment.blocks
+        n_cells = len(segment.rates)
+        batch = self._sampler.draw(segment.rates)
+        X, targets = self._take(batch.rows)
+        # NaN counts as not long, so that every drawn record adds one to one count.
+        long = (self._clipper.norms(X, targets) > base_norm).cpu().numpy()
+        cell = np.repeat(np.arange(n_cells), batch.sizes)
+        counts = np.bincount(2 * cell + ~long, minlength=2 * n_cells).reshape(n_cells, 2)
+        counts = counts * np.asarray(count_block.weights)[:, None]
+        if count_block.noise_std > 0.0:
+            counts += self._noise.gaussian(counts.shape, count_block.noise_std)
+        norms = np.asarray(choose(counts), dtype=np.float64)
+        largest = float(norms.max())  # over all cells, whether drawn or not
+        limits = self._tensor(norms[cell])
+        weights = self._spread(batch, tuple(w / largest for w in block.weights))
+        total = self._clipper.clipped_sums(X, targets, limits, weights)
+        return self._noisy(total, block.noise_std).mul_(largest), norms
 
     def heads(
         self,
@@ -140,7 +290,9 @@ class NoisyRelease:
         cell = np.repeat(np.arange(n_cells), batch.sizes)
         member = np.zeros((n_heads * n_cells, len(batch.rows)))
         member[slot * n_cells + cell, np.arange(len(batch.rows))] = 1.0
-        sums = self._sums(batch.rows, block.max_norm, self._tensor(member)).double()
+        X, targets = self._take(batch.rows)
+        sums = self._clipper.clipped_sums(X, targets, block.max_norm, self._tensor(member))
+        sums = sums.double()
         sums = sums.reshape(n_heads, n_cells, -1)
         cell_weights = torch.tensor(block.weights, dtype=torch.float64, device=sums.device)
         limits = torch.tensor(radii, dtype=torch.float64, device=sums.device) / n_heads
@@ -179,11 +331,36 @@ class NoisyRelease:
             return exact
         return exact + self._noise.discrete_laplace(release.epsilon, n_counts)
 
-    def _sums(self, rows: np.ndarray, max_norm: float, weights: Tensor) -> Tensor:
+    def _batch(
+        self, segment: Segment, weights: tuple[float, ...]
+    ) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
+        batch = self._sampler.draw(segment.rates)
+        return *self._take(batch.rows), self._spread(batch, weights)
+
+    def _take(self, rows: np.ndarray) -> tuple[Tensor, tuple[Tensor, ...]]:
         index = torch.from_numpy(rows).to(self._rows.X.device)
         X = self._rows.X.index_select(0, index)
-        targets = tuple(target.index_select(0, index) for target in self._rows.targets)
-        return self._clipper.clipped_sums(X, targets, max_norm, weights)
+        return X, tuple(target.index_select(0, index) for target in self._rows.targets)
+
+    def _statistic_sum(
+        self,
+        block: Block,
+        batch: Batch,
+        statistic: Statistic,
+        outputs: list[Tensor],
+        targets: tuple[Tensor, ...],
+    ) -> Tensor:
+        if not outputs:  # an empty batch still gets its noise
+            empty = torch.zeros(statistic.size, dtype=torch.float64, device=self._rows.X.device)
+            return self._noisy(empty, block.noise_std)
+        output = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+        vectors = statistic.of(output, *targets).double()
+        squares = vectors.square().sum(dim=1)
+        factors, _ = clip_factors(squares, block.max_norm, 1e-12)
+        # 0 * NaN is NaN: a record whose vector is not finite contributes exactly 0.
+        vectors = torch.where(factors[:, None] > 0, vectors, 0.0)
+        factors.mul_(self._spread(batch, block.weights))
+        return self._noisy(factors @ vectors, block.noise_std)
 
     def _spread(self, batch: Batch, weights: tuple[float, ...]) -> Tensor:
         if len(weights) == 1:
@@ -199,3 +376,11 @@ class NoisyRelease:
             return total.double()
         noise = torch.from_numpy(self._noise.gaussian(tuple(total.shape), std))
         return noise.to(total.device).add_(total)
+
+
+def _combined(block: Block, cell_weights: np.ndarray | None) -> tuple[tuple[float, ...], float]:
+    """Weights and noise of a sum over cells whose noisy sums are weighted once more."""
+    if cell_weights is None:
+        return block.weights, block.noise_std
+    weights = tuple(map(float, np.multiply(block.weights, cell_weights)))
+    return weights, block.noise_std * float(np.linalg.norm(cell_weights))

@@ -60,6 +60,7 @@ def run_segment(
     learning_rate: Callable[[int], float] | None = None,
     after_step: Callable[[int], bool] | None = None,
     adjust_gradient: Callable[[Tensor], Tensor] | None = None,
+    released_gradient: Callable[[Segment], Tensor] | None = None,
 ) -> bool:
     """Run all steps of one segment.
 
@@ -83,12 +84,17 @@ def run_segment(
     adjust_gradient : callable, optional
         Post-processing of each released gradient, shape (p,) and float64, before the
         optimizer gets it.
+    released_gradient : callable, optional
+        Releases the gradient of a step, where more is released with it than
+        ``release.gradient`` does: calls one of the other releases, keeps what belongs to
+        the mechanism and returns the gradient, shape (p,) and float64.
 
     Returns
     -------
     bool
         Whether all steps were done.
     """
+    gradient_of = release.gradient if released_gradient is None else released_gradient
     last_rate: float | None = None
     for _ in range(segment.steps):
         if learning_rate is not None:
@@ -98,7 +104,7 @@ def run_segment(
                 last_rate = rate
         if before_step is not None:
             before_step()
-        gradient = release.gradient(segment)
+        gradient = gradient_of(segment)
         if adjust_gradient is not None:
             gradient = adjust_gradient(gradient)
         optimizer.step(gradient)

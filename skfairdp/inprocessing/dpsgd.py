@@ -10,7 +10,6 @@ from typing import Any
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 
-from skfairdp.engine.training import run_segment
 from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, GradientClassifier, Run
 from skfairdp.inprocessing.public_parity import PublicParity
@@ -187,18 +186,9 @@ default="linear"
         return Plan(sizes.cells, (segment,), (), sizes.adjacency, float(self.delta))
 
     def _train(self, run: Run) -> None:
-        optimizer = run.prepared.optimizer()
         parity = self.public_parity
         adjust = None if parity is None else parity.bind(run.prepared, run.release.row_shape)
-        for segment in run.plan.segments:
-            run_segment(
-                segment,
-                run.release,
-                optimizer,
-                progress=run.progress,
-                learning_rate=run.learning_rates.__getitem__,
-                adjust_gradient=adjust,
-            )
+        run.descend(adjust_gradient=adjust)
 
     def _guarantee(
         self, plan: Plan, noise: NoiseSource, groups: Groups | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, ClassVar, cast
@@ -12,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from skfairdp.engine.inspection import find_head
 from skfairdp.engine.training import run_segment
-from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.mechanism import (
     THEOREM2_NOTIONS,
@@ -23,16 +21,15 @@ from skfairdp.fairness.mechanism import (
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.inprocessing.ensemble import logit
 from skfairdp.inprocessing.ensemble_classifier import EnsembleClassifier
-from skfairdp.inprocessing.fairdp_plan import fairdp_plan, fairdp_sizes, group_multipliers
-from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, Run
+from skfairdp.inprocessing.fairdp_plan import fairdp_plan, group_multipliers
+from skfairdp.inprocessing.gradient import NONE, Run
+from skfairdp.inprocessing.grouped import GROUPED_PARAMETERS, GroupedClassifier
 from skfairdp.inprocessing.heads import check_head, clip_norm, train_heads
 from skfairdp.inprocessing.stopping import GapStop
 from skfairdp.parameters import MAPPING, Choice, Number
-from skfairdp.privacy.accounting import budget_guarantee
 from skfairdp.privacy.ledger import PrivacyLedger
-from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import CountRelease, Plan
-from skfairdp.privacy.sizes import Sizes, check_group_sizes
+from skfairdp.privacy.sizes import Sizes
 
 __all__ = ["FairDPClassifier"]
 
@@ -40,7 +37,7 @@ _POSITIVE = Number(0.0, low_open=True)
 _UNIT = Number(0.0, 1.0, low_open=True, high_open=True)
 
 
-class FairDPClassifier(EnsembleClassifier):
+class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
     """FairDP: every group's clipped gradients enter with equal weight, under noise.
 
     Each step draws a Poisson batch of every group, clips and sums the group's
@@ -175,7 +172,7 @@ default="linear"
 
     _multiclass: ClassVar[bool] = False
     _parameters = {
-        **GRADIENT_PARAMETERS,
+        **GROUPED_PARAMETERS,
         "noise_multiplier": (_POSITIVE, MAPPING, NONE),
         "max_head_norm": (_POSITIVE, NONE),
         "sampling": (Choice(("proportional", "balanced")), MAPPING),
@@ -188,8 +185,6 @@ default="linear"
         "prediction": (Choice(("score_mean", "vote", "gibbs")),),
         "smoothing": (_POSITIVE, NONE),
         "threshold": (_UNIT,),
-        "group_sizes": (MAPPING, NONE),
-        "group_sizes_epsilon": (_POSITIVE, NONE),
         "stop_tolerance": (Number(0.0, 1.0), NONE),
         "stop_notion": (Choice(tuple(NOTIONS)),),
         "check_every": (Number(1, integer=True),),
@@ -302,53 +297,12 @@ default="linear"
                 f"'smoothing' works on the mean head; got prediction={self.prediction!r}, "
                 "allowed is 'score_mean'."
             )
-        if self.group_sizes is not None and self.group_sizes_epsilon is not None:
-            raise ValueError(
-                "Set 'group_sizes' (declared) or 'group_sizes_epsilon' (bought), not both."
-            )
         tables = 0 if self.stop_tolerance is None else self.max_epochs // self.check_every
         if self.epsilon is not None and tables * self.check_epsilon >= self.epsilon:
             raise ValueError(
                 f"'check_epsilon' = {self.check_epsilon:g} for {tables} tables leaves nothing of "
                 f"'epsilon' = {self.epsilon:g} for training; set it lower, or 'check_every' higher."
             )
-
-    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
-        if sensitive_features is None:
-            if self.group_sizes is not None:
-                raise ValueError("'group_sizes' is set, but fit got sensitive_features=None.")
-            return None
-        if self.group_sizes is not None:
-            labels = tuple(check_group_sizes(self.group_sizes))
-            return encode_groups(sensitive_features, n_rows=n, labels=labels, on_unknown="drop")
-        groups = encode_groups(sensitive_features, n_rows=n)
-        if len(groups.labels) < 2:
-            raise ValueError(
-                "'sensitive_features' must hold at least two groups; got one. Pass None to train "
-                "without groups."
-            )
-        return groups
-
-    def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        if self.group_sizes_epsilon is not None and groups is not None:
-            # The sizes that the plan is made from are bought first, and charged with all the rest.
-            self._charge(
-                budget_guarantee(self.epsilon, self.delta, reproducible=noise.reproducible)
-            )
-        return fairdp_sizes(
-            groups,
-            n,
-            dataset_size=self.dataset_size,
-            group_sizes=self.group_sizes,
-            group_sizes_epsilon=self.group_sizes_epsilon,
-            noise=noise,
-            free=self._free,
-        )
-
-    @property
-    def _free(self) -> bool:
-        """Whether this is a run without noise, for comparison."""
-        return self.epsilon is not None and math.isinf(self.epsilon)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         counts: tuple[CountRelease, ...] = ()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from skfairdp.fairness.groups import Groups
+from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.parameters import Number
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
@@ -18,10 +18,49 @@ from skfairdp.privacy.sizes import (
     steps_for,
 )
 
-__all__ = ["fairdp_plan", "fairdp_sizes", "group_multipliers", "group_rates"]
+__all__ = ["fairdp_groups", "fairdp_plan", "fairdp_sizes", "group_multipliers", "group_rates"]
 
 _POSITIVE = Number(0.0, low_open=True)
 _RATE = Number(0.0, 1.0, low_open=True)
+
+
+def fairdp_groups(
+    sensitive_features: Any, n: int, group_sizes: Mapping[Any, int] | None
+) -> Groups | None:
+    """Sort rows into the groups that were declared with their sizes, or that occur.
+
+    Parameters
+    ----------
+    sensitive_features : array-like or None
+        Group of each row; None for one group.
+    n : int
+        Number of rows.
+    group_sizes : mapping or None
+        Declared sizes; rows of other groups then contribute nothing.
+
+    Returns
+    -------
+    Groups or None
+
+    Raises
+    ------
+    ValueError
+        Sizes without groups, or a single group.
+    """
+    if sensitive_features is None:
+        if group_sizes is not None:
+            raise ValueError("'group_sizes' is set, but fit got sensitive_features=None.")
+        return None
+    if group_sizes is not None:
+        labels = tuple(check_group_sizes(group_sizes))
+        return encode_groups(sensitive_features, n_rows=n, labels=labels, on_unknown="drop")
+    groups = encode_groups(sensitive_features, n_rows=n)
+    if len(groups.labels) < 2:
+        raise ValueError(
+            "'sensitive_features' must hold at least two groups; got one. Pass None to train "
+            "without groups."
+        )
+    return groups
 
 
 def fairdp_sizes(

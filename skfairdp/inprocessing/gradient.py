@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -21,11 +21,11 @@ from skfairdp.engine.flat import copy_module, copy_parameters
 from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.inspection import refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
-from skfairdp.engine.objectives import objective_for
+from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.randomness import seeded_torch
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.schedules import schedule_factors
-from skfairdp.engine.training import Progress
+from skfairdp.engine.training import Progress, run_segment
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.parameters import (
@@ -74,11 +74,28 @@ class Run:
 
     plan: Plan
     prepared: PreparedNet
+    objective: Objective
     release: NoisyRelease
     noise: NoiseSource
     learning_rates: list[float]
     progress: Progress
     steps_per_epoch: int
+
+    def descend(self, **options: Any) -> None:
+        """Run all planned steps with the net's optimizer and learning rates.
+
+        `options` are those of `skfairdp.engine.training.run_segment`.
+        """
+        optimizer = self.prepared.optimizer()
+        for segment in self.plan.segments:
+            run_segment(
+                segment,
+                self.release,
+                optimizer,
+                progress=self.progress,
+                learning_rate=self.learning_rates.__getitem__,
+                **options,
+            )
 
 
 class GradientClassifier(PrivateClassifier):
@@ -106,6 +123,23 @@ class GradientClassifier(PrivateClassifier):
 
     def _train(self, run: Run) -> None:
         raise NotImplementedError
+
+    def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
+        """Loss of each record, from the output and what `_targets` gives.
+
+        What a mechanism changes about it while it trains follows from released values.
+        """
+        return base
+
+    def _targets(
+        self, labels: torch.Tensor, groups: np.ndarray | None
+    ) -> tuple[torch.Tensor, ...]:
+        """What objective and statistics take besides the output: the labels first."""
+        return (labels,)
+
+    def _cells(self, plan: Plan, groups: Groups | None) -> np.ndarray | None:
+        """Cell of each row, negative for one that contributes nothing; None: all in one."""
+        return groups.codes if groups is not None and plan.cells == groups.labels else None
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         if sensitive_features is None:
@@ -148,12 +182,12 @@ class GradientClassifier(PrivateClassifier):
         # What training may leave on a module besides its weights is not released.
         released = copy_module(prepared.module)
         link = link_of(prepared.criterion)
-        cells = groups.codes if groups is not None and plan.cells == groups.labels else None
+        rows = _rows(X, labels, self._cells(plan, groups), prepared.module, link)
+        codes = None if groups is None else groups.codes
+        rows = replace(rows, targets=self._targets(rows.targets[0], codes))
+        objective = self._objective(objective_for(prepared.criterion), groups, classes)
         release = NoisyRelease(
-            _rows(X, labels, cells, prepared.module, link),
-            len(plan.cells),
-            make_clipper(prepared.module, prepared.flat, objective_for(prepared.criterion)),
-            noise,
+            rows, len(plan.cells), make_clipper(prepared.module, prepared.flat, objective), noise
         )
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
@@ -162,6 +196,7 @@ class GradientClassifier(PrivateClassifier):
         run = Run(
             plan=plan,
             prepared=prepared,
+            objective=objective,
             release=release,
             noise=noise,
             learning_rates=[r * f for r, f in zip(rates, factors, strict=True)],

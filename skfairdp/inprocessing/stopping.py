@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
 
+from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.fairness.notions import Notion
 from skfairdp.privacy.plan import CountRelease
@@ -118,18 +117,4 @@ class GapStop:
 
 
 def _logits(module: nn.Module, X: Tensor) -> Tensor:
-    """Logits as at prediction, each row by itself, with nothing left on the module."""
-    buffers = dict(module.named_buffers())
-    modes = [(part, part.training) for part in module.modules()]
-
-    def of_row(row: Tensor) -> Tensor:
-        state = {name: buffer.clone() for name, buffer in buffers.items()}
-        return functional_call(module, state, (row.unsqueeze(0),)).reshape(())
-
-    module.eval()
-    try:
-        with torch.no_grad():
-            return vmap(of_row, randomness="different", chunk_size=16384)(X)
-    finally:
-        for part, mode in modes:
-            part.training = mode
+    return outputs_by_row(module, X).reshape(-1)

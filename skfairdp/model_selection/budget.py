@@ -120,11 +120,6 @@ def search_budget(
         If no noise meets the target.
     """
     adjacency = make_plan(1.0).adjacency
-    if adjacency not in ("add-remove", "zero-out"):
-        raise ValueError(
-            f"the estimator's guarantee is for adjacency={adjacency!r}; a search is accounted for "
-            "where one record is added, removed or blanked. Use a mechanism that protects records."
-        )
 
     def excess_of(target: float, orders: NDArray[np.float64]) -> Callable[[float], float]:
         def excess(log_multiplier: float) -> float:

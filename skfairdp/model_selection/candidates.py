@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -68,7 +69,7 @@ def check_estimator(estimator: Any) -> None:
     """
     final = final_of(estimator)
     name = type(final).__name__
-    if not isinstance(final, PrivateClassifier) or not callable(getattr(final, "_plan", None)):
+    if not isinstance(final, PrivateClassifier) or not _plans_ahead(final):
         raise ValueError(
             f"'estimator' must be, or be a Pipeline that ends in, a classifier of skfairdp that "
             f"trains on noisy gradients, e.g. DPSGDClassifier; got {name}, whose cost is not "
@@ -92,6 +93,12 @@ def check_estimator(estimator: Any) -> None:
                 "'estimator' has reproducible_noise=True, so runs would share their noise; set "
                 "it on the search, in a test."
             )
+
+
+def _plans_ahead(final: Any) -> bool:
+    """Whether sizes and a noise multiplier are all that its plan needs."""
+    plan = getattr(final, "_plan", None)
+    return callable(plan) and len(inspect.signature(plan).parameters) == 2
 
 
 def check_distributions(
@@ -200,6 +207,12 @@ def planner(final: Any, rows: Rows) -> Callable[[float], Plan]:
     groups = final._encode_groups(rows.sensitive_features, len(rows))
     # Sizes are declared or taken from the rows; none are bought, so the noise is not used.
     sizes = final._sizes(groups, len(rows), NoiseSource())
+    if sizes.adjacency not in ("add-remove", "zero-out"):
+        raise ValueError(
+            f"'estimator' ({type(final).__name__}) makes a promise under {sizes.adjacency!r}; "
+            "choosing is accounted for where one record is added, removed or blanked. Use a "
+            "mechanism that protects records."
+        )
     return lambda multiplier: final._plan(sizes, multiplier)
 
 

@@ -14,13 +14,14 @@ from skfairdp.privacy.calibration import noise_multiplier_for
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
+from skfairdp.privacy.plan import Block, CountRelease, LaplaceSum, Plan, Segment
 from skfairdp.privacy.relations import ADJACENCIES, PROTECTS
 
 __all__ = [
     "ADJACENCIES",
     "Block",
     "CountRelease",
+    "LaplaceSum",
     "NoiseSource",
     "PROTECTS",
     "Plan",

@@ -20,6 +20,7 @@ from dp_accounting.dp_event import DpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
+from skfairdp.privacy.attribute_change import both_directions, loss_epsilon
 from skfairdp.privacy.events import canonical, parts_of
 from skfairdp.privacy.grid import grid_interval
 
@@ -29,6 +30,8 @@ RELATIONS = {
     "add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
     "zero-out": NeighboringRelation.REPLACE_SPECIAL,
     "replace-one": NeighboringRelation.REPLACE_ONE,
+    # One cell loses a record and another gains it: the library knows each half.
+    "change-attribute": NeighboringRelation.ADD_OR_REMOVE_ONE,
 }
 
 
@@ -41,8 +44,10 @@ def event_epsilon(event: DpEvent, delta: float, adjacency: str = "add-remove") -
         What was released.
     delta : float
         Probability in [0, 1).
-    adjacency : {"add-remove", "zero-out", "replace-one"}, default="add-remove"
-        Neighbouring relation of the statement.
+    adjacency : {"add-remove", "zero-out", "replace-one", "change-attribute"}, \
+default="add-remove"
+        Neighbouring relation of the statement. Under "change-attribute" the event is what
+        one cell releases about a record; the record leaves one cell and joins another.
 
     Returns
     -------
@@ -77,7 +82,8 @@ def accountant_name(
         The event; None names the default accountant.
     delta : float, default=1e-6
         Probability in [0, 1).
-    adjacency : {"add-remove", "zero-out", "replace-one"}, default="add-remove"
+    adjacency : {"add-remove", "zero-out", "replace-one", "change-attribute"}, \
+default="add-remove"
         Neighbouring relation.
 
     Returns
@@ -119,18 +125,17 @@ def _cost(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
     relation = RELATIONS[adjacency]
     if any(isinstance(part, dp_event.NonPrivateDpEvent) for part, _ in parts_of(event)):
         return math.inf, "PLD"
-    cost = math.inf
-    if PLDAccountant(relation).supports(event):
-        cost = _pld_epsilon(event, delta, adjacency)
-        if math.isfinite(cost):
-            return cost, "PLD"
+    cost = _pld_epsilon(event, delta, adjacency)
+    if cost is not None and math.isfinite(cost):
+        return cost, "PLD"
     # Refused, or delta is below the mass that the library cuts off the tails.
     rdp = RdpAccountant(neighboring_relation=relation)
-    charged = renyi_form(event)
+    both = both_directions(event) if adjacency == "change-attribute" else event
+    charged = renyi_form(both)
     if rdp.supports(charged):
         with _quiet():
             return float(rdp.compose(charged).get_epsilon(delta)), "RDP"
-    if math.isinf(cost) and PLDAccountant(relation).supports(event):
+    if cost is not None:
         return cost, "PLD"
     raise ValueError(
         f"no accountant of dp_accounting takes {type(event).__name__} under "
@@ -183,8 +188,13 @@ def renyi_form(event: DpEvent) -> DpEvent:
             return event
 
 
-def _pld_epsilon(event: DpEvent, delta: float, adjacency: str) -> float:
+def _pld_epsilon(event: DpEvent, delta: float, adjacency: str) -> float | None:
+    """Epsilon by privacy loss distributions, None for an event that has none here."""
+    if adjacency == "change-attribute":
+        return loss_epsilon(event, delta)
     accountant = PLDAccountant(RELATIONS[adjacency], grid_interval(event))
+    if not accountant.supports(event):
+        return None
     # An epsilon near 710, where its exponential overflows, comes out as infinity: RDP answers.
     with np.errstate(over="ignore"):
         return float(accountant.compose(event).get_epsilon(delta))

@@ -45,7 +45,8 @@ def epsilon(
         What is released.
     delta : float or None, default=None
         Probability in [0, 1). None takes the plan's; an event needs one.
-    adjacency : {"add-remove", "zero-out", "replace-one"} or None, default=None
+    adjacency : {"add-remove", "zero-out", "replace-one", "change-attribute"} or None, \
+default=None
         Neighbouring relation. None takes the plan's, or "add-remove" for an event.
 
     Returns
@@ -85,7 +86,8 @@ def epsilons(
         What is released.
     delta : float or None, default=None
         Probability in [0, 1). None takes the plan's.
-    adjacency : {"add-remove", "zero-out", "replace-one"} or None, default=None
+    adjacency : {"add-remove", "zero-out", "replace-one", "change-attribute"} or None, \
+default=None
         Neighbouring relation. None takes the plan's.
 
     Returns
@@ -100,7 +102,7 @@ def epsilons(
     # would need one that dominates all of them.
     return {
         cell: plan.prior_epsilon + event_epsilon(event, delta, adjacency)
-        for cell, event in zip(plan.cells, events(plan), strict=True)
+        for cell, event in zip(plan.cells, events(replace(plan, adjacency=adjacency)), strict=True)
     }
 
 
@@ -167,7 +169,10 @@ def guarantee(
         return PrivacyGuarantee(
             epsilon=largest,
             accountant=accountant,
-            per_group=costs if len(plan.cells) > 1 else None,
+            # A changed attribute is a matter of two groups: there is no figure of one.
+            per_group=costs
+            if len(plan.cells) > 1 and plan.adjacency != "change-attribute"
+            else None,
             event=event,
             assumptions=tuple(assumptions),
             **relation,
@@ -235,9 +240,10 @@ def compose(
     -------
     PrivacyGuarantee
         Computed from the composition of the events, never from a sum of epsilons. A
-        guarantee without an event, or of a relation that dp_accounting does not know, enters
-        as a pure one of its epsilon, and its delta is set aside. Void if one of them is.
-        Pure releases are composed by their sum only where no delta is left for less.
+        guarantee without an event enters as a pure one of its epsilon (for a changed
+        attribute, beside events, its epsilon is added), and its delta is set aside. Void if
+        one of them is. Pure releases are composed by their sum only where no delta is left
+        for less.
 
     Raises
     ------
@@ -280,15 +286,8 @@ def compose(
             f"delta={delta!r} is below {aside!r}, the total of the guarantees without an event: "
             "give a larger delta"
         )
-    # An (epsilon, delta) promise is, but for an event of probability delta, no worse than
-    # discrete Laplace noise of the same pure epsilon.
-    parts = tuple(
-        dp_event.DiscreteLaplaceDpEvent(item.epsilon, 1) if item.event is None else item.event
-        for item in guarantees
-    )
-    event = canonical(dp_event.ComposedDpEvent(parts))
     ((adjacency, protects),) = relations
-    cost, accountant = _composed_cost(guarantees, event, delta - aside, adjacency)
+    cost, accountant, event = _composed_cost(guarantees, delta - aside, adjacency)
     return PrivacyGuarantee(
         epsilon=cost,
         delta=delta,
@@ -301,21 +300,36 @@ def compose(
 
 
 def _composed_cost(
-    guarantees: Sequence[PrivacyGuarantee], event: DpEvent, delta: float, adjacency: str
-) -> tuple[float, str]:
-    """Epsilon of a composition, and who computed it."""
-    # A pure release is the same pair of distributions whatever the relation is.
-    relation = adjacency if adjacency in RELATIONS else "add-remove"
+    guarantees: Sequence[PrivacyGuarantee], delta: float, adjacency: str
+) -> tuple[float, str, DpEvent | None]:
+    """Epsilon of a composition, who computed it, and the event if one says it all."""
+    told = tuple(item.event for item in guarantees if item.event is not None)
+    plain = [item.epsilon for item in guarantees if item.event is None]
+    # An (epsilon, delta) promise is, but for an event of probability delta, no worse than
+    # discrete Laplace noise of the same pure epsilon.
+    pure = tuple(dp_event.DiscreteLaplaceDpEvent(number, 1) for number in plain)
+    relation = adjacency
+    if adjacency not in RELATIONS or (adjacency == "change-attribute" and not told):
+        # What is promised about both data sets is the same pair whatever the relation is.
+        relation = "add-remove"
+    elif adjacency == "change-attribute" and pure:
+        # There, an event is what one of two cells releases; a promise about both is no such
+        # event, and is added by basic composition.
+        events_alone = canonical(dp_event.ComposedDpEvent(told))
+        cost = sum(plain) + event_epsilon(events_alone, delta, adjacency)
+        return cost, "basic composition", None
+    event = canonical(dp_event.ComposedDpEvent((*told, *pure)))
     cost = event_epsilon(event, delta, relation)
+    kept = event if relation == adjacency else None
     # Where little or no delta is left, pure releases compose no better than by their sum, and
     # the accountants, which cut off tails, do worse.
     others = tuple(item.event for item in guarantees if item.event and item.delta > 0.0)
     rest = event_epsilon(dp_event.ComposedDpEvent(others), delta, relation) if others else 0.0
-    pure = (item.epsilon for item in guarantees if item.event is None or item.delta == 0.0)
-    basic = sum(pure) + rest
+    alone = (item.epsilon for item in guarantees if item.event is None or item.delta == 0.0)
+    basic = sum(alone) + rest
     if basic < cost:
-        return basic, "basic composition"
-    return cost, accountant_name(event, delta, relation)
+        return basic, "basic composition", kept
+    return cost, accountant_name(event, delta, relation), kept
 
 
 def _void(assumptions: tuple[str, ...], relation: _Relation) -> PrivacyGuarantee:

@@ -50,10 +50,12 @@ class ClosedFormBound:
     def __call__(self, multiplier: float) -> float:
         """Bound, in nats, at a base noise multiplier."""
         plan = self._make_plan(multiplier)
+        # A changed attribute is a record that leaves one cell and one that joins another.
+        records = 2 if plan.adjacency == "change-attribute" else 1
         return max(
             min(
-                float(np.min(self._renyi_cost(plan, cell) + self._delta_cost)),
-                self._step_by_step_cost(plan, cell),
+                float(np.min(records * self._renyi_cost(plan, cell) + self._delta_cost)),
+                records * self._step_by_step_cost(plan, cell),
             )
             for cell in undominated_cells(plan)
         )
@@ -82,16 +84,16 @@ class ClosedFormBound:
         for segment in plan.segments:
             sigma = min(max(segment.multiplier(cell), 1e-3), 1e12)
             total += segment.steps * self._sampled_gaussian(segment.rates[cell], sigma)
-        for count in plan.counts:
-            log_odds = (self._orders - 1) * count.epsilon
-            heads = -math.log1p(math.exp(-count.epsilon))
-            sides = np.logaddexp(heads + log_odds, heads - count.epsilon - log_odds)
-            total += count.releases * sides / (self._orders - 1)
+        for epsilon, releases in _pure(plan, cell):
+            log_odds = (self._orders - 1) * epsilon
+            heads = -math.log1p(math.exp(-epsilon))
+            sides = np.logaddexp(heads + log_odds, heads - epsilon - log_odds)
+            total += releases * sides / (self._orders - 1)
         return total
 
     def _step_by_step_cost(self, plan: Plan, cell: int) -> float:
         """Sum over steps, each with its share of delta: closer for a few rare steps."""
-        total = sum(count.releases * count.epsilon for count in plan.counts)
+        total = sum(releases * epsilon for epsilon, releases in _pure(plan, cell))
         for segment in (segment for segment in plan.segments if segment.steps > 0):
             rate, sigma = segment.rates[cell], max(segment.multiplier(cell), 1e-3)
             tail = self._delta / (plan.steps * rate)
@@ -108,6 +110,13 @@ class ClosedFormBound:
         )
         moments = np.logaddexp.reduceat(terms, self._starts)
         return np.maximum(moments, 0.0) / (self._orders - 1)
+
+
+def _pure(plan: Plan, cell: int) -> list[tuple[float, int]]:
+    """Pure releases that a record of a cell is in: their epsilon and how many."""
+    counts = [(count.epsilon, count.releases) for count in plan.counts]
+    # A search may look at noise so small that its epsilon overflows an exponential.
+    return counts + [(min(released.epsilon(cell), 600.0), 1) for released in plan.sums]
 
 
 def _log1m(rate: float) -> float:

@@ -24,7 +24,9 @@ def events(plan: Plan) -> tuple[DpEvent, ...]:
     Returns
     -------
     tuple of dp_accounting.DpEvent
-        One composed event per cell, in the order of ``plan.cells``.
+        One composed event per cell, in the order of ``plan.cells``. Where an attribute
+        may change, the record leaves one cell and joins another, and every cell gets the
+        event that covers any two.
 
     Examples
     --------
@@ -34,10 +36,13 @@ def events(plan: Plan) -> tuple[DpEvent, ...]:
     >>> events(plan)[0].count
     1000
     """
+    if plan.adjacency == "change-attribute":
+        return (covering_event(plan),) * len(plan.cells)
     return tuple(
         _composed(
             plan,
             [(segment.rates[cell], segment.multiplier(cell)) for segment in plan.segments],
+            [released.epsilon(cell) for released in plan.sums],
         )
         for cell in range(len(plan.cells))
     )
@@ -60,7 +65,12 @@ def covering_event(plan: Plan) -> DpEvent:
         Costs at least as much as the event of every cell, at every delta and in every
         composition; the event of the most expensive cell does not always.
     """
-    return _composed(plan, [_worst_case(segment, len(plan.cells)) for segment in plan.segments])
+    cells = range(len(plan.cells))
+    return _composed(
+        plan,
+        [_worst_case(segment, len(plan.cells)) for segment in plan.segments],
+        [max(released.epsilon(cell) for cell in cells) for released in plan.sums],
+    )
 
 
 def undominated_cells(plan: Plan) -> tuple[int, ...]:
@@ -84,6 +94,7 @@ def undominated_cells(plan: Plan) -> tuple[int, ...]:
             if segment.steps > 0
             for figure in (segment.rates[cell], -segment.multiplier(cell))
         )
+        + tuple(released.epsilon(cell) for released in plan.sums)
         for cell in range(len(plan.cells))
     ]
 
@@ -157,7 +168,7 @@ def canonical(event: DpEvent) -> DpEvent:
             return event
 
 
-def _composed(plan: Plan, steps: list[tuple[float, float]]) -> DpEvent:
+def _composed(plan: Plan, steps: list[tuple[float, float]], pure: list[float]) -> DpEvent:
     sums = [
         dp_event.SelfComposedDpEvent(
             dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(multiplier)),
@@ -171,7 +182,11 @@ def _composed(plan: Plan, steps: list[tuple[float, float]]) -> DpEvent:
         )
         for count in plan.counts
     ]
-    return canonical(dp_event.ComposedDpEvent([*sums, *counts]))
+    # Discrete Laplace noise on one count loses exactly +-epsilon, as randomised response
+    # does, and that dominates every pure mechanism. No such claim is needed, or made, for
+    # a vector of Laplace noises and dp_accounting's one-dimensional Laplace event.
+    vectors = [dp_event.DiscreteLaplaceDpEvent(epsilon, 1) for epsilon in pure]
+    return canonical(dp_event.ComposedDpEvent([*sums, *counts, *vectors]))
 
 
 def _worst_case(segment: Segment, n_cells: int) -> tuple[float, float]:

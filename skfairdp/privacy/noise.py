@@ -134,6 +134,49 @@ class NoiseSource:
         out *= std
         return out
 
+    def integers(self, high: int, size: int) -> np.ndarray:
+        """Draw uniform integers for a randomised answer.
+
+        Parameters
+        ----------
+        high : int
+            Upper end, not reached; at most 2**63.
+        size : int
+            How many.
+
+        Returns
+        -------
+        ndarray of int64, shape (size,)
+            Independent draws from ``0 .. high-1``, without modulo bias.
+        """
+        return self._noise.integers(high, size=size, dtype=np.int64)
+
+    def laplace(self, size: int | tuple[int, ...], scale: float) -> np.ndarray:
+        """Draw Laplace noise for sums of real vectors.
+
+        Parameters
+        ----------
+        size : int or tuple of int
+            Shape of the result.
+        scale : float
+            Scale b of the density ``exp(-abs(z) / b) / (2 b)``, >= 0.
+
+        Returns
+        -------
+        ndarray of float64
+            Independent draws with mean 0. They are floating-point numbers: which of them
+            can occur depends on what they are added to, so the promise for real-valued
+            noise is not a pure one for these. Counts take `discrete_laplace`.
+
+        Raises
+        ------
+        ValueError
+            If `scale` is negative or not finite.
+        """
+        if not 0.0 <= scale < math.inf:
+            raise ValueError(f"scale={scale!r} is not allowed: give a finite number >= 0")
+        return self._noise.laplace(0.0, scale, size)
+
     def discrete_laplace(self, epsilon: float, size: int | tuple[int, ...]) -> np.ndarray:
         """Draw integers k with probability proportional to ``exp(-epsilon * abs(k))``.
 

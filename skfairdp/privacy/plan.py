@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["Block", "CountRelease", "Plan", "Segment"]
+__all__ = ["Block", "CountRelease", "LaplaceSum", "Plan", "Segment"]
 
 
 @dataclass(frozen=True)
@@ -143,6 +143,52 @@ class CountRelease:
 
 
 @dataclass(frozen=True)
+class LaplaceSum:
+    """A weighted sum over all rows of bounded vectors, released once with Laplace noise.
+
+    The released value is ``sum_k weights[k] * sum_{i in cell k} v_i`` plus independent
+    Laplace noise on every coordinate, where ``||v_i||_1 <= max_norm``. Where every cell's
+    noisy sum is revealed by itself, the weights are 1 and the noise is drawn for each cell:
+    a record is in one cell, so the cost is the same.
+
+    Parameters
+    ----------
+    name : str
+        What is summed, e.g. ``"quadratic"``.
+    max_norm : float
+        L1 bound of one record's vector before weighting.
+    weights : tuple of float
+        Weight of each cell's sum; one per cell of the plan, >= 0.
+    scale : float
+        Scale b of the noise, in the units of the weighted sum: its density is
+        ``exp(-abs(z) / b) / (2 b)``. 0 means no noise (``epsilon=inf``).
+    """
+
+    name: str
+    max_norm: float
+    weights: tuple[float, ...]
+    scale: float
+
+    def epsilon(self, cell: int) -> float:
+        """Pure epsilon, in nats, for a record of one cell.
+
+        Parameters
+        ----------
+        cell : int
+            Position of the cell in the plan's `cells`.
+
+        Returns
+        -------
+        float
+            0 for a cell without weight; infinite without noise.
+        """
+        moved = self.weights[cell] * self.max_norm
+        if moved == 0.0:
+            return 0.0
+        return math.inf if self.scale == 0.0 else float(moved / self.scale)
+
+
+@dataclass(frozen=True)
 class Plan:
     """All releases of one fit, fixed before a row is used.
 
@@ -164,6 +210,8 @@ class Plan:
         Pure epsilon (nats) of a release that the plan itself was computed from, such
         as noisy group sizes. It is added by basic composition, which holds whatever
         plan the answer led to.
+    sums : tuple of LaplaceSum
+        Sums over all rows that are released with Laplace noise, beside the steps.
     """
 
     cells: tuple
@@ -172,6 +220,7 @@ class Plan:
     adjacency: str = "zero-out"
     delta: float = 1e-6
     prior_epsilon: float = 0.0
+    sums: tuple[LaplaceSum, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -185,4 +234,4 @@ class Plan:
             segment.steps > 0 and segment.multiplier(cell) == 0.0
             for segment in self.segments
             for cell in range(len(self.cells))
-        )
+        ) or any(released.scale == 0.0 for released in self.sums)

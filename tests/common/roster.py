@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from skfairdp import DPSGDClassifier, FairDPClassifier, PrivateThinningClassifier
+from skfairdp import (
+    DPFermiClassifier,
+    DPSGDClassifier,
+    DPSGDFClassifier,
+    FairDPClassifier,
+    FunctionalMechanismClassifier,
+    ImportanceSamplingDPSGDClassifier,
+    LagrangianDualClassifier,
+    PrivateThinningClassifier,
+    SmoothedClassifier,
+)
 from tests.common.halves import HalfPublicFairPATE, HalfPublicPATE, HalfPublicSFPATE
 
 FAST: dict[str, Any] = {"max_epochs": 2, "progress": False}
@@ -22,6 +32,10 @@ ROSTER = {
     "FairDP, sums of groups": FairDPClassifier(group_update="sum", **FAST),
     "FairDP, balanced": FairDPClassifier(sampling="balanced", **FAST),
     "FairDP, group models": FairDPClassifier(releases="group_models", **FAST),
+    "DPSGD-F": DPSGDFClassifier(**FAST),
+    "DP-IS-SGD": ImportanceSamplingDPSGDClassifier(**FAST),
+    "DP-FERMI": DPFermiClassifier(**FAST),
+    "DP-FERMI, equalized odds": DPFermiClassifier(notion="equalized_odds", **FAST),
 }
 
 # Estimators around another one have other parameters; their own tests call the common checks
@@ -35,6 +49,12 @@ AROUND = {
     ),
 }
 
+# Those that protect the attribute alone: they promise, and declare, other things.
+ATTRIBUTE = {
+    "PF-LD": LagrangianDualClassifier(warmup_epochs=2, **FAST),
+    "PF-LD, dual steps by epochs": LagrangianDualClassifier(warmup_epochs=2, dual="epochs", **FAST),
+}
+
 VOTES: dict[str, Any] = {"n_teachers": 40, "n_answers": 100, "progress": False}
 
 # Those that learn from votes need public rows and have no net of their own: here every other
@@ -46,6 +66,41 @@ VOTING = {
     "SF-PATE, fair teachers": HalfPublicSFPATE(variant="fair_teachers", **VOTES),
 }
 
+# In closed form, without a net: their own tests call the common checks that need none. The
+# rows of `people` lie within the bounds but for a few in a million.
+_ROWS: Any = (-6.0, 6.0)
+CLOSED_FORM = {
+    "FM": FunctionalMechanismClassifier(_ROWS),
+    "FM, Laplace": FunctionalMechanismClassifier(_ROWS, noise="laplace"),
+    "FM, Laplace as published": FunctionalMechanismClassifier(
+        _ROWS, noise="laplace", sensitivity="published"
+    ),
+    "FairFM": FunctionalMechanismClassifier(_ROWS, objective="group_average"),
+    "FairFM, Laplace": FunctionalMechanismClassifier(
+        _ROWS, objective="group_average", noise="laplace"
+    ),
+    "FairFM, group models": FunctionalMechanismClassifier(
+        _ROWS, objective="group_average", releases="group_models"
+    ),
+}
+
+# Around another estimator, like AROUND, and post-processing.
+SMOOTHED = {
+    "FM-Smooth": SmoothedClassifier(FunctionalMechanismClassifier(_ROWS)),
+    "FairFM-Smooth": SmoothedClassifier(CLOSED_FORM["FairFM, group models"]),
+    "FairSmooth of FM": SmoothedClassifier(
+        FunctionalMechanismClassifier(_ROWS), training="per_group"
+    ),
+    "DPSGD-Smooth": SmoothedClassifier(DPSGDClassifier(**FAST), n_draws=20, std=0.1),
+    "DPSGD-Smooth, head": SmoothedClassifier(DPSGDClassifier(**FAST), part="head"),
+    "FairSmooth of DP-SGD": SmoothedClassifier(
+        DPSGDClassifier(**FAST), training="per_group", n_draws=20, std=0.1
+    ),
+}
+
+every_attribute = pytest.mark.parametrize("name", ATTRIBUTE)
+every_closed_form = pytest.mark.parametrize("name", CLOSED_FORM)
+every_smoothed = pytest.mark.parametrize("name", SMOOTHED)
 every_estimator = pytest.mark.parametrize("name", ROSTER)
 every_voting = pytest.mark.parametrize("name", VOTING)
 every_class = pytest.mark.parametrize("name", ["DP-SGD", "FairDP"])
@@ -53,7 +108,8 @@ every_class = pytest.mark.parametrize("name", ["DP-SGD", "FairDP"])
 
 def build(name: str, **parameters: Any) -> Any:
     """Return a fresh estimator of the roster."""
-    return clone({**ROSTER, **AROUND, **VOTING}[name]).set_params(**parameters)
+    every = {**ROSTER, **AROUND, **ATTRIBUTE, **VOTING, **CLOSED_FORM, **SMOOTHED}
+    return clone(every[name]).set_params(**parameters)
 
 
 def people(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -21,8 +21,11 @@ def row_gradients(module: nn.Module, loss, X: torch.Tensor, targets) -> torch.Te
     return torch.stack(rows) if rows else torch.zeros(0, size, dtype=X.dtype)
 
 
-def clipped_sum(module: nn.Module, loss, X, targets, max_norm: float, weights) -> torch.Tensor:
-    """Weighted sums of clipped gradients, shape (p,) or (S, p), computed in float64."""
+def clipped_sum(module: nn.Module, loss, X, targets, max_norm, weights) -> torch.Tensor:
+    """Weighted sums of clipped gradients, shape (p,) or (S, p), computed in float64.
+
+    `max_norm` is one bound for all records or a tensor with a bound for each.
+    """
     gradients = row_gradients(module, loss, X, targets).double()
     norms = gradients.norm(dim=1)
     factors = (max_norm / norms).clamp(max=1.0)

@@ -565,3 +565,99 @@ def test_precision_set_for_single_backends_is_taken_for_the_worst(monkeypatch):
     monkeypatch.setattr(torch, "get_float32_matmul_precision", mixed)
     assert matmul_rounding(torch.float32) == 2.0**-6
     assert matmul_rounding(torch.float64) == 0.0
+
+
+PATHS = {
+    "fused": (lambda: MLP(4, hidden_sizes=(6, 5)), (4,)),
+    "fused with a tail": (
+        lambda: nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1), nn.Tanh()),
+        (4,),
+    ),
+    "functional": (Custom, (4,)),
+    "layered": (
+        lambda: nn.Sequential(nn.Conv2d(1, 2, 2), nn.Flatten(), nn.Linear(2, 1)),
+        (1, 2, 2),
+    ),
+    "layered images": (lambda: SmallCNN((1, 16, 16), channels=(4, 8)), (1, 16, 16)),
+}
+every_path = pytest.mark.parametrize(("make", "shape"), PATHS.values(), ids=PATHS.keys())
+
+
+@pytest.fixture(params=["one piece", "chunks"])
+def chunked(request, monkeypatch):
+    if request.param == "chunks":
+        monkeypatch.setattr("skfairdp.engine.fused._CHUNK_ELEMENTS", 50)
+        monkeypatch.setattr("skfairdp.engine.functional._CHUNK_ELEMENTS", 200)
+
+
+@every_path
+@pytest.mark.usefixtures("chunked")
+def test_outputs_are_those_of_the_module_in_the_order_of_the_rows(make, shape):
+    torch.manual_seed(9)
+    module, _, clipper = build(make())
+    X, y, weights = binary_rows(23, shape)
+    outputs: list[torch.Tensor] = []
+    with_outputs = clipper.clipped_sums(X, (y,), 0.3, weights, outputs).clone()
+    got = torch.cat(outputs)
+    assert not got.requires_grad
+    torch.testing.assert_close(got.reshape(-1), module(X).detach().reshape(-1))
+    # Asking for them changes nothing, and what is done to them does not come back.
+    got.zero_()
+    assert torch.equal(clipper.clipped_sums(X, (y,), 0.3, weights), with_outputs)
+    empty: list[torch.Tensor] = []
+    clipper.clipped_sums(X[:0], (y[:0],), 0.3, weights[:0], empty)
+    assert sum(len(piece) for piece in empty) == 0
+
+
+@every_path
+@pytest.mark.usefixtures("chunked")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+def test_every_record_may_have_a_clip_norm_of_its_own(make, shape, dtype):
+    torch.manual_seed(10)
+    module, _, clipper = build(make(), dtype)
+    X, y, weights = binary_rows(29, shape, dtype)
+    raw = clipper.norms(X, (y,))
+    limits = raw * torch.linspace(0.1, 1.5, 29, dtype=torch.float64)  # some bind, some do not
+    got = clipper.clipped_sums(X, (y,), limits, weights)
+    double = module.double()
+    want = clipped_sum(
+        double, objective_for(BINARY), X.double(), (y.double(),), limits, weights.double()
+    )
+    assert_close(got, want, weights, float(limits.max()))
+    if dtype == torch.float64:
+        _, _, clipper = build(double)
+        single = clipper.clipped_sums(X, (y,), limits, torch.eye(29).double()).norm(dim=1)
+        assert bool((single <= limits).all())
+        assert bool((single >= 0.999 * torch.minimum(limits, raw)).all())
+
+
+@every_path
+@pytest.mark.usefixtures("chunked")
+def test_norms_are_those_of_the_records_gradients(make, shape):
+    torch.manual_seed(11)
+    module, _, clipper = build(make())
+    X, y, _ = binary_rows(21, shape)
+    X[5] = float("nan")
+    norms = clipper.norms(X, (y,))
+    assert norms.dtype == torch.float64
+    assert norms.shape == (21,)
+    assert not norms.requires_grad
+    keep = torch.arange(21) != 5
+    raw = row_gradients(module, objective_for(BINARY), X[keep], (y[keep],)).norm(dim=1)
+    torch.testing.assert_close(norms[keep], raw, rtol=1e-9, atol=0.0)
+    assert bool((norms[keep] >= raw * (1 - 1e-12)).all())
+    assert not bool(norms[5].isfinite())
+    assert clipper.norms(X[:0], (y[:0],)).shape == (0,)
+
+
+@every_path
+def test_a_record_that_is_no_number_changes_nobody_elses_output(make, shape):
+    module, _, clipper = build(make())
+    X, y, weights = binary_rows(9, shape)
+    X[4] = float("nan")
+    outputs: list[torch.Tensor] = []
+    clipper.clipped_sums(X, (y,), 0.7, weights, outputs)
+    keep = torch.arange(9) != 4
+    torch.testing.assert_close(
+        torch.cat(outputs).reshape(-1)[keep], module(X[keep]).detach().reshape(-1)
+    )

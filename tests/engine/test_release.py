@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from torch import nn
 
 from skfairdp.engine.clipping import make_clipper
 from skfairdp.engine.flat import flatten
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.release import NoisyRelease, Rows
+from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.engine.sampling import Batch
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Segment
@@ -182,3 +183,312 @@ def test_rows_of_no_cell_are_not_counted(bench):
     release = bench.release(codes)
     table = release.counts(CountRelease("g", float("inf")), lambda rows: rows.codes, 2)
     assert table.sum() == len(codes) - 1
+
+
+# A gradient and a statistic of one batch.
+
+STATISTIC_CLIP = 1.5
+
+
+def of_output(output, labels):
+    """Of any length: from far below the clip norm to far above it."""
+    score = output.reshape(-1)
+    return torch.stack([2 * score, score * labels, torch.ones_like(score)], dim=1)
+
+
+STATISTIC = Statistic(3, of_output)
+LINEAR = torch.nn.Linear(4, 1).double()
+
+
+class Sine(nn.Module):
+    """Taken record by record: no stack of layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+
+    def forward(self, X):
+        return torch.sin(self.layer(X)) * 3
+
+
+class Mean(nn.Module):
+    """Mixes the records of a batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+
+    def forward(self, X):
+        return self.layer(X - X.mean(dim=0))
+
+
+def two_blocks(bench, weights, stds=(0.0, 0.0), rate=1.0):
+    gradient = Block("gradient", CLIP, weights, stds[0])
+    statistic = Block("statistic", STATISTIC_CLIP, weights, stds[1])
+    return Segment(1, (rate,) * bench.n_cells, (20.0,) * bench.n_cells, (gradient, statistic))
+
+
+def bench_of(module, **settings):
+    bench = Bench(**settings)
+    torch.manual_seed(0)
+    bench.module = module().double()
+    bench.flat = flatten(bench.module)
+    return bench
+
+
+def both(release, segment):
+    gradient, statistic = release.gradient_and_statistic(segment, STATISTIC)
+    return gradient.clone(), statistic
+
+
+@pytest.mark.parametrize("module", [lambda: MLP(4, hidden_sizes=(3,)), Sine])
+def test_removing_a_record_moves_both_sums_by_at_most_their_bounds(module):
+    bench = bench_of(module, n=30)
+    bench.X[7] = float("nan")
+    weights = (0.02, 0.5)
+    segment = two_blocks(bench, weights)
+    full = both(bench.release(), segment)
+    assert all(bool(total.isfinite().all()) for total in full)
+    assert full[1].dtype == torch.float64
+    tight = [False, False]
+    for row in range(30):
+        part = both(bench.release(without(bench, row)), segment)
+        for k, bound in enumerate((CLIP, STATISTIC_CLIP)):
+            moved = float((full[k] - part[k]).norm())
+            allowed = weights[bench.codes[row]] * bound
+            assert moved <= (0.0 if row == 7 else allowed * (1 + 1e-9))
+            tight[k] |= moved >= 0.99 * allowed
+    assert tight == [True, True]  # bounds that bind: a wider clip would break them
+
+
+def test_a_statistic_within_its_bound_is_summed_as_it_is():
+    bench = bench_of(Sine, n=25, scale=0.1)
+    weights = (0.3, 2.0)
+    vectors = of_output(bench.module(bench.X), bench.y).detach() * 0.1
+    small = Statistic(3, lambda output, labels: 0.1 * of_output(output, labels))
+    assert float(vectors.norm(dim=1).max()) < STATISTIC_CLIP
+    _, got = bench.release().gradient_and_statistic(two_blocks(bench, weights), small)
+    want = torch.tensor(np.array(weights)[bench.codes]) @ vectors
+    torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-12)
+
+
+def test_the_gradient_beside_a_statistic_is_the_gradient_alone():
+    bench = Bench()
+    segment = two_blocks(bench, (0.1, 0.2))
+    alone = bench.release().gradient(segment).clone()
+    torch.testing.assert_close(both(bench.release(), segment)[0], alone, rtol=0, atol=0)
+
+
+def test_gradient_and_statistic_read_one_batch():
+    bench = bench_of(lambda: LINEAR, n=200, scale=1e-3)
+    one = Statistic(1, lambda output, labels: torch.ones(len(output), 1))
+    segment = Segment(
+        1, (0.3, 0.3), (30.0, 30.0), (
+            Block("gradient", 1e9, (1.0, 1.0), 0.0), Block("statistic", 1.0, (1.0, 1.0), 0.0)
+        ),
+    )  # fmt: skip
+    release = bench.release()
+    with torch.no_grad():  # every record's gradient with respect to the bias is then 1/2 - y
+        bench.flat.vector.zero_()
+    bench.y.zero_()
+    for _ in range(20):
+        gradient, count = release.gradient_and_statistic(segment, one)
+        assert float(gradient[-1]) * 2 == pytest.approx(float(count), rel=1e-9)
+        assert 0 < float(count) < 200
+
+
+def noise_is(values, std):
+    low, high = stats.chi2.ppf([5e-7, 1 - 5e-7], values.size)
+    assert low <= (values**2).sum() / std**2 <= high
+
+
+@pytest.mark.parametrize("empty", [False, True], ids=["full batch", "empty batch"])
+def test_both_blocks_carry_the_noise_of_the_plan(empty):
+    bench = Bench(n=10)
+    codes = np.full(10, -1) if empty else bench.codes
+    exact = both(bench.release(codes), two_blocks(bench, (0.1, 0.1)))
+    release, segment = bench.release(codes), two_blocks(bench, (0.1, 0.1), (0.3, 2.0))
+    drawn = [both(release, segment) for _ in range(400)]
+    for k, std in enumerate((0.3, 2.0)):
+        noise = (torch.stack([d[k] for d in drawn]) - exact[k]).numpy()
+        noise_is(noise, std)
+    # Drawn independently: no correlation of the first coordinates.
+    first, second = (np.array([float(d[k][0] - exact[k][0]) for d in drawn]) for k in (0, 1))
+    assert stats.pearsonr(first, second).pvalue > 1e-6
+
+
+def test_cells_combined_by_released_weights_keep_the_law_of_their_noisy_sums():
+    bench = Bench(n=20)
+    combine = np.array([3.0, -0.5])
+    clean = two_blocks(bench, (0.1, 0.2))
+    release = bench.release()
+    parts = []
+    for cell in range(2):
+        codes = np.where(bench.codes == cell, cell, -1)
+        parts.append(both(bench.release(codes), clean)[0])
+    total, _ = release.gradient_and_statistic(clean, STATISTIC, cell_weights=combine)
+    torch.testing.assert_close(total.clone(), 3.0 * parts[0] - 0.5 * parts[1])
+    noisy = two_blocks(bench, (0.1, 0.2), (0.3, 0.0))
+    drawn = [
+        release.gradient_and_statistic(noisy, STATISTIC, cell_weights=combine)[0] - total
+        for _ in range(400)
+    ]
+    noise_is(torch.stack(drawn).numpy(), 0.3 * np.linalg.norm(combine))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_a_statistic_that_is_no_number_counts_as_zero(bad):
+    bench = Bench(n=12)
+
+    def broken(output, labels):
+        vectors = of_output(output, labels)
+        vectors[2] = bad  # rows come cell after cell: row 4, of cell 0
+        return vectors
+
+    segment = two_blocks(bench, (1.0, 1.0))
+    _, got = bench.release().gradient_and_statistic(segment, Statistic(3, broken))
+    _, want = both(bench.release(without(bench, 4)), segment)
+    torch.testing.assert_close(got, want)
+
+
+# A statistic alone.
+
+
+def statistic_segment(bench, std=0.0, rate=1.0):
+    block = Block("statistic", STATISTIC_CLIP, (1.0, 0.5), std)
+    return Segment(1, (rate,) * 2, (20.0, 20.0), (block,))
+
+
+def test_a_statistic_alone_is_the_one_beside_a_gradient():
+    bench = Bench()
+    alone = bench.release().statistic(statistic_segment(bench), STATISTIC, bench.module)
+    segment = two_blocks(bench, (1.0, 0.5))
+    torch.testing.assert_close(alone, both(bench.release(), segment)[1])
+
+
+def test_removing_a_record_moves_a_statistic_by_its_bound_even_if_the_module_mixes():
+    bench = bench_of(Mean, n=20)
+    full = bench.release().statistic(statistic_segment(bench), STATISTIC, bench.module)
+    for row in range(20):
+        part = bench.release(without(bench, row)).statistic(
+            statistic_segment(bench), STATISTIC, bench.module
+        )
+        allowed = (1.0, 0.5)[bench.codes[row]] * STATISTIC_CLIP
+        assert float((full - part).norm()) <= allowed * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("n_rows", [0, 10])
+def test_a_statistic_alone_carries_the_noise_of_the_plan(n_rows):
+    bench = Bench(n=10)
+    codes = np.where(np.arange(10) < n_rows, bench.codes, -1)
+    exact = bench.release(codes).statistic(statistic_segment(bench), STATISTIC, bench.module)
+    release = bench.release(codes)
+    drawn = [
+        release.statistic(statistic_segment(bench, 0.4), STATISTIC, bench.module) - exact
+        for _ in range(400)
+    ]
+    noise_is(torch.stack(drawn).numpy(), 0.4)
+
+
+def test_a_statistic_leaves_the_module_as_it_was():
+    bench = bench_of(lambda: nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5), nn.Linear(3, 1)))
+    bench.module[1].eval()
+    modes = [part.training for part in bench.module.modules()]
+    first = bench.release().statistic(statistic_segment(bench), STATISTIC, bench.module)
+    assert [part.training for part in bench.module.modules()] == modes
+    again = bench.release().statistic(statistic_segment(bench), STATISTIC, bench.module)
+    assert torch.equal(first, again)  # as at prediction: nothing is dropped
+
+
+# Clip norms chosen from noisy counts.
+
+
+def counted(bench, stds=(0.0, 0.0), weights=(0.1, 0.1), rate=1.0):
+    counts = Block("counts", 1.0, (1.0, 1.0), stds[0])
+    gradient = Block("gradient", 1.0, weights, stds[1])
+    return Segment(1, (rate,) * 2, (20.0, 20.0), (counts, gradient))
+
+
+class Chooser:
+    """Gives fixed clip norms and remembers the counts."""
+
+    def __init__(self, *norms):
+        self.norms = np.array(norms)
+        self.seen = []
+
+    def __call__(self, counts):
+        self.seen.append(counts)
+        return self.norms
+
+
+def test_counts_say_how_many_gradients_of_each_cell_are_long(bench):
+    clipper = make_clipper(bench.module, bench.flat, objective_for(nn.BCEWithLogitsLoss()))
+    norms = clipper.norms(bench.X, (bench.y,)).numpy()
+    base = float(np.median(norms))
+    bench.X[3] = float("nan")  # counts once, like everybody
+    choose = Chooser(1.0, 1.0)
+    bench.release().adaptive_gradient(counted(bench), base, choose)
+    long = norms > base
+    long[3] = False
+    for cell in range(2):
+        mine = bench.codes == cell
+        assert choose.seen[0][cell].tolist() == [long[mine].sum(), (~long[mine]).sum()]
+
+
+def test_a_record_moves_one_count_by_one_and_the_scaled_sum_by_its_weight(bench):
+    bench.X[3] = float("nan")
+    weights, norms = (0.02, 0.5), (2.0, 0.5)
+    full = Chooser(*norms)
+    gradient, given = bench.release().adaptive_gradient(counted(bench, weights=weights), 1.0, full)
+    gradient = gradient.clone()
+    assert given.tolist() == list(norms)
+    bound_met = False
+    for row in range(len(bench.codes)):
+        part = Chooser(*norms)
+        moved, _ = bench.release(without(bench, row)).adaptive_gradient(
+            counted(bench, weights=weights), 1.0, part
+        )
+        assert np.abs(full.seen[0] - part.seen[0]).sum() == 1.0
+        # The plan promises a sensitivity of one weight in units of the largest norm.
+        cell = bench.codes[row]
+        allowed = weights[cell] * norms[cell]
+        assert float((gradient - moved).norm()) <= allowed * (1 + 1e-9)
+        bound_met |= float((gradient - moved).norm()) >= 0.99 * allowed
+    assert bound_met
+
+
+@pytest.mark.parametrize("norms", [(1.0, 3.0), (3.0, 1.0), (0.2, 0.2)])
+@pytest.mark.parametrize("present", [(0, 1), (0,), (1,), ()], ids=str)
+def test_noise_follows_the_largest_norm_of_all_cells_whoever_is_there(norms, present):
+    bench = Bench(n=12)
+    codes = np.where(np.isin(bench.codes, present), bench.codes, -1)
+    std = 0.05
+    exact, _ = bench.release(codes).adaptive_gradient(counted(bench), 1.0, Chooser(*norms))
+    release, exact = bench.release(codes), exact.clone()
+    drawn = [
+        release.adaptive_gradient(counted(bench, (0.7, std)), 1.0, Chooser(*norms))[0] - exact
+        for _ in range(300)
+    ]
+    noise_is(torch.stack(drawn).numpy(), std * max(norms))
+
+
+def test_counts_carry_the_gaussian_noise_of_the_plan(bench):
+    exact, noisy = Chooser(1.0, 1.0), Chooser(1.0, 1.0)
+    bench.release().adaptive_gradient(counted(bench), 1.0, exact)
+    release = bench.release()
+    for _ in range(500):
+        release.adaptive_gradient(counted(bench, (4.0, 0.1)), 1.0, noisy)
+    noise_is(np.stack(noisy.seen) - exact.seen[0], 4.0)
+
+
+def test_counts_and_gradient_read_one_batch():
+    bench = bench_of(lambda: nn.Linear(4, 1), n=200, scale=1e-3)
+    with torch.no_grad():
+        bench.flat.vector.zero_()
+    bench.y.zero_()
+    release, choose = bench.release(), Chooser(1e6, 1e6)
+    for _ in range(20):
+        gradient, _ = release.adaptive_gradient(counted(bench, rate=0.3), 1.0, choose)
+        drawn = choose.seen[-1].sum()
+        assert float(gradient[-1]) == pytest.approx(0.1 * 0.5 * drawn, rel=1e-9)
+        assert 0 < drawn < 200

@@ -15,7 +15,7 @@ from collections.abc import Hashable
 import numpy as np
 from scipy.special import ndtr
 
-from skfairdp.privacy.plan import CountRelease, Plan, Segment
+from skfairdp.privacy.plan import CountRelease, LaplaceSum, Plan, Segment
 
 LARGEST_GRID = 2**20
 
@@ -25,17 +25,43 @@ def oracle_epsilon(plan: Plan, delta: float) -> float:
     return max(oracle_epsilons(plan, delta).values())
 
 
+def oracle_change_epsilon(plan: Plan, delta: float) -> float:
+    """Epsilon of the worst pair of cells between which one record moves."""
+    cells = range(len(plan.cells))
+    pairs = [(u, v) for u in cells for v in cells if u != v] or [(0, 0)]
+    known = {}
+    for u, v in pairs:
+        leave = [(*_figures(segment, u), True) for segment in plan.segments]
+        join = [(*_figures(segment, v), False) for segment in plan.segments]
+        moved = tuple(step for step in leave + join if step[0] > 0 and step[2] < math.inf)
+        known[moved] = 0.0
+    for moved in known:
+        without_noise = any(sigma == 0 for _, _, sigma, _ in moved)
+        counts = plan.counts * 2
+        known[moved] = math.inf if without_noise else _one_pair(moved, counts, delta)
+    return max(known.values())
+
+
 def oracle_epsilons(plan: Plan, delta: float) -> dict[Hashable, float]:
     """Epsilon for a record of each cell."""
+    if plan.adjacency == "change-attribute":
+        return dict.fromkeys(plan.cells, oracle_change_epsilon(plan, delta))
     known: dict[tuple, float] = {}
     result = {}
     for cell, label in enumerate(plan.cells):
         steps = tuple(_figures(segment, cell) for segment in plan.segments)
         steps = tuple(step for step in steps if step[0] > 0 and step[2] < math.inf)
-        if steps not in known:
-            known[steps] = _epsilon(steps, plan.counts, delta)
-        result[label] = known[steps]
+        pure = tuple(CountRelease(sum_.name, _pure_epsilon(sum_, cell)) for sum_ in plan.sums)
+        key = steps, pure
+        if key not in known:
+            known[key] = _epsilon(steps, plan.counts + pure, delta)
+        result[label] = known[key]
     return result
+
+
+def _pure_epsilon(released: LaplaceSum, cell: int) -> float:
+    """Largest log ratio of two Laplace densities that one record can cause."""
+    return released.weights[cell] * released.max_norm / released.scale
 
 
 def _figures(segment: Segment, cell: int) -> tuple[int, float, float]:
@@ -57,16 +83,19 @@ def _epsilon(
 ) -> float:
     if any(sigma == 0 for _, _, sigma in steps):
         return math.inf
-    return max(_one_direction(steps, counts, delta, remove) for remove in (True, False))
+    return max(
+        _one_pair(tuple((*step, remove) for step in steps), counts, delta)
+        for remove in (True, False)
+    )
 
 
-def _one_direction(
-    steps: tuple[tuple[int, float, float], ...],
+def _one_pair(
+    steps: tuple[tuple[int, float, float, bool], ...],
     counts: tuple[CountRelease, ...],
     delta: float,
-    remove: bool,
 ) -> float:
-    moments = [(times, *_moments(rate, sigma, remove)) for times, rate, sigma in steps]
+    """Compose steps, each in its direction: with the record first (True) or without."""
+    moments = [(times, *_moments(rate, sigma, remove)) for times, rate, sigma, remove in steps]
     for count in counts:
         mean = count.epsilon * math.tanh(count.epsilon / 2)
         variance = count.epsilon**2 - mean**2
@@ -84,7 +113,7 @@ def _one_direction(
 
     transform = np.ones(points // 2 + 1, dtype=complex)
     shift = 0.0
-    for (times, rate, sigma), (_, exact_mean, _, _) in zip(steps, moments, strict=False):
+    for (times, rate, sigma, remove), (_, exact_mean, _, _) in zip(steps, moments, strict=False):
         masses = _masses(grid, width, rate, sigma, remove)
         shift += times * (exact_mean - float(masses @ grid))
         transform *= np.fft.rfft(np.fft.ifftshift(masses)) ** times

@@ -16,7 +16,13 @@ import torch
 from skorch import NeuralNet
 from torch import nn
 
-from skfairdp import DPSGDClassifier, FairDPClassifier
+from skfairdp import (
+    DPFermiClassifier,
+    DPSGDClassifier,
+    DPSGDFClassifier,
+    FairDPClassifier,
+    ImportanceSamplingDPSGDClassifier,
+)
 from skfairdp.audit import (
     Canaries,
     audit_many_runs,
@@ -69,13 +75,19 @@ def estimator(kind, rate, steps):
     lr = n / (20.0 * steps)  # all steps together move an included canary's logit by about 1/2
     if kind == "dpsgd":
         return DPSGDClassifier(net(lr), **settings)
+    if kind == "dpsgdf":  # the canaries are long in both groups alike: their norm is 2 C0
+        return DPSGDFClassifier(net(lr), max_grad_norm=0.5, **settings)
+    if kind == "importance":
+        return ImportanceSamplingDPSGDClassifier(net(lr), **settings)
+    if kind == "fermi":
+        return DPFermiClassifier(net(lr), **settings)
     return FairDPClassifier(net(lr), max_head_norm=None, sgd_learning_rate=lr, **settings)
 
 
 def audit(kind, rate, steps):
     X, canaries = orthogonal_canaries(np.zeros((N_ROWS, 1), dtype=np.float32), N_CANARIES)
     groups = None
-    if kind == "fairdp":  # two groups of one size: both claims are the full epsilon
+    if kind != "dpsgd":  # two groups of one size: both claims are the full epsilon
         member = np.arange(N_CANARIES) // 2 % 2
         canaries = Canaries(canaries.X, canaries.y, member)
         groups = np.arange(N_ROWS) // 2 % 2
@@ -111,6 +123,12 @@ SETTINGS = [
     ("dpsgd", 0.5, 20),
     ("fairdp", 1.0, 4),
     ("fairdp", 0.5, 20),
+    ("dpsgdf", 1.0, 4),
+    ("dpsgdf", 0.5, 20),
+    ("importance", 1.0, 4),
+    ("importance", 0.5, 20),
+    ("fermi", 1.0, 4),
+    ("fermi", 0.5, 20),
 ]
 
 

@@ -1,0 +1,35 @@
+"""Sentences of the comparison's page that no figure changes."""
+
+from __future__ import annotations
+
+CAPTIONS = {
+    "accuracy": "Figure 3 of 000: gaps against accuracy",
+    "auc": "Figure 4 of 000: gaps against ROC-AUC",
+    "relative": "Figure 5 of 000: utility lost and fairness gained against DP-IS-SGD",
+    "frontier": "Accuracy against parity gap: RateConstrained and fairlearn's reduction",
+}
+INTRODUCTION = """\
+How to read the page:
+
+* Figures are mean ± standard deviation over seeds, on test rows that no training saw: 10 seeds
+  at ε = 1, without ε, and for the frontiers, 5 for the rest.
+* Gaps are largest differences between groups: of the share of positive predictions (demographic
+  parity), the same among rows with label 1 (equal opportunity), the larger of the gaps of true and
+  false positive rates (equalized odds), and of accuracies (accuracy parity).
+* **bound**: the certificate's 95 % upper bound on the demographic parity gap of the deployed model
+  in the population of the test rows. Each holds by itself.
+* **positive**: share of positive predictions. A model that gives everybody one answer has no gaps
+  and no use.
+* **seconds**: processor time of `fit`, calibration of the noise included (it is kept between
+  seeds).
+* ε is for δ = {delta:g}, and every row charges all that it looks at: group counts, histograms,
+  norms. **protects** is whose change ε speaks of. FairSmooth and "clean" have no budget;
+  ExponentiatedGradient is fairlearn's, on logistic regression, and protects nobody.
+* Features are scaled by declared bounds and encoded from declared categories, nothing is learned
+  from rows. Adult's capital gains are clipped to 15,000 dollars and its losses to 3,000, on a
+  linear scale: other columns than on [FairDP's page](fairdp_tables.md), and better for every row.
+  ExponentiatedGradient gets what its users give it: raw numbers, indicators, and scikit-learn's
+  `StandardScaler` fitted on the training rows. Its predictions are drawn at random; their
+  expectation is counted, so the draw adds no error to its figures.
+"""
+REMARKS = ""

@@ -1,0 +1,73 @@
+"""Features and labels as public rows, where the sensitive attribute alone is protected.
+
+Under this relation the loss may be computed without noise. But which rows are in the
+Poisson batch of a noisy query is secret: whoever sees their un-noised loss gradient knows
+the batch, and the query then costs what it costs without sampling. So public batches have
+a generator of their own, and the type below is made without groups and without the
+sampler of the noisy queries: it can reveal neither.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skfairdp.engine.clipping import Clipper
+
+__all__ = ["PublicRows"]
+
+
+class PublicRows:
+    """Rows whose features and labels need no protection.
+
+    Parameters
+    ----------
+    X : Tensor, shape (n, ...)
+        Features.
+    targets : tuple of Tensor
+        What the objective takes besides the output; no sensitive feature enters them.
+    clipper : Clipper
+        Sums gradients of the objective; nothing is clipped here.
+    key : bytes
+        Seeds the batches; independent of the batches of the noisy queries, and may be
+        known to everybody.
+    """
+
+    def __init__(
+        self, X: Tensor, targets: tuple[Tensor, ...], clipper: Clipper, key: bytes
+    ) -> None:
+        self._X = X
+        self._targets = targets
+        self._clipper = clipper
+        seed = np.random.SeedSequence(np.frombuffer(key, dtype=np.uint32))
+        self._generator = np.random.Generator(np.random.SFC64(seed))
+        self._order = np.empty(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._X)
+
+    def gradient(self, size: int) -> Tensor:
+        """Mean gradient of the objective over the next batch, without noise.
+
+        Batches go through all rows in a random order, then through another one.
+
+        Parameters
+        ----------
+        size : int
+            Rows of the batch; the number of rows if that is smaller.
+
+        Returns
+        -------
+        Tensor of float64, shape (p,)
+        """
+        size = min(size, len(self))
+        if len(self._order) < size:
+            self._order = self._generator.permutation(len(self))
+        rows, self._order = self._order[:size], self._order[size:]
+        index = torch.from_numpy(rows).to(self._X.device)
+        X = self._X.index_select(0, index)
+        targets = tuple(target.index_select(0, index) for target in self._targets)
+        weights = torch.full((size,), 1.0 / size, dtype=torch.float64, device=X.device)
+        return self._clipper.clipped_sums(X, targets, float("inf"), weights).double()

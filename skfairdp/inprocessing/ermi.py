@@ -1,0 +1,153 @@
+"""Exponential Renyi mutual information as the largest value of a sum over records.
+
+For soft predictions p and the share P_r of group r,
+
+    psi_i(W) = sum_j p_ij (2 W[s_i, j] / sqrt(P_{s_i}) - sum_r W[r, j]**2) - 1
+
+is concave in W, and the largest mean over records is the chi-square divergence between
+the joint law of (group, prediction) and the product of its marginals:
+``sum_rj P(r, j)**2 / (P_r P(j)) - 1``, zero only for independence. Under equalized odds
+there is one W for each label, and shares are those within the label.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skfairdp.engine.objectives import Objective
+from skfairdp.engine.release import Statistic
+from skfairdp.inprocessing.rate_objective import SoftCosts, soft_predictions
+
+__all__ = ["DualMatrix", "ErmiObjective", "best_matrix"]
+
+
+class DualMatrix:
+    """W, and what follows from it for records of each cell.
+
+    Cells are (group, stratum) pairs, position ``group * n_strata + stratum``; without
+    labels there is one stratum. W starts where a prediction that does not depend on the
+    group has it: ``sqrt(P_r)`` in every column, which makes psi zero.
+
+    Parameters
+    ----------
+    shares : ndarray of float, shape (n_groups, n_strata)
+        Public or released share of each group in each stratum, in (0, 1].
+    n_classes : int
+        Columns of W.
+    max_norm : float
+        Largest Frobenius norm of the W of a stratum.
+
+    Attributes
+    ----------
+    W : ndarray of float64, shape (n_strata, n_groups, n_classes)
+    """
+
+    def __init__(self, shares: NDArray[np.float64], n_classes: int, max_norm: float) -> None:
+        self._scales = 1.0 / np.sqrt(shares)
+        self._max_norm = max_norm
+        start = np.repeat(np.sqrt(shares).T[:, :, None], n_classes, axis=2)
+        self.W = self._projected(start)
+
+    def coefficients(self) -> NDArray[np.float64]:
+        """Cost of a unit of soft prediction, shape (n_groups, n_strata, n_classes).
+
+        psi of a record of the cell is their product with its soft predictions, minus 1.
+        """
+        own = 2.0 * self.W.transpose(1, 0, 2) * self._scales[:, :, None]
+        return np.asarray(own - (self.W**2).sum(axis=1)[None])
+
+    def slopes(self) -> NDArray[np.float64]:
+        """Derivative of psi by W per unit of soft prediction.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_groups, n_strata, n_strata, n_groups, n_classes)
+            A record's derivative by ``W[y, r, j]`` is the entry of its cell times its
+            soft prediction of j.
+        """
+        n_strata, n_groups, n_classes = self.W.shape
+        slopes = np.zeros((n_groups, n_strata, n_strata, n_groups, n_classes))
+        for stratum in range(n_strata):
+            slopes[:, stratum, stratum] = -2.0 * self.W[stratum]
+            for group in range(n_groups):
+                slopes[group, stratum, stratum, group] += 2.0 * self._scales[group, stratum]
+        return slopes
+
+    def ascend(self, gradient: NDArray[np.float64], rate: float) -> None:
+        """Move W along a released gradient, then back into its ball.
+
+        Parameters
+        ----------
+        gradient : ndarray of float, shape (n_strata * n_groups * n_classes,)
+        rate : float
+            Step length.
+        """
+        self.W = self._projected(self.W + rate * gradient.reshape(self.W.shape))
+
+    def _projected(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
+        norms = np.linalg.norm(W, axis=(1, 2), keepdims=True)
+        return np.asarray(W * np.minimum(1.0, self._max_norm / norms.clip(1e-300)))
+
+
+class ErmiObjective(SoftCosts):
+    """Loss of a record plus ``weight * psi``, and the gradient of psi as a statistic.
+
+    Targets are the label and the cell of each record.
+
+    Parameters
+    ----------
+    base : Objective
+        Loss of a record.
+    n_groups, n_strata, n_classes : int
+        Shape of the dual problem.
+    weight : float
+        Weight of psi.
+    """
+
+    def __init__(
+        self, base: Objective, n_groups: int, n_strata: int, n_classes: int, weight: float
+    ) -> None:
+        super().__init__(base, base, (n_groups, n_strata, n_classes), 1.0)
+        self.shape = (n_groups, n_strata, n_classes)
+        self._weight = weight
+        size = n_strata * n_groups * n_classes
+        self._slopes = torch.zeros(n_groups * n_strata, size // n_classes, n_classes)
+        self.statistic = Statistic(size, self._dual_gradients)
+
+    def follow(self, dual: DualMatrix, like: Tensor) -> None:
+        """Take over the present W.
+
+        Parameters
+        ----------
+        dual : DualMatrix
+        like : Tensor
+            Gives dtype and device of the module.
+        """
+        self.set_coefficients(self._weight * dual.coefficients(), like)
+        n_groups, n_strata, n_classes = self.shape
+        slopes = dual.slopes().reshape(n_groups * n_strata, -1, n_classes)
+        self._slopes = torch.from_numpy(slopes).to(like)
+
+    def _dual_gradients(self, output: Tensor, *targets: Tensor) -> Tensor:
+        """Derivative of every record's psi by W, shape (B, m)."""
+        soft = soft_predictions(output, self._kind, 1.0)
+        slopes = self._slopes.index_select(0, targets[1])
+        return (slopes * soft.unsqueeze(1)).flatten(1)
+
+
+def best_matrix(joint: NDArray[np.float64]) -> NDArray[np.float64]:
+    """W that maximises the mean of psi: ``P(r, j) / (sqrt(P_r) P(j))``.
+
+    Parameters
+    ----------
+    joint : ndarray of float, shape (n_groups, n_classes)
+        Joint law of group and prediction.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_groups, n_classes)
+    """
+    return np.asarray(joint / np.sqrt(joint.sum(axis=1, keepdims=True)) / joint.sum(axis=0))

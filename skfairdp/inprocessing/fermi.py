@@ -1,0 +1,324 @@
+"""DP-FERMI: private descent and ascent on loss plus dependence on the group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from skfairdp.engine.objectives import Objective
+from skfairdp.engine.release import Rows
+from skfairdp.fairness.groups import Groups
+from skfairdp.inprocessing.ermi import DualMatrix, ErmiObjective
+from skfairdp.inprocessing.gradient import Run
+from skfairdp.inprocessing.grouped import GROUPED_PARAMETERS, GroupedClassifier
+from skfairdp.parameters import Choice, Number
+from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
+from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+
+__all__ = ["DPFermiClassifier"]
+
+_POSITIVE = Number(0.0, low_open=True)
+# A group below this share of the rows is weighted as if it had so much: its records'
+# gradients would be longer than any clip norm of use.
+SMALLEST_SHARE = 0.01
+
+
+class DPFermiClassifier(GroupedClassifier):
+    """DP-FERMI: the loss plus a multiple of the predictions' dependence on the group.
+
+    Dependence is measured by the exponential Renyi mutual information (ERMI), the
+    chi-square divergence of the joint law of group and soft prediction from
+    independence. It is the largest value, over a matrix W, of a mean over records; so
+    noisy gradients suffice: each step draws one Poisson batch and releases the clipped
+    gradients for the network, which descends, and the clipped gradients for W, which
+    ascends. A larger `fairness_weight` narrows the gap and costs accuracy; no gap is
+    promised, so look at the certificate.
+
+    Parameters
+    ----------
+    net : skorch.NeuralNet or None, default=None
+        Module, criterion, optimizer, learning rate and device. None is a multilayer
+        perceptron with Adam, see `skfairdp.default_net`.
+    notion : {"demographic_parity", "equalized_odds"}, default="demographic_parity"
+        Whether predictions should not depend on the group, or not among records of one
+        label.
+    fairness_weight : float, default=5.0
+        Weight of ERMI beside the mean loss, >= 0.
+    epsilon : float or None, default=1.0
+        Privacy budget in nats, at least 1e-4, of whole records. None when
+        `noise_multiplier` is given; infinity trains without noise.
+    delta : float, default=1e-6
+        Probability in (0, 1/n).
+    noise_multiplier : float or None, default=None
+        Noise standard deviation over `max_grad_norm`, instead of `epsilon`.
+    dual_noise_ratio : float, default=5.0
+        Noise multiplier of W's gradient over that of the network's, > 0. Both are
+        sums over one batch: a step is charged with the combined multiplier
+        ``noise_multiplier / sqrt(1 + dual_noise_ratio**-2)``.
+    max_grad_norm : float, default=1.0
+        Largest L2 norm of one record's gradient for the network, loss and dependence
+        together.
+    max_dual_grad_norm : float or "auto", default="auto"
+        Largest L2 norm of one record's gradient for W. "auto" is
+        ``2 / sqrt(smallest share of a group)``, the share taken for at least .01.
+    max_dual_norm : float, default=5.0
+        Largest Frobenius norm of W, > 0; independence needs the square root of the
+        number of classes.
+    dual_learning_rate : float, default=0.3
+        Step length of W.
+    label_counts_epsilon : float, default=0.05
+        For "equalized_odds": part of `epsilon` that buys the (group x label) table from
+        which shares within a label are taken.
+    batch_size : int or "auto", default="auto"
+        Expected records in a batch; "auto" is ``min(256, ceil(n / 10))``.
+    max_epochs : int, default=20
+        Passes over the data, each of ``ceil(n / batch_size)`` steps.
+    dataset_size : int or None, default=None
+        Declared number of records; must be the sum of `group_sizes`.
+    group_sizes : mapping or None, default=None
+        Declared number of records of each group. Fixes the groups (rows of others
+        contribute nothing) and makes the guarantee one for adding or removing a
+        record. None takes sizes and groups from the rows ("zero-out" adjacency).
+    group_sizes_epsilon : float or None, default=None
+        Part of `epsilon` that buys noisy group sizes instead.
+    classes : sequence or None, default=None
+        Declared class labels.
+    learning_rate_schedule : None, "linear", "cosine" or sequence of pairs, \
+default="linear"
+        Factor on the network's learning rate over the steps.
+    random_state : int, RandomState or None, default=None
+        Seeds the initial weights; never noise or batches.
+    reproducible_noise : bool, default=False
+        Also seeds noise and batches, for tests; voids the privacy guarantee.
+    progress : bool or None, default=None
+        Show a progress bar; None shows it on a terminal.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        Class labels.
+    dual_ : ndarray, shape (n_strata, n_groups, n_classes)
+        W after the last step, one matrix a label under "equalized_odds", else one.
+    groups_ : tuple
+        Groups of the plan.
+    module_ : torch.nn.Module
+        The trained network.
+    noise_multiplier_ : float
+        Calibrated noise multiplier.
+    plan_ : Plan
+        Everything the accountant charged.
+    privacy_ : PrivacyGuarantee or None
+        What is guaranteed; None after ``epsilon=inf``.
+    n_features_in_ : int
+        Number of features.
+
+    References
+    ----------
+    Lowy, Gupta and Razaviyayn, "Stochastic Differentially Private and Fair Learning",
+    ICLR 2023 (arXiv 2210.08781), Algorithm 1. Published is a protection of the group
+    alone; here whole records are protected, both gradients are clipped a record at a
+    time and charged on Poisson batches, and shares are public, declared or bought.
+
+    Examples
+    --------
+    >>> from skfairdp import DPFermiClassifier
+    >>> from skfairdp.datasets import make_biased_gaussians
+    >>> data = make_biased_gaussians(n_samples=2000, random_state=0)
+    >>> model = DPFermiClassifier(epsilon=2.0)
+    >>> _ = model.fit(data.data, data.target, sensitive_features=data.sensitive_features)
+    >>> model.dual_.shape
+    (1, 2, 2)
+    """
+
+    _parameters = {
+        **GROUPED_PARAMETERS,
+        "notion": (Choice(("demographic_parity", "equalized_odds")),),
+        "fairness_weight": (Number(0.0),),
+        "dual_noise_ratio": (_POSITIVE,),
+        "max_dual_grad_norm": (_POSITIVE, Choice(("auto",))),
+        "max_dual_norm": (_POSITIVE,),
+        "dual_learning_rate": (_POSITIVE,),
+        "label_counts_epsilon": (_POSITIVE,),
+    }
+    _released: ClassVar[tuple[str, ...]] = (*GroupedClassifier._released, "dual_")
+
+    dual_: np.ndarray
+
+    def __init__(
+        self,
+        net: Any = None,
+        *,
+        notion: str = "demographic_parity",
+        fairness_weight: float = 5.0,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-6,
+        noise_multiplier: float | None = None,
+        dual_noise_ratio: float = 5.0,
+        max_grad_norm: float = 1.0,
+        max_dual_grad_norm: float | str = "auto",
+        max_dual_norm: float = 5.0,
+        dual_learning_rate: float = 0.3,
+        label_counts_epsilon: float = 0.05,
+        batch_size: int | str = "auto",
+        max_epochs: int = 20,
+        dataset_size: int | None = None,
+        group_sizes: Mapping[Any, int] | None = None,
+        group_sizes_epsilon: float | None = None,
+        classes: Sequence[Any] | None = None,
+        learning_rate_schedule: Any = "linear",
+        random_state: int | RandomState | None = None,
+        reproducible_noise: bool = False,
+        progress: bool | None = None,
+    ) -> None:
+        self.net = net
+        self.notion = notion
+        self.fairness_weight = fairness_weight
+        self.epsilon = epsilon
+        self.delta = delta
+        self.noise_multiplier = noise_multiplier
+        self.dual_noise_ratio = dual_noise_ratio
+        self.max_grad_norm = max_grad_norm
+        self.max_dual_grad_norm = max_dual_grad_norm
+        self.max_dual_norm = max_dual_norm
+        self.dual_learning_rate = dual_learning_rate
+        self.label_counts_epsilon = label_counts_epsilon
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.dataset_size = dataset_size
+        self.group_sizes = group_sizes
+        self.group_sizes_epsilon = group_sizes_epsilon
+        self.classes = classes
+        self.learning_rate_schedule = learning_rate_schedule
+        self.random_state = random_state
+        self.reproducible_noise = reproducible_noise
+        self.progress = progress
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
+    ) -> DPFermiClassifier:
+        """Train the network.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Private training rows.
+        y : array-like, shape (n_samples,)
+            Labels.
+        sensitive_features : array-like, Series or DataFrame
+            Group of each row, at least two; several columns form intersections.
+
+        Returns
+        -------
+        self
+        """
+        super().fit(X, y, sensitive_features=sensitive_features)
+        return self
+
+    # -- what is released -------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        price = self.label_counts_epsilon
+        if self._by_label and self.epsilon is not None and price >= self.epsilon:
+            raise ValueError(
+                f"'label_counts_epsilon' = {price:g} leaves nothing of 'epsilon' = "
+                f"{self.epsilon:g} for training; set it lower."
+            )
+
+    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
+        groups = super()._encode_groups(sensitive_features, n)
+        if groups is None or len(groups.labels) < 2:
+            raise ValueError(
+                "'sensitive_features' must hold at least two groups: the dependence of predictions "
+                "on them is what is lowered. DPSGDClassifier trains without groups."
+            )
+        return groups
+
+    @property
+    def _by_label(self) -> bool:
+        return self.notion == "equalized_odds"
+
+    def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
+        batch_size = expected_batch_size(self.batch_size, sizes.total)
+        n_cells, weight = len(sizes.cells), 1.0 / batch_size
+        clip, rate = float(self.max_grad_norm), batch_size / sizes.total
+        if self.max_dual_grad_norm == "auto":
+            dual_clip = 2.0 / max(min(sizes.counts) / sizes.total, SMALLEST_SHARE) ** 0.5
+        else:
+            dual_clip = float(self.max_dual_grad_norm)
+        dual_std = noise_multiplier * float(self.dual_noise_ratio) * dual_clip * weight
+        weights = (weight,) * n_cells
+        segment = Segment(
+            steps=steps_for(self.max_epochs, sizes.total, batch_size),
+            rates=(rate,) * n_cells,
+            expected_sizes=tuple(rate * count for count in sizes.counts),
+            blocks=(
+                Block("gradient", clip, weights, noise_multiplier * clip * weight),
+                Block("gradient of W", dual_clip, weights, dual_std),
+            ),
+        )
+        counts: tuple[CountRelease, ...] = ()
+        if self._by_label:
+            price = float("inf") if self._free else float(self.label_counts_epsilon)
+            counts = (CountRelease("group x label", price),)
+        return Plan(
+            sizes.cells,
+            (segment,),
+            counts,
+            sizes.adjacency,
+            float(self.delta),
+            float(sizes.prior_epsilon),
+        )
+
+    # -- training ---------------------------------------------------------------------
+
+    def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
+        assert groups is not None
+        n_strata = len(classes) if self._by_label else 1
+        return ErmiObjective(
+            base, len(groups.labels), n_strata, len(classes), float(self.fairness_weight)
+        )
+
+    def _targets(self, labels: Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
+        assert groups is not None
+        cells = torch.from_numpy(groups).to(labels.device).clamp(min=0)  # others are not drawn
+        if self._by_label:
+            n_labels = int(labels.max()) + 1 if self.classes is None else len(self.classes)
+            cells = cells * n_labels + labels.long()
+        return labels, cells
+
+    def _train(self, run: Run) -> None:
+        objective = run.objective
+        assert isinstance(objective, ErmiObjective)
+        weights, rate = run.prepared.flat.vector, float(self.dual_learning_rate)
+        dual = DualMatrix(self._shares(run, objective), objective.shape[-1], self.max_dual_norm)
+        objective.follow(dual, weights)
+
+        def released_gradient(segment: Segment) -> Tensor:
+            gradient, of_dual = run.release.gradient_and_statistic(segment, objective.statistic)
+            dual.ascend(of_dual.cpu().numpy(), rate)
+            objective.follow(dual, weights)
+            return gradient
+
+        run.descend(released_gradient=released_gradient)
+        self.dual_ = dual.W
+
+    def _shares(self, run: Run, objective: ErmiObjective) -> np.ndarray:
+        """Share of each group, in each stratum: (n_groups, n_strata)."""
+        if self._by_label:
+            n_groups, n_strata, _ = objective.shape
+            table = run.release.counts(run.plan.counts[0], _cells, n_groups * n_strata)
+            sizes = table.reshape(n_groups, n_strata).clip(min=1).astype(np.float64)
+        else:
+            sizes = np.array(run.plan.segments[0].expected_sizes)[:, None]
+        return np.maximum(sizes / sizes.sum(axis=0), SMALLEST_SHARE)
+
+
+def _cells(rows: Rows) -> np.ndarray:
+    return np.where(rows.codes >= 0, rows.targets[1].cpu().numpy(), -1)

@@ -1,0 +1,62 @@
+"""Multipliers of constraints whose gradients are released group by group."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skfairdp.engine.public_rows import PublicRows
+from skfairdp.inprocessing.constrained import DualAscent, Lagrangian
+from skfairdp.inprocessing.rate_constraints import RateConstraints
+
+__all__ = ["BlockLagrangian"]
+
+
+class BlockLagrangian(Lagrangian):
+    """A Lagrangian split into one block a group, as attribute privacy wants it.
+
+    Every group's gradient sum gets noise of its own, so multipliers, signs and masses may
+    only act on the noisy sums. Within a group they differ between labels; that part is
+    normalised and stays with the records, whose vectors are clipped after it.
+
+    Parameters
+    ----------
+    constraints : RateConstraints
+    dual : DualAscent
+    memory : float
+        Weight in [0, 1) of the past in the moving mean of the released histograms.
+    noise_std : float
+        Standard deviation of the noise on an entry of one released histogram.
+    loss_rows : PublicRows
+        Where the gradient of the loss comes from, which needs no noise.
+
+    Attributes
+    ----------
+    cell_weights : ndarray of float64, shape (n_groups,)
+        Weight of each group's noisy gradient sum.
+    coefficients : ndarray of float64, shape (n_groups, n_labels, n_classes)
+        What a record of each cell contributes to its group's block: those of one record
+        differ by at most 1.
+    """
+
+    def __init__(
+        self,
+        constraints: RateConstraints,
+        dual: DualAscent,
+        *,
+        memory: float,
+        noise_std: float,
+        loss_rows: PublicRows,
+    ) -> None:
+        super().__init__(constraints, dual, memory=memory, noise_std=noise_std)
+        self.loss_rows = loss_rows
+        self.cell_weights = np.zeros(constraints.shape[0])
+
+    def observe(self, histogram: NDArray[np.float64]) -> None:
+        """Take in a released histogram, in shares of a batch."""
+        super().observe(histogram)
+        spread = self.coefficients.max(axis=2) - self.coefficients.min(axis=2)
+        self.cell_weights = spread.max(axis=1)
+        used = self.cell_weights > 0.0
+        scale = np.where(used, self.cell_weights, 1.0)[:, None, None]
+        self.coefficients = self.coefficients / scale

@@ -1,0 +1,68 @@
+"""What mechanisms share that sample, clip or weigh by group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from skfairdp.fairness.groups import Groups
+from skfairdp.inprocessing.fairdp_plan import fairdp_groups, fairdp_sizes
+from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, GradientClassifier
+from skfairdp.parameters import MAPPING, Check, Number
+from skfairdp.privacy.accounting import budget_guarantee
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.sizes import Sizes
+
+__all__ = ["GROUPED_PARAMETERS", "GroupedClassifier"]
+
+GROUPED_PARAMETERS: dict[str, tuple[Check, ...]] = {
+    **GRADIENT_PARAMETERS,
+    "group_sizes": (MAPPING, NONE),
+    "group_sizes_epsilon": (Number(0.0, low_open=True), NONE),
+}
+
+
+class GroupedClassifier(GradientClassifier):
+    """Template of a mechanism whose cells are the groups.
+
+    Sizes of groups are declared (``group_sizes``), bought (``group_sizes_epsilon``) or
+    taken from the rows. Without groups there is one cell.
+    """
+
+    _parameters = GROUPED_PARAMETERS
+
+    dataset_size: int | None
+    group_sizes: Mapping[Any, int] | None
+    group_sizes_epsilon: float | None
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.group_sizes is not None and self.group_sizes_epsilon is not None:
+            raise ValueError(
+                "Set 'group_sizes' (declared) or 'group_sizes_epsilon' (bought), not both."
+            )
+
+    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
+        return fairdp_groups(sensitive_features, n, self.group_sizes)
+
+    def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
+        if self.group_sizes_epsilon is not None and groups is not None:
+            # The sizes that the plan is made from are bought first, and charged with all the rest.
+            self._charge(
+                budget_guarantee(self.epsilon, self.delta, reproducible=noise.reproducible)
+            )
+        return fairdp_sizes(
+            groups,
+            n,
+            dataset_size=self.dataset_size,
+            group_sizes=self.group_sizes,
+            group_sizes_epsilon=self.group_sizes_epsilon,
+            noise=noise,
+            free=self._free,
+        )
+
+    @property
+    def _free(self) -> bool:
+        """Whether this is a run without noise, for comparison."""
+        return self.epsilon is not None and math.isinf(self.epsilon)

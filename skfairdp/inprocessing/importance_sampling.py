@@ -1,0 +1,185 @@
+"""DP-SGD on batches in which every group is expected to have the same share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+
+from skfairdp.inprocessing.gradient import Run
+from skfairdp.inprocessing.grouped import GroupedClassifier
+from skfairdp.privacy.plan import Block, Plan, Segment
+from skfairdp.privacy.rates import SamplingRates
+from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+
+__all__ = ["ImportanceSamplingDPSGDClassifier"]
+
+
+class ImportanceSamplingDPSGDClassifier(GroupedClassifier):
+    """DP-IS-SGD: small groups are drawn more often, and pay for it in privacy.
+
+    Each step draws a record of group g with the probability
+    ``min(1, q n / (K n_g))``, q the expected share of a batch and n_g the size of one of
+    K groups: every group has the same expected number of records in a batch. Gradients
+    enter with equal weight, so that the average over groups is minimised and not that
+    over people. Because private training generalises, what is balanced in training stays
+    so on new rows; nothing is promised about gaps.
+
+    Parameters
+    ----------
+    net : skorch.NeuralNet or None, default=None
+        Module, criterion, optimizer, learning rate and device. None is a multilayer
+        perceptron with Adam, see `skfairdp.default_net`.
+    epsilon : float or None, default=1.0
+        Privacy budget in nats, at least 1e-4, for every record: it is that of the group
+        with the largest sampling rate. ``privacy_.per_group`` states what a record of
+        each group costs. None when `noise_multiplier` is given; infinity trains without
+        noise.
+    delta : float, default=1e-6
+        Probability in (0, 1/n).
+    noise_multiplier : float or None, default=None
+        Noise standard deviation over `max_grad_norm`, instead of `epsilon`.
+    max_grad_norm : float, default=1.0
+        Largest L2 norm of one record's gradient.
+    batch_size : int or "auto", default="auto"
+        Expected records in a batch; "auto" is ``min(256, ceil(n / 10))``. Fewer where a
+        group has less than its share of them in all.
+    max_epochs : int, default=20
+        Every one is ``ceil(n / batch_size)`` steps.
+    dataset_size : int or None, default=None
+        Declared number of records, for a fit without groups; must be the sum of
+        `group_sizes` when both are given.
+    group_sizes : mapping or None, default=None
+        Declared number of records of each group. Fixes the groups (rows of others
+        contribute nothing) and makes the guarantee one for adding or removing a
+        record. None takes sizes and groups from the rows ("zero-out" adjacency).
+    group_sizes_epsilon : float or None, default=None
+        Part of `epsilon` that buys noisy group sizes instead. A small group is then
+        taken for at least what the noise could make of none, which bounds its rate.
+    classes : sequence or None, default=None
+        Declared class labels.
+    learning_rate_schedule : None, "linear", "cosine" or sequence of pairs, \
+default="linear"
+        Factor on the learning rate over the steps.
+    random_state : int, RandomState or None, default=None
+        Seeds the initial weights; never noise or batches.
+    reproducible_noise : bool, default=False
+        Also seeds noise and batches, for tests; voids the privacy guarantee.
+    progress : bool or None, default=None
+        Show a progress bar; None shows it on a terminal.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        Class labels.
+    groups_ : tuple or None
+        Groups of the plan.
+    module_ : torch.nn.Module
+        The trained network.
+    noise_multiplier_ : float
+        Calibrated noise multiplier.
+    plan_ : Plan
+        Everything the accountant charged; ``plan_.segments[0].rates`` are the sampling
+        rates of the groups.
+    privacy_ : PrivacyGuarantee or None
+        What is guaranteed; None after ``epsilon=inf``.
+    n_features_in_ : int
+        Number of features.
+
+    References
+    ----------
+    Kulynych, Yang, Yu, Blasiok and Nakkiran, "What You See is What You Get: Principled
+    Deep Learning via Distributional Generalization", NeurIPS 2022 (arXiv 2204.03230),
+    section 4. Rates here follow from sizes that are declared, bought, or public.
+
+    Examples
+    --------
+    >>> from skfairdp import ImportanceSamplingDPSGDClassifier
+    >>> from skfairdp.datasets import make_biased_gaussians
+    >>> data = make_biased_gaussians(n_samples=2000, random_state=0)
+    >>> model = ImportanceSamplingDPSGDClassifier(epsilon=2.0)
+    >>> _ = model.fit(data.data, data.target, sensitive_features=data.sensitive_features)
+    >>> sorted(model.privacy_.per_group) == sorted(model.groups_)
+    True
+    """
+
+    def __init__(
+        self,
+        net: Any = None,
+        *,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-6,
+        noise_multiplier: float | None = None,
+        max_grad_norm: float = 1.0,
+        batch_size: int | str = "auto",
+        max_epochs: int = 20,
+        dataset_size: int | None = None,
+        group_sizes: Mapping[Any, int] | None = None,
+        group_sizes_epsilon: float | None = None,
+        classes: Sequence[Any] | None = None,
+        learning_rate_schedule: Any = "linear",
+        random_state: int | RandomState | None = None,
+        reproducible_noise: bool = False,
+        progress: bool | None = None,
+    ) -> None:
+        self.net = net
+        self.epsilon = epsilon
+        self.delta = delta
+        self.noise_multiplier = noise_multiplier
+        self.max_grad_norm = max_grad_norm
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.dataset_size = dataset_size
+        self.group_sizes = group_sizes
+        self.group_sizes_epsilon = group_sizes_epsilon
+        self.classes = classes
+        self.learning_rate_schedule = learning_rate_schedule
+        self.random_state = random_state
+        self.reproducible_noise = reproducible_noise
+        self.progress = progress
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
+    ) -> ImportanceSamplingDPSGDClassifier:
+        """Train the network.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Private training rows.
+        y : array-like, shape (n_samples,)
+            Labels.
+        sensitive_features : array-like, Series or DataFrame, optional
+            Group of each row; several columns form intersections. None: one group.
+
+        Returns
+        -------
+        self
+        """
+        super().fit(X, y, sensitive_features=sensitive_features)
+        return self
+
+    def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
+        batch_size = expected_batch_size(self.batch_size, sizes.total)
+        rates = SamplingRates.equal_group_rates(
+            sizes.counts, sizes.cells, rate=batch_size / sizes.total
+        )
+        of_group = tuple(float(rate) for (rate,) in rates.rates)
+        expected = tuple(r * count for r, count in zip(of_group, sizes.counts, strict=True))
+        clip, weight = float(self.max_grad_norm), 1.0 / sum(expected)
+        weights = (weight,) * len(expected)
+        block = Block("gradient", clip, weights, noise_multiplier * clip * weight)
+        steps = steps_for(self.max_epochs, sizes.total, batch_size)
+        return Plan(
+            sizes.cells,
+            (Segment(steps, of_group, expected, (block,)),),
+            (),
+            sizes.adjacency,
+            float(self.delta),
+            float(sizes.prior_epsilon),
+        )
+
+    def _train(self, run: Run) -> None:
+        run.descend()

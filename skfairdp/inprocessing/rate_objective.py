@@ -1,0 +1,212 @@
+"""What a record contributes to rates: softly to the gradient, firmly to the histogram."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skfairdp.engine.objectives import (
+    BinaryObjective,
+    NegativeLogLikelihoodObjective,
+    Objective,
+)
+from skfairdp.engine.release import Statistic
+from skfairdp.inprocessing.rate_constraints import RateConstraints
+
+__all__ = ["RateObjective", "SoftCosts", "hard_histogram", "soft_predictions"]
+
+
+class SoftCosts(Objective):
+    """Loss of a record plus costs of its soft predictions.
+
+    ``loss_i = base_i + sum_k A[cell_i, k] softpred_k(i)``, where A holds coefficients
+    that follow from released values. Takes two targets: labels, and the cell of each
+    record, a position in the leading axes of A or one past their end for none.
+
+    Parameters
+    ----------
+    base : Objective or None
+        Loss of a record; None leaves it out.
+    kind : Objective
+        Tells what the module's outputs are; mostly `base` itself.
+    shape : tuple of int
+        Shape of A, the classes last. It is zero at first.
+    sharpness : float
+        Factor s on the logits before they become soft predictions: ``sigmoid(s z)``.
+    """
+
+    def __init__(
+        self, base: Objective | None, kind: Objective, shape: tuple[int, ...], sharpness: float
+    ) -> None:
+        self._base = base
+        self._kind = kind
+        self._sharpness = float(sharpness)
+        self.set_coefficients(np.zeros(shape), torch.zeros(()))
+
+    def set_coefficients(self, coefficients: np.ndarray, like: Tensor) -> None:
+        """Replace A by other released values.
+
+        Parameters
+        ----------
+        coefficients : ndarray, shape (..., n_classes)
+        like : Tensor
+            Gives dtype and device of the module.
+        """
+        rows = coefficients.reshape(-1, coefficients.shape[-1])
+        # A last row, of zeros, for records that belong to no cell.
+        padded = np.concatenate([rows, np.zeros_like(rows[:1])])
+        self._table = torch.from_numpy(padded).to(like)
+        self._lean = self._table[:, -1] - self._table[:, 0]
+
+    def __call__(self, output: Tensor, *targets: Tensor) -> Tensor:
+        soft = soft_predictions(output, self._kind, self._sharpness)
+        pull = (self._table[targets[1]] * soft).sum(dim=-1)
+        return pull if self._base is None else self._base(output, targets[0]) + pull
+
+    def gradient(self, output: Tensor, *targets: Tensor) -> Tensor | None:
+        if isinstance(self._kind, NegativeLogLikelihoodObjective):
+            return None
+        gradient = torch.zeros_like(output)
+        if self._base is not None:
+            of_base = self._base.gradient(output, targets[0])
+            if of_base is None:
+                return None
+            gradient = of_base
+        if isinstance(self._kind, BinaryObjective):
+            soft = torch.sigmoid(output.reshape(-1) * self._sharpness)
+            if self._sharpness > 50:
+                z = output.reshape(-1) * (self._sharpness - 50)
+                slope = 1.0 / (1.0 + z * z) / 3.14159 
+                slope.mul_(self._lean.index_select(0, targets[1])).mul_(self._sharpness-50)
+                return gradient.add_(slope.view_as(gradient))
+            slope = torch.addcmul(soft, soft, soft, value=-1.0)
+            slope.mul_(self._lean.index_select(0, targets[1])).mul_(self._sharpness)
+            return gradient.add_(slope.view_as(gradient))
+        soft = torch.softmax(output * self._sharpness, dim=1)
+        pull = self._table.index_select(0, targets[1])
+        centred = pull - (pull * soft).sum(dim=1, keepdim=True)
+        return gradient.add_(centred.mul_(soft), alpha=self._sharpness)
+
+
+class RateObjective(SoftCosts):
+    """Loss of a record plus its share in the constraints.
+
+    The cell of a record is ``group * n_labels + label``.
+
+    Parameters
+    ----------
+    base : Objective or None
+        Loss of a record; None leaves it out.
+    kind : Objective
+        Tells what the module's outputs are; mostly `base` itself.
+    constraints : RateConstraints
+        What is constrained; kept for the loop.
+    sharpness : float
+        Factor s on the logits before they become soft predictions: ``sigmoid(s z)``.
+    """
+
+    def __init__(
+        self,
+        base: Objective | None,
+        kind: Objective,
+        constraints: RateConstraints,
+        sharpness: float,
+    ) -> None:
+        super().__init__(base, kind, constraints.shape, sharpness)
+        self.constraints = constraints
+        self.statistic = hard_histogram(kind, constraints.shape)
+
+
+def soft_predictions(output: Tensor, kind: Objective, sharpness: float) -> Tensor:
+    """Turn outputs into sharpened class probabilities, shape (B, n_classes).
+
+    Parameters
+    ----------
+    output : Tensor, shape (B,) or (B, n_outputs)
+        Outputs of the module.
+    kind : Objective
+        Its loss, which tells what the outputs are.
+    sharpness : float
+        Factor on the logits.
+    """
+    if isinstance(kind, BinaryObjective):
+        soft = torch.sigmoid(output.reshape(-1) * sharpness)
+        return torch.stack([1.0 - soft, soft], dim=1)
+    if isinstance(kind, NegativeLogLikelihoodObjective):
+        output = torch.log(output + torch.finfo(output.dtype).eps)
+    return torch.softmax(output * sharpness, dim=1)
+
+
+def hard_histogram(kind: Objective, shape: tuple[int, int, int]) -> Statistic:
+    """One-hot (group x label x predicted class) vector of each record.
+
+    Parameters
+    ----------
+    kind : Objective
+        Loss of the module.
+    shape : tuple of int
+        (n_groups, n_labels, n_classes).
+
+    Returns
+    -------
+    Statistic
+        Of size ``prod(shape)``; every vector has norm 1, or 0 for a record of no cell.
+    """
+    n_cells, n_classes = shape[0] * shape[1], shape[2]
+
+    def of(output: Tensor, *targets: Tensor) -> Tensor:
+        if isinstance(kind, BinaryObjective):
+            predicted = (output.reshape(-1) > 0).long()
+        else:
+            predicted = output.argmax(dim=1)
+        entry = targets[1] * n_classes + predicted
+        vectors = output.new_zeros(len(entry), (n_cells + 1) * n_classes)
+        vectors.scatter_(1, entry.unsqueeze(1), 1.0)
+        return vectors[:, : n_cells * n_classes]
+
+    return Statistic(n_cells * n_classes, of)
+
+
+class CostObjective(Objective):
+    """Cross-entropy against the costs of predicting each class for a record.
+
+    Predicting class k for a record of label y in cell c costs
+    ``1[k != y] + A[c, k]``. The record's loss is ``-sum_k W[c, k] log p_k`` with
+    ``W[c, k] = max_j cost_j - cost_k``.
+    """
+
+    def __init__(self, base: Objective, constraints: RateConstraints) -> None:
+        self._base = base
+        self._binary = isinstance(base, BinaryObjective)
+        self.constraints = constraints
+        self.statistic = hard_histogram(base, constraints.shape)
+        self.set_coefficients(np.zeros(constraints.shape), torch.zeros(()))
+
+    def set_coefficients(self, coefficients: np.ndarray, like: Tensor) -> None:
+        costs = 1.0 - np.eye(coefficients.shape[1]) + coefficients
+        weights = (costs.max(axis=-1, keepdims=True) - costs).reshape(-1, costs.shape[-1])
+        padded = np.concatenate([weights, np.zeros_like(weights[:1])])
+        self._weights = torch.from_numpy(padded).to(like)
+        self._total = self._weights.sum(dim=1)
+        self._positive = self._weights[:, -1].contiguous()
+
+    def __call__(self, output: Tensor, *targets: Tensor) -> Tensor:
+        weights = self._weights[targets[1]]
+        if self._binary:
+            z = output.reshape(-1)
+            logs = torch.stack(
+                [torch.nn.functional.logsigmoid(-z), torch.nn.functional.logsigmoid(z)], dim=1
+            )
+        else:
+            logs = torch.log_softmax(output, dim=1)
+        return -(weights * logs).sum(dim=1)
+
+    def gradient(self, output: Tensor, *targets: Tensor) -> Tensor | None:
+        cells = targets[1]
+        if self._binary:
+            g = torch.sigmoid(output.reshape(-1)).mul_(self._total.index_select(0, cells))
+            return g.sub_(self._positive.index_select(0, cells)).view_as(output)
+        soft = torch.softmax(output, dim=1)
+        soft.mul_(self._total.index_select(0, cells).unsqueeze(1))
+        return soft.sub_(self._weights.index_select(0, cells))

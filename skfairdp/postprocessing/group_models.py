@@ -1,0 +1,160 @@
+"""One private model for each group, each trained on its own group's rows alone."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from skfairdp.fairness.groups import Groups
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+
+__all__ = ["fit_group_models", "parallel_privacy", "refuse_unfit"]
+
+
+def fit_group_models(
+    estimator: Any,
+    X: np.ndarray,
+    labels: np.ndarray,
+    groups: Groups,
+    *,
+    sizes: dict[Any, int] | None,
+    seed: int,
+) -> tuple[Any, ...]:
+    """Fit a clone of an estimator on the rows of each group.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Not fitted here.
+    X : ndarray, shape (n, ...)
+        Rows.
+    labels : ndarray of int, shape (n,)
+        Class codes 0 and 1; negative for rows of no class.
+    groups : Groups
+        Group of each row.
+    sizes : dict or None
+        Declared number of records of each group.
+    seed : int
+        Same initial weights for all clones: the average of nets that began elsewhere is no
+        net. It protects nobody.
+
+    Returns
+    -------
+    tuple of classifier
+        In the order of ``groups.labels``.
+    """
+    models = []
+    for code, label in enumerate(groups.labels):
+        inner = clone(estimator)
+        known = inner.get_params(deep=False)
+        settings: dict[str, Any] = {"classes": [0, 1], "random_state": seed}
+        if sizes is not None:
+            settings["dataset_size"] = max(2, sizes[label])
+        inner.set_params(**{name: v for name, v in settings.items() if name in known})
+        member = groups.codes == code
+        rows, targets = X[member], labels[member]
+        if sizes is not None:
+            # Two rows without a class contribute nothing: a declared group that has no rows,
+            # or one fewer than its neighbour, trains like any other.
+            rows = np.concatenate([rows, np.zeros_like(X, shape=(2, *X.shape[1:]))])
+            targets = np.append(targets, [-1, -1])
+        models.append(inner.fit(rows, targets))
+    return tuple(models)
+
+
+def refuse_unfit(estimator: Any) -> None:
+    """Refuse an estimator that can't be trained a group at a time.
+
+    Parameters
+    ----------
+    estimator : classifier
+        The user's.
+
+    Raises
+    ------
+    ValueError
+        It wants groups or public rows itself, or sizes were declared to it.
+    """
+    known = estimator.get_params(deep=False)
+    if known.get("objective") == "group_average" or "group_update" in known:
+        raise ValueError(
+            "training='per_group' trains on one group at a time, but 'estimator' "
+            f"({type(estimator).__name__}) compares groups in training; set training='together'."
+        )
+    if "X_public" in inspect.signature(estimator.fit).parameters:
+        raise ValueError(
+            f"'estimator' must learn from a group's rows alone, but {type(estimator).__name__} "
+            "asks public rows."
+        )
+    for name in ("dataset_size", "group_sizes"):
+        if known.get(name) is not None:
+            raise ValueError(
+                f"'estimator' sets {name}={known[name]!r}, but every clone sees one group; declare "
+                "'group_sizes' here and leave it at None."
+            )
+
+
+def parallel_privacy(
+    models: Sequence[Any],
+    labels: tuple[Any, ...],
+    *,
+    classes_declared: bool,
+    groups_declared: bool,
+) -> PrivacyGuarantee | None:
+    """State what models of disjoint groups promise together.
+
+    A record is in one group, and under the relations used here it stays there, so it meets
+    one model: the largest figure holds for everybody.
+
+    Parameters
+    ----------
+    models : sequence of classifier
+        Fitted, one a group.
+    labels : tuple
+        The groups.
+    classes_declared, groups_declared : bool
+        Whether class labels and groups were declared, or read off the rows.
+
+    Returns
+    -------
+    PrivacyGuarantee or None
+        None after ``epsilon=inf``; void if one of them is, or is not one of this package.
+    """
+    if not all(hasattr(model, "privacy_") for model in models):
+        return PrivacyGuarantee.void(
+            f"{type(models[0]).__name__} is not an estimator of skfairdp: nothing bounds what it "
+            "reveals about its training rows."
+        )
+    stated = [model.privacy_ for model in models]
+    if any(item is None for item in stated):
+        return None
+    void = next((item for item in stated if item.is_void), None)
+    if void is not None:
+        return void
+    first = stated[0]
+    sets = {"class labels": classes_declared, "groups": groups_declared}
+    events = {repr(item.event) for item in stated}
+    return PrivacyGuarantee(
+        epsilon=max(item.epsilon for item in stated),
+        delta=max(item.delta for item in stated),
+        adjacency=first.adjacency,
+        protects=first.protects,
+        accountant=first.accountant,
+        per_group={label: item.epsilon for label, item in zip(labels, stated, strict=True)},
+        # Groups of different size have different events; then epsilon and delta compose.
+        event=first.event if len(events) == 1 else None,
+        assumptions=(
+            *(
+                f"the set of {name} is {'declared' if known else 'taken from the rows and public'}"
+                for name, known in sets.items()
+            ),
+            "one model for each group, trained on that group's rows alone: a record is in one "
+            "group, so the largest epsilon of all groups holds for every record",
+            # What was declared to a clone was declared by us.
+            *(text for text in first.assumptions if not text.startswith("the set of ")),
+        ),
+    )

@@ -1,0 +1,192 @@
+"""A fitted classifier as a function of its parameters, with Gaussian noise on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.special import ndtr
+from torch import nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from skfairdp.engine.flat import copy_module
+from skfairdp.engine.inference import features_and_output, outputs, probabilities
+from skfairdp.engine.inspection import find_head
+from skfairdp.engine.nets import module_dtype
+
+__all__ = ["LinearScore", "NetScore", "SmoothModel", "smooth_model"]
+
+
+class SmoothModel(Protocol):
+    """What smoothing needs of a model."""
+
+    @property
+    def vector(self) -> np.ndarray:
+        """Parameters, shape (p,)."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether smoothed decisions are computed without draws."""
+        ...
+
+    def moved(self, vector: np.ndarray) -> SmoothModel:
+        """Return the same model with other parameters."""
+        ...
+
+    def positive(
+        self, X: np.ndarray, std: float, rng: np.random.Generator, n_draws: int
+    ) -> np.ndarray:
+        """Probability, over the noise, that a row is given the second class."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LinearScore:
+    """A score that is linear in its parameters: ``<theta, xi(x)> > 0`` decides.
+
+    Parameters
+    ----------
+    vector : ndarray of float64, shape (p,)
+        theta.
+    embed : callable
+        Maps rows to xi, shape (n, p), the constant that a bias goes with among its
+        coordinates.
+    """
+
+    vector: np.ndarray
+    embed: Callable[[np.ndarray], np.ndarray]
+    exact = True
+
+    def moved(self, vector: np.ndarray) -> LinearScore:
+        """Return the same model with other parameters."""
+        return replace(self, vector=np.asarray(vector, dtype=np.float64))
+
+    def positive(
+        self, X: np.ndarray, std: float, rng: np.random.Generator, n_draws: int
+    ) -> np.ndarray:
+        """Probability that ``<theta + nu, xi> > 0``: a normal tail, without draws."""
+        rows = self.embed(X)
+        scale = std * np.sqrt(np.square(rows).sum(axis=1))
+        scores = rows @ self.vector
+        # A row of zeros scores 0 whatever the noise: a coin.
+        return np.asarray(
+            ndtr(np.divide(scores, scale, out=np.zeros_like(scores), where=scale > 0))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class NetScore:
+    """A net with noise on all of its parameters.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        The trained one; never changed.
+    link : {"logit", "softmax", "identity"}
+        What its outputs are.
+    """
+
+    module: nn.Module
+    link: str
+    exact = False
+
+    @property
+    def vector(self) -> np.ndarray:
+        """All parameters, shape (p,)."""
+        return np.asarray(parameters_to_vector(self.module.parameters()).detach().double().cpu())
+
+    def moved(self, vector: np.ndarray) -> NetScore:
+        """Return the same net with other parameters."""
+        module = copy_module(self.module).eval()
+        _write(module, vector)
+        return NetScore(module, self.link)
+
+    def positive(
+        self, X: np.ndarray, std: float, rng: np.random.Generator, n_draws: int
+    ) -> np.ndarray:
+        """Share of the draws that give a row the second class."""
+        centre, module = self.vector, copy_module(self.module).eval()
+        votes = np.zeros(len(X))
+        for _ in range(n_draws):
+            _write(module, centre + std * rng.standard_normal(len(centre)))
+            proba = probabilities(outputs(module, X), self.link)
+            votes += proba[:, 1] > proba[:, 0]
+        return votes / n_draws
+
+
+@dataclass(frozen=True, eq=False)
+class _HeadInputs:
+    """Rows as they enter a net's linear head, with the constant of its bias."""
+
+    module: nn.Module
+    head_name: str
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        _, head = find_head(self.module, self.head_name)
+        features, output = features_and_output(self.module, head, X)
+        weight = np.asarray(head.weight.detach().double().cpu())
+        score = features @ weight.T
+        if head.bias is not None:
+            score = score + np.asarray(head.bias.detach().double().cpu())
+        if score.shape[1] != 1 or not np.allclose(score, output, rtol=1e-3, atol=1e-4):
+            raise ValueError(
+                "part='head' needs a net whose single logit is the output of its last linear "
+                "layer; set part='all'."
+            )
+        return with_constant(features) if head.bias is not None else features
+
+
+def with_constant(X: np.ndarray) -> np.ndarray:
+    """Append a column of ones."""
+    return np.column_stack([np.asarray(X, dtype=np.float64), np.ones(len(X))])
+
+
+def smooth_model(fitted: Any, part: str) -> SmoothModel:
+    """Take the parameters out of a fitted binary classifier.
+
+    Parameters
+    ----------
+    fitted : classifier
+        With a released linear score (the functional mechanism), a net, or scikit-learn's
+        ``coef_`` and ``intercept_``.
+    part : {"all", "head"}
+        What of a net gets noise.
+
+    Returns
+    -------
+    SmoothModel
+
+    Raises
+    ------
+    ValueError
+        The classifier is none of these.
+    """
+    if hasattr(fitted, "theta_") and hasattr(fitted, "rows_"):
+        return LinearScore(fitted.theta_, fitted.rows_.transform)
+    if isinstance(getattr(fitted, "module_", None), nn.Module):
+        module = fitted.module_
+        sizes = [p.numel() for p in module.parameters()]
+        name, head = find_head(module)
+        if part == "head" or sum(sizes) == sum(p.numel() for p in head.parameters()):
+            parts = [head.weight, *([] if head.bias is None else [head.bias])]
+            theta = parameters_to_vector(parts).detach().double().cpu()
+            return LinearScore(np.asarray(theta), _HeadInputs(module, name))
+        return NetScore(module, fitted.link_)
+    coef = getattr(fitted, "coef_", None)
+    if coef is not None and np.shape(coef)[0] == 1 and np.ndim(coef) == 2:
+        weights = np.append(np.ravel(coef), np.ravel(getattr(fitted, "intercept_", 0.0))[:1])
+        return LinearScore(weights.astype(np.float64), with_constant)
+    raise ValueError(
+        f"'estimator' must be a classifier whose parameters can be read: one trained by gradients, "
+        "a FunctionalMechanismClassifier, or a linear model of scikit-learn; got "
+        f"{type(fitted).__name__}."
+    )
+
+
+def _write(module: nn.Module, vector: np.ndarray) -> None:
+    first = next(module.parameters())
+    values = first.new_tensor(vector, dtype=module_dtype(module))
+    vector_to_parameters(values, module.parameters())

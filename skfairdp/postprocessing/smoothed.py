@@ -1,0 +1,454 @@
+"""Predictions smoothed over Gaussian noise on a model's parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from scipy.special import erf
+from sklearn.base import clone
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from skfairdp.base import PrivateClassifier
+from skfairdp.engine.row_keys import row_uniforms
+from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.smoothing import OwnModels, smoothing_distance
+from skfairdp.parameters import MAPPING, RANDOM_STATE, Choice, Number, check_parameters
+from skfairdp.postprocessing.group_models import (
+    fit_group_models,
+    parallel_privacy,
+    refuse_unfit,
+)
+from skfairdp.postprocessing.passing_groups import fit_parameters
+from skfairdp.postprocessing.smooth_models import LinearScore, SmoothModel, smooth_model
+from skfairdp.privacy.sizes import check_group_sizes
+from skfairdp.rows import check_features, check_rows, encode_labels
+
+__all__ = ["SmoothedClassifier"]
+
+_DRAWN = (
+    "Rates are averaged over the draw that decides for each row. A draw is fixed by a key and the "
+    "person's row, so people with equal rows share it."
+)
+
+
+class SmoothedClassifier(PrivateClassifier):
+    """Decide as a model with fresh noise on its parameters would (FairSmooth, "-Smooth").
+
+    The smoothed decision of a row, ``h(x)``, is the probability that the model, with
+    independent Gaussian noise on every parameter, gives the row the second class. Noise
+    larger than the parameters turns every decision into a coin: smoothing trades accuracy
+    for closeness between groups, and says by how much.
+
+    Parameters
+    ----------
+    estimator : classifier, binary
+        Makes the model; a clone is fitted. One trained by gradients
+        (`DPSGDClassifier`: "DPSGD-Smooth"), a `FunctionalMechanismClassifier`
+        ("FairFM-Smooth" with ``objective="group_average"``), or a linear model of
+        scikit-learn, which has no privacy.
+    std : float, default=1.0
+        Standard deviation of the noise on each parameter, in the units of the parameters.
+    training : {"together", "per_group"}, default="together"
+        "together" fits one clone on all rows, with the groups if it takes them.
+        "per_group" is FairSmooth: one clone for each group, on that group's rows, and the
+        average of their parameters.
+    decision : {"draw", "threshold"}, default="draw"
+        "draw" gives a row the second class with probability ``h(x)``, by a draw that is a
+        keyed function of the row: this is the predictor that smoothing certifies.
+        "threshold" does when ``h(x) > 1/2``, which for a linear model is what it does
+        without smoothing.
+    part : {"all", "head"}, default="all"
+        Whether all parameters of a net get noise, or its last linear layer. No effect on
+        linear models, whose ``h`` is exact, as is that of a head.
+    n_draws : int, default=200
+        Draws of the noise on a net with ``part="all"``, made once per fitted model.
+    group_sizes : mapping or None, default=None
+        Declared number of records of each group, for "per_group": fixes the groups, and
+        makes the guarantee one for adding or removing a record.
+    random_state : int, RandomState or None, default=None
+        Seeds the draws and initial weights for "per_group", which protect nobody; noise
+        for privacy is `estimator`'s.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (2,)
+        Class labels.
+    distances_ : ndarray, shape (n_groups,) or None
+        L2 distance of each group's released parameters from the common ones; None where
+        groups have no models of their own.
+    estimator_ : classifier
+        The fitted one, with "together".
+    estimators_ : tuple of classifier
+        One for each group, with "per_group"; they predict positions in `classes_`.
+    groups_ : tuple or None
+        Groups named at fit.
+    model_ : object
+        The parameters that predict, before noise.
+    own_models_ : tuple
+        The groups' own; empty where there are none.
+    privacy_ : PrivacyGuarantee or None
+        With "per_group"; with "together" that of `estimator_` is the one.
+    n_features_in_ : int
+        Number of features.
+
+    Raises
+    ------
+    ValueError
+        At fit: more than two classes, an estimator whose parameters can't be read, no
+        sensitive_features with "per_group".
+
+    Notes
+    -----
+    Smoothing is post-processing: it costs no privacy. With held-out rows `certify` prints,
+    with ``decision="draw"``, the direct bound on these rows and, where groups have released
+    models of their own, FairSmooth's form beside it. Without rows it prints, for linear
+    models, a bound from the length of the weights alone, which holds for every population.
+    They are derived in ``docs/theory/smoothing.md``. The direct bound is as a rule the
+    smallest.
+
+    References
+    ----------
+    Jin, Zhang, Zhou, Wu, "Input-agnostic Certified Group Fairness via Gaussian Parameter
+    Smoothing", ICML 2022 (FairSmooth), whose certificate is replaced by a derived one;
+    baselines DPSGD-Smooth and FairFM-Smooth of FairDP (Tran et al.).
+
+    Examples
+    --------
+    >>> from skfairdp import FunctionalMechanismClassifier, SmoothedClassifier
+    >>> from skfairdp.datasets import make_biased_gaussians
+    >>> data = make_biased_gaussians(n_samples=2000, random_state=0)
+    >>> model = SmoothedClassifier(FunctionalMechanismClassifier((-4, 4)), std=2.0)
+    >>> _ = model.fit(data.data, data.target, sensitive_features=data.sensitive_features)
+    >>> model.predict_proba(data.data).shape
+    (2000, 2)
+    >>> bool(model.certify().privacy.epsilon <= 1.0)
+    True
+    """
+
+    _multiclass: ClassVar[bool] = False
+    _nets: ClassVar[tuple[str, ...]] = ()
+    _parameters: ClassVar = {
+        "std": (Number(0.0, low_open=True),),
+        "training": (Choice(("together", "per_group")),),
+        "decision": (Choice(("draw", "threshold")),),
+        "part": (Choice(("all", "head")),),
+        "n_draws": (Number(1, 1_000_000, integer=True),),
+        "group_sizes": (MAPPING, Choice((None,))),
+        "random_state": RANDOM_STATE,
+    }
+    _released: ClassVar[tuple[str, ...]] = (
+        "classes_",
+        "distances_",
+        "estimator_",
+        "estimators_",
+        "feature_names_in_",
+        "groups_",
+        "key_",
+        "model_",
+        "n_features_in_",
+        "own_models_",
+        "privacy_",
+    )
+
+    model_: SmoothModel
+    own_models_: tuple[SmoothModel, ...]
+    distances_: np.ndarray | None
+    key_: bytes
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        std: float = 1.0,
+        training: str = "together",
+        decision: str = "draw",
+        part: str = "all",
+        n_draws: int = 200,
+        group_sizes: Mapping[Any, int] | None = None,
+        random_state: int | RandomState | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.std = std
+        self.training = training
+        self.decision = decision
+        self.part = part
+        self.n_draws = n_draws
+        self.group_sizes = group_sizes
+        self.random_state = random_state
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
+    ) -> SmoothedClassifier:
+        """Fit the estimator, or one for each group.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Private training rows.
+        y : array-like, shape (n_samples,)
+            Labels, two classes.
+        sensitive_features : array-like, optional
+            Group of each row; needed with ``training="per_group"``.
+
+        Returns
+        -------
+        self
+        """
+        super().fit(X, y, sensitive_features=sensitive_features)
+        return self
+
+    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        check_parameters(self, self._parameters)
+        self._check_settings()
+        declared = getattr(self.estimator, "classes", None)
+        checked, labels = check_rows(
+            self, X, y, allow_nd=self._takes_images, labels_declared=declared is not None
+        )
+        classes, codes = encode_labels(labels, declared, multiclass=False)
+        seed = self._randomness()[0]
+        if self.training == "per_group":
+            self._fit_per_group(checked, codes, sensitive_features, seed, declared is not None)
+        else:
+            self._fit_together(X, y, sensitive_features, len(checked))
+        self.classes_ = classes
+        self.key_ = seed.to_bytes(8, "little")
+        centre = self.model_.vector
+        self.distances_ = None
+        if self.own_models_:
+            moves = [model.vector - centre for model in self.own_models_]
+            self.distances_ = np.array([float(np.linalg.norm(move)) for move in moves])
+
+    def _check_settings(self) -> None:
+        estimator = self.estimator
+        if not all(hasattr(estimator, name) for name in ("fit", "predict", "get_params")):
+            raise ValueError(
+                "The 'estimator' parameter of SmoothedClassifier must be a classifier with fit "
+                f"and predict; got {estimator!r}."
+            )
+        if hasattr(estimator, "steps") or hasattr(estimator, "cv_results_"):
+            raise ValueError(
+                f"'estimator' must be the classifier itself, not a {type(estimator).__name__} "
+                "around it: put SmoothedClassifier at the end of the Pipeline, or search over it."
+            )
+        if hasattr(estimator, "smoothing"):
+            raise ValueError(
+                f"{type(estimator).__name__} smooths its own head: set its 'smoothing'."
+            )
+        if self.training == "per_group":
+            refuse_unfit(estimator)
+        elif self.group_sizes is not None:
+            raise ValueError(
+                "'group_sizes' is for training='per_group'; declare sizes to 'estimator' itself."
+            )
+
+    @property
+    def _takes_images(self) -> bool:
+        return getattr(self.estimator, "net", None) is not None
+
+    def _fit_together(self, X: Any, y: Any, sensitive_features: Any, n: int) -> None:
+        inner = clone(self.estimator)
+        given = {}
+        self.groups_ = None
+        if sensitive_features is not None:
+            given = fit_parameters(inner, sensitive_features)
+            known = getattr(inner, "group_sizes", None)
+            self.groups_ = encode_groups(
+                sensitive_features,
+                n_rows=n,
+                labels=None if known is None else tuple(known),
+                on_unknown="raise" if known is None else "drop",
+            ).labels
+        inner.fit(X, y, **given)
+        self.model_ = smooth_model(inner, self.part)
+        thetas = getattr(inner, "group_thetas_", None)
+        self.own_models_ = ()
+        if thetas is not None:
+            self.own_models_ = tuple(self.model_.moved(theta) for theta in thetas)
+        self.estimator_ = inner
+
+    def _fit_per_group(
+        self, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int, declared: bool
+    ) -> None:
+        groups, sizes = self._groups(sensitive_features, len(X))
+        models = fit_group_models(self.estimator, X, codes, groups, sizes=sizes, seed=seed)
+        own = tuple(smooth_model(model, self.part) for model in models)
+        if self.part == "head" and not isinstance(smooth_model(models[0], "all"), LinearScore):
+            raise ValueError(
+                "part='head' cannot be averaged over groups whose nets have different features; "
+                "set part='all', or a net without hidden layers."
+            )
+        self.own_models_ = own
+        self.model_ = own[0].moved(np.mean([model.vector for model in own], axis=0))
+        self.estimators_ = models
+        self.groups_ = groups.labels
+        self.privacy_ = parallel_privacy(
+            models,
+            groups.labels,
+            classes_declared=declared,
+            groups_declared=sizes is not None,
+        )
+
+    def _groups(self, sensitive_features: Any, n: int) -> tuple[Groups, dict[Any, int] | None]:
+        if sensitive_features is None:
+            raise ValueError(
+                "training='per_group' needs sensitive_features at fit: one model is trained for "
+                "each group."
+            )
+        sizes = None if self.group_sizes is None else check_group_sizes(self.group_sizes)
+        if sizes is not None:
+            labels = tuple(sizes)
+            return (
+                encode_groups(sensitive_features, n_rows=n, labels=labels, on_unknown="drop"),
+                sizes,
+            )
+        groups = encode_groups(sensitive_features, n_rows=n)
+        if len(groups.labels) < 2:
+            raise ValueError(
+                "training='per_group' needs at least two groups in sensitive_features; got one."
+            )
+        return groups, None
+
+    # -- prediction -------------------------------------------------------------------
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Compute smoothed decisions.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, 2)
+            Second column: probability, over the noise on the parameters, of the second class.
+        """
+        X = self._features(X)
+        positive = self._smoothed(self.model_, X)
+        return np.column_stack([1.0 - positive, positive])
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Predict the class of each row; with ``decision="draw"`` the same row the same class.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray, shape (n_samples,)
+            Entries of ``classes_``.
+        """
+        X = self._features(X)
+        positive = self._smoothed(self.model_, X)
+        cut = row_uniforms(X, self.key_) if self.decision == "draw" else 0.5
+        return self.classes_[(positive > cut).astype(np.int64)]
+
+    def _features(self, X: ArrayLike) -> np.ndarray:
+        check_is_fitted(self)
+        return check_features(self, X, allow_nd=self._takes_images)
+
+    def _smoothed(self, model: SmoothModel, X: np.ndarray) -> np.ndarray:
+        # The same draws for every call, and for the models of all groups.
+        rng = np.random.default_rng([int.from_bytes(self.key_, "little"), 1])
+        return model.positive(X, float(self.std), rng, int(self.n_draws))
+
+    # -- what the certificate asks ----------------------------------------------------
+
+    def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
+        if self.decision != "draw":
+            return None
+        return self._smoothed(self.model_, self._features(X))
+
+    def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
+        if self.decision != "draw" or self.groups_ is None or not self.model_.exact:
+            return []
+        reach = float(np.linalg.norm(self.model_.vector)) / float(self.std)
+        return [
+            FairnessGuarantee(
+                notion=notion,
+                bound=float(erf(reach / math.sqrt(2.0))),
+                scope="deployed model",
+                method="smoothing: length of the released weights against the noise",
+                groups=self.groups_,
+                assumptions=(
+                    _DRAWN,
+                    "Holds for every population: no row, however unusual, is more certain of its "
+                    "decision than the weights' length allows.",
+                ),
+            )
+        ]
+
+    def _own_models(self, labels: tuple[Any, ...]) -> OwnModels | None:
+        """Models of the groups, for the certificate's second bound on held-out rows."""
+        if self.decision != "draw" or self.distances_ is None or labels != self.groups_:
+            return None
+        return OwnModels(
+            scorer=lambda codes: _OwnScores(self, codes),
+            distances=smoothing_distance(self.distances_, float(self.std)),
+            n_draws=None if self.model_.exact else int(self.n_draws),
+        )
+
+    @property
+    def _charges_privacy(self) -> bool:  # type: ignore[override]
+        return "privacy_" in vars(self)
+
+    @property
+    def _post_processes(self) -> str | None:
+        # With "together" the certificate finds the training rows' privacy at estimator_.
+        return None if "privacy_" in vars(self) else "estimator_"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether the classes are known."""
+        return "key_" in vars(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep parameters and released attributes; `estimator` travels unfitted."""
+        state = super().__getstate__()
+        if hasattr(state.get("estimator"), "get_params"):
+            state["estimator"] = clone(state["estimator"])
+        return state
+
+    def _digest_state(self) -> dict[str, Any]:
+        """Return what predictions depend on."""
+        state = super()._digest_state()
+        del state["parameters"]["estimator"]
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        """Describe the estimator to scikit-learn: like the one inside, for two classes."""
+        tags = super().__sklearn_tags__()
+        if not hasattr(self.estimator, "__sklearn_tags__"):
+            return tags  # fit says what is wrong with it
+        tags.non_deterministic = get_tags(self.estimator).non_deterministic
+        return tags
+
+
+class _OwnScores:
+    """Scores rows, each by the model of its own group."""
+
+    def __init__(self, smoothed: SmoothedClassifier, codes: np.ndarray) -> None:
+        self.classes_ = smoothed.classes_
+        self._smoothed = smoothed
+        self._codes = codes
+
+    def predict(self, X: Any) -> Any:
+        """Refuse: only probabilities are asked."""
+        raise NotImplementedError
+
+    def _success_scores(self, X: Any) -> np.ndarray:
+        X = self._smoothed._features(X)
+        scores = np.zeros(len(X))
+        for code, model in enumerate(self._smoothed.own_models_):
+            member = self._codes == code
+            if member.any():
+                scores[member] = self._smoothed._smoothed(model, X[member])
+        return scores

@@ -1,0 +1,290 @@
+"""Lagrangian dual learning: what is secret, what is public, and what the multipliers do."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from skfairdp import LagrangianDualClassifier, certify
+from skfairdp.engine.public_rows import PublicRows
+from skfairdp.engine.release import NoisyRelease
+from skfairdp.engine.sampling import PoissonSampler
+from skfairdp.exceptions import PrivacyWarning
+from skfairdp.inprocessing.clip_choice import best_clip, dual_error_bound, primal_error_bound
+from skfairdp.metrics.gaps import group_gap
+from skfairdp.privacy import epsilon
+from tests.common.roster import people
+from tests.privacy.oracle import oracle_change_epsilon
+
+FAST: dict[str, Any] = {"max_epochs": 2, "warmup_epochs": 1, "progress": False}
+REPEATABLE = {"reproducible_noise": True, "random_state": 0}
+
+
+def fit(member: Any = None, n: int = 300, **parameters: Any) -> LagrangianDualClassifier:
+    X, y, groups = people(n)
+    model = LagrangianDualClassifier(**FAST | parameters)
+    return model.fit(X, y, sensitive_features=groups if member is None else member)
+
+
+@pytest.mark.parametrize("dual", ["steps", "epochs"])
+def test_epsilon_is_that_of_the_product(dual: str) -> None:
+    model = fit(dual=dual)
+    privacy = certify(model).privacy
+    assert (privacy.protects, privacy.adjacency) == ("sensitive_features", "change-attribute")
+    assert 0.97 <= privacy.epsilon <= 1.0
+    assert privacy.epsilon == pytest.approx(
+        oracle_change_epsilon(model.plan_, model.delta), rel=4e-3
+    )
+    # Declining to disclose costs less; the certificate prints the product's figure.
+    assert epsilon(model.plan_, adjacency="add-remove") < privacy.epsilon
+    assert not privacy.satisfies(epsilon=5.0, protects="record")
+
+
+def test_the_certificate_says_what_is_not_protected() -> None:
+    text = str(certify(fit()))
+    assert (
+        "the sensitive attribute only; features and labels have no protection, and a feature that "
+        "predicts the attribute reveals it" in text
+    )
+
+
+@pytest.mark.parametrize("dual", ["steps", "epochs"])
+def test_the_plan_knows_no_group_size(dual: str) -> None:
+    X, y, groups = people()
+    other = np.where(np.arange(300) < 40, "b", groups)
+    missing = np.where(np.arange(300) < 40, None, groups)
+    settings = {"epsilon": None, "noise_multiplier": 2.0, "dual": dual}
+    plans = [
+        LagrangianDualClassifier(**FAST | settings).fit(X, y, sensitive_features=g).plan_
+        for g in (groups, other, missing)
+    ]
+    assert plans[0] == plans[1] == plans[2]
+
+
+def test_every_group_has_a_block_of_its_own() -> None:
+    plan = fit(noise_multiplier=2.0, epsilon=None).plan_
+    assert plan.cells == ("a", "b")
+    warmup, constrained = plan.segments
+    assert warmup.blocks == ()
+    for cell in (0, 1):
+        assert constrained.multiplier(cell) == pytest.approx(2.0)
+        assert math.isinf(warmup.multiplier(cell))
+
+
+def test_public_rows_know_no_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their batches and gradients are the same whatever the groups are."""
+    seen: list[tuple] = []
+    honest = PublicRows.__init__
+
+    def spy(self: PublicRows, X: Any, targets: tuple, clipper: Any, key: bytes) -> None:
+        seen.append(targets)
+        honest(self, X, targets, clipper, key)
+
+    monkeypatch.setattr(PublicRows, "__init__", spy)
+    X, y, groups = people()
+    for g in (groups, groups[::-1].copy()):
+        LagrangianDualClassifier(**FAST).fit(X, y, sensitive_features=g)
+    first, second = seen
+    assert len(first) == len(second) == 1
+    assert torch.equal(first[0], second[0])
+
+
+def test_the_noisy_batch_is_independent_of_the_loss_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shares of rows in both batches are the product of the shares in each.
+
+    1,000 steps over 300 rows: the mean over rows of the covariance of the two memberships has
+    standard deviation below .25 / sqrt(1000 * 300) = 5e-4; 6 of them are allowed.
+    """
+    secret: list[np.ndarray] = []
+    public: list[np.ndarray] = []
+    draw, permutation_of = PoissonSampler.draw, PublicRows.gradient
+
+    def spy_draw(self: PoissonSampler, rates: tuple[float, ...]) -> Any:
+        batch = draw(self, rates)
+        secret.append(np.bincount(batch.rows, minlength=300))
+        return batch
+
+    def spy_gradient(self: PublicRows, size: int) -> torch.Tensor:
+        result = permutation_of(self, size)
+        rest = np.zeros(300)
+        rest[self._order] = 1.0  # rows that later batches of this pass will have
+        public.append(rest)
+        return result
+
+    monkeypatch.setattr(PoissonSampler, "draw", spy_draw)
+    monkeypatch.setattr(PublicRows, "gradient", spy_gradient)
+    X, y, groups = people()
+    LagrangianDualClassifier(
+        epsilon=None,
+        noise_multiplier=5.0,
+        batch_size=75,
+        loss_batch_size=75,
+        warmup_epochs=0,
+        max_epochs=250,
+        progress=False,
+    ).fit(X, y, sensitive_features=groups)
+    a, b = np.array(secret, dtype=float), np.array(public)
+    assert a.shape == b.shape == (1000, 300)
+    covariance = ((a - a.mean(0)) * (b - b.mean(0))).mean()
+    assert abs(covariance) < 6 * 5e-4
+    assert abs((a * a).mean() - a.mean() ** 2) > 0.1  # the same statistic of equal batches
+
+
+@pytest.mark.parametrize("value", [None, np.nan])
+def test_missing_attributes_contribute_to_the_loss_alone(value: object) -> None:
+    some = people()[2].astype(object)
+    some[:120] = value
+    model = fit(some)
+    assert model.groups_ == ("a", "b")
+    assert model.privacy_.epsilon <= 1.0
+    assert any("declines to disclose" in text for text in model.privacy_.assumptions)
+
+
+def test_rows_without_an_attribute_are_never_in_a_noisy_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[np.ndarray] = []
+    draw = PoissonSampler.draw
+
+    def spy(self: PoissonSampler, rates: tuple[float, ...]) -> Any:
+        batch = draw(self, rates)
+        drawn.append(batch.rows)
+        return batch
+
+    monkeypatch.setattr(PoissonSampler, "draw", spy)
+    some = people()[2].astype(object)
+    some[:120] = None
+    fit(some)
+    assert np.concatenate(drawn).min() >= 120
+
+
+def test_an_attribute_that_is_missing_for_everybody_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least two groups") as caught:
+        fit(np.full(300, None))
+    assert "Where nobody's attribute is known" in str(caught.value)
+    # With declared groups, whether anybody disclosed is itself protected.
+    assert fit(np.full(300, None), groups=["a", "b"]).groups_ == ("a", "b")
+
+
+def test_without_sensitive_features_nothing_is_released() -> None:
+    X, y, _ = people()
+    model = LagrangianDualClassifier(**FAST).fit(X, y)
+    assert model.groups_ is None
+    assert model.privacy_.epsilon == 0.0
+    assert model.score(X, y) > 0.7
+
+
+def test_rows_of_undeclared_labels_are_left_out() -> None:
+    X, y, groups = people()
+    wild = np.where(np.arange(300) < 30, "perhaps", y)
+    settings = FAST | REPEATABLE | {"classes": ["no", "yes"]}
+    with_them = LagrangianDualClassifier(**settings).fit(X, wild, sensitive_features=groups)
+    alone = LagrangianDualClassifier(**settings).fit(X[30:], y[30:], sensitive_features=groups[30:])
+    assert np.array_equal(with_them.predict_proba(X), alone.predict_proba(X))
+
+
+@pytest.mark.parametrize("dual", ["steps", "epochs"])
+@pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds", "accuracy_parity"])
+def test_gaps_shrink_without_noise(notion: str, dual: str) -> None:
+    """F-LD: the same loop, epsilon=inf."""
+    X, y, groups = people(1200)
+    skewed = X + 1.2 * (groups == "a")[:, None] * np.array([1.0, 0.0, 0.0, 1.0])
+    settings = {"max_epochs": 20, "warmup_epochs": 5, "progress": False, "random_state": 0}
+    gaps = []
+    for limit in (1e-9, 4.0):
+        with pytest.warns(PrivacyWarning, match="epsilon=inf"):
+            model = LagrangianDualClassifier(
+                notion=notion,
+                dual=dual,
+                dual_rate=0.2,
+                epsilon=math.inf,
+                max_multiplier=limit,
+                **settings,
+            ).fit(skewed, y, sensitive_features=groups)
+        assert model.privacy_ is None
+        gaps.append(group_gap(y, model.predict(skewed), sensitive_features=groups, notion=notion))
+    assert gaps[1] < max(0.6 * gaps[0], 0.05)
+
+
+def test_three_groups_and_three_classes_train() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    groups = rng.integers(0, 3, 400)
+    model = LagrangianDualClassifier(notion="equalized_odds", **FAST)
+    model.fit(X, y, sensitive_features=groups)
+    assert model.predict_proba(X).shape == (400, 3)
+    assert model.privacy_.epsilon <= 1.0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"notion": "fairness"},
+        {"tolerance": 1.0},
+        {"dual": "weeks"},
+        {"max_constraint_norm": 0.0},
+        {"histogram_share": 1.0},
+        {"batch_size": 301},
+    ],
+    ids=str,
+)
+def test_bad_parameters_are_named(wrong: dict) -> None:
+    (name,) = wrong
+    with pytest.raises(ValueError, match=name):
+        fit(**wrong)
+
+
+def test_a_change_of_one_group_moves_two_blocks_by_the_clip_norm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One batch of all rows, no noise: each block moves by at most max_norm / batch."""
+    releases: list[tuple[np.ndarray, np.ndarray]] = []
+    honest = NoisyRelease.gradient_and_statistic
+
+    def per_block(self: NoisyRelease, segment: Any, statistic: Any, *, cell_weights: Any) -> Any:
+        sums = []
+        for cell in (0, 1):
+            gradient, table = honest(self, segment, statistic, cell_weights=np.eye(2)[cell])
+            sums.append(gradient.numpy())
+        releases.append((np.stack(sums), table.numpy()))
+        return honest(self, segment, statistic, cell_weights=cell_weights)
+
+    monkeypatch.setattr(NoisyRelease, "gradient_and_statistic", per_block)
+    X, y, groups = people()
+    changed = groups.copy()
+    changed[7] = "b" if groups[7] == "a" else "a"
+    settings = {"batch_size": 300, "max_epochs": 2, "max_multiplier": 5.0, "dual_rate": 1.0}
+    for g in (groups, changed):
+        with pytest.warns(PrivacyWarning):
+            LagrangianDualClassifier(
+                **FAST | REPEATABLE | settings, epsilon=math.inf, max_grad_norm=0.01
+            ).fit(X, y, sensitive_features=g)
+    half = len(releases) // 2
+    (blocks, table), (other_blocks, other_table) = releases[0], releases[half]
+    moved = np.linalg.norm(blocks - other_blocks, axis=1) * 300
+    assert (moved <= 0.01 * (1 + 1e-6)).all()
+    assert np.abs(table - other_table).sum() * 300 == pytest.approx(2.0)
+
+
+def test_clip_choice_minimises_the_corrected_bounds() -> None:
+    norms = np.random.default_rng(0).gamma(2.0, 1.0, 5000)
+    cost = 0.2
+    chosen = best_clip(norms, cost)
+    assert chosen == pytest.approx(np.quantile(norms, 0.8), rel=1e-2)
+    grid = np.linspace(0.05, 12.0, 400)
+    values = [cost * c + np.maximum(norms - c, 0).mean() for c in grid]
+    assert cost * chosen + np.maximum(norms - chosen, 0).mean() <= min(values) + 1e-9
+    assert best_clip(norms, 2.0) == pytest.approx(norms.min())
+    bound = primal_error_bound(
+        1.0, norms, noise_std=0.1, n_parameters=100, group_weights=[2.0, 1.0]
+    )
+    expected = 0.1 * math.sqrt(100) * math.sqrt(5.0) + 3.0 * np.maximum(norms - 1.0, 0).mean()
+    assert bound == pytest.approx(expected)
+    assert dual_error_bound(1.0, [0.5, 2.0], noise_std=0.1) == pytest.approx(
+        0.1 * math.sqrt(2 / math.pi) + 0.5
+    )
