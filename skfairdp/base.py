@@ -23,6 +23,14 @@ from skfairdp.privacy.noise import NoiseSource
 __all__ = ["PrivateClassifier", "PrivateEstimator"]
 
 
+class _Quote(Exception):
+    """Ends a fit that was only asked what it would cost."""
+
+    def __init__(self, stated: PrivacyGuarantee | None) -> None:
+        super().__init__("only quoted")
+        self.stated = stated
+
+
 class PrivateEstimator(BaseEstimator):
     """What all private estimators share.
 
@@ -43,12 +51,14 @@ class PrivateEstimator(BaseEstimator):
     # Parameters that hold a net (or another model), or None for a default one.
     _nets: ClassVar[tuple[str, ...]] = ("net",)
     _charges_privacy = True
+    _activity: ClassVar[str] = "fit"  # what a ledger calls a fit
     # Class-level request: with metadata routing on, groups reach fit without a call.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
     privacy_: PrivacyGuarantee | None
     groups_: tuple | None
     _reservation: tuple[PrivacyLedger, Entry]
+    _only_quoting: bool
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
@@ -109,12 +119,14 @@ class PrivateEstimator(BaseEstimator):
         stated : PrivacyGuarantee or None
             What will be promised; None for a fit without noise.
         """
+        if "_only_quoting" in vars(self):
+            raise _Quote(stated)
         ledger = as_ledger(getattr(self, "ledger", None))
         if ledger is None or "_reservation" in vars(self):
             return
         if stated is None:
             stated = PrivacyGuarantee.void("a fit without noise (epsilon=inf)")
-        entry = ledger.reserve(stated, activity="fit", estimator=type(self).__name__)
+        entry = ledger.reserve(stated, activity=self._activity, estimator=type(self).__name__)
         self._reservation = ledger, entry
 
     def _settle(self) -> None:
@@ -128,6 +140,28 @@ class PrivateEstimator(BaseEstimator):
             )
         ledger, entry = self._reservation
         ledger.commit(entry)
+
+    def _quote(self, X: Any, y: Any) -> PrivacyGuarantee | None:
+        """State what a fit would promise, and end before it uses rows.
+
+        Parameters
+        ----------
+        X, y : array-like
+            What would be handed to `fit`.
+
+        Returns
+        -------
+        PrivacyGuarantee or None
+            What it would charge.
+        """
+        self._only_quoting = True
+        try:
+            self.fit(X, y)
+        except _Quote as quote:
+            return quote.stated
+        finally:
+            del self._only_quoting
+        raise RuntimeError(f"{type(self).__name__} charged nothing: its _fit must call _charge.")
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         raise NotImplementedError

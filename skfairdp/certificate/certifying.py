@@ -113,7 +113,7 @@ def certify(
     ledger : None, path or PrivacyLedger, default=None
         Where the cost of `count_epsilon` is charged before the rows are used, and where
         certificates from held-out rows are counted, so that each says which one it is.
-        None takes the model's own ledger, if it has one.
+        None takes that of the model, or of the search that found it, if there is one.
 
     Returns
     -------
@@ -151,7 +151,7 @@ def certify(
     evaluation = Evaluation((), None)
     if X is not None:
         source = NoiseSource() if count_noise is None else count_noise
-        book = as_ledger(ledger or getattr(deployed.trained.final, "ledger", None))
+        book = as_ledger(ledger or deployed.ledger)
         entry = None
         # Only an evaluation looks at the rows.
         if book is not None and sensitive_features is not None and not deployed.order_dependent:

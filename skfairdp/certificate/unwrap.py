@@ -100,6 +100,13 @@ class Deployed:
         return Deployed(inner.model, inner.final, stages, searches)
 
     @property
+    def ledger(self) -> Any:
+        """Ledger that training charged: that of a search goes before its estimator's."""
+        trained = self.trained
+        held = (getattr(part, "ledger", None) for part in (*trained.searches, trained.final))
+        return next((ledger for ledger in held if ledger is not None), None)
+
+    @property
     def _post_processes(self) -> bool:
         return isinstance(getattr(self.final, "_post_processes", None), str)
 

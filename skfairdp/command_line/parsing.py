@@ -12,7 +12,7 @@ from typing import TextIO
 import skfairdp
 from skfairdp.command_line.checking import show_ledger, verify
 from skfairdp.command_line.complaint import CommandError
-from skfairdp.command_line.mechanisms import MECHANISMS
+from skfairdp.command_line.mechanisms import DEFAULT, MECHANISMS
 from skfairdp.command_line.reporting import report
 from skfairdp.exceptions import BudgetExceededError, LedgerError
 from skfairdp.fairness.notions import NOTIONS
@@ -123,7 +123,13 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
         help="read what the schema doesn't say off the rows: smallest and largest values and "
         "all categories in this file are public",
     )
-    add("--mechanism", choices=tuple(MECHANISMS), default="fairdp", help="(default fairdp)")
+    add(
+        "--mechanism",
+        choices=tuple(MECHANISMS),
+        default=DEFAULT,
+        help="rates: rates are held to the tolerance (default); fairdp: gradients of groups weigh "
+        "the same; dpsgd: groups play no part",
+    )
     add("--threshold", type=_share, help="probability to decide from (fairdp; default 0.5)")
     add(
         "--notion",

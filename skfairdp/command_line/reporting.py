@@ -109,6 +109,7 @@ def _wanted(arguments: argparse.Namespace, ledger: PrivacyLedger | None) -> Want
         epsilon=arguments.epsilon,
         delta=arguments.delta,
         tolerance=arguments.tolerance,
+        notions=tuple(arguments.notion),
         threshold=0.5 if arguments.threshold is None else arguments.threshold,
         ledger=ledger,
         progress=False if arguments.quiet else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from os import PathLike
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from skfairdp.fairness.notions import get_notion
 from skfairdp.inprocessing.constrained_logistic import Linearised, fit_constrained
 from skfairdp.parameters import Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 __all__ = ["CovarianceConstrainedClassifier"]
@@ -48,6 +50,9 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         Training ends when a full Newton step moves no coefficient by more, or when the
         penalised loss falls by less than ``tol**2``. A covariance may exceed
         `max_covariance` by as much without a warning.
+    ledger : None, path or PrivacyLedger, default=None
+        Where fits are charged, see `skfairdp.PrivacyLedger`: as releases that nothing bounds.
+        A ledger with a budget refuses them.
 
     Attributes
     ----------
@@ -109,6 +114,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         "alpha": (Number(0.0, low_open=True),),
         "max_iter": (Number(1, integer=True),),
         "tol": (Number(0.0, low_open=True),),
+        "ledger": LEDGER,
     }
     _released: ClassVar = (
         "classes_",
@@ -132,12 +138,14 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         alpha: float = 1e-6,
         max_iter: int = 100,
         tol: float = 1e-3,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
     ) -> None:
         self.notion = notion
         self.max_covariance = max_covariance
         self.alpha = alpha
         self.max_iter = max_iter
         self.tol = tol
+        self.ledger = ledger
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
@@ -146,6 +154,11 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         groups = None
         if sensitive_features is not None:
             groups = encode_groups(sensitive_features, n_rows=len(X))
+        stated = PrivacyGuarantee.void(
+            "CovarianceConstrainedClassifier trains without noise: it is a yardstick for private "
+            "learners, and protects neither rows nor groups"
+        )
+        self._charge(stated)
         design = np.column_stack([X.astype(np.float64), np.ones(len(X))])
         # An intercept that is all but free, yet keeps the Hessian regular.
         ridge = np.append(np.full(X.shape[1], float(self.alpha)), 1e-10)
@@ -174,10 +187,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         self.groups_ = None if groups is None else groups.labels
         self.intercept_ = fitted.weights[-1:]
         self.n_iter_ = fitted.n_iter
-        self.privacy_ = PrivacyGuarantee.void(
-            "CovarianceConstrainedClassifier trains without noise: it is a yardstick for private "
-            "learners, and protects neither rows nor groups"
-        )
+        self.privacy_ = stated
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Compute the log-odds of the second class.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,9 +36,10 @@ from skfairdp.parameters import (
     Number,
     check_parameters,
 )
-from skfairdp.privacy.accounting import guarantee
+from skfairdp.privacy.accounting import budget_guarantee, guarantee
 from skfairdp.privacy.calibration import noise_multiplier_for
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta, check_group_sizes
@@ -111,6 +113,8 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         Without effect but with `reproducible_noise`; nothing here is random but noise.
     reproducible_noise : bool, default=False
         Seeds the noise, for tests; voids the privacy guarantee.
+    ledger : None, path or PrivacyLedger, default=None
+        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
@@ -176,6 +180,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         "classes": (SEQUENCE, _NONE),
         "random_state": RANDOM_STATE,
         "reproducible_noise": (BOOLEAN,),
+        "ledger": LEDGER,
     }
     _released: ClassVar[tuple[str, ...]] = (
         *PrivateClassifier._released,
@@ -212,6 +217,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         classes: Sequence[Any] | None = None,
         random_state: int | RandomState | None = None,
         reproducible_noise: bool = False,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
     ) -> None:
         self.feature_bounds = feature_bounds
         self.epsilon = epsilon
@@ -232,6 +238,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         self.classes = classes
         self.random_state = random_state
         self.reproducible_noise = reproducible_noise
+        self.ledger = ledger
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
@@ -272,6 +279,8 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         check_delta(self.delta, sizes.total)
         multiplier = self._calibrate(sizes, bounded.d)
         plan = self._plan(sizes, multiplier, bounded.d)
+        stated = self._guarantee(plan, noise, groups)
+        self._charge(stated)  # before a row enters a sum
 
         codes = np.zeros(len(X), dtype=np.int64) if groups is None else groups.codes.copy()
         if self.objective == "pooled":
@@ -298,7 +307,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         self.groups_ = None if groups is None else groups.labels
         self.noise_multiplier_ = multiplier
         self.plan_ = plan
-        self.privacy_ = self._guarantee(plan, noise, groups)
+        self.privacy_ = stated
 
     # -- settings, sizes and plan -----------------------------------------------------
 
@@ -349,6 +358,11 @@ class FunctionalMechanismClassifier(PrivateClassifier):
                     f"'dataset_size' = {size} must be the sum of 'group_sizes', {total}."
                 )
             size = max(2, total)
+        if self.group_sizes_epsilon is not None and groups is not None:
+            # The sizes that the plan is made from are bought first, and charged with all the rest.
+            self._charge(
+                budget_guarantee(self.epsilon, self.delta, reproducible=noise.reproducible)
+            )
         return fairdp_sizes(
             None if pooled else groups,
             n,

@@ -131,9 +131,7 @@ class GradientClassifier(PrivateClassifier):
         """
         return base
 
-    def _targets(
-        self, labels: torch.Tensor, groups: np.ndarray | None
-    ) -> tuple[torch.Tensor, ...]:
+    def _targets(self, labels: torch.Tensor, groups: np.ndarray | None) -> tuple[torch.Tensor, ...]:
         """What objective and statistics take besides the output: the labels first."""
         return (labels,)
 

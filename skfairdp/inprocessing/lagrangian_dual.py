@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from skfairdp.inprocessing.rate_objective import RateObjective
 from skfairdp.parameters import MAPPING, SEQUENCE, Choice, Kind, Number
 from skfairdp.privacy.accounting import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.relations import PROTECTS
@@ -114,6 +116,8 @@ default="linear"
         Also seeds noise and batches, for tests; voids the privacy guarantee.
     progress : bool or None, default=None
         Show a progress bar; None shows it on a terminal.
+    ledger : None, path or PrivacyLedger, default=None
+        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
@@ -209,6 +213,7 @@ default="linear"
         random_state: int | RandomState | None = None,
         reproducible_noise: bool = False,
         progress: bool | None = None,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
     ) -> None:
         self.net = net
         self.notion = notion
@@ -236,6 +241,7 @@ default="linear"
         self.random_state = random_state
         self.reproducible_noise = reproducible_noise
         self.progress = progress
+        self.ledger = ledger
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from os import PathLike
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -27,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.fairness.groups import encode_groups
+from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import get_notion
 from skfairdp.inprocessing.ensemble import row_uniforms
 from skfairdp.inprocessing.true_groups import attenuated_bound, estimated_joint, even_decisions
@@ -40,6 +41,7 @@ from skfairdp.parameters import (
     check_parameters,
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.randomized_response import RandomizedResponse
 from skfairdp.rows import check_features, check_rows, encode_labels
@@ -114,6 +116,8 @@ class RandomizedAttributeClassifier(PrivateClassifier):
     reproducible_noise : bool, default=False
         Also seeds the randomised response and the draws of predictions, for tests;
         voids the privacy guarantee.
+    ledger : None, path or PrivacyLedger, default=None
+        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
@@ -202,6 +206,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         "max_iter": (Number(1, integer=True),),
         "random_state": RANDOM_STATE,
         "reproducible_noise": (BOOLEAN,),
+        "ledger": LEDGER,
     }
     _released: ClassVar = (
         "classes_",
@@ -232,6 +237,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         max_iter: int = 50,
         random_state: int | RandomState | None = None,
         reproducible_noise: bool = False,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
     ) -> None:
         self.estimator = estimator
         self.epsilon = epsilon
@@ -242,6 +248,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         self.max_iter = max_iter
         self.random_state = random_state
         self.reproducible_noise = reproducible_noise
+        self.ledger = ledger
 
     def _default_of(self, name: str) -> Any:
         """Classifier that stands behind None."""
@@ -253,8 +260,16 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         X, y = check_rows(self, X, y)
         classes, labels = encode_labels(y, None, multiclass=False)
         seed, noise = self._randomness()
-        response, reports, names = self._ask(sensitive_features, len(X), noise)
+        groups = self._encode_groups(sensitive_features, len(X))
+        response = None
+        if groups is not None:
+            response = RandomizedResponse(float(self.epsilon), len(groups.labels))
+        stated = self._guarantee(response, noise)
+        self._charge(stated)  # before anybody's attribute is randomised
         # From here on the attribute is known by its randomised answers alone.
+        reports = None
+        if groups is not None and response is not None:
+            reports = response.report(groups.codes, noise)
         decision_rates = None
         if response is None or reports is None:
             mixture = _Mixture([base.fit(X, labels)], np.ones(1), None, 1)
@@ -267,11 +282,11 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         self.classes_ = classes
         self.decision_rates_ = decision_rates
         self.difference_bound_ = mixture.bound
-        self.groups_ = names
+        self.groups_ = None if groups is None else groups.labels
         self.key_ = noise.key()
         self.n_iter_ = mixture.n_iter
         self.predictors_ = mixture.predictors
-        self.privacy_ = self._guarantee(response, noise)
+        self.privacy_ = stated
         self.response_ = response
         self.weights_ = mixture.weights
 
@@ -285,17 +300,14 @@ class RandomizedAttributeClassifier(PrivateClassifier):
             )
         return base
 
-    def _ask(
-        self, sensitive_features: Any, n: int, noise: NoiseSource
-    ) -> tuple[RandomizedResponse | None, NDArray[np.int64] | None, tuple | None]:
-        """Randomise the attribute of every row; the true one goes no further."""
+    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         if sensitive_features is None:
             if self.group_at_predict != "none":
                 raise ValueError(
                     f"'group_at_predict' is {self.group_at_predict!r}, but fit got no "
                     "sensitive_features to learn decisions by group from."
                 )
-            return None, None, None
+            return None
         groups = encode_groups(
             sensitive_features,
             n_rows=n,
@@ -313,8 +325,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
                 PrivacyWarning,
                 stacklevel=5,
             )
-        response = RandomizedResponse(float(self.epsilon), len(groups.labels))
-        return response, response.report(groups.codes, noise), groups.labels
+        return groups
 
     def _parts(self, n: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Rows of the first and of the second step; positions and a seed alone decide."""

@@ -112,7 +112,7 @@ def pareto_frontier(
         "value" that are there.
     minimize : iterable of str, optional
         Columns of which less is better. None: "gap", "epsilon", names of fairness notions
-        and columns that start with "gap_".
+        and columns that start with ``gap_``.
     all_ranks : bool, default=False
         Keep every row, in layers: rank 0 is the frontier, rank 1 what would be the
         frontier without it, and so on.

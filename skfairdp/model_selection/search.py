@@ -176,6 +176,7 @@ class PrivateSearchCV(PrivateClassifier):
         "score_epsilon_",
     )
     _nets: ClassVar[tuple[str, ...]] = ()
+    _activity: ClassVar[str] = "search"
 
     best_estimator_: Any
 

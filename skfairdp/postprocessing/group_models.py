@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
+from skfairdp.certificate.unwrap import charges_privacy
 from skfairdp.fairness.groups import Groups
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
-__all__ = ["fit_group_models", "parallel_privacy", "refuse_unfit"]
+__all__ = ["GroupPart", "group_parts", "parallel_privacy", "refuse_unfit"]
 
 
-def fit_group_models(
+class GroupPart(NamedTuple):
+    """What the model of one group will be fitted on."""
+
+    estimator: Any
+    X: np.ndarray
+    y: np.ndarray
+
+
+def group_parts(
     estimator: Any,
     X: np.ndarray,
     labels: np.ndarray,
@@ -23,13 +33,13 @@ def fit_group_models(
     *,
     sizes: dict[Any, int] | None,
     seed: int,
-) -> tuple[Any, ...]:
-    """Fit a clone of an estimator on the rows of each group.
+) -> list[GroupPart]:
+    """Hand a clone of an estimator the rows of each group; none is fitted.
 
     Parameters
     ----------
     estimator : classifier
-        Not fitted here.
+        The user's.
     X : ndarray, shape (n, ...)
         Rows.
     labels : ndarray of int, shape (n,)
@@ -44,14 +54,15 @@ def fit_group_models(
 
     Returns
     -------
-    tuple of classifier
+    list of GroupPart
         In the order of ``groups.labels``.
     """
-    models = []
+    parts = []
     for code, label in enumerate(groups.labels):
         inner = clone(estimator)
         known = inner.get_params(deep=False)
-        settings: dict[str, Any] = {"classes": [0, 1], "random_state": seed}
+        # Every clone would charge a ledger as if all of them shared their rows.
+        settings: dict[str, Any] = {"classes": [0, 1], "random_state": seed, "ledger": None}
         if sizes is not None:
             settings["dataset_size"] = max(2, sizes[label])
         inner.set_params(**{name: v for name, v in settings.items() if name in known})
@@ -62,8 +73,8 @@ def fit_group_models(
             # or one fewer than its neighbour, trains like any other.
             rows = np.concatenate([rows, np.zeros_like(X, shape=(2, *X.shape[1:]))])
             targets = np.append(targets, [-1, -1])
-        models.append(inner.fit(rows, targets))
-    return tuple(models)
+        parts.append(GroupPart(inner, rows, targets))
+    return parts
 
 
 def refuse_unfit(estimator: Any) -> None:
@@ -90,6 +101,12 @@ def refuse_unfit(estimator: Any) -> None:
             f"'estimator' must learn from a group's rows alone, but {type(estimator).__name__} "
             "asks public rows."
         )
+    for name, value in estimator.get_params().items():
+        if name.endswith("__ledger") and value is not None:
+            raise ValueError(
+                f"'estimator' sets {name}, which every clone would charge by itself, though a "
+                f"record meets one of them; set 'ledger' of {type(estimator).__name__} itself."
+            )
     for name in ("dataset_size", "group_sizes"):
         if known.get(name) is not None:
             raise ValueError(
@@ -99,21 +116,21 @@ def refuse_unfit(estimator: Any) -> None:
 
 
 def parallel_privacy(
-    models: Sequence[Any],
+    parts: Sequence[GroupPart],
     labels: tuple[Any, ...],
     *,
     classes_declared: bool,
     groups_declared: bool,
 ) -> PrivacyGuarantee | None:
-    """State what models of disjoint groups promise together.
+    """State what models of disjoint groups will promise together; no row is used yet.
 
     A record is in one group, and under the relations used here it stays there, so it meets
     one model: the largest figure holds for everybody.
 
     Parameters
     ----------
-    models : sequence of classifier
-        Fitted, one a group.
+    parts : sequence of GroupPart
+        One a group.
     labels : tuple
         The groups.
     classes_declared, groups_declared : bool
@@ -124,27 +141,31 @@ def parallel_privacy(
     PrivacyGuarantee or None
         None after ``epsilon=inf``; void if one of them is, or is not one of this package.
     """
-    if not all(hasattr(model, "privacy_") for model in models):
+    estimator = parts[0].estimator
+    if not charges_privacy(estimator):
         return PrivacyGuarantee.void(
-            f"{type(models[0]).__name__} is not an estimator of skfairdp: nothing bounds what it "
+            f"{type(estimator).__name__} is not an estimator of skfairdp: nothing bounds what it "
             "reveals about its training rows."
         )
-    stated = [model.privacy_ for model in models]
-    if any(item is None for item in stated):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fits will say it
+        stated = [part.estimator._quote(part.X, part.y) for part in parts]
+    bounded = [item for item in stated if item is not None]
+    if len(bounded) < len(stated):
         return None
-    void = next((item for item in stated if item.is_void), None)
+    void = next((item for item in bounded if item.is_void), None)
     if void is not None:
         return void
-    first = stated[0]
+    first = bounded[0]
     sets = {"class labels": classes_declared, "groups": groups_declared}
-    events = {repr(item.event) for item in stated}
+    events = {repr(item.event) for item in bounded}
     return PrivacyGuarantee(
-        epsilon=max(item.epsilon for item in stated),
-        delta=max(item.delta for item in stated),
+        epsilon=max(item.epsilon for item in bounded),
+        delta=max(item.delta for item in bounded),
         adjacency=first.adjacency,
         protects=first.protects,
         accountant=first.accountant,
-        per_group={label: item.epsilon for label, item in zip(labels, stated, strict=True)},
+        per_group={label: item.epsilon for label, item in zip(labels, bounded, strict=True)},
         # Groups of different size have different events; then epsilon and delta compose.
         event=first.event if len(events) == 1 else None,
         assumptions=(

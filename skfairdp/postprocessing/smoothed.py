@@ -21,7 +21,7 @@ from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.smoothing import OwnModels, smoothing_distance
 from skfairdp.parameters import MAPPING, RANDOM_STATE, Choice, Number, check_parameters
 from skfairdp.postprocessing.group_models import (
-    fit_group_models,
+    group_parts,
     parallel_privacy,
     refuse_unfit,
 )
@@ -52,7 +52,8 @@ class SmoothedClassifier(PrivateClassifier):
         Makes the model; a clone is fitted. One trained by gradients
         (`DPSGDClassifier`: "DPSGD-Smooth"), a `FunctionalMechanismClassifier`
         ("FairFM-Smooth" with ``objective="group_average"``), or a linear model of
-        scikit-learn, which has no privacy.
+        scikit-learn, which has no privacy. Its `ledger` is charged once, also where
+        several clones are fitted.
     std : float, default=1.0
         Standard deviation of the noise on each parameter, in the units of the parameters.
     training : {"together", "per_group"}, default="together"
@@ -277,7 +278,12 @@ class SmoothedClassifier(PrivateClassifier):
         self, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int, declared: bool
     ) -> None:
         groups, sizes = self._groups(sensitive_features, len(X))
-        models = fit_group_models(self.estimator, X, codes, groups, sizes=sizes, seed=seed)
+        parts = group_parts(self.estimator, X, codes, groups, sizes=sizes, seed=seed)
+        stated = parallel_privacy(
+            parts, groups.labels, classes_declared=declared, groups_declared=sizes is not None
+        )
+        self._charge(stated)  # before a clone uses rows
+        models = tuple(part.estimator.fit(part.X, part.y) for part in parts)
         own = tuple(smooth_model(model, self.part) for model in models)
         if self.part == "head" and not isinstance(smooth_model(models[0], "all"), LinearScore):
             raise ValueError(
@@ -288,12 +294,16 @@ class SmoothedClassifier(PrivateClassifier):
         self.model_ = own[0].moved(np.mean([model.vector for model in own], axis=0))
         self.estimators_ = models
         self.groups_ = groups.labels
-        self.privacy_ = parallel_privacy(
-            models,
-            groups.labels,
-            classes_declared=declared,
-            groups_declared=sizes is not None,
-        )
+        self.privacy_ = stated
+
+    @property
+    def ledger(self) -> Any:
+        """Ledger of `estimator`, where models of groups are charged: once for all of them.
+
+        None with ``training="together"``: the fit inside charges it.
+        """
+        alone = self.training == "per_group"
+        return getattr(self.estimator, "ledger", None) if alone else None
 
     def _groups(self, sensitive_features: Any, n: int) -> tuple[Groups, dict[Any, int] | None]:
         if sensitive_features is None:

@@ -67,6 +67,16 @@ def test_what_is_not_shown_is_said_and_exits_with_one(folder, capsys) -> None:
     assert "at most 0.001: NOT shown" in (folder / "report.html").read_text()
 
 
+def test_rates_are_held_to_half_the_tolerance_by_default(folder, capsys) -> None:
+    written(folder)
+    main(report("--model", "m.pkl", "--notion", "equalized_odds", tolerance="0.1"))
+    model = pickle.loads((folder / "m.pkl").read_bytes())[-1]
+    assert type(model).__name__ == "RateConstrainedClassifier"
+    assert (model.notion, model.tolerance) == (("equalized_odds",), 0.05)
+    main(report("--model", "m.pkl", "--mechanism", "fairdp", "--threshold", "0.7"))
+    assert pickle.loads((folder / "m.pkl").read_bytes())[-1].threshold == 0.7
+
+
 def test_progress_goes_to_standard_error(folder, capsys) -> None:
     written(folder)
     arguments = [a for a in report("--mechanism", "dpsgd") if a != "--quiet"]
@@ -249,6 +259,7 @@ def test_outputs_are_checked_before_anything_is_spent(folder, capsys) -> None:
 
 def test_options_that_do_not_go_together_are_refused(folder, capsys) -> None:
     written(folder)
+    assert "--mechanism rates" in refused(capsys, report("--threshold", "0.9"))
     wrong = report("--mechanism", "dpsgd", "--threshold", "0.9")
     assert "--threshold has no meaning for --mechanism dpsgd" in refused(capsys, wrong)
     assert "name it by --ledger" in refused(capsys, report("--budget", "1", "1e-5"))

@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from skfairdp import (
+    CovarianceConstrainedClassifier,
     DPFermiClassifier,
     DPSGDClassifier,
     DPSGDFClassifier,
@@ -17,6 +18,7 @@ from skfairdp import (
     ImportanceSamplingDPSGDClassifier,
     LagrangianDualClassifier,
     PrivateThinningClassifier,
+    RandomizedAttributeClassifier,
     SmoothedClassifier,
 )
 from tests.common.halves import HalfPublicFairPATE, HalfPublicPATE, HalfPublicSFPATE
@@ -98,6 +100,15 @@ SMOOTHED = {
     ),
 }
 
+# Around estimators of other libraries, or like them: with parameters of neither kind.
+APART = {
+    "randomised attribute": RandomizedAttributeClassifier(max_iter=3),
+    "randomised attribute, two steps": RandomizedAttributeClassifier(
+        group_at_predict="randomized", max_iter=3
+    ),
+    "covariance, not private": CovarianceConstrainedClassifier(),
+}
+
 every_attribute = pytest.mark.parametrize("name", ATTRIBUTE)
 every_closed_form = pytest.mark.parametrize("name", CLOSED_FORM)
 every_smoothed = pytest.mark.parametrize("name", SMOOTHED)
@@ -108,7 +119,15 @@ every_class = pytest.mark.parametrize("name", ["DP-SGD", "FairDP"])
 
 def build(name: str, **parameters: Any) -> Any:
     """Return a fresh estimator of the roster."""
-    every = {**ROSTER, **AROUND, **ATTRIBUTE, **VOTING, **CLOSED_FORM, **SMOOTHED}
+    every = {
+        **ROSTER,
+        **AROUND,
+        **ATTRIBUTE,
+        **VOTING,
+        **CLOSED_FORM,
+        **SMOOTHED,
+        **APART,
+    }
     return clone(every[name]).set_params(**parameters)
 
 

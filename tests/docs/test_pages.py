@@ -46,6 +46,24 @@ def test_blocks_of_a_section_run_and_print_what_they_say(blocks: list[str]) -> N
             assert printed.getvalue().splitlines() == claims
 
 
+def test_the_decision_table_names_every_mechanism_of_the_readme() -> None:
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    mechanisms = set(re.findall(r"^\| `(\w+Classifier)` \|", readme, re.MULTILINE))
+    guide = (DOCS / "guide.md").read_text(encoding="utf-8")
+    choosing = guide.split("## Choosing a mechanism", 1)[1].split("\n## ", 1)[0]
+    table = "\n".join(line for line in choosing.splitlines() if line.startswith("|"))
+    assert len(mechanisms) > 10
+    assert {name for name in mechanisms if f"`{name}" not in table} == set()
+
+
+@pytest.mark.parametrize("folder", ["theory", "results", "traps", "."])
+def test_every_page_is_in_the_table_of_contents_of_its_folder(folder: str) -> None:
+    contents = (DOCS / folder / "index.md").read_text(encoding="utf-8")
+    listed = set(re.search(r"```{toctree}\n(.*?)```", contents, re.DOTALL)[1].split())
+    pages = {page.stem for page in (DOCS / folder).glob("*.md")} - {"index"}
+    assert pages <= listed
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     root = DOCS.parent
     for page in [*DOCS.rglob("*.md"), *root.glob("*.md")]:

@@ -449,11 +449,14 @@ def test_without_noise_or_with_repeatable_noise_nothing_is_promised() -> None:
 
 
 def test_the_ledger_hears_of_one_search_and_keeps_a_crashed_one(tmp_path, monkeypatch) -> None:
-    X, y, _ = people()
+    X, y, groups = people()
     ledger = PrivacyLedger(tmp_path / "ledger.db")
     search = build(mean_fits=6, ledger=ledger).fit(X, y)
-    assert len(ledger) == 1
+    (entry,) = ledger.entries()
+    assert (entry.activity, entry.state) == ("search", "committed")
     assert ledger.totals()[0].epsilon == search.privacy_.epsilon
+    certify(search, X, sensitive_features=groups)  # counted where the search was charged
+    assert [entry.activity for entry in ledger.entries()] == ["search", "certify"]
 
     def crash(*arguments):
         raise RuntimeError("power")

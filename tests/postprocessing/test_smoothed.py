@@ -8,19 +8,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import ndtr
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from skfairdp import (
+    AbstainingClassifier,
     DPSGDClassifier,
     FairDPClassifier,
     FunctionalMechanismClassifier,
+    PrivacyLedger,
     SmoothedClassifier,
     certify,
     default_net,
 )
+from skfairdp.exceptions import BudgetExceededError
 from skfairdp.fairness.smoothing import own_models_bound, smoothing_distance
 from skfairdp.postprocessing.smooth_models import NetScore
 from skfairdp.privacy import PrivacyGuarantee
@@ -47,6 +51,32 @@ def test_a_linear_models_smoothed_decisions_are_normal_tails():
     z = X @ inner.coef_[0] + inner.intercept_[0]
     expected = ndtr(z / (0.7 * np.sqrt((X**2).sum(axis=1) + 1)))
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], expected, rtol=1e-12)
+
+
+def test_models_of_groups_are_one_charge_of_the_largest(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "spent.db", budget=(1.0, 1e-5))
+    model = fitted(clone(FM).set_params(ledger=ledger), training="per_group")
+    (entry,) = ledger.entries()
+    assert entry.estimator == "SmoothedClassifier"
+    assert entry.guarantee.epsilon == max(m.privacy_.epsilon for m in model.estimators_)
+    assert [m.ledger for m in model.estimators_] == [None, None]
+    certify(model, X, sensitive_features=GROUPS)
+    assert [entry.activity for entry in ledger.entries()] == ["fit", "certify"]
+    with pytest.raises(BudgetExceededError):
+        model.fit(X, Y, sensitive_features=GROUPS)
+
+
+def test_what_a_model_of_a_group_is_charged_for_is_what_it_promises():
+    for estimator in (FM, SGD):
+        inner = clone(estimator).set_params(classes=[0, 1], dataset_size=300)
+        quoted = inner._quote(X[:300], Y[:300])
+        assert quoted == inner.fit(X[:300], Y[:300]).privacy_
+
+
+def test_a_ledger_further_inside_models_of_groups_is_refused():
+    around = AbstainingClassifier(clone(FM).set_params(ledger="spent.db"))
+    with pytest.raises(ValueError, match="every clone would charge"):
+        fitted(around, training="per_group")
 
 
 @pytest.mark.parametrize("estimator", [FM, SGD], ids=["FM", "linear net"])

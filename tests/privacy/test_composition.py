@@ -41,9 +41,28 @@ def test_a_mixture_is_at_most_its_parts_added() -> None:
 
 
 def test_statements_of_a_relation_that_no_accountant_knows_compose() -> None:
-    total = compose([ATTRIBUTE] * 3)
-    assert (total.adjacency, total.protects) == ("change-attribute", "sensitive_features")
+    local = dataclasses.replace(ATTRIBUTE, adjacency="local")
+    total = compose([local] * 3)
+    assert (total.adjacency, total.protects) == ("local", "sensitive_features")
     assert total.epsilon == pytest.approx(1.5)  # their events are not read under another relation
     assert total.delta == pytest.approx(3e-7)
-    void = dataclasses.replace(ATTRIBUTE, epsilon=math.inf)
-    assert compose([ATTRIBUTE, void]).is_void
+    void = dataclasses.replace(local, epsilon=math.inf)
+    assert compose([local, void]).is_void
+
+
+def test_events_about_a_changed_attribute_are_read_in_both_groups() -> None:
+    total = compose([ATTRIBUTE] * 3)
+    assert (total.adjacency, total.protects) == ("change-attribute", "sensitive_features")
+    # Three releases, each seen in the group that is left and in the one that is joined.
+    once = epsilon(GaussianDpEvent(9.0 / math.sqrt(6.0)), 1e-7, "add-remove")
+    assert total.epsilon == pytest.approx(once, rel=1e-3)
+    assert (total.delta, total.event is None) == (1e-7, False)
+
+
+def test_a_promise_about_a_changed_attribute_is_added_to_events() -> None:
+    promise = dataclasses.replace(ATTRIBUTE, event=None)
+    total = compose([ATTRIBUTE, ATTRIBUTE, promise])
+    events = compose([ATTRIBUTE, ATTRIBUTE])
+    assert total.epsilon == pytest.approx(events.epsilon + 0.5)
+    assert (total.delta, total.event) == (pytest.approx(2e-7), None)
+    assert compose([promise] * 3).epsilon == pytest.approx(1.5)

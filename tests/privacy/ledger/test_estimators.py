@@ -17,7 +17,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
-import skfairdp
 from skfairdp import (
     AbstainingClassifier,
     DPSGDClassifier,
@@ -27,79 +26,14 @@ from skfairdp import (
     certify,
 )
 from skfairdp.base import PrivateClassifier
-from skfairdp.engine.release import NoisyRelease
 from skfairdp.exceptions import BudgetExceededError, LedgerError, PrivacyWarning
 from skfairdp.preprocessing import PublicScaler
-from skfairdp.privacy.noise import NoiseSource
-from tests.common.roster import AROUND, ROSTER, VOTING, build, people
+from tests.common.ledgers import fitted, forbid_rows
+from tests.common.roster import build, people
 from tests.privacy.ledger.statements import ledger_in
 from tests.privacy.oracle import oracle_epsilon
 
 HANDLE = {"path", "data_set", "_budget", "_set_aside"}
-EVERY = [*ROSTER, *AROUND, *VOTING]
-
-
-def fitted(name: str, **parameters: Any) -> Any:
-    X, y, groups = people()
-    return build(name, **parameters).fit(X, y, sensitive_features=groups)
-
-
-def forbid_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every way from rows to a release fail."""
-
-    def touched(*args: Any, **kwargs: Any) -> None:
-        raise AssertionError("rows were used")
-
-    monkeypatch.setattr(NoisyRelease, "__init__", touched)
-    monkeypatch.setattr("skfairdp.aggregation.aggregated.assign_shards", touched)
-    monkeypatch.setattr("skfairdp.preprocessing.thinning.release_table", touched)
-    monkeypatch.setattr(NoiseSource, "discrete_laplace", touched)
-    monkeypatch.setattr(NoiseSource, "gaussian", touched)
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_a_fit_is_one_committed_entry_with_its_guarantee(name, tmp_path) -> None:
-    ledger = ledger_in(tmp_path)
-    model = fitted(name, ledger=ledger)
-    (entry,) = ledger.entries()
-    assert (entry.activity, entry.state, entry.ordinal) == ("fit", "committed", 1)
-    assert entry.estimator == type(model).__name__
-    relation = ("epsilon", "delta", "adjacency", "protects", "event")
-    for figure in relation:
-        assert getattr(entry.guarantee, figure) == getattr(model.privacy_, figure), figure
-    assert "_reservation" not in vars(model)
-    assert certify(model).verify(fitted(name)) is False
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_a_full_budget_refuses_before_rows_are_used(name, tmp_path, monkeypatch) -> None:
-    ledger = ledger_in(tmp_path, budget=(0.5, 1e-5))
-    forbid_rows(monkeypatch)
-    model = build(name, ledger=ledger)
-    X, y, groups = people()
-    with pytest.raises(BudgetExceededError, match="'people'"):
-        model.fit(X, y, sensitive_features=groups)
-    assert ledger.entries() == ()
-    with pytest.raises(NotFittedError):
-        model.predict(X)
-    with pytest.raises(AssertionError, match="rows were used"):  # the trap works
-        build(name).fit(X, y, sensitive_features=groups)
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_a_fit_that_breaks_off_stays_charged(name, tmp_path, monkeypatch) -> None:
-    ledger = ledger_in(tmp_path)
-    X, y, groups = people()
-    model = build(name, ledger=ledger)
-    with monkeypatch.context() as broken:
-        forbid_rows(broken)
-        with pytest.raises(AssertionError, match="rows were used"):
-            model.fit(X, y, sensitive_features=groups)
-    assert len(ledger) == 0
-    assert [entry.state for entry in ledger.entries()] == ["reserved"]
-    assert "_reservation" not in vars(model)
-    model.fit(X, y, sensitive_features=groups)
-    assert [entry.state for entry in ledger.entries()] == ["reserved", "committed"]
 
 
 @pytest.mark.parametrize("name", ["DP-SGD", "FairDP", "thinning before FairDP", "PATE"])
@@ -115,14 +49,6 @@ def _free(name: str) -> dict[str, Any]:
     if "thinning" in name:
         return {"estimator__epsilon": math.inf}
     return {"epsilon": math.inf, **({"n_answers": None} if name == "PATE" else {})}
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_repeatable_noise_is_charged_as_no_guarantee(name, tmp_path) -> None:
-    ledger = ledger_in(tmp_path)
-    model = fitted(name, ledger=ledger, reproducible_noise=True, random_state=0)
-    assert model.privacy_.is_void
-    assert ledger.totals()[0].is_void
 
 
 def test_totals_of_real_plans_agree_with_the_oracle(tmp_path) -> None:
@@ -190,14 +116,6 @@ def test_a_mechanism_that_forgets_to_charge_is_found(tmp_path) -> None:
     Forgetful().fit(X, y)
     with pytest.raises(RuntimeError, match="charged nothing"):
         Forgetful(tmp_path / "ledger.db").fit(X, y)
-
-
-def test_every_public_estimator_that_charges_takes_a_ledger() -> None:
-    for name in skfairdp.__all__:
-        value = getattr(skfairdp, name)
-        if isinstance(value, type) and issubclass(value, PrivateClassifier):
-            takes = "ledger" in value._get_param_names()
-            assert takes == value._charges_privacy, name
 
 
 def test_bought_sizes_are_charged_before_they_are_bought(tmp_path, monkeypatch) -> None:

@@ -1,0 +1,55 @@
+"""Fits of the roster that charge a ledger, and a trap on every way to their rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from skfairdp.engine.release import NoisyRelease
+from skfairdp.engine.sums import MomentSums
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.randomized_response import RandomizedResponse
+from tests.common.roster import (
+    APART,
+    AROUND,
+    ATTRIBUTE,
+    CLOSED_FORM,
+    ROSTER,
+    SMOOTHED,
+    VOTING,
+    people,
+)
+from tests.common.roster import build as build_plain
+
+EVERY = [*ROSTER, *AROUND, *ATTRIBUTE, *VOTING, *CLOSED_FORM, *SMOOTHED, *APART]
+
+
+def build(name: str, **parameters: Any) -> Any:
+    """Return a fresh estimator of the roster; post-processing charges by the one inside."""
+    inside = ("ledger", "reproducible_noise")
+    if name in SMOOTHED:
+        parameters = {f"estimator__{k}" if k in inside else k: v for k, v in parameters.items()}
+    return build_plain(name, **parameters)
+
+
+def fitted(name: str, **parameters: Any) -> Any:
+    """Return an estimator of the roster, fitted."""
+    X, y, groups = people()
+    return build(name, **parameters).fit(X, y, sensitive_features=groups)
+
+
+def forbid_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every way from rows to a release fail."""
+
+    def touched(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("rows were used")
+
+    monkeypatch.setattr(NoisyRelease, "__init__", touched)
+    monkeypatch.setattr(MomentSums, "__init__", touched)
+    monkeypatch.setattr(RandomizedResponse, "report", touched)
+    monkeypatch.setattr("skfairdp.aggregation.aggregated.assign_shards", touched)
+    monkeypatch.setattr("skfairdp.inprocessing.covariance.fit_constrained", touched)
+    monkeypatch.setattr("skfairdp.preprocessing.thinning.release_table", touched)
+    monkeypatch.setattr(NoiseSource, "discrete_laplace", touched)
+    monkeypatch.setattr(NoiseSource, "gaussian", touched)
