@@ -17,6 +17,7 @@ from skfairdp import (
     ImportanceSamplingDPSGDClassifier,
     LagrangianDualClassifier,
     PrivateThinningClassifier,
+    RateConstrainedClassifier,
     SmoothedClassifier,
 )
 from tests.common.halves import HalfPublicFairPATE, HalfPublicPATE, HalfPublicSFPATE
@@ -38,6 +39,9 @@ ROSTER = {
     "DP-FERMI, equalized odds": DPFermiClassifier(notion="equalized_odds", **FAST),
 }
 
+# Of these, what cannot be fitted without groups, which scikit-learn's own checks do not pass.
+NEEDS_GROUPS = ("DP-FERMI", "DP-FERMI, equalized odds")
+
 # Estimators around another one have other parameters; their own tests call the common checks
 # that need none.
 AROUND = {
@@ -53,6 +57,14 @@ AROUND = {
 ATTRIBUTE = {
     "PF-LD": LagrangianDualClassifier(warmup_epochs=2, **FAST),
     "PF-LD, dual steps by epochs": LagrangianDualClassifier(warmup_epochs=2, dual="epochs", **FAST),
+}
+
+# Those that cannot be fitted without groups, which scikit-learn's own checks do not pass.
+CONSTRAINED = {
+    "rate constraints": RateConstrainedClassifier(**FAST),
+    "rate constraints, two notions": RateConstrainedClassifier(
+        notion=["equalized_odds", "accuracy_parity"], tolerance=0.1, **FAST
+    ),
 }
 
 VOTES: dict[str, Any] = {"n_teachers": 40, "n_answers": 100, "progress": False}
@@ -98,6 +110,7 @@ SMOOTHED = {
     ),
 }
 
+every_constrained = pytest.mark.parametrize("name", CONSTRAINED)
 every_attribute = pytest.mark.parametrize("name", ATTRIBUTE)
 every_closed_form = pytest.mark.parametrize("name", CLOSED_FORM)
 every_smoothed = pytest.mark.parametrize("name", SMOOTHED)
@@ -108,7 +121,9 @@ every_class = pytest.mark.parametrize("name", ["DP-SGD", "FairDP"])
 
 def build(name: str, **parameters: Any) -> Any:
     """Return a fresh estimator of the roster."""
-    every = {**ROSTER, **AROUND, **ATTRIBUTE, **VOTING, **CLOSED_FORM, **SMOOTHED}
+    every = {
+        **ROSTER, **AROUND, **ATTRIBUTE, **CONSTRAINED, **VOTING, **CLOSED_FORM, **SMOOTHED
+    }  # fmt: skip
     return clone(every[name]).set_params(**parameters)
 
 
