@@ -18,6 +18,7 @@ from skfairdp.inprocessing import (
     ImportanceSamplingDPSGDClassifier,
     LagrangianDualClassifier,
     RandomizedAttributeClassifier,
+    RateConstrainedClassifier,
 )
 from skfairdp.postprocessing import AbstainingClassifier, SmoothedClassifier
 from skfairdp.preprocessing import PrivateThinningClassifier
@@ -40,6 +41,7 @@ __all__ = [
     "PrivateThinningClassifier",
     "PublicRows",
     "RandomizedAttributeClassifier",
+    "RateConstrainedClassifier",
     "SFPATEClassifier",
     "SmoothedClassifier",
     "certify",

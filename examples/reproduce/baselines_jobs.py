@@ -82,6 +82,12 @@ METHODS = {
     "dpsgdf": Method("DPSGD-F", "DPSGDFClassifier"),
     "dp_is_sgd": Method("DP-IS-SGD", "ImportanceSamplingDPSGDClassifier"),
     "fm": Method("FM", "FunctionalMechanismClassifier", net=False, own=FM),
+    "fm_published": Method(
+        "FM as published",
+        "FunctionalMechanismClassifier",
+        net=False,
+        own={**FM, "noise": "laplace", "sensitivity": "published"},
+    ),
     "fairfm": Method(
         "FairFM",
         "FunctionalMechanismClassifier",

@@ -192,6 +192,6 @@ average, is larger):
 
 {table(["data", "ε", "DPSGD", "FairDP"], noise)}
 
-Not here: DPSGD-F, DP-IS-SGD, the functional mechanism, FairSmooth and its variants, which the
-papers compare with; so "best baseline" is DPSGD. Figure-only results of the papers have no
-numbers to stand beside."""
+The other methods of the papers (DPSGD-F, DP-IS-SGD, the functional mechanism, FairSmooth and its
+variants) stand in [their own table](baselines.md); here "best baseline" is DPSGD. Figure-only
+results of the papers have no numbers to stand beside."""

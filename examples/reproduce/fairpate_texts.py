@@ -47,6 +47,6 @@ REMARKS = """\
   groups and released answers alone, and cached votes sweep γ × ε in minutes; but votes are
   private, and so is the surface drawn from them. Who has no access can fix ε and γ, and
   learns accuracy and coverage afterwards, from certificates and rows of their own.
-* **Left out:** rate constraints, which are not in the package yet, and CheXpert, whose files are
-  not free.
+* **Left out:** rate constraints, which have [tables of their own](baselines.md), and CheXpert,
+  whose files are not free.
 """

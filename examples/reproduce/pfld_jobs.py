@@ -48,8 +48,19 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "a": {"difference_bound": 0.01, "max_iter": 30},
     "m": {"tolerance": 0.02, "group_at_predict": "none", "max_iter": 30},
     "m_two_steps": {"tolerance": 0.02, "group_at_predict": "raw", "max_iter": 30},
-    "pfld": {**NET, "tolerance": 0.0},
-    "rate_constrained": {**NET, "tolerance": 0.02},
+    "pfld": {
+        **NET,
+        "tolerance": 0.01,
+        "penalty": 3.0,
+        "dual_rate": 0.05,
+        "max_multiplier": 2.0,
+        "memory": 0.97,
+        "batch_size": "auto",
+        "loss_batch_size": "auto",
+        "warmup_epochs": 8,
+        "max_epochs": 30,
+    },
+    "rate_constrained": {"tolerance": 0.02},  # and its own default network
 }
 # Other tolerances asked of the two networks, by method, data set and notion.
 TOLERANCES: dict[tuple[str, str, str], float] = {}

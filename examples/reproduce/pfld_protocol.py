@@ -112,10 +112,12 @@ def _estimator(job: Job, settings: dict[str, Any]) -> Any:
         return CovarianceConstrainedClassifier(notion=job.notion, **settings)
     if job.method in ("m", "m_two_steps"):
         return RandomizedAttributeClassifier(notion=job.notion, epsilon=job.epsilon, **settings)
-    hidden, rate = settings.pop("hidden_sizes"), settings.pop("lr")
-    net = default_net().set_params(
-        module__hidden_sizes=hidden, module__activation=torch.nn.ReLU, lr=rate
-    )
+    net = None
+    if "hidden_sizes" in settings:
+        hidden, rate = settings.pop("hidden_sizes"), settings.pop("lr")
+        net = default_net().set_params(
+            module__hidden_sizes=hidden, module__activation=torch.nn.ReLU, lr=rate
+        )
     common = {"net": net, "delta": DELTA, "progress": False, **settings}
     if job.method == "clf":
         return DPSGDClassifier(epsilon=float("inf"), **common)

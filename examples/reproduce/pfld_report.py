@@ -83,14 +83,35 @@ def _cell(
     rows: Rows, dataset: str, method: str, notion: str, folds: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Accuracy and violation of each fold."""
-    if method == "pfld":
-        jobs = [pfld_job("table", dataset, notion, fold) for fold in range(folds)]
-    else:
-        epsilon = EPSILON if method in ("m", "m_two_steps", "rate_constrained") else None
-        asked = None if method == "clf" else notion
-        jobs = [Job("table", dataset, method, asked, fold, epsilon) for fold in range(folds)]
-    fits = _fits(rows, jobs)
+    fits = _fits(rows, _table_jobs(dataset, method, notion, folds))
     return column(fits, "accuracy"), column(fits, MEASURE[notion])
+
+
+def _table_jobs(dataset: str, method: str, notion: str, folds: int) -> list[Job]:
+    if method == "pfld":
+        return [pfld_job("table", dataset, notion, fold) for fold in range(folds)]
+    epsilon = EPSILON if method in ("m", "m_two_steps", "rate_constrained") else None
+    asked = None if method == "clf" else notion
+    return [Job("table", dataset, method, asked, fold, epsilon) for fold in range(folds)]
+
+
+def _by_chance(rows: Rows, dataset: str, method: str, notion: str, folds: int) -> float:
+    """Mean violation of resampled test tables whose groups share their rates."""
+    rng = np.random.default_rng(0)
+    found = []
+    for job in _table_jobs(dataset, method, notion, folds):
+        if job.key not in rows:
+            continue
+        table = np.array(rows[job.key]["table"])  # group, label, prediction
+        if notion == "accuracy_parity":
+            table = np.stack([table[:, 0], table[:, 1, ::-1]], axis=1)  # wrong ones last
+        if notion != "equalized_odds":
+            table = table.sum(axis=1, keepdims=True)
+        sizes = np.rint(table.sum(axis=2)).astype(int)
+        common = table[:, :, 1].sum(axis=0) / table.sum(axis=(0, 2))
+        rates = rng.binomial(sizes, common, (2000, *sizes.shape)) / sizes
+        found.append(np.ptp(rates, axis=1).max(axis=1).mean())
+    return float(np.mean(found))
 
 
 def _head(rows: Rows, folds: int) -> str:
@@ -115,10 +136,14 @@ Deep Learning: A Lagrangian Dual Approach" (arXiv 2009.12562).{note}
   fairlearn's `ExponentiatedGradient`, not private. **M**: `RandomizedAttributeClassifier`, the
   group randomised person by person, first step alone, which is the paper's M; "two steps" adds
   Mozannar's second one, which uses the group at prediction (and nothing protects it there).
-  **PF-LD**: `LagrangianDualClassifier`. **RateConstrained**: `RateConstrainedClassifier`.
+  **PF-LD**: `LagrangianDualClassifier`. **RateConstrained**: `RateConstrainedClassifier` with its
+  own default network.
 * ε = {EPSILON:g}. For M it is pure and local, for PF-LD it has δ = {DELTA:g}, for both it protects
   the *group alone*: features and labels have no protection. For RateConstrained it has the same δ
   and protects *whole records*, a different and stronger statement.
+* One setting serves all fifteen cells; no tolerance was chosen for a single cell. The defaults of
+  PF-LD were found by looking at fits on these data sets, some of them on these very folds, so its
+  rows are a little optimistic.
 * A, M and Z use logistic regression (the paper: A and M with PF-LD's network). Predictions of A
   and M are drawn at random; the figures are their expectations, without the noise of the draw.
 * The published rows were made with features standardised by their own statistics, with batches
@@ -144,15 +169,18 @@ def _against(rows: Rows, folds: int, method: str) -> str:
             verdict = "better in both" if wins else "within .005" if holds else "missed"
             lines.append([TITLES[dataset], WORDS[notion], spread(accuracy), f"{theirs[0]:.3f}",
                           _distance(accuracy, gain), spread(violation), f"{theirs[2]:.3f}",
-                          _distance(violation, drop), verdict])  # fmt: skip
+                          _distance(violation, drop),
+                          f"{_by_chance(rows, dataset, method, notion, folds):.3f}",
+                          verdict])  # fmt: skip
     if not lines:
         return ""
     heading = ["data", "notion", "accuracy", "published", "ahead by", "violation", "published",
-               "ahead by", ""]  # fmt: skip
+               "ahead by", "by chance", ""]  # fmt: skip
     return f"""## {NAMES[method]} against the published PF-LD
 
 {held} of {cells} cells are no worse by more than {SLACK:g} in either figure (wanted: {WANTED} of
-15); {better} are better in both (wanted: {WANTED_BETTER}).
+15); {better} are better in both (wanted: {WANTED_BETTER}). "By chance" is the violation that test
+parts of this size show on average where all groups have the same true rates.
 
 {table(heading, lines)}"""
 
@@ -203,23 +231,22 @@ def _missing(rows: Rows, folds: int) -> str:
     lines = []
     for dataset in TABLE_2:
         for notion in NOTIONS:
-            cells = [
-                _fits(rows, [pfld_job("missing", dataset, notion, fold, missing=share)
-                             for fold in range(folds)])
-                for share in MISSING
-            ]  # fmt: skip
-            if len(cells[-1]) == 0:
+            jobs = [[pfld_job("missing", dataset, notion, fold, missing=share) for share in MISSING]
+                    for fold in range(folds)]  # fmt: skip
+            done = _complete(rows, jobs)
+            if not done:
                 continue
-            means = [column(fits, "accuracy").mean() for fits in cells if fits]
+            cells = [_fits(rows, of_share) for of_share in zip(*done, strict=True)]
+            means = [column(fits, "accuracy").mean() for fits in cells]
             lines.append([
-                TITLES[dataset], WORDS[notion],
+                TITLES[dataset], WORDS[notion], str(len(done)),
                 *(f"{spread(column(fits, 'accuracy'))}, {spread(column(fits, MEASURE[notion]))}"
                   for fits in cells),
                 "met" if max(abs(m - means[0]) for m in means) <= 0.01 else "missed",
             ])  # fmt: skip
     if not lines:
         return ""
-    heading = ["data", "notion", *(f"{share:.0%}" for share in MISSING), "within .01"]
+    heading = ["data", "notion", "folds", *(f"{share:.0%}" for share in MISSING), "within .01"]
     return f"""## PF-LD where groups are missing
 
 Share of training rows whose group is not disclosed; accuracy, violation. Test rows all have one.
@@ -231,19 +258,20 @@ Wanted: accuracy within .01 of that with none missing.
 def _clips(rows: Rows, folds: int, name: str, values: Sequence[float]) -> str:
     lines = []
     for dataset in SWEPT:
-        for value in values:
-            jobs = [pfld_job(name, dataset, "demographic_parity", fold, **{name: value})
-                    for fold in range(folds)]  # fmt: skip
+        of_folds = [[pfld_job(name, dataset, "demographic_parity", fold, **{name: value})
+                     for value in values] for fold in range(folds)]  # fmt: skip
+        done = _complete(rows, of_folds)
+        for value, jobs in zip(values if done else (), zip(*done, strict=True), strict=True):
             fits = _fits(rows, jobs)
-            if len(fits):
-                clipped = [f"{name}: {np.mean([fit['clipped'][name] for fit in fits]):.0%}"
-                           for name in fits[0]["clipped"]]  # fmt: skip
-                lines.append([TITLES[dataset], f"{value:g}", spread(column(fits, "accuracy")),
-                              spread(column(fits, "parity")), ", ".join(clipped)])  # fmt: skip
-    if len(lines) <= len(SWEPT):  # the table's own point alone is no sweep
+            clipped = [f"{group}: {np.mean([fit['clipped'][group] for fit in fits]):.0%}"
+                       for group in fits[0]["clipped"]]  # fmt: skip
+            lines.append([TITLES[dataset], str(len(fits)), f"{value:g}",
+                          spread(column(fits, "accuracy")), spread(column(fits, "parity")),
+                          ", ".join(clipped)])  # fmt: skip
+    if not lines:
         return ""
     symbol = {"primal_clip": "C_p", "dual_clip": "C_d"}[name]
-    heading = ["data", symbol, "accuracy", "violation", "gradients above C_p"]
+    heading = ["data", "folds", symbol, "accuracy", "violation", "gradients above C_p"]
     return f"""## PF-LD and {symbol}
 
 Demographic parity. The last column is *not private*: the share of each group's training rows whose
@@ -253,33 +281,36 @@ understand the experiment.
 {table(heading, lines)}"""
 
 
+def _complete(rows: Rows, sweeps: Sequence[Sequence[Job]]) -> list[Sequence[Job]]:
+    """Folds of which every point is there: points are compared on the same folds."""
+    return [jobs for jobs in sweeps if all(job.key in rows for job in jobs)]
+
+
 def _epsilons(rows: Rows) -> str:
     lines = []
     for dataset in SWEPT:
         for notion in NOTIONS:
-            for epsilon in EPSILONS:
-                shown = []
-                for method in ("m", "pfld"):
-                    jobs = [
-                        pfld_job("epsilon", dataset, notion, run, epsilon=epsilon)
-                        if method == "pfld"
-                        else Job("epsilon", dataset, method, notion, run, epsilon)
-                        for run in range(RUNS)
-                    ]
-                    fits = _fits(rows, jobs) if all(job.key in rows for job in jobs) else []
-                    shown += [
-                        spread(column(fits, "accuracy")),
-                        spread(column(fits, MEASURE[notion])),
-                    ]
-                if any(text != "–" for text in shown):
-                    lines.append([TITLES[dataset], WORDS[notion], f"{epsilon:g}", *shown])
+            runs = [
+                [Job("epsilon", dataset, "m", notion, run, epsilon) for epsilon in EPSILONS]
+                + [pfld_job("epsilon", dataset, notion, run, epsilon=epsilon)
+                   for epsilon in EPSILONS]
+                for run in range(RUNS)
+            ]  # fmt: skip
+            points = list(zip(*_complete(rows, runs), strict=True))
+            for k, epsilon in enumerate(EPSILONS if points else ()):
+                fits = [_fits(rows, points[k]), _fits(rows, points[k + len(EPSILONS)])]
+                shown = [spread(column(f, name)) for f in fits
+                         for name in ("accuracy", MEASURE[notion])]  # fmt: skip
+                runs_done = str(len(fits[0]))
+                lines.append([TITLES[dataset], WORDS[notion], runs_done, f"{epsilon:g}", *shown])
     if not lines:
         return ""
-    heading = ["data", "notion", "ε", "M accuracy", "M violation", "PF-LD accuracy",
+    heading = ["data", "notion", "runs", "ε", "M accuracy", "M violation", "PF-LD accuracy",
                "PF-LD violation"]  # fmt: skip
     return f"""## Accuracy and violation by ε
 
-{RUNS} runs, on the folds of two shuffles.
+Up to {RUNS} runs (the paper has 10), on the folds of two shuffles. Runs share rows, so that the
+standard deviations are those of folds.
 
 {table(heading, lines)}"""
 

@@ -19,6 +19,7 @@ from joblib import Parallel, delayed
 from pfld_data import FOLDS, SETS, TABLE_2
 from pfld_jobs import METHODS, PARTS, Job, planned
 from pfld_protocol import append_result, read_results, run
+from pfld_published import NOTIONS
 from pfld_report import write_report
 from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
@@ -46,6 +47,7 @@ def main() -> None:
     parser.add_argument("--data-home", default=os.environ.get("SKFAIRDP_DATA"))
     parser.add_argument("--datasets", nargs="+", default=list(TABLE_2), choices=SETS)
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--notions", nargs="+", default=list(NOTIONS), choices=NOTIONS)
     parser.add_argument("--parts", nargs="+", default=["table"], choices=PARTS)
     parser.add_argument("--folds", type=int, default=FOLDS)
     parser.add_argument("--jobs", type=int, default=1, help="processes, one thread each")
@@ -59,9 +61,13 @@ def main() -> None:
     known = read_results(options.out)
     jobs = {job.key: job for job in planned(options.parts, options.datasets, options.methods,
                                             options.folds)}  # fmt: skip
-    missing = [] if options.report_only else [j for key, j in jobs.items() if key not in known]
-    # One data set after the other: the rows of the last two are kept in memory.
-    missing.sort(key=lambda job: job.dataset)
+    missing = [
+        job
+        for key, job in jobs.items()
+        if key not in known and job.notion in (None, *options.notions) and not options.report_only
+    ]
+    # The first fold of everything first; in it, one data set after the other.
+    missing.sort(key=lambda job: (job.fold, job.dataset))
     results = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(
         delayed(fitted)(job, options.data_home) for job in missing
     )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
 
 from skfairdp.certificate.unwrap import Deployed
 from skfairdp.fairness.groups import Groups, encode_groups
@@ -98,7 +99,7 @@ def holdout_table(
         Integers, or sums of probabilities.
     """
     scores = _scores(deployed, X)
-    predicted = deployed.predict(X, sensitive_features) if scores is None else None
+    predicted = _predicted(deployed, X, sensitive_features, groups) if scores is None else None
     classes = _classes(deployed, predicted, y, private)
     if scores is not None and private:
         scores = (source.sampling.random(scores.shape) < scores).astype(np.float64)
@@ -120,6 +121,24 @@ def holdout_table(
     positive = np.bincount(cell, weights=scores[kept], minlength=n_cells)
     table = np.stack([rows - positive, positive], axis=-1).reshape(shape)
     return classes, np.rint(table).astype(np.int64) if private else table
+
+
+def _predicted(deployed: Deployed, X: Any, sensitive_features: Any, groups: Groups) -> NDArray[Any]:
+    """Predictions; a model that predicts with groups is asked about rows inside the claim only.
+
+    It refuses a row without a group, which must not end a claim about the others, and would
+    reveal the row where rows are private.
+    """
+    inside = np.flatnonzero(groups.codes >= 0)
+    if not deployed.group_aware or len(inside) == len(groups.codes):
+        return deployed.predict(X, sensitive_features)
+    if not len(inside):
+        return np.repeat(np.asarray(deployed.final.classes_)[:1], len(groups.codes))
+    rows = (_safe_indexing(values, inside) for values in (X, sensitive_features))
+    answers = np.asarray(deployed.predict(*rows))
+    predicted = np.repeat(answers[:1], len(groups.codes))  # of others any answer: none counts
+    predicted[inside] = answers
+    return predicted
 
 
 def _scores(deployed: Deployed, X: Any) -> NDArray[np.float64] | None:

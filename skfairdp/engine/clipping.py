@@ -90,6 +90,10 @@ class Clipper(Protocol):
         """
         ...
 
+    def draws_nothing(self, X: torch.Tensor) -> bool:
+        """Tell whether it is certain that no layer draws random numbers for such rows."""
+        ...
+
 
 class _StackClipper:
     """The fused path where it holds, the functional path for any other batch.
@@ -119,6 +123,9 @@ class _StackClipper:
     def norms(self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]) -> torch.Tensor:
         clipper = self._fused if self._fused.accepts(X) else self._functional
         return clipper.norms(X, targets)
+
+    def draws_nothing(self, X: torch.Tensor) -> bool:
+        return self._fused.accepts(X)
 
 
 def make_clipper(

@@ -99,6 +99,10 @@ class FunctionalClipper:
             self._add_chunk(sums, X[part], chunk_targets, limit, rows[:, part], outputs)
         return sums[0] if single else sums
 
+    def draws_nothing(self, X: torch.Tensor) -> bool:
+        """Tell whether it is certain that no layer draws random numbers: never."""
+        return False
+
     def norms(self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]) -> torch.Tensor:
         """Return the norms of the records' gradients.
 

@@ -9,13 +9,32 @@ sampler of the noisy queries: it can reveal neither.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from skfairdp.engine.clipping import Clipper
+from skfairdp.engine.randomness import seeded_torch
 
-__all__ = ["PublicRows"]
+__all__ = ["PublicBatch", "PublicRows"]
+
+
+@dataclass(frozen=True)
+class PublicBatch:
+    """Rows that join a noisy sum without clipping, drawn apart from its own batch.
+
+    Parameters
+    ----------
+    rows : ndarray of int64, shape (B,)
+        Row numbers.
+    others : tuple of int
+        What stands in for each target after the first: the targets that know groups.
+    """
+
+    rows: np.ndarray
+    others: tuple[int, ...]
 
 
 class PublicRows:
@@ -32,14 +51,22 @@ class PublicRows:
     key : bytes
         Seeds the batches; independent of the batches of the noisy queries, and may be
         known to everybody.
+    others : tuple of int, default=()
+        For `batch`: what stands in for each target after the first.
     """
 
     def __init__(
-        self, X: Tensor, targets: tuple[Tensor, ...], clipper: Clipper, key: bytes
+        self,
+        X: Tensor,
+        targets: tuple[Tensor, ...],
+        clipper: Clipper,
+        key: bytes,
+        others: tuple[int, ...] = (),
     ) -> None:
         self._X = X
         self._targets = targets
         self._clipper = clipper
+        self._others = others
         seed = np.random.SeedSequence(np.frombuffer(key, dtype=np.uint32))
         self._generator = np.random.Generator(np.random.SFC64(seed))
         self._order = np.empty(0, dtype=np.int64)
@@ -48,8 +75,8 @@ class PublicRows:
         """Return the number of rows."""
         return len(self._X)
 
-    def gradient(self, size: int) -> Tensor:
-        """Mean gradient of the objective over the next batch, without noise.
+    def batch(self, size: int) -> PublicBatch:
+        """Draw the next batch, for a sum that it joins.
 
         Batches go through all rows in a random order, then through another one.
 
@@ -60,14 +87,32 @@ class PublicRows:
 
         Returns
         -------
-        Tensor of float64, shape (p,)
+        PublicBatch
         """
         size = min(size, len(self))
         if len(self._order) < size:
             self._order = self._generator.permutation(len(self))
         rows, self._order = self._order[:size], self._order[size:]
+        return PublicBatch(rows, self._others)
+
+    def gradient(self, size: int) -> Tensor:
+        """Mean gradient of the objective over the next batch, without noise.
+
+        Parameters
+        ----------
+        size : int
+            As in `batch`.
+
+        Returns
+        -------
+        Tensor of float64, shape (p,)
+        """
+        rows = self.batch(size).rows
         index = torch.from_numpy(rows).to(self._X.device)
         X = self._X.index_select(0, index)
         targets = tuple(target.index_select(0, index) for target in self._targets)
-        weights = torch.full((size,), 1.0 / size, dtype=torch.float64, device=X.device)
-        return self._clipper.clipped_sums(X, targets, float("inf"), weights).double()
+        weights = torch.full((len(rows),), 1.0 / len(rows), dtype=torch.float64, device=X.device)
+        # Layers that draw, such as dropout, get draws of their own: how far the stream of the
+        # noisy queries has moved tells the size of their batches.
+        with seeded_torch(int(self._generator.integers(2**63))):
+            return self._clipper.clipped_sums(X, targets, float("inf"), weights).double()

@@ -14,8 +14,9 @@ __all__ = ["seeded_torch"]
 def seeded_torch(seed: int) -> Iterator[None]:
     """Seed torch inside the block and put its global generators back afterwards.
 
-    For what protects nobody: initial weights and dropout. Noise and batches never come
-    from torch.
+    For initial weights, and for dropout with a seed that nobody knows: masks are drawn for
+    a batch, so one record less shifts those of all others, and a clip norm bounds the change
+    only on average over masks. Noise and batches never come from torch.
 
     Parameters
     ----------

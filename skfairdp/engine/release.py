@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from skfairdp.engine.clipping import Clipper
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.norms import clip_factors
-from skfairdp.engine.public_rows import PublicRows
+from skfairdp.engine.public_rows import PublicBatch, PublicRows
 from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Segment
@@ -104,7 +104,7 @@ class NoisyRelease:
         """Shape of one row's features, which is public."""
         return tuple(self._rows.X.shape[1:])
 
-    def public_rows(self, clipper: Clipper) -> PublicRows:
+    def public_rows(self, clipper: Clipper, others: tuple[int, ...] = ()) -> PublicRows:
         """Hand out features and labels, for plans that protect the sensitive feature alone.
 
         Never for another relation: nothing is added, clipped or accounted.
@@ -113,15 +113,31 @@ class NoisyRelease:
         ----------
         clipper : Clipper
             Sums gradients of an objective that takes the labels and nothing else.
+        others : tuple of int, default=()
+            What public rows have for each target after the labels, in a sum they join.
 
         Returns
         -------
         PublicRows
             Knows neither groups nor the batches of this release, and draws its own.
         """
-        return PublicRows(self._rows.X, self._rows.targets[:1], clipper, self._noise.key())
+        return PublicRows(self._rows.X, self._rows.targets[:1], clipper, self._noise.key(), others)
 
-    def gradient(self, segment: Segment, *, cell_weights: np.ndarray | None = None) -> Tensor:
+    @property
+    def joins(self) -> bool:
+        """Whether public rows may join a sum.
+
+        Not where layers draw: how far their stream has moved tells the size of the batch.
+        """
+        return self._clipper.draws_nothing(self._rows.X)
+
+    def gradient(
+        self,
+        segment: Segment,
+        *,
+        cell_weights: np.ndarray | None = None,
+        public: PublicBatch | None = None,
+    ) -> Tensor:
         """Release the noisy weighted sum of clipped gradients of a fresh batch.
 
         Parameters
@@ -129,6 +145,7 @@ class NoisyRelease:
         segment : Segment
             Rates, weights, norm and noise of the step.
         cell_weights : ndarray of float, shape (n_cells,), optional
+        public : PublicBatch, optional
             As in `gradient_and_statistic`.
 
         Returns
@@ -138,9 +155,8 @@ class NoisyRelease:
         """
         block = segment.blocks[0]
         weights, std = _combined(block, cell_weights)
-        X, targets, spread = self._batch(segment, weights)
-        total = self._clipper.clipped_sums(X, targets, block.max_norm, spread)
-        return self._noisy(total, std)
+        batch = self._sampler.draw(segment.rates)
+        return self._noisy(self._gradient_sum(block, batch, weights, public)[0], std)
 
     def gradient_and_statistic(
         self,
@@ -148,6 +164,7 @@ class NoisyRelease:
         statistic: Statistic,
         *,
         cell_weights: np.ndarray | None = None,
+        public: PublicBatch | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Release a gradient sum and the sum of a statistic of the same fresh batch.
 
@@ -164,6 +181,10 @@ class NoisyRelease:
             Where the plan reveals every cell's noisy sum: combine these with weights
             that follow from earlier releases. The cells' noises are then drawn as one,
             with the summed variance, which has the same law.
+        public : PublicBatch, optional
+            Where the plan protects the sensitive feature alone: rows whose mean gradient,
+            not clipped, is added to the noisy sum. One forward pass serves both batches.
+            Only where `joins` holds.
 
         Returns
         -------
@@ -173,11 +194,8 @@ class NoisyRelease:
         block, second = segment.blocks
         weights, std = _combined(block, cell_weights)
         batch = self._sampler.draw(segment.rates)
-        X, targets = self._take(batch.rows)
         outputs: list[Tensor] = []
-        total = self._clipper.clipped_sums(
-            X, targets, block.max_norm, self._spread(batch, weights), outputs
-        )
+        total, targets = self._gradient_sum(block, batch, weights, public, outputs)
         gradient = self._noisy(total, std)
         return gradient, self._statistic_sum(second, batch, statistic, outputs, targets)
 
@@ -331,11 +349,31 @@ class NoisyRelease:
             return exact
         return exact + self._noise.discrete_laplace(release.epsilon, n_counts)
 
-    def _batch(
-        self, segment: Segment, weights: tuple[float, ...]
-    ) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
-        batch = self._sampler.draw(segment.rates)
-        return *self._take(batch.rows), self._spread(batch, weights)
+    def _gradient_sum(
+        self,
+        block: Block,
+        batch: Batch,
+        weights: tuple[float, ...],
+        public: PublicBatch | None,
+        outputs: list[Tensor] | None = None,
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Sum of clipped gradients; targets of the batch's own rows, whose outputs it keeps."""
+        spread = self._spread(batch, weights)
+        if public is None:
+            X, targets = self._take(batch.rows)
+            return self._clipper.clipped_sums(X, targets, block.max_norm, spread, outputs), targets
+        n = len(public.rows)
+        X, targets = self._take(np.concatenate([public.rows, batch.rows]))
+        for target, other in zip(targets[1:], public.others, strict=True):
+            target[:n] = other
+        limits = torch.cat(
+            [spread.new_full((n,), torch.inf), torch.full_like(spread, block.max_norm)]
+        )
+        spread = torch.cat([spread.new_full((n,), 1.0 / n), spread])
+        total = self._clipper.clipped_sums(X, targets, limits, spread, outputs)
+        if outputs:
+            outputs[:] = [torch.cat(outputs)[n:] if len(outputs) > 1 else outputs[0][n:]]
+        return total, tuple(target[n:] for target in targets)
 
     def _take(self, rows: np.ndarray) -> tuple[Tensor, tuple[Tensor, ...]]:
         index = torch.from_numpy(rows).to(self._rows.X.device)
@@ -355,10 +393,11 @@ class NoisyRelease:
             return self._noisy(empty, block.noise_std)
         output = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
         vectors = statistic.of(output, *targets).double()
-        squares = vectors.square().sum(dim=1)
-        factors, _ = clip_factors(squares, block.max_norm, 1e-12)
-        # 0 * NaN is NaN: a record whose vector is not finite contributes exactly 0.
-        vectors = torch.where(factors[:, None] > 0, vectors, 0.0)
+        squares = torch.linalg.vector_norm(vectors, dim=1).square_()
+        factors, all_finite = clip_factors(squares, block.max_norm, 1e-12)
+        if not all_finite:
+            # 0 * NaN is NaN: a record whose vector is not finite contributes exactly 0.
+            vectors = torch.where(factors[:, None] > 0, vectors, 0.0)
         factors.mul_(self._spread(batch, block.weights))
         return self._noisy(factors @ vectors, block.noise_std)
 

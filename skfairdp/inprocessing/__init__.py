@@ -10,6 +10,7 @@ from skfairdp.inprocessing.importance_sampling import ImportanceSamplingDPSGDCla
 from skfairdp.inprocessing.lagrangian_dual import LagrangianDualClassifier
 from skfairdp.inprocessing.public_parity import PublicParity
 from skfairdp.inprocessing.randomized_attribute import RandomizedAttributeClassifier
+from skfairdp.inprocessing.rate_constrained import RateConstrainedClassifier
 
 __all__ = [
     "CovarianceConstrainedClassifier",
@@ -22,4 +23,5 @@ __all__ = [
     "LagrangianDualClassifier",
     "PublicParity",
     "RandomizedAttributeClassifier",
+    "RateConstrainedClassifier",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
@@ -10,90 +11,42 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from skfairdp.engine.objectives import Objective
-from skfairdp.engine.training import run_segment
-from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import GradientClassifier, Run
+from skfairdp.inprocessing.multipliers import DualAscent
 from skfairdp.inprocessing.rate_constraints import RateConstraints
-from skfairdp.inprocessing.rate_objective import RateObjective
+from skfairdp.inprocessing.rate_objective import ConstrainedObjective
 from skfairdp.privacy.plan import Segment
 
 __all__ = ["ConstrainedClassifier", "DualAscent", "Lagrangian", "TailAverage"]
 
-
-class DualAscent:
-    """Multipliers of two-sided constraints, by ascent on an augmented Lagrangian.
-
-    Every constraint ``|gap| <= tolerance`` has a multiplier for each side, which grows
-    with the violation and falls with the slack, within [0, limit]. The multiplier in
-    force adds `penalty` times the present violation: the derivative of the augmented
-    Lagrangian, which damps the swings of the plain one.
-
-    Parameters
-    ----------
-    tolerances : ndarray of float, shape (n_constraints,)
-    rate : float
-        Step of the ascent.
-    penalty : float
-        Weight of the quadratic term, >= 0; 0 is plain dual ascent.
-    limit : float
-        Largest multiplier.
-    """
-
-    def __init__(
-        self, tolerances: NDArray[np.float64], *, rate: float, penalty: float, limit: float
-    ) -> None:
-        self._tolerances = tolerances
-        self._rate = rate
-        self._penalty = penalty
-        self._limit = limit
-        self._sides = np.zeros((2, len(tolerances)))
-        self._step = 0
-        self._square = np.zeros(len(tolerances))
-        self.settle = np.inf
-
-    def update(self, gaps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Take one step and return the signed multipliers in force.
-
-        Parameters
-        ----------
-        gaps : ndarray, shape (n_constraints,)
-            Signed, released.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_constraints,)
-        """
-        self._step += 1
-        self._square += (gaps**2 - self._square) / self._step
-        excess = np.stack([gaps, -gaps]) - self._tolerances
-        scale = np.maximum(np.sqrt(self._square), self._tolerances)
-        if self.settle == -1:
-            rate = self._rate * self.factors[self._step - 1] / len(self.factors) / np.maximum(scale, 1e-3)
-        else:
-            rate = min(self._rate, self.settle / self._step)
-        self._sides = (self._sides + rate * excess).clip(0.0, self._limit)
-        upper, lower = (self._sides + self._penalty * excess).clip(0.0, self._limit)
-        return upper - lower
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 class Lagrangian:
     """What is known of the constraints while a model is trained, all of it released.
+
+    Masses do not change while a model is trained, so theirs is the mean over all steps.
+    Rates do: they follow, with a memory, what the predictions of a step say beyond the
+    rate that was believed, ``(successes - rate * mass) / mean mass``. This has less
+    noise than a quotient of two noisy sums, and no bias from a noisy divisor.
+
+    A (group, label) cell may be empty, and whether it is is private: nothing is raised.
+    Where a mass is below three standard deviations of its noise, its rate is taken to be
+    unknown, the gap to be 0, and the mass to be at that floor.
 
     Parameters
     ----------
     constraints : RateConstraints
     dual : DualAscent
     memory : float
-        Weight in [0, 1) of the past in the moving mean of the released histograms.
+        Weight in [0, 1) of the past in the rates.
     noise_std : float
         Standard deviation of the noise on an entry of one released histogram.
 
     Attributes
     ----------
-    histogram : ndarray of float64, shape (n_groups, n_labels, n_classes)
-        The moving mean.
-    multipliers : ndarray of float64, shape (n_constraints,)
+    masses, rates : ndarray of float64, shape (n_strata, n_groups)
+    gaps, multipliers : ndarray of float64, shape (n_constraints,)
     coefficients : ndarray of float64, shape (n_groups, n_labels, n_classes)
         What a record of each cell adds to its loss, see `RateConstraints.coefficients`.
     """
@@ -102,35 +55,32 @@ class Lagrangian:
         self, constraints: RateConstraints, dual: DualAscent, *, memory: float, noise_std: float
     ) -> None:
         self.constraints = constraints
+        self.masses = constraints.masses(np.zeros(constraints.shape))
+        self.rates = np.zeros_like(self.masses)
+        self.gaps = np.zeros(len(constraints))
         self.multipliers = np.zeros(len(constraints))
         self.coefficients = np.zeros(constraints.shape)
         self._dual = dual
         self._memory = memory
         self._noise_std = noise_std
+        self._entries = constraints.shape[1] * constraints.shape[2]  # of one group
         self._count = 0
-        self.masses: NDArray[np.float64] = np.zeros(())
-        self.rates: NDArray[np.float64] = np.zeros(())
 
     def observe(self, histogram: NDArray[np.float64]) -> None:
         """Take in a released histogram, in shares of a batch."""
-        table = histogram.reshape(self.constraints.shape)
-        masses, successes = self.constraints.masses(table), self.constraints.successes(table)
-        if self._count == 0:
-            self.masses, self.rates = np.zeros_like(masses), np.full(masses.shape, 0.5)
+        constraints = self.constraints
+        masses = constraints.masses(histogram)
         self._count += 1
         self.masses += (masses - self.masses) / self._count
-        floor = 3.0 * self._noise_std * np.sqrt(table[0].size / self._count)
+        floor = 3.0 * self._noise_std * math.sqrt(self._entries / self._count)
+        known = np.maximum(self.masses, max(floor, _TINY))
         step = max(1.0 - self._memory, 1.0 / self._count)
-        surprise = successes - self.rates * masses
-        self.rates = (self.rates + step * surprise / np.maximum(self.masses, floor)).clip(0.0,1.0)
-        if hasattr(self, "trace"):
-            self.trace.append((self.rates.copy(), self.constraints.gaps_between(self.rates, self.masses, floor=floor), self.multipliers))
-        self.multipliers = self._dual.update(
-            self.constraints.gaps_between(self.rates, self.masses, floor=floor)
-        )
-        self.coefficients = self.constraints.coefficients_of(
-            self.masses, self.multipliers, floor=floor
-        )
+        surprise = (constraints.successes(histogram) - self.rates * masses) / known
+        self.rates = np.minimum(np.maximum(self.rates + step * surprise, 0.0), 1.0)
+        self.gaps = constraints.gaps_of(self.rates, self.masses, floor=floor)
+        of_rates = self._noise_std * math.sqrt(step / (2.0 - step)) / known
+        self.multipliers = self._dual.update(self.gaps, constraints.spread_of(of_rates))
+        self.coefficients = constraints.coefficients_of(self.masses, self.multipliers, floor=floor)
 
 
 class TailAverage:
@@ -148,27 +98,27 @@ class TailAverage:
         self._vector = vector
         self._first = first_step
         self._count = 0
-        self._mean = torch.zeros_like(vector, dtype=torch.float64)
+        self._sum = torch.zeros_like(vector, dtype=torch.float64)
 
     def after_step(self, step: int) -> bool:
         """Take in the weights after a step; never ends training."""
         if step >= self._first:
             self._count += 1
-            self._mean += (self._vector.detach() - self._mean) / self._count
+            self._sum += self._vector.detach()
         return False
 
     def restore(self) -> None:
         """Put the mean in place of the last weights."""
         if self._count:
             with torch.no_grad():
-                self._vector.copy_(self._mean)
+                self._vector.copy_(self._sum / self._count)
 
 
 class ConstrainedClassifier(GradientClassifier):
     """Template of a learner under rate constraints: one loop, several kinds of privacy.
 
     A mechanism lays out its plan (`_plan`), says what a step releases (`_release`) and
-    how the multipliers move (`_dual`). The loop feeds every released histogram to the
+    how the multipliers move (`_lagrangian`). The loop feeds every released histogram to the
     Lagrangian and its coefficients back to the objective.
     """
 
@@ -185,25 +135,13 @@ class ConstrainedClassifier(GradientClassifier):
     def _lagrangian(self, run: Run, constraints: RateConstraints) -> Lagrangian:
         """Set up the multipliers."""
 
+    @abstractmethod
     def _average_from(self, steps: int) -> int:
         """Step from which on weights are averaged."""
-        return steps - int(0.3 * steps)
-
-    def _rate_objective(self, base: Objective, constraints: RateConstraints) -> RateObjective:
-        return RateObjective(base, base, constraints, 3.0)
-
-    def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
-        assert groups is not None
-        constraints = RateConstraints(
-            self.notion, list(classes), len(groups.labels), self.tolerance
-        )
-        return self._rate_objective(base, constraints)
-
-    def _targets(self, labels: torch.Tensor, groups: np.ndarray | None) -> tuple[torch.Tensor, ...]:
-        raise NotImplementedError
 
     def _train(self, run: Run) -> None:
         objective = run.objective
+        assert isinstance(objective, ConstrainedObjective)
         lagrangian = self._lagrangian(run, objective.constraints)
         weights = run.prepared.flat.vector
         average = TailAverage(weights, self._average_from(run.plan.steps))
@@ -215,19 +153,10 @@ class ConstrainedClassifier(GradientClassifier):
                 objective.set_coefficients(lagrangian.coefficients, weights)
             return gradient
 
-        optimizer = run.prepared.optimizer()
-        for segment in run.plan.segments:
-            run_segment(
-                segment,
-                run.release,
-                optimizer,
-                progress=run.progress,
-                learning_rate=run.learning_rates.__getitem__,
-                after_step=average.after_step,
-                released_gradient=released_gradient,
-            )
+        run.descend(after_step=average.after_step, released_gradient=released_gradient)
         average.restore()
         self._finish(lagrangian)
 
+    @abstractmethod
     def _finish(self, lagrangian: Lagrangian) -> None:
         """Keep released attributes."""

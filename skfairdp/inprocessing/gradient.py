@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -202,7 +203,7 @@ class GradientClassifier(PrivateClassifier):
             steps_per_epoch=epoch,
         )
         try:
-            with seeded_torch(seed):
+            with seeded_torch(seed if noise.reproducible else secrets.randbits(63)):
                 self._train(run)
         finally:
             progress.close()
@@ -250,7 +251,8 @@ class GradientClassifier(PrivateClassifier):
             )
         read_off = "taken from the rows and public"
         declared = "declared" if self.classes is not None else read_off
-        named = "declared" if getattr(self, "group_sizes", None) is not None else read_off
+        declarations = (getattr(self, name, None) for name in ("group_sizes", "groups"))
+        named = "declared" if any(d is not None for d in declarations) else read_off
         return guarantee(
             plan,
             protects="record",

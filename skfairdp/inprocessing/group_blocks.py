@@ -3,13 +3,51 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from skfairdp.engine.objectives import Objective
 from skfairdp.engine.public_rows import PublicRows
 from skfairdp.inprocessing.constrained import DualAscent, Lagrangian
 from skfairdp.inprocessing.rate_constraints import RateConstraints
+from skfairdp.inprocessing.rate_objective import RateObjective
 
-__all__ = ["BlockLagrangian"]
+__all__ = ["BlockLagrangian", "LossOrRates"]
+
+
+class LossOrRates(RateObjective):
+    """Loss of a public record, or the share in the constraints of one of a secret batch.
+
+    The cell of a public record is `nobody`; no record of a secret batch has it.
+
+    Parameters
+    ----------
+    loss : Objective
+    constraints : RateConstraints
+    sharpness : float
+        Factor on the logits before they become soft predictions.
+
+    Attributes
+    ----------
+    nobody : int
+    """
+
+    def __init__(self, loss: Objective, constraints: RateConstraints, sharpness: float) -> None:
+        super().__init__(None, loss, constraints, sharpness)
+        self.nobody = constraints.shape[0] * constraints.shape[1]
+
+    def __call__(self, output: Tensor, *targets: Tensor) -> Tensor:
+        loss = self._kind(output, targets[0])
+        return torch.where(targets[1] == self.nobody, loss, super().__call__(output, *targets))
+
+    def gradient(self, output: Tensor, *targets: Tensor) -> Tensor | None:
+        gradient = super().gradient(output, *targets)
+        loss = None if gradient is None else self._kind.gradient(output, targets[0])
+        if gradient is None or loss is None:
+            return None
+        public = (targets[1] == self.nobody).view(-1, *(1,) * (output.dim() - 1))
+        return torch.where(public, loss, gradient)
 
 
 class BlockLagrangian(Lagrangian):
@@ -29,6 +67,8 @@ class BlockLagrangian(Lagrangian):
         Standard deviation of the noise on an entry of one released histogram.
     loss_rows : PublicRows
         Where the gradient of the loss comes from, which needs no noise.
+    loss_batch : int
+        Rows of a batch of these.
 
     Attributes
     ----------
@@ -47,9 +87,11 @@ class BlockLagrangian(Lagrangian):
         memory: float,
         noise_std: float,
         loss_rows: PublicRows,
+        loss_batch: int,
     ) -> None:
         super().__init__(constraints, dual, memory=memory, noise_std=noise_std)
         self.loss_rows = loss_rows
+        self.loss_batch = loss_batch
         self.cell_weights = np.zeros(constraints.shape[0])
 
     def observe(self, histogram: NDArray[np.float64]) -> None:

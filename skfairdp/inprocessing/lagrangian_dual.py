@@ -21,9 +21,8 @@ from skfairdp.engine.public_rows import PublicRows
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.inprocessing.constrained import ConstrainedClassifier, DualAscent, Lagrangian
 from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, Run
-from skfairdp.inprocessing.group_blocks import BlockLagrangian
+from skfairdp.inprocessing.group_blocks import BlockLagrangian, LossOrRates
 from skfairdp.inprocessing.rate_constraints import RateConstraints
-from skfairdp.inprocessing.rate_objective import RateObjective
 from skfairdp.parameters import MAPPING, SEQUENCE, Choice, Kind, Number
 from skfairdp.privacy.accounting import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -60,7 +59,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     notion : str or sequence of str, default="demographic_parity"
         Which rates of every group shall equal those of everybody: one or several of
         "demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity".
-    tolerance : float or mapping of notion to float, default=0.0
+    tolerance : float or mapping of notion to float, default=0.01
         Difference to everybody's rate, in [0, 1), that raises no multiplier.
     epsilon : float or None, default=1.0
         Privacy budget of the attribute in nats, at least 1e-4; the noise is calibrated
@@ -84,11 +83,11 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         of all rows (as published).
     dual_rate : float, default=0.05
         Step size of the multipliers.
-    penalty : float, default=2.0
+    penalty : float, default=3.0
         Weight of the quadratic term of an augmented Lagrangian.
     max_multiplier : float, default=2.0
         Largest multiplier, lambda_max.
-    memory : float, default=0.95
+    memory : float, default=0.97
         Weight in [0, 1) of the past in the moving mean of the tables, for
         ``dual="steps"``.
     averaged_share : float, default=0.2
@@ -96,10 +95,10 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     batch_size : int or "auto", default="auto"
         Expected records in a secret batch; "auto" is ``min(1024, ceil(n / 8))``.
     loss_batch_size : int or "auto", default="auto"
-        Rows in a public batch for the loss; "auto" is ``min(256, ceil(n / 8))``.
+        Rows in a public batch for the loss; "auto" is a quarter of `batch_size`.
     warmup_epochs : int, default=8
         Passes over the public rows before the first noisy release; they cost nothing.
-    max_epochs : int, default=20
+    max_epochs : int, default=30
         Passes with constraints, each of ``ceil(n / batch_size)`` steps.
     groups : sequence or None, default=None
         Declared groups; rows of others count as missing. None takes them from the rows;
@@ -189,7 +188,7 @@ default="linear"
         net: Any = None,
         *,
         notion: str | Sequence[str] = "demographic_parity",
-        tolerance: float | Mapping[str, float] = 0.0,
+        tolerance: float | Mapping[str, float] = 0.01,
         epsilon: float | None = 1.0,
         delta: float = 1e-6,
         noise_multiplier: float | None = None,
@@ -199,14 +198,14 @@ default="linear"
         sharpness: float = 1.0,
         dual: str = "steps",
         dual_rate: float = 0.05,
-        penalty: float = 2.0,
+        penalty: float = 3.0,
         max_multiplier: float = 2.0,
-        memory: float = 0.95,
+        memory: float = 0.97,
         averaged_share: float = 0.2,
         batch_size: int | str = "auto",
         loss_batch_size: int | str = "auto",
         warmup_epochs: int = 8,
-        max_epochs: int = 20,
+        max_epochs: int = 30,
         groups: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
         learning_rate_schedule: Any = "linear",
@@ -321,7 +320,7 @@ default="linear"
 
         gradient = (_GRADIENT, clip, of_gradient)
         steps = steps_for(int(self.max_epochs), n, batch)
-        warmup = steps_for(int(self.warmup_epochs), n, _size(self.loss_batch_size, n, 256))
+        warmup = steps_for(int(self.warmup_epochs), n, self._loss_batch(n))
         segments = [segment(warmup, batch)]
         if n_cells == 1:
             segments.append(segment(steps, batch))  # nobody's attribute is known
@@ -342,8 +341,7 @@ default="linear"
         constraints = RateConstraints(
             self.notion, list(classes), len(groups.labels), self.tolerance, against="population"
         )
-        # No base loss: its gradient comes from public batches.
-        return RateObjective(None, base, constraints, float(self.sharpness))
+        return LossOrRates(base, constraints, float(self.sharpness))
 
     def _targets(self, labels: Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
         if groups is None:
@@ -357,17 +355,24 @@ default="linear"
         return steps - int(self.averaged_share * steps)
 
     def _train(self, run: Run) -> None:
-        if isinstance(run.objective, RateObjective):
+        if isinstance(run.objective, LossOrRates):
             super()._train(run)
             return
         rows = self._loss_rows(run)
-        size = _size(self.loss_batch_size, len(rows), 256)
+        size = self._loss_batch(len(rows))
         run.descend(released_gradient=lambda segment: rows.gradient(size))
         self.multipliers_ = np.zeros(0)
 
     def _loss_rows(self, run: Run) -> PublicRows:
         loss = objective_for(run.prepared.criterion)
-        return run.release.public_rows(make_clipper(run.prepared.module, run.prepared.flat, loss))
+        clipper = make_clipper(run.prepared.module, run.prepared.flat, loss)
+        others = (run.objective.nobody,) if isinstance(run.objective, LossOrRates) else ()
+        return run.release.public_rows(clipper, others)
+
+    def _loss_batch(self, n: int) -> int:
+        if self.loss_batch_size == "auto":
+            return -(-_size(self.batch_size, n, 1024) // 4)
+        return expected_batch_size(self.loss_batch_size, n)
 
     def _lagrangian(self, run: Run, constraints: RateConstraints) -> Lagrangian:
         dual = DualAscent(
@@ -377,33 +382,37 @@ default="linear"
             limit=float(self.max_multiplier),
         )
         by_steps = self.dual == "steps"
+        rows = self._loss_rows(run)
         return BlockLagrangian(
             constraints,
             dual,
             memory=float(self.memory) if by_steps else 0.0,
             noise_std=run.plan.segments[1].blocks[-1].noise_std,
-            loss_rows=self._loss_rows(run),
+            loss_rows=rows,
+            loss_batch=self._loss_batch(len(rows)),
         )
 
     def _release(
         self, run: Run, segment: Segment, lagrangian: Lagrangian
     ) -> tuple[Tensor, Tensor | None]:
         assert isinstance(lagrangian, BlockLagrangian)
-        assert isinstance(run.objective, RateObjective)
-        rows, table = lagrangian.loss_rows, run.objective.statistic
-        loss = rows.gradient(_size(self.loss_batch_size, len(rows), 256))
+        assert isinstance(run.objective, LossOrRates)
+        release, table = run.release, run.objective.statistic
+        rows, size = lagrangian.loss_rows, lagrangian.loss_batch
         blocks = tuple(block.name for block in segment.blocks)
-        weights = lagrangian.cell_weights
-        if blocks == (_GRADIENT, _TABLE):
-            gradient, histogram = run.release.gradient_and_statistic(
-                segment, table, cell_weights=weights
-            )
-            return loss + gradient, histogram
-        if blocks == (_GRADIENT,):
-            return loss + run.release.gradient(segment, cell_weights=weights), None
-        if blocks == (_TABLE,):
-            return loss, run.release.statistic(segment, table, run.prepared.module)
-        return loss, None
+        if _GRADIENT not in blocks:
+            loss = rows.gradient(size)
+            if _TABLE in blocks:
+                return loss, release.statistic(segment, table, run.prepared.module)
+            return loss, None
+        # Two batches drawn apart; where it is safe, they share a pass through the network.
+        joined = rows.batch(size) if release.joins else None
+        apart = rows.gradient(size) if joined is None else 0.0
+        options: dict[str, Any] = {"cell_weights": lagrangian.cell_weights, "public": joined}
+        if _TABLE not in blocks:
+            return apart + release.gradient(segment, **options), None
+        gradient, histogram = release.gradient_and_statistic(segment, table, **options)
+        return apart + gradient, histogram
 
     def _finish(self, lagrangian: Lagrangian) -> None:
         self.multipliers_ = lagrangian.multipliers
@@ -449,11 +458,13 @@ def _size(batch_size: int | str, n: int, largest: int) -> int:
 
 def _declared_only(X: Any, y: Any, sensitive_features: Any, classes: Any) -> tuple[Any, Any, Any]:
     """Leave out rows of undeclared labels; labels are public under this relation."""
-    if y is None or sensitive_features is None:
+    if y is None:
         return X, y, sensitive_features
-    check_consistent_length(X, y, sensitive_features)
+    parts = (X, y) if sensitive_features is None else (X, y, sensitive_features)
+    check_consistent_length(*parts)
     labels = pd.Index(column_or_1d(y).astype(object))
     known = np.flatnonzero(labels.isin(list(classes)))
     if len(known) == len(labels):
         return X, y, sensitive_features
-    return tuple(_safe_indexing(part, known) for part in (X, y, sensitive_features))
+    kept = [_safe_indexing(part, known) for part in parts]
+    return kept[0], kept[1], kept[2] if len(kept) > 2 else None

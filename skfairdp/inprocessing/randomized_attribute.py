@@ -128,6 +128,8 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         the second step.
     difference_bound_ : float or None
         Bound that exponentiated gradient was given; None when fitted without groups.
+    group_use_ : {"none", "randomized", "raw"}
+        `group_at_predict` at fit, which predictions and the guarantee keep to.
     groups_ : tuple or None
         The groups.
     key_ : bytes
@@ -213,6 +215,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         "decision_rates_",
         "difference_bound_",
         "feature_names_in_",
+        "group_use_",
         "groups_",
         "key_",
         "n_features_in_",
@@ -282,6 +285,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         self.classes_ = classes
         self.decision_rates_ = decision_rates
         self.difference_bound_ = mixture.bound
+        self.group_use_ = self.group_at_predict
         self.groups_ = None if groups is None else groups.labels
         self.key_ = noise.key()
         self.n_iter_ = mixture.n_iter
@@ -477,12 +481,15 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         if sensitive_features is None:
             raise ValueError(
                 "predict needs sensitive_features: the decisions of this model depend on the "
-                f"group (group_at_predict={self.group_at_predict!r}). Pass one value per row, or "
+                f"group (group_at_predict={self.group_use_!r}). Pass one value per row, or "
                 "fit with group_at_predict='none'."
             )
         codes = encode_groups(sensitive_features, n_rows=len(X), labels=self.groups_).codes
-        if self.group_at_predict == "randomized":
-            codes = self.response_.report(codes, self._randomness()[1])
+        if self.group_use_ == "randomized":
+            # What was promised at fit does not change with parameters that are set later.
+            promised = self.privacy_ is None or not self.privacy_.is_void
+            noise = NoiseSource() if promised else self._randomness()[1]
+            codes = self.response_.report(codes, noise)
         rates = self.decision_rates_[:, codes]
         return np.asarray((1.0 - scores) * rates[0] + scores * rates[1])
 

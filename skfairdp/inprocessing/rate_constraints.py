@@ -19,6 +19,7 @@ from skfairdp.parameters import Number
 
 __all__ = ["RateConstraints"]
 
+_TINY = float(np.finfo(np.float64).tiny)
 _TOLERANCE = Number(0.0, 1.0, high_open=True)
 
 
@@ -90,9 +91,17 @@ class RateConstraints:
         self._against = against
         self.shape = (n_groups, len(classes), len(classes))
         first, second = _sides(n_groups, against)
-        self._first, self._second = first, second
-        self._trials = np.stack([s.successes | s.failures for s in self._strata])
-        self._successes = np.stack([s.successes for s in self._strata])
+        everyone = np.eye(n_groups)[None, :, :, None, None]  # (-, group, group, label, class)
+        successes = np.stack([s.successes for s in self._strata])[:, None, None]
+        failures = np.stack([s.failures for s in self._strata])[:, None, None]
+        # As matrices, because they meet a small vector in every training step.
+        n_rates = len(self._strata) * n_groups
+        self._successes = (everyone * successes).reshape(n_rates, -1)
+        self._trials = (everyone * (successes | failures)).reshape(n_rates, -1)
+        self._contrasts = np.zeros((n_groups, len(first)))
+        self._contrasts[first, np.arange(len(first))] = 1.0
+        if against == "pairs":
+            self._contrasts[second, np.arange(len(first))] = -1.0
         self.tolerances = np.repeat([limit for _, limit in strata.values()], len(first))
         self.names = tuple(
             (stratum.name, int(u), int(v))
@@ -105,11 +114,15 @@ class RateConstraints:
 
     def masses(self, histogram: ArrayLike) -> NDArray[np.float64]:
         """Mass of the trials of each stratum and group, shape (n_strata, n_groups)."""
-        return np.einsum("slc,glc->sg", self._trials, np.asarray(histogram, dtype=np.float64))
+        return self._sums(self._trials, histogram)
 
     def successes(self, histogram: ArrayLike) -> NDArray[np.float64]:
         """Mass of the successes of each stratum and group, shape (n_strata, n_groups)."""
-        return np.einsum("slc,glc->sg", self._successes, np.asarray(histogram, dtype=np.float64))
+        return self._sums(self._successes, histogram)
+
+    def _sums(self, which: NDArray[np.float64], histogram: ArrayLike) -> NDArray[np.float64]:
+        entries = np.asarray(histogram, dtype=np.float64).ravel()
+        return np.asarray((which @ entries).reshape(-1, self.shape[0]))
 
     def rates(self, histogram: ArrayLike, *, floor: float = 0.0) -> NDArray[np.float64]:
         """Rate of each stratum and group; noise may push one out of [0, 1].
@@ -127,10 +140,8 @@ class RateConstraints:
         -------
         ndarray of float64, shape (n_strata, n_groups)
         """
-        table = np.asarray(histogram, dtype=np.float64)
-        successes = np.einsum("slc,glc->sg", self._successes, table)
-        masses = np.maximum(self.masses(table), max(floor, np.finfo(float).tiny))
-        return successes / masses
+        masses = np.maximum(self.masses(histogram), max(floor, _TINY))
+        return np.asarray(self.successes(histogram) / masses)
 
     def gaps(self, histogram: ArrayLike, *, floor: float = 0.0) -> NDArray[np.float64]:
         """Signed gap of every constraint.
@@ -147,19 +158,19 @@ class RateConstraints:
         -------
         ndarray of float64, shape (n_constraints,)
         """
-        return self.gaps_between(
-            self.rates(histogram, floor=floor), self.masses(histogram), floor=floor
-        )
+        return self.gaps_of(self.rates(histogram, floor=floor), self.masses(histogram), floor=floor)
 
-    def gaps_between(self, rates, masses, *, floor=0.0):
-        known = masses > floor
-        if self._against == "pairs":
-            gaps = rates[:, self._first] - rates[:, self._second]
-            sure = known[:, self._first] & known[:, self._second]
-        else:
-            gaps = rates - (_shares(masses) * rates).sum(axis=1, keepdims=True)
-            sure = known
-        return np.where(sure, gaps, 0.0).ravel()
+    def gaps_of(
+        self, rates: NDArray[np.float64], masses: NDArray[np.float64], *, floor: float = 0.0
+    ) -> NDArray[np.float64]:
+        """Signed gaps of given rates and masses, each of shape (n_strata, n_groups)."""
+        gaps = rates @ self._contrasts
+        if self._against == "population":
+            gaps -= (_shares(masses) * rates).sum(axis=1, keepdims=True)
+        unknown = masses <= floor
+        if unknown.any():
+            gaps[unknown @ np.abs(self._contrasts) > 0.0] = 0.0
+        return np.asarray(gaps.ravel())
 
     def coefficients(
         self, histogram: ArrayLike, multipliers: ArrayLike, *, floor: float = 0.0
@@ -186,17 +197,23 @@ class RateConstraints:
         """
         return self.coefficients_of(self.masses(histogram), multipliers, floor=floor)
 
-    def coefficients_of(self, masses, multipliers, *, floor=0.0):
+    def spread_of(self, stds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Standard deviation of every gap, from those of independent rates.
+
+        Against the population, the group's own rate is all that counts.
+        """
+        return np.asarray(np.sqrt(stds**2 @ np.abs(self._contrasts)).ravel())
+
+    def coefficients_of(
+        self, masses: NDArray[np.float64], multipliers: ArrayLike, *, floor: float = 0.0
+    ) -> NDArray[np.float64]:
+        """Coefficients of given masses, of shape (n_strata, n_groups)."""
         pull = np.asarray(multipliers, dtype=np.float64).reshape(len(self._strata), -1)
-        masses = np.maximum(masses, max(floor, np.finfo(float).tiny))
-        of_rate = np.zeros(masses.shape)  # derivative with respect to the rates
-        if self._against == "pairs":
-            for column, (u, v) in enumerate(zip(self._first, self._second, strict=True)):
-                of_rate[:, u] += pull[:, column]
-                of_rate[:, v] -= pull[:, column]
-        else:
-            of_rate = pull - _shares(masses) * pull.sum(axis=1, keepdims=True)
-        return np.einsum("sg,slc->glc", of_rate / masses, self._successes)
+        masses = np.maximum(masses, max(floor, _TINY))
+        of_rates = pull @ self._contrasts.T  # derivative with respect to the rates
+        if self._against == "population":
+            of_rates -= _shares(masses) * pull.sum(axis=1, keepdims=True)
+        return np.asarray(((of_rates / masses).ravel() @ self._successes).reshape(self.shape))
 
 
 def tolerance_of_notions(
@@ -248,5 +265,5 @@ def _sides(n_groups: int, against: str) -> tuple[NDArray[np.int64], NDArray[np.i
 
 
 def _shares(masses: NDArray[np.float64]) -> NDArray[np.float64]:
-    masses = np.maximum(masses, np.finfo(float).tiny)
+    masses = np.maximum(masses, _TINY)
     return masses / masses.sum(axis=1, keepdims=True)

@@ -14,7 +14,39 @@ from skfairdp.engine.objectives import (
 from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.rate_constraints import RateConstraints
 
-__all__ = ["RateObjective", "SoftCosts", "hard_histogram", "soft_predictions"]
+__all__ = [
+    "ConstrainedObjective",
+    "RateObjective",
+    "SoftCosts",
+    "hard_histogram",
+    "soft_predictions",
+]
+
+
+class ConstrainedObjective(Objective):
+    """An objective whose constraint part follows released values.
+
+    Attributes
+    ----------
+    constraints : RateConstraints
+        What is constrained.
+    statistic : Statistic
+        What a record adds to the released histogram.
+    """
+
+    constraints: RateConstraints
+    statistic: Statistic
+
+    def set_coefficients(self, coefficients: np.ndarray, like: Tensor) -> None:
+        """Replace the coefficients of the cells by other released values.
+
+        Parameters
+        ----------
+        coefficients : ndarray, shape (n_groups, n_labels, n_classes)
+        like : Tensor
+            Gives dtype and device of the module.
+        """
+        raise NotImplementedError
 
 
 class SoftCosts(Objective):
@@ -75,11 +107,6 @@ class SoftCosts(Objective):
             gradient = of_base
         if isinstance(self._kind, BinaryObjective):
             soft = torch.sigmoid(output.reshape(-1) * self._sharpness)
-            if self._sharpness > 50:
-                z = output.reshape(-1) * (self._sharpness - 50)
-                slope = 1.0 / (1.0 + z * z) / 3.14159 
-                slope.mul_(self._lean.index_select(0, targets[1])).mul_(self._sharpness-50)
-                return gradient.add_(slope.view_as(gradient))
             slope = torch.addcmul(soft, soft, soft, value=-1.0)
             slope.mul_(self._lean.index_select(0, targets[1])).mul_(self._sharpness)
             return gradient.add_(slope.view_as(gradient))
@@ -89,7 +116,7 @@ class SoftCosts(Objective):
         return gradient.add_(centred.mul_(soft), alpha=self._sharpness)
 
 
-class RateObjective(SoftCosts):
+class RateObjective(SoftCosts, ConstrainedObjective):
     """Loss of a record plus its share in the constraints.
 
     The cell of a record is ``group * n_labels + label``.
@@ -153,60 +180,17 @@ def hard_histogram(kind: Objective, shape: tuple[int, int, int]) -> Statistic:
     Statistic
         Of size ``prod(shape)``; every vector has norm 1, or 0 for a record of no cell.
     """
-    n_cells, n_classes = shape[0] * shape[1], shape[2]
+    n_classes = shape[2]
+    size = shape[0] * shape[1] * n_classes
+    # Row by row the answer for each entry; the last rows are for records of no cell.
+    rows = torch.cat([torch.eye(size, dtype=torch.float64), torch.zeros(n_classes, size)])
 
     def of(output: Tensor, *targets: Tensor) -> Tensor:
         if isinstance(kind, BinaryObjective):
-            predicted = (output.reshape(-1) > 0).long()
+            predicted = output.reshape(-1) > 0
         else:
             predicted = output.argmax(dim=1)
-        entry = targets[1] * n_classes + predicted
-        vectors = output.new_zeros(len(entry), (n_cells + 1) * n_classes)
-        vectors.scatter_(1, entry.unsqueeze(1), 1.0)
-        return vectors[:, : n_cells * n_classes]
+        entry = torch.add(predicted, targets[-1], alpha=n_classes)
+        return rows.to(output.device).index_select(0, entry)
 
-    return Statistic(n_cells * n_classes, of)
-
-
-class CostObjective(Objective):
-    """Cross-entropy against the costs of predicting each class for a record.
-
-    Predicting class k for a record of label y in cell c costs
-    ``1[k != y] + A[c, k]``. The record's loss is ``-sum_k W[c, k] log p_k`` with
-    ``W[c, k] = max_j cost_j - cost_k``.
-    """
-
-    def __init__(self, base: Objective, constraints: RateConstraints) -> None:
-        self._base = base
-        self._binary = isinstance(base, BinaryObjective)
-        self.constraints = constraints
-        self.statistic = hard_histogram(base, constraints.shape)
-        self.set_coefficients(np.zeros(constraints.shape), torch.zeros(()))
-
-    def set_coefficients(self, coefficients: np.ndarray, like: Tensor) -> None:
-        costs = 1.0 - np.eye(coefficients.shape[1]) + coefficients
-        weights = (costs.max(axis=-1, keepdims=True) - costs).reshape(-1, costs.shape[-1])
-        padded = np.concatenate([weights, np.zeros_like(weights[:1])])
-        self._weights = torch.from_numpy(padded).to(like)
-        self._total = self._weights.sum(dim=1)
-        self._positive = self._weights[:, -1].contiguous()
-
-    def __call__(self, output: Tensor, *targets: Tensor) -> Tensor:
-        weights = self._weights[targets[1]]
-        if self._binary:
-            z = output.reshape(-1)
-            logs = torch.stack(
-                [torch.nn.functional.logsigmoid(-z), torch.nn.functional.logsigmoid(z)], dim=1
-            )
-        else:
-            logs = torch.log_softmax(output, dim=1)
-        return -(weights * logs).sum(dim=1)
-
-    def gradient(self, output: Tensor, *targets: Tensor) -> Tensor | None:
-        cells = targets[1]
-        if self._binary:
-            g = torch.sigmoid(output.reshape(-1)).mul_(self._total.index_select(0, cells))
-            return g.sub_(self._positive.index_select(0, cells)).view_as(output)
-        soft = torch.softmax(output, dim=1)
-        soft.mul_(self._total.index_select(0, cells).unsqueeze(1))
-        return soft.sub_(self._weights.index_select(0, cells))
+    return Statistic(size, of)

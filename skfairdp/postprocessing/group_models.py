@@ -77,18 +77,21 @@ def group_parts(
     return parts
 
 
-def refuse_unfit(estimator: Any) -> None:
+def refuse_unfit(estimator: Any, *, sizes_declared: bool) -> None:
     """Refuse an estimator that can't be trained a group at a time.
 
     Parameters
     ----------
     estimator : classifier
         The user's.
+    sizes_declared : bool
+        Whether the sizes of groups are declared.
 
     Raises
     ------
     ValueError
-        It wants groups or public rows itself, or sizes were declared to it.
+        It wants groups or public rows itself, or sizes were declared to it; or it cannot be
+        told which labels exist, though sizes are declared.
     """
     known = estimator.get_params(deep=False)
     if known.get("objective") == "group_average" or "group_update" in known:
@@ -107,6 +110,11 @@ def refuse_unfit(estimator: Any) -> None:
                 f"'estimator' sets {name}, which every clone would charge by itself, though a "
                 f"record meets one of them; set 'ledger' of {type(estimator).__name__} itself."
             )
+    if sizes_declared and "classes" not in known:
+        raise ValueError(
+            f"'group_sizes' is for estimators with declared 'classes'; {type(estimator).__name__} "
+            "has no such parameter, and would take rows that stand for nobody for a class."
+        )
     for name in ("dataset_size", "group_sizes"):
         if known.get(name) is not None:
             raise ValueError(
@@ -139,7 +147,8 @@ def parallel_privacy(
     Returns
     -------
     PrivacyGuarantee or None
-        None after ``epsilon=inf``; void if one of them is, or is not one of this package.
+        None after ``epsilon=inf``; void if one of them is, or is not one of this package, or
+        if it protects the group: whose rows train which model is then decided without noise.
     """
     estimator = parts[0].estimator
     if not charges_privacy(estimator):
@@ -157,6 +166,13 @@ def parallel_privacy(
     if void is not None:
         return void
     first = bounded[0]
+    if first.protects != "record":
+        return PrivacyGuarantee.void(
+            f"{type(estimator).__name__} protects the group of each person, but every group's "
+            "model was trained on just the rows of that group, without noise on who they are",
+            adjacency=first.adjacency,
+            protects=first.protects,
+        )
     sets = {"class labels": classes_declared, "groups": groups_declared}
     events = {repr(item.event) for item in bounded}
     return PrivacyGuarantee(

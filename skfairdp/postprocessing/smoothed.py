@@ -243,7 +243,7 @@ class SmoothedClassifier(PrivateClassifier):
                 f"{type(estimator).__name__} smooths its own head: set its 'smoothing'."
             )
         if self.training == "per_group":
-            refuse_unfit(estimator)
+            refuse_unfit(estimator, sizes_declared=self.group_sizes is not None)
         elif self.group_sizes is not None:
             raise ValueError(
                 "'group_sizes' is for training='per_group'; declare sizes to 'estimator' itself."
@@ -256,17 +256,14 @@ class SmoothedClassifier(PrivateClassifier):
     def _fit_together(self, X: Any, y: Any, sensitive_features: Any, n: int) -> None:
         inner = clone(self.estimator)
         given = {}
-        self.groups_ = None
         if sensitive_features is not None:
             given = fit_parameters(inner, sensitive_features)
-            known = getattr(inner, "group_sizes", None)
-            self.groups_ = encode_groups(
-                sensitive_features,
-                n_rows=n,
-                labels=None if known is None else tuple(known),
-                on_unknown="raise" if known is None else "drop",
-            ).labels
         inner.fit(X, y, **given)
+        # An estimator that was told the groups knows which of them were declared, and what
+        # becomes of rows without one.
+        self.groups_ = getattr(inner, "groups_", None) if given else None
+        if self.groups_ is None and sensitive_features is not None:
+            self.groups_ = encode_groups(sensitive_features, n_rows=n).labels
         self.model_ = smooth_model(inner, self.part)
         thetas = getattr(inner, "group_thetas_", None)
         self.own_models_ = ()

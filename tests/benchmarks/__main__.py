@@ -1,7 +1,7 @@
 """Print the ratios of running times that the project promises: ``python -m tests.benchmarks``.
 
-Names of benchmarks (steps, groups, cnn, epochs, fits, calibration, search, teachers, gating) as
-arguments run only those.
+Names of benchmarks (steps, constrained, groups, cnn, epochs, fits, calibration, search, teachers,
+gating, mechanisms) as arguments run only those.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import warnings
 
 import torch
 
-from tests.benchmarks import fits, gating, steps, teachers
+from tests.benchmarks import constrained, fits, gating, mechanisms, steps, teachers
 from tests.benchmarks.adult import adult_rows
 
 
@@ -23,6 +23,7 @@ def main(names: list[str]) -> int:
     X, y, groups = adult_rows()
     benchmarks = {
         "steps": lambda: steps.benchmark_steps(X, y),
+        "constrained": lambda: constrained.benchmark_constrained(X, y, groups),
         "groups": lambda: steps.benchmark_groups(X, y),
         "cnn": steps.benchmark_cnn,
         "epochs": lambda: fits.benchmark_epochs(X, y),
@@ -31,6 +32,7 @@ def main(names: list[str]) -> int:
         "search": lambda: fits.benchmark_search(X, y),
         "teachers": lambda: teachers.benchmark_teachers(X, y),
         "gating": gating.benchmark_gating,
+        "mechanisms": lambda: mechanisms.benchmark_mechanisms(X, y, groups),
     }
     unknown = set(names) - set(benchmarks)
     if unknown:

@@ -19,6 +19,7 @@ from skfairdp import (
     LagrangianDualClassifier,
     PrivateThinningClassifier,
     RandomizedAttributeClassifier,
+    RateConstrainedClassifier,
     SmoothedClassifier,
 )
 from tests.common.halves import HalfPublicFairPATE, HalfPublicPATE, HalfPublicSFPATE
@@ -40,6 +41,9 @@ ROSTER = {
     "DP-FERMI, equalized odds": DPFermiClassifier(notion="equalized_odds", **FAST),
 }
 
+# Of these, what cannot be fitted without groups, which scikit-learn's own checks do not pass.
+NEEDS_GROUPS = ("DP-FERMI", "DP-FERMI, equalized odds")
+
 # Estimators around another one have other parameters; their own tests call the common checks
 # that need none.
 AROUND = {
@@ -55,6 +59,14 @@ AROUND = {
 ATTRIBUTE = {
     "PF-LD": LagrangianDualClassifier(warmup_epochs=2, **FAST),
     "PF-LD, dual steps by epochs": LagrangianDualClassifier(warmup_epochs=2, dual="epochs", **FAST),
+}
+
+# Those that cannot be fitted without groups, which scikit-learn's own checks do not pass.
+CONSTRAINED = {
+    "rate constraints": RateConstrainedClassifier(**FAST),
+    "rate constraints, two notions": RateConstrainedClassifier(
+        notion=["equalized_odds", "accuracy_parity"], tolerance=0.1, **FAST
+    ),
 }
 
 VOTES: dict[str, Any] = {"n_teachers": 40, "n_answers": 100, "progress": False}
@@ -109,6 +121,7 @@ APART = {
     "covariance, not private": CovarianceConstrainedClassifier(),
 }
 
+every_constrained = pytest.mark.parametrize("name", CONSTRAINED)
 every_attribute = pytest.mark.parametrize("name", ATTRIBUTE)
 every_closed_form = pytest.mark.parametrize("name", CLOSED_FORM)
 every_smoothed = pytest.mark.parametrize("name", SMOOTHED)
@@ -123,6 +136,7 @@ def build(name: str, **parameters: Any) -> Any:
         **ROSTER,
         **AROUND,
         **ATTRIBUTE,
+        **CONSTRAINED,
         **VOTING,
         **CLOSED_FORM,
         **SMOOTHED,

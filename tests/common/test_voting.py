@@ -50,6 +50,7 @@ def test_scikit_learns_checks_pass(kind: type) -> None:
     assert unexpected(kind(**QUIET), {}) == []
 
 
+@pytest.mark.slow
 def test_fresh_noise_fails_only_checks_that_compare_two_fits() -> None:
     two_fits = ("check_fit_idempotent", "check_classifier_data_not_an_array")
     expected = dict.fromkeys((*two_fits, "check_supervised_y_2d"), TWO_FITS)

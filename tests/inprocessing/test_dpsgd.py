@@ -134,6 +134,19 @@ def test_a_convolutional_net_and_images():
     assert model.predict(images).shape == (120,)
 
 
+@pytest.mark.parametrize("reproducible", [False, True])
+def test_random_state_seeds_dropout_in_tests_alone(monkeypatch, reproducible):
+    # With masks that are known, a record less moves those of all others in the batch, and so
+    # the sum by many times the clip norm.
+    X, y, _ = two_groups(100)
+    seen = []
+    monkeypatch.setattr(DPSGDClassifier, "_train", lambda *_: seen.append(torch.rand(3).tolist()))
+    model = DPSGDClassifier(random_state=0, reproducible_noise=reproducible, max_epochs=1)
+    for _ in range(2):
+        model.fit(X, y)
+    assert (seen[0] == seen[1]) == reproducible
+
+
 class Remembering(nn.Module):
     """Keeps what it saw, in an attribute and in a buffer."""
 

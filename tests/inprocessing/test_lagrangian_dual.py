@@ -10,13 +10,20 @@ import pytest
 import torch
 
 from skfairdp import LagrangianDualClassifier, certify
-from skfairdp.engine.public_rows import PublicRows
-from skfairdp.engine.release import NoisyRelease
+from skfairdp.engine.clipping import make_clipper
+from skfairdp.engine.flat import flatten
+from skfairdp.engine.objectives import objective_for
+from skfairdp.engine.public_rows import PublicBatch, PublicRows
+from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.sampling import PoissonSampler
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.inprocessing.clip_choice import best_clip, dual_error_bound, primal_error_bound
+from skfairdp.inprocessing.group_blocks import LossOrRates
+from skfairdp.inprocessing.rate_constraints import RateConstraints
 from skfairdp.metrics.gaps import group_gap
 from skfairdp.privacy import epsilon
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Block, Segment
 from tests.common.roster import people
 from tests.privacy.oracle import oracle_change_epsilon
 
@@ -80,9 +87,10 @@ def test_public_rows_know_no_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple] = []
     honest = PublicRows.__init__
 
-    def spy(self: PublicRows, X: Any, targets: tuple, clipper: Any, key: bytes) -> None:
+    def spy(self: PublicRows, X: Any, targets: tuple, *rest: Any) -> None:
         seen.append(targets)
-        honest(self, X, targets, clipper, key)
+        assert rest[-1] == (4,)  # 2 groups x 2 labels: the cell of nobody
+        honest(self, X, targets, *rest)
 
     monkeypatch.setattr(PublicRows, "__init__", spy)
     X, y, groups = people()
@@ -101,22 +109,20 @@ def test_the_noisy_batch_is_independent_of_the_loss_batch(monkeypatch: pytest.Mo
     """
     secret: list[np.ndarray] = []
     public: list[np.ndarray] = []
-    draw, permutation_of = PoissonSampler.draw, PublicRows.gradient
+    draw, batch_of = PoissonSampler.draw, PublicRows.batch
 
     def spy_draw(self: PoissonSampler, rates: tuple[float, ...]) -> Any:
         batch = draw(self, rates)
         secret.append(np.bincount(batch.rows, minlength=300))
         return batch
 
-    def spy_gradient(self: PublicRows, size: int) -> torch.Tensor:
-        result = permutation_of(self, size)
-        rest = np.zeros(300)
-        rest[self._order] = 1.0  # rows that later batches of this pass will have
-        public.append(rest)
+    def spy_batch(self: PublicRows, size: int) -> PublicBatch:
+        result = batch_of(self, size)
+        public.append(np.bincount(result.rows, minlength=300))
         return result
 
     monkeypatch.setattr(PoissonSampler, "draw", spy_draw)
-    monkeypatch.setattr(PublicRows, "gradient", spy_gradient)
+    monkeypatch.setattr(PublicRows, "batch", spy_batch)
     X, y, groups = people()
     LagrangianDualClassifier(
         epsilon=None,
@@ -127,7 +133,7 @@ def test_the_noisy_batch_is_independent_of_the_loss_batch(monkeypatch: pytest.Mo
         max_epochs=250,
         progress=False,
     ).fit(X, y, sensitive_features=groups)
-    a, b = np.array(secret, dtype=float), np.array(public)
+    a, b = np.array(secret, dtype=float), np.array(public, dtype=float)
     assert a.shape == b.shape == (1000, 300)
     covariance = ((a - a.mean(0)) * (b - b.mean(0))).mean()
     assert abs(covariance) < 6 * 5e-4
@@ -178,13 +184,72 @@ def test_without_sensitive_features_nothing_is_released() -> None:
     assert model.score(X, y) > 0.7
 
 
-def test_rows_of_undeclared_labels_are_left_out() -> None:
+@pytest.mark.parametrize("told", [True, False])
+def test_rows_of_undeclared_labels_are_left_out(told: bool) -> None:
     X, y, groups = people()
     wild = np.where(np.arange(300) < 30, "perhaps", y)
     settings = FAST | REPEATABLE | {"classes": ["no", "yes"]}
-    with_them = LagrangianDualClassifier(**settings).fit(X, wild, sensitive_features=groups)
-    alone = LagrangianDualClassifier(**settings).fit(X[30:], y[30:], sensitive_features=groups[30:])
+    some = groups if told else None
+    rest = groups[30:] if told else None
+    with_them = LagrangianDualClassifier(**settings).fit(X, wild, sensitive_features=some)
+    alone = LagrangianDualClassifier(**settings).fit(X[30:], y[30:], sensitive_features=rest)
     assert np.array_equal(with_them.predict_proba(X), alone.predict_proba(X))
+
+
+def test_masks_of_the_loss_do_not_depend_on_the_secret_batch() -> None:
+    """Both would draw from one stream, which the secret batch moves by its size."""
+    module = torch.nn.Sequential(
+        torch.nn.Linear(3, 4), torch.nn.Dropout(0.5), torch.nn.Linear(4, 1)
+    )
+    flat = flatten(module)
+    clipper = make_clipper(module, flat, objective_for(torch.nn.BCEWithLogitsLoss()))
+    X, y = torch.ones(20, 3), torch.ones(20)
+    gradients = []
+    for moved in (1, 2):
+        torch.rand(moved)
+        gradients.append(PublicRows(X, (y,), clipper, bytes(32)).gradient(20).clone())
+    assert torch.equal(*gradients)
+
+
+@pytest.mark.parametrize("loss", [torch.nn.BCEWithLogitsLoss(), torch.nn.CrossEntropyLoss()])
+def test_a_shared_pass_gives_the_sums_of_two(loss: torch.nn.Module) -> None:
+    """Public rows join the noisy sum unclipped, with their loss; the table is the batch's."""
+    torch.manual_seed(0)
+    binary = isinstance(loss, torch.nn.BCEWithLogitsLoss)
+    module = torch.nn.Sequential(
+        torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1 if binary else 2)
+    )
+    flat, base = flatten(module), objective_for(loss)
+    X, y, groups = people()
+    codes = (groups == "b").astype(np.int64)
+    labels = torch.from_numpy((y == "yes").astype(np.int64))
+    target = labels.float() if binary else labels
+    constraints = RateConstraints("equalized_odds", ["no", "yes"], 2, 0.0, against="population")
+    objective = LossOrRates(base, constraints, 1.0)
+    objective.set_coefficients(np.arange(8.0).reshape(2, 2, 2) ** 2, flat.vector)
+    cells = torch.from_numpy(codes) * 2 + labels
+    rows = Rows(torch.from_numpy(X).float(), (target, cells), codes)
+    clipper = make_clipper(module, flat, objective)
+    weights = (0.01, 0.02)
+    blocks = (Block("gradient", 0.05, weights, 0.0), Block("table", 1.0, weights, 0.0))
+    segment = Segment(1, (0.3, 0.3), (40.0, 40.0), blocks)
+    sums = []
+    for joined in (True, False):
+        release = NoisyRelease(rows, 2, clipper, NoiseSource(0))
+        public = release.public_rows(make_clipper(module, flat, base), (objective.nobody,))
+        assert release.joins
+        apart = 0.0 if joined else public.gradient(20).clone()
+        gradient, table = release.gradient_and_statistic(
+            segment,
+            objective.statistic,
+            cell_weights=np.array([2.0, 0.5]),
+            public=public.batch(20) if joined else None,
+        )
+        sums.append((gradient + apart, table))
+    (joint, table), (separate, other_table) = sums
+    assert torch.allclose(joint, separate, rtol=1e-4, atol=1e-6)
+    assert joint.norm() > 0.1
+    assert torch.equal(table, other_table)
 
 
 @pytest.mark.parametrize("dual", ["steps", "epochs"])
@@ -200,7 +265,7 @@ def test_gaps_shrink_without_noise(notion: str, dual: str) -> None:
             model = LagrangianDualClassifier(
                 notion=notion,
                 dual=dual,
-                dual_rate=0.2,
+                dual_rate=0.2 if dual == "steps" else 1.0,  # 20 updates in all, or 8 an epoch
                 epsilon=math.inf,
                 max_multiplier=limit,
                 **settings,
@@ -246,13 +311,13 @@ def test_a_change_of_one_group_moves_two_blocks_by_the_clip_norm(
     releases: list[tuple[np.ndarray, np.ndarray]] = []
     honest = NoisyRelease.gradient_and_statistic
 
-    def per_block(self: NoisyRelease, segment: Any, statistic: Any, *, cell_weights: Any) -> Any:
+    def per_block(self: NoisyRelease, segment: Any, statistic: Any, **options: Any) -> Any:
         sums = []
         for cell in (0, 1):
             gradient, table = honest(self, segment, statistic, cell_weights=np.eye(2)[cell])
             sums.append(gradient.numpy())
         releases.append((np.stack(sums), table.numpy()))
-        return honest(self, segment, statistic, cell_weights=cell_weights)
+        return honest(self, segment, statistic, **options)
 
     monkeypatch.setattr(NoisyRelease, "gradient_and_statistic", per_block)
     X, y, groups = people()

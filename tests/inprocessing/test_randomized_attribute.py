@@ -207,6 +207,35 @@ def test_the_group_of_a_query_is_randomised_anew_each_time_or_used_as_it_is() ->
     assert "nothing protects it" in " ".join(raw.privacy_.assumptions)
 
 
+def test_parameters_set_after_fit_change_nothing_that_was_promised() -> None:
+    X, y, group = crowd()
+    drawn = Model(epsilon=2.0, group_at_predict="randomized", **SHORT)
+    drawn.fit(X, y, sensitive_features=group)
+    drawn.decision_rates_ = np.array([[0.0, 1.0], [1.0, 0.0]])  # all depends on the group
+    before = certify(drawn).privacy
+    for mode in ("raw", "none", "randomized"):
+        drawn.set_params(group_at_predict=mode, reproducible_noise=True, random_state=0)
+        several = [drawn.predict_proba(X, sensitive_features=group) for _ in range(2)]
+        assert not np.array_equal(*several)  # still randomised, and not by the seed
+        assert certify(drawn).privacy == before
+
+
+@pytest.mark.parametrize("mode", ["randomized", "raw"])
+def test_held_out_rows_outside_the_claim_raise_nothing(mode: str) -> None:
+    X, y, groups = people()
+    model = Model(group_at_predict=mode, **SHORT).fit(X, y, sensitive_features=groups)
+    strange = groups.astype(object)
+    strange[:3] = None
+    claim = certify(model, X, y, sensitive_features=strange).fairness[0]
+    assert sum(count.trials for count in claim.counts) == len(X) - 3
+    strange[3:6] = "nobody knows"
+    certificate = certify(model, X, y, sensitive_features=strange, count_epsilon=1.0)
+    assert len(certificate.fairness) == 1
+    nobody = np.full(len(X), None, dtype=object)
+    empty = certify(model, X, y, sensitive_features=nobody, count_epsilon=1.0)
+    assert empty.fairness[0].bound == 1.0
+
+
 def test_drawn_predictions_have_the_stated_probabilities_and_stay() -> None:
     X, y, group = crowd(8000)
     model = Model(tolerance=0.01, epsilon=2.0).fit(X, y, sensitive_features=group)

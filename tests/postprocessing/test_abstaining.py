@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from skfairdp import DPSGDClassifier, certify
+from skfairdp import DPSGDClassifier, DPSGDFClassifier, certify
 from skfairdp.certificate import Certificate
 from skfairdp.exceptions import FairnessWarning, UnknownGroupError
 from skfairdp.fairness import ParityGate
@@ -119,6 +119,14 @@ def test_intersections_and_declared_groups() -> None:
     declared.fit(X, X[:, 0])
     answers = declared.predict(X, sensitive_features=groups)
     assert (answers != -1).all(), "group z has no answer yet, so nothing is gated"
+
+
+def test_groups_that_were_declared_inside_are_the_only_ones_named() -> None:
+    X, y, groups = people()
+    groups = np.where(np.arange(len(X)) == 5, "nobody knows", groups)
+    inner = DPSGDFClassifier(group_sizes={"b": 100, "a": 200}, **FAST)
+    model = AbstainingClassifier(inner).fit(X, y, sensitive_features=groups)
+    assert model.groups_ == ("b", "a")
 
 
 def test_without_groups_everything_is_answered_and_nothing_claimed() -> None:

@@ -17,8 +17,10 @@ from sklearn.preprocessing import Normalizer
 from skfairdp import (
     AbstainingClassifier,
     DPSGDClassifier,
+    DPSGDFClassifier,
     FairDPClassifier,
     FunctionalMechanismClassifier,
+    LagrangianDualClassifier,
     PrivacyLedger,
     SmoothedClassifier,
     certify,
@@ -282,6 +284,11 @@ BAD = {
         "declare 'group_sizes' here",
     ),
     "sizes, together": (FM, {"group_sizes": {"a": 1, "b": 2}}, "'group_sizes' is for"),
+    "sizes, labels unknown": (
+        LogisticRegression(),
+        {"training": "per_group", "group_sizes": {"a": 300, "b": 300}},
+        "declared 'classes'",
+    ),
     "heads of groups": (DEEP, {"training": "per_group", "part": "head"}, "part='head' cannot"),
     "std": (FM, {"std": 0.0}, "'std'"),
     "draws": (FM, {"n_draws": 0}, "'n_draws'"),
@@ -316,6 +323,29 @@ def test_a_group_with_one_label_trains_and_is_not_named():
     model = SmoothedClassifier(FM, training="per_group").fit(X, y, sensitive_features=GROUPS)
     assert model.classes_.tolist() == [0, 1]
     assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_a_model_for_each_group_does_not_protect_the_group():
+    still = LagrangianDualClassifier(max_epochs=1, warmup_epochs=1, progress=False)
+    privacy = certify(fitted(still, training="per_group", n_draws=2)).privacy
+    assert privacy.is_void
+    assert privacy.protects == "sensitive_features"
+    assert "without noise" in privacy.assumptions[0]
+
+
+def test_groups_are_those_that_the_estimator_was_told():
+    groups = np.where(np.arange(len(X)) == 7, "nobody knows", GROUPS).astype(object)
+    sizes = DPSGDFClassifier(
+        NET, group_sizes={"b": 300, "a": 300}, max_epochs=1, progress=False, delta=1e-6
+    )
+    model = SmoothedClassifier(sizes, n_draws=2).fit(X, Y, sensitive_features=groups)
+    assert model.groups_ == model.estimator_.groups_ == ("b", "a")
+    groups[7] = None  # allowed where the group alone is protected
+    declared = LagrangianDualClassifier(
+        groups=["a", "b"], max_epochs=1, warmup_epochs=1, progress=False
+    )
+    model = SmoothedClassifier(declared, n_draws=2).fit(X, Y, sensitive_features=groups)
+    assert model.groups_ == ("a", "b")
 
 
 def test_another_model_or_key_has_another_digest():

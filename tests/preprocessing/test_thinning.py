@@ -377,6 +377,7 @@ def test_groups_reach_it_by_the_prefix_with_routing_off() -> None:
     assert deployed[0].groups == ("a", "b")
 
 
+@pytest.mark.slow
 def test_scikit_learns_checks() -> None:
     repeatable = {"reproducible_noise": True, "random_state": 0}
     model = PrivateThinningClassifier(DPSGDClassifier(**repeatable), **repeatable)

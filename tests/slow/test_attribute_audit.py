@@ -1,9 +1,9 @@
 """An audit that flips people's groups does not refute the claim, but refutes too little noise.
 
-Every one of 2,000 people has a feature of their own and a group drawn by a coin; the attacker
+Every one of 4,000 people has a feature of their own and a group drawn by a coin; the attacker
 knows everything but the coins. The model is linear and starts at zero, the batch is everybody,
 other rows keep the multipliers at their limit: so a person's weight is their loss, the same for all
-with their label, plus a push whose sign is their group's, plus noise. The 400 most extreme
+with their label, plus a push whose sign is their group's, plus noise. The 800 most extreme
 weights are guessed. One coin a person is what the one-run audit (Steinke, Nasr and Jagielski,
 2023) asks for; its bound holds whatever the two alternatives are.
 """
@@ -23,7 +23,7 @@ from tests.slow.test_audit_claims import LinearFromZero
 
 pytestmark = pytest.mark.slow
 
-N_PEOPLE, N_OTHERS, N_GUESSES = 2000, 1000, 400
+N_PEOPLE, N_OTHERS, N_GUESSES = 4000, 2000, 800
 CLAIM = {"epsilon": 2.0, "delta": 1e-7}
 REFUTED = 1e-9
 
@@ -78,8 +78,8 @@ def p_value(right: int) -> float:
 def test_flipping_groups_stays_below_the_claim() -> None:
     right = right_guesses()
     assert p_value(right) > REFUTED, right
-    # Guessing without any information is right 236 times or more with chance below 2e-4.
-    assert right > 235, right
+    # Guessing without any information is right 453 times or more with chance below 2e-4.
+    assert right > 452, right
 
 
 def test_a_quarter_of_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

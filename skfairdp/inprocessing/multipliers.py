@@ -1,0 +1,119 @@
+"""How multipliers of rate constraints move, from released gaps alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["DualAscent", "ScaledAscent"]
+
+_SMALLEST_SCALE = 1e-3  # a gap of a tenth of a percent is nothing to hurry for
+
+
+class DualAscent:
+    """Multipliers of two-sided constraints, by ascent on an augmented Lagrangian.
+
+    Every constraint ``|gap| <= tolerance`` has a multiplier for each side, which grows
+    with the violation and falls with the slack, within [0, limit]. The multiplier in
+    force adds `penalty` times the present violation: the derivative of the augmented
+    Lagrangian, which damps the swings of the plain one.
+
+    Parameters
+    ----------
+    tolerances : ndarray of float, shape (n_constraints,)
+    rate : float
+        Step of the ascent.
+    penalty : float
+        Weight of the quadratic term, >= 0; 0 is plain dual ascent.
+    limit : float
+        Largest multiplier.
+    """
+
+    def __init__(
+        self, tolerances: NDArray[np.float64], *, rate: float, penalty: float, limit: float
+    ) -> None:
+        self._tolerances = tolerances
+        self._rate = rate
+        self._penalty = penalty
+        self._limit = limit
+        self._sides = np.zeros((2, len(tolerances)))
+
+    def update(
+        self, gaps: NDArray[np.float64], noise_std: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Take one step and return the signed multipliers in force.
+
+        Parameters
+        ----------
+        gaps : ndarray, shape (n_constraints,)
+            Signed, released.
+        noise_std : ndarray, shape (n_constraints,)
+            Standard deviation of the privacy noise in each of them.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_constraints,)
+        """
+        return self._step(gaps, self._tolerances, self._rate)
+
+    def _step(
+        self, gaps: NDArray[np.float64], tolerances: NDArray[np.float64], rate: float
+    ) -> NDArray[np.float64]:
+        excess = np.array((gaps, -gaps))
+        excess -= tolerances
+        self._sides = self._limited(self._sides + rate * excess)
+        upper, lower = self._limited(self._sides + self._penalty * excess)
+        return np.asarray(upper - lower)
+
+    def _limited(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.minimum(np.maximum(values, 0.0), self._limit)
+
+
+class ScaledAscent(DualAscent):
+    """Dual ascent whose steps do not depend on how large gaps and noise happen to be.
+
+    A violation is divided by the largest of: the root mean square of the gap so far, its
+    tolerance, and three standard deviations of its privacy noise. So a data set with a
+    gap of .02 to begin with reaches its multiplier as soon as one with .2, and where the
+    noise is large multipliers wander less. Steps shrink with the learning rate.
+
+    Parameters
+    ----------
+    tolerances : ndarray of float, shape (n_constraints,)
+    rate : float
+        Most that a multiplier moves in a step, in units of the loss, for a violation as
+        large as its scale.
+    penalty : float
+        What a violation as large as its scale adds to the multiplier in force.
+    limit : float
+        Largest multiplier.
+    factors : sequence of float
+        Factor on `rate` at every step.
+    """
+
+    def __init__(
+        self,
+        tolerances: NDArray[np.float64],
+        *,
+        rate: float,
+        penalty: float,
+        limit: float,
+        factors: Sequence[float] | NDArray[np.float64],
+    ) -> None:
+        super().__init__(tolerances, rate=rate, penalty=penalty, limit=limit)
+        self._factors = factors
+        self._least = np.maximum(tolerances, _SMALLEST_SCALE)
+        self._count = 0
+        self._mean_square = np.zeros(len(tolerances))
+
+    def update(
+        self, gaps: NDArray[np.float64], noise_std: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Take one step, see `DualAscent.update`."""
+        rate = self._rate * self._factors[self._count]
+        self._count += 1
+        self._mean_square += (gaps**2 - self._mean_square) / self._count
+        scale = np.maximum(np.sqrt(self._mean_square), np.maximum(3.0 * noise_std, self._least))
+        return self._step(gaps / scale, self._tolerances / scale, rate)

@@ -1,0 +1,100 @@
+"""A step under rate constraints against the same step of DP-SGD."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import nn
+
+from skfairdp.engine.clipping import make_clipper
+from skfairdp.engine.flat import flatten
+from skfairdp.engine.modules import MLP
+from skfairdp.engine.objectives import objective_for
+from skfairdp.engine.optimizers import flat_optimizer
+from skfairdp.engine.release import NoisyRelease, Rows
+from skfairdp.inprocessing.constrained import Lagrangian, TailAverage
+from skfairdp.inprocessing.cost_objective import CostObjective
+from skfairdp.inprocessing.multipliers import ScaledAscent
+from skfairdp.inprocessing.rate_constraints import RateConstraints
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Block, Segment
+from tests.benchmarks.adult import as_tensors
+from tests.benchmarks.rounds import interleaved, report
+from tests.benchmarks.steps import our_step
+
+__all__ = ["benchmark_constrained"]
+
+
+def constrained_step(
+    X: torch.Tensor,
+    y: torch.Tensor,
+    groups: np.ndarray,
+    batch: int,
+    make: Callable[[], nn.Module],
+    notion: str,
+) -> Callable[[], None]:
+    """All that happens between two steps of `RateConstrainedClassifier`."""
+    module = make()
+    flat = flatten(module)
+    n_groups = int(groups.max()) + 1
+    constraints = RateConstraints(notion, [0, 1], n_groups, 0.01)
+    objective = CostObjective(objective_for(nn.BCEWithLogitsLoss()), constraints)
+    cells = torch.from_numpy(groups * 2) + y.long()
+    rows = Rows(X, (cells,), np.zeros(len(X), dtype=np.int64))
+    release = NoisyRelease(rows, 1, make_clipper(module, flat, objective), NoiseSource())
+    weight = (1.0 / batch,)
+    blocks = (
+        Block("gradient", 5.0, weight, noise_std=5.0 / batch),
+        Block("histogram", 1.0, weight, noise_std=1.0 / batch),
+    )
+    segment = Segment(1, (batch / len(X),), (float(batch),), blocks)
+    dual = ScaledAscent(
+        constraints.tolerances, rate=0.006, penalty=0.1, limit=1.0, factors=np.ones(10**6)
+    )
+    lagrangian = Lagrangian(constraints, dual, memory=0.9, noise_std=1.0 / batch)
+    average = TailAverage(flat.vector, 7)
+    steps = itertools.count()
+    updates = flat_optimizer(torch.optim.Adam, (), {"lr": 0.01}, {}, flat)
+
+    def step() -> None:
+        gradient, histogram = release.gradient_and_statistic(segment, objective.statistic)
+        lagrangian.observe(histogram.cpu().numpy())
+        objective.set_coefficients(lagrangian.coefficients, flat.vector)
+        updates.step(gradient)
+        average.after_step(next(steps) % 10)  # the default averages over three in ten
+
+    return step
+
+
+def benchmark_constrained(X: np.ndarray, y: np.ndarray, groups: np.ndarray) -> list[bool]:
+    """Steps under constraints against steps of DP-SGD, both with Adam."""
+    features, target = as_tensors(X, y)
+    rng = np.random.default_rng(0)
+    held = []
+    for hidden in ((64,), (64, 64)):
+
+        def make(hidden: tuple[int, ...] = hidden) -> nn.Module:
+            return MLP(X.shape[1], hidden_sizes=hidden)
+
+        four = rng.integers(0, 4, len(X))
+        times = interleaved(
+            {
+                "plain": our_step(
+                    features, target, np.zeros(len(X), dtype=int), 1024, make, torch.optim.Adam
+                ),
+                "parity": constrained_step(
+                    features, target, groups, 1024, make, "demographic_parity"
+                ),
+                "odds": constrained_step(features, target, four, 1024, make, "equalized_odds"),
+            },
+            rounds=41,
+            repeats=10,
+        )
+        where = f"(B=1024, hidden {hidden})"
+        for key, work in (("parity", "parity, 2 groups"), ("odds", "odds, 4 groups")):
+            ratio = times[key] / times["plain"]
+            held.append(report(f"rate-constrained step / DP-SGD step, {work} {where}", ratio, 1.25))
+    return held

@@ -1,0 +1,121 @@
+"""Estimators that cannot be fitted without groups, under the checks of all others."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.pipeline import Pipeline
+
+from skfairdp import DPFermiClassifier, RateConstrainedClassifier, certify
+from skfairdp.preprocessing import PublicScaler
+from tests.common import test_certified_epsilon as certified
+from tests.common import test_nothing_private_is_kept as kept
+from tests.common.roster import CONSTRAINED, NEEDS_GROUPS, build, every_constrained, people
+from tests.common.test_scikit_learn_checks import unexpected
+from tests.privacy.oracle import oracle_epsilon
+
+
+class MadeUp:
+    """Makes up groups where scikit-learn's checks pass none."""
+
+    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Any:
+        if sensitive_features is None:
+            shape = np.asarray(X).shape  # none for a sparse matrix, which is refused anyway
+            sensitive_features = np.arange(shape[0] if shape else 2) % 2
+        return super().fit(X, y, sensitive_features=sensitive_features)  # type: ignore[misc]
+
+
+class MadeUpRates(MadeUp, RateConstrainedClassifier):
+    pass
+
+
+class MadeUpFermi(MadeUp, DPFermiClassifier):
+    pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*CONSTRAINED, *NEEDS_GROUPS])
+def test_scikit_learn_checks_pass_where_groups_are_made_up(name: str) -> None:
+    settings = build(name, reproducible_noise=True, random_state=0).get_params(deep=False)
+    kind = MadeUpFermi if name in NEEDS_GROUPS else MadeUpRates
+    assert unexpected(kind(**settings), {}) == []
+
+
+@every_constrained
+def test_epsilon_is_that_of_the_plan(name: str) -> None:
+    X, y, groups = people()
+    for parameters in ({}, {"epsilon": None, "noise_multiplier": 1.1}):
+        model = build(name, **parameters).fit(X, y, sensitive_features=groups)
+        privacy = certify(model).privacy
+        expected = oracle_epsilon(model.plan_, model.delta)
+        assert (privacy.protects, privacy.adjacency) == ("record", "zero-out")
+        assert expected * 0.997 <= privacy.epsilon <= expected * 1.02
+    assert build(name).fit(X, y, sensitive_features=groups).privacy_.epsilon <= 1.0
+
+
+@every_constrained
+@pytest.mark.parametrize(
+    "check",
+    [
+        kept.test_a_clone_starts_fresh,
+        kept.test_two_fits_with_one_seed_share_no_noise,
+        kept.test_repeatable_noise_repeats_bit_for_bit,
+        kept.test_the_users_net_and_rows_are_untouched,
+        kept.test_a_failed_fit_leaves_nothing_behind,
+        kept.test_what_is_not_released_does_not_travel,
+    ],
+    ids=lambda check: check.__name__.removeprefix("test_"),
+)
+def test_nothing_private_is_kept(name: str, check: Any) -> None:
+    check(name)
+
+
+@every_constrained
+@pytest.mark.parametrize("repeatable", [False, True])
+def test_global_generators_are_left_alone(name: str, repeatable: bool) -> None:
+    kept.test_global_generators_are_left_alone(name, repeatable)
+
+
+@every_constrained
+def test_joblib_and_copies_predict_the_same(name: str, tmp_path: Path) -> None:
+    kept.test_joblib_and_copies_predict_the_same(name, tmp_path)
+
+
+@every_constrained
+def test_a_pickle_holds_no_row(name: str) -> None:
+    X, y, groups = people(400)
+    model = build(name).fit(X, y, sensitive_features=groups)
+    assert kept.fitted_names(model) <= set(model._released)
+    assert not kept.traces(pickle.dumps(model), X, y, groups)
+
+
+@every_constrained
+def test_repeatable_noise_and_infinite_epsilon_promise_nothing(name: str) -> None:
+    certified.test_repeatable_noise_voids_the_certificate(name)
+    certified.test_infinite_epsilon_warns_and_promises_nothing(name)
+
+
+@every_constrained
+@pytest.mark.parametrize("routing", [False, True])
+def test_groups_reach_fit_in_a_pipeline(name: str, routing: bool) -> None:
+    X, y, groups = people()
+    steps = [("scale", PublicScaler(dict.fromkeys(range(4), (-6.0, 6.0)))), ("clf", build(name))]
+    with sklearn.config_context(enable_metadata_routing=routing):
+        key = "sensitive_features" if routing else "clf__sensitive_features"
+        model = Pipeline(steps).fit(X, y, **{key: groups})
+    assert certify(model).privacy.protects == "record"
+
+
+@every_constrained
+def test_bad_rows_leave_the_estimator_unfitted(name: str) -> None:
+    X, y, groups = people()
+    X[3, 1] = np.nan
+    model = build(name)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(X, y, sensitive_features=groups)
+    assert not hasattr(model, "classes_")
