@@ -21,7 +21,11 @@ from skfairdp.inprocessing import (
     RateConstrainedClassifier,
 )
 from skfairdp.postprocessing import AbstainingClassifier, SmoothedClassifier
-from skfairdp.preprocessing import PrivateThinningClassifier
+from skfairdp.preprocessing import (
+    LaplaceTransformer,
+    PrivateFairEncoder,
+    PrivateThinningClassifier,
+)
 from skfairdp.privacy import PrivacyLedger
 
 __all__ = [
@@ -36,8 +40,10 @@ __all__ = [
     "FunctionalMechanismClassifier",
     "ImportanceSamplingDPSGDClassifier",
     "LagrangianDualClassifier",
+    "LaplaceTransformer",
     "PATEClassifier",
     "PrivacyLedger",
+    "PrivateFairEncoder",
     "PrivateThinningClassifier",
     "PublicRows",
     "RandomizedAttributeClassifier",

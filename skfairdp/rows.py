@@ -66,17 +66,22 @@ def check_rows(
     return X, column_or_1d(y, warn=True)
 
 
-def check_features(estimator: Any, X: Any, *, allow_nd: bool = False) -> np.ndarray:
-    """Check features for predict.
+def check_features(
+    estimator: Any, X: Any, *, allow_nd: bool = False, reset: bool = False
+) -> np.ndarray:
+    """Check features for predict, or for a fit that takes no labels.
 
     Parameters
     ----------
     estimator : object
-        Fitted.
+        Fitted, unless `reset`.
     X : array-like, shape (n, d)
         Features.
     allow_nd : bool
         Whether rows may be images.
+    reset : bool
+        Whether this is a fit: the estimator then gets ``n_features_in_`` and
+        ``feature_names_in_``, and needs two rows.
 
     Returns
     -------
@@ -85,7 +90,12 @@ def check_features(estimator: Any, X: Any, *, allow_nd: bool = False) -> np.ndar
     _refuse_text(X)
     X = _numeric(
         lambda: validate_data(
-            estimator, X, reset=False, dtype=[np.float64, np.float32], allow_nd=allow_nd
+            estimator,
+            X,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            allow_nd=allow_nd,
+            ensure_min_samples=2 if reset else 1,
         )
     )
     _refuse_huge(X)

@@ -11,10 +11,11 @@ from os import PathLike
 from numpy.typing import ArrayLike
 
 from skfairdp.certificate.evaluation import Evaluation, evaluate
+from skfairdp.certificate.releases import leakage_remarks
 from skfairdp.certificate.spending import counts_guarantee, model_privacy, with_counts
 from skfairdp.certificate.statement import Certificate
 from skfairdp.certificate.terms import Terms
-from skfairdp.certificate.unwrap import Deployed, charges_privacy, unwrap
+from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
 from skfairdp.parameters import Number
@@ -149,6 +150,7 @@ def certify(
     deployed = unwrap(model)
     privacy = model_privacy(deployed, public_steps)
     evaluation = Evaluation((), None)
+    measured: tuple[str, ...] = ()
     if X is not None:
         source = NoiseSource() if count_noise is None else count_noise
         book = as_ledger(ledger or deployed.ledger)
@@ -174,6 +176,13 @@ def certify(
             certificate_index=certificate_index,
         )
         evaluation = evaluate(deployed, X, y, sensitive_features, terms, source)
+        if count_epsilon is None:
+            measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
+        if any(
+            releases_rows(part)
+            for _, part in (*deployed.trained.leaves(), ("", deployed.trained.final))
+        ):
+            privacy = model_privacy(deployed, public_steps)  # held-out rows were released too
         if book is not None and entry is not None:
             book.commit(entry)
         if count_epsilon is not None and evaluation.fairness:
@@ -190,7 +199,7 @@ def certify(
         model_digest=deployed.digest,
         model_name=deployed.name,
         n_rows=evaluation.n_rows,
-        remarks=evaluation.remarks,
+        remarks=(*evaluation.remarks, *measured),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=_versions(),
     )
@@ -199,10 +208,12 @@ def certify(
 def _before_evaluation(
     deployed: Deployed, notions: tuple[Notion, ...]
 ) -> tuple[FairnessGuarantee, ...]:
-    hook = getattr(deployed.final, "_mechanism_fairness", None)
-    if hook is None:
-        return ()
-    claims = tuple(claim for notion in notions for claim in hook(notion.name))
+    hooks = [getattr(deployed.final, "_mechanism_fairness", None)]
+    place = deployed.place_of_release
+    # Whoever also sees the group of a row sees more than its release.
+    if place is not None and hasattr(deployed.final, "predict") and not deployed.group_aware:
+        hooks.append(deployed.stages[place][1]._mechanism_fairness)
+    claims = tuple(claim for hook in hooks if hook for n in notions for claim in hook(n.name))
     if any(charges_privacy(search) for search in deployed.searches):
         # True of one fit over its noise, not of the best of several.
         claims = tuple(claim for claim in claims if claim.scope != "training mechanism")

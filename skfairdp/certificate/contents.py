@@ -15,6 +15,7 @@ from skfairdp.certificate.wording import (
     confidence,
     epsilon_text,
     group_text,
+    learned_from,
     number_text,
     protected_text,
 )
@@ -140,11 +141,13 @@ def _privacy(privacy: PrivacyGuarantee | None) -> Section:
     rows += [(f"ε of a record of {group_text(k)}", epsilon_text(v)) for k, v in groups.items()]
     factor = f" = {math.exp(privacy.epsilon):.3g}" if privacy.epsilon < 10 else ""
     meaning = (
-        "Whatever anyone learns from the model would have been at most e^ε"
+        f"Whatever anyone learns from {learned_from(privacy)} would have been at most e^ε"
         f"{factor} times as likely or unlikely with a neighbouring data set, up to a failure of "
         "probability δ."
     )
-    table = Table("Privacy of the training records", ("", "Statement"), tuple(rows), numbers_from=9)
+    released = privacy.protects == "released_representation"
+    title = f"Privacy of {'what was released' if released else 'the training records'}"
+    table = Table(title, ("", "Statement"), tuple(rows), numbers_from=9)
     return Section("Privacy", (Text(meaning), table))
 
 

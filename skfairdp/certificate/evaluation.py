@@ -86,6 +86,12 @@ def evaluate(
             None if private else n_rows,
             ("No sensitive_features were given, so nothing is claimed about groups.",),
         )
+    if not hasattr(deployed.final, "predict"):
+        return Evaluation(
+            (),
+            None if private else n_rows,
+            ("The model predicts nothing by itself, so no rates were compared on these rows.",),
+        )
     if deployed.order_dependent:
         return Evaluation(
             (),

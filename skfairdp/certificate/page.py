@@ -140,8 +140,8 @@ def _privacy_card(privacy: PrivacyGuarantee | None) -> str:
         start.format("skfairdp-claim", f"ε = {escape(wording.epsilon_text(privacy.epsilon))}")
         + f"<p>δ = {wording.number_text(privacy.delta)}; "
         f"protects {escape(wording.protected_text(privacy))}.</p>"
-        "<p class='skfairdp-small'>Whatever anyone learns from the model would have been at "
-        "most e<sup>ε</sup> times as likely or unlikely if "
+        f"<p class='skfairdp-small'>Whatever anyone learns from {wording.learned_from(privacy)} "
+        "would have been at most e<sup>ε</sup> times as likely or unlikely if "
         f"{escape(ADJACENCIES[privacy.adjacency])}; "
         f"up to a failure of probability δ.</p>{groups}"
         f"<p class='skfairdp-small'>Computed by {escape(privacy.accountant)}.</p></section>"

@@ -10,6 +10,7 @@ from skfairdp.certificate.wording import (
     confidence,
     epsilon_text,
     group_text,
+    learned_from,
     number_text,
     protected_text,
 )
@@ -89,8 +90,9 @@ def _privacy_lines(privacy: PrivacyGuarantee | None) -> list[str]:
     lines = [
         f"ε = {epsilon_text(privacy.epsilon)}, δ = {number_text(privacy.delta)}, "
         f"protects: {protected_text(privacy)}",
-        f"whatever anyone learns from the model is {_times(privacy.epsilon)} as likely or unlikely "
-        "as it would be for a neighbouring data set, up to a failure of probability δ",
+        f"whatever anyone learns from {learned_from(privacy)} is {_times(privacy.epsilon)} as "
+        "likely or unlikely as it would be for a neighbouring data set, up to a failure of "
+        "probability δ",
         f"neighbouring ({privacy.adjacency}): {ADJACENCIES[privacy.adjacency]}",
         f"accountant: {privacy.accountant}",
     ]

@@ -13,6 +13,7 @@ from skfairdp.certificate.unwrap import Deployed, charges_privacy, learns_from_r
 from skfairdp.privacy.accounting import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.relations import PROTECTS
 
 __all__ = ["counts_guarantee", "model_privacy", "with_counts"]
 
@@ -40,9 +41,13 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     ValueError
         When `public_steps` names a step that does not exist.
     """
-    deployed = deployed.trained
+    shown, deployed = deployed, deployed.trained
     leaves = deployed.leaves()
     _check_names(public_steps, [name for name, _ in leaves])
+    place = deployed.place_of_release
+    # What post-processing learns from, besides the model inside it, is not looked into here.
+    if place is not None and shown is deployed:
+        return _of_releases(deployed, place, public_steps)
     public = [(name, step) for name, step in leaves if _listed(name, public_steps)]
     other = [(name, step) for name, step in leaves if not _listed(name, public_steps)]
 
@@ -55,24 +60,13 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     if None in stated:
         return None
 
-    reasons = [
-        f"Step {name!r} ({type(step).__name__}) learned from rows without noise, so every row can "
-        "show in the features of every other. Use declared bounds and categories (PublicScaler, "
-        "PublicEncoder), or list the step in public_steps if it never saw protected rows."
-        for name, step in other
-        if not charges_privacy(step) and learns_from_rows(step)
-    ]
+    reasons = _unpaid(other)
     if not charges_privacy(deployed.final):
         reasons.append(_foreign(deployed.final))
     elif own_search is None:
         reasons += [search_reason(search, deployed.final) for search in deployed.searches]
     reasons += _relations(stated)
-    declared = tuple(
-        f"Step {name!r} ({type(step).__name__}) was declared public: it was fitted without "
-        "protected rows."
-        for name, step in public
-        if charges_privacy(step) or learns_from_rows(step)
-    )
+    declared = _declared(public)
     if reasons:
         return _void(reasons, stated, declared)
     total = stated[0] if len(stated) == 1 else compose(stated)
@@ -177,6 +171,73 @@ def _note(count_epsilon: float, source: NoiseSource) -> str:
     return (
         f"The counts of the held-out rows were released once with discrete Laplace noise from "
         f"{source.name}, at ε = {count_epsilon:g} for each of these rows."
+    )
+
+
+def _of_releases(
+    deployed: Deployed, place: int, public_steps: Sequence[str]
+) -> PrivacyGuarantee | None:
+    """State what people are promised whom later steps see through their releases alone."""
+    name, step = deployed.stages[place]
+    own: PrivacyGuarantee | None = step.privacy_
+    if own is None:
+        return None
+    earlier = dataclasses.replace(deployed, stages=deployed.stages[:place]).leaves()
+    later = dataclasses.replace(deployed, stages=deployed.stages[place + 1 :]).leaves()
+    public = [leaf for leaf in earlier if _listed(leaf[0], public_steps)]
+    other = [leaf for leaf in earlier if not _listed(leaf[0], public_steps)]
+    reasons = _unpaid(other)
+    reasons += [
+        f"Step {where!r} ({type(one).__name__}) comes before the releases of {name!r} and learned "
+        "from rows under a promise of another kind; the two have no total. Certify each by itself."
+        for where, one in other
+        if charges_privacy(one)
+    ]
+    reasons += [
+        f"A {type(search).__name__} released every row again for each of its fits, and these "
+        "releases are not counted; search on public rows, or on one release made before."
+        for search in deployed.searches
+    ]
+    declared = _declared(public)
+    if reasons:
+        return _void(reasons, [own], declared)
+    beside = [*later, (type(deployed.final).__name__, deployed.final)]
+    texts = [
+        f"all steps after {name!r} see the rows through their releases alone, so what they learn "
+        "is covered too; the labels and groups that they were fitted with are not",
+        *(_beside(where, one.privacy_) for where, one in beside if charges_privacy(one)),
+    ]
+    return dataclasses.replace(own, assumptions=(*own.assumptions, *texts, *declared))
+
+
+def _beside(name: str, stated: PrivacyGuarantee | None) -> str:
+    """Say what a later step promises, which is of another kind and never added."""
+    if stated is None or stated.is_void:
+        return f"step {name!r} promises nothing of its own"
+    return (
+        f"beside this, and never added to it, step {name!r} promises ε = {stated.epsilon:.6g}, "
+        f"δ = {stated.delta:.3g} for {PROTECTS[stated.protects]}, labels included, under "
+        f"{stated.adjacency}, to whoever sees the model and no release"
+    )
+
+
+def _unpaid(steps: Sequence[tuple[str, Any]]) -> list[str]:
+    """Why steps leave rows uncovered that they learned from without noise."""
+    return [
+        f"Step {name!r} ({type(step).__name__}) learned from rows without noise, so every row can "
+        "show in the features of every other. Use declared bounds and categories (PublicScaler, "
+        "PublicEncoder), or list the step in public_steps if it never saw protected rows."
+        for name, step in steps
+        if not charges_privacy(step) and learns_from_rows(step)
+    ]
+
+
+def _declared(steps: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
+    return tuple(
+        f"Step {name!r} ({type(step).__name__}) was declared public: it was fitted without "
+        "protected rows."
+        for name, step in steps
+        if charges_privacy(step) or learns_from_rows(step)
     )
 
 

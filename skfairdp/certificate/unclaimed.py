@@ -33,6 +33,14 @@ def not_claimed(
 def _about_privacy(privacy: PrivacyGuarantee | None) -> list[str]:
     if privacy is None or privacy.is_void:
         return ["Privacy: nothing is promised to the people in the training data."]
+    if privacy.protects == "released_representation":
+        return [
+            "Privacy of the people whose rows the weights were learned from, beyond what is "
+            "assumed above.",
+            "Privacy of what reaches others in another way than through a release: labels, "
+            "groups, further columns.",
+            "Privacy after further releases, which cost more, or releases that were not counted.",
+        ]
     texts = [
         "Privacy of people whose rows are only scored with the model.",
         "Secrecy of what is true of people in general: the model may reveal about a person what "

@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate.digest import state_digest
 
-__all__ = ["Deployed", "charges_privacy", "learns_from_rows", "unwrap"]
+__all__ = ["Deployed", "charges_privacy", "learns_from_rows", "releases_rows", "unwrap"]
 
 # Exact types: a subclass may learn what its parent does not.
 STATELESS = (
@@ -72,6 +72,15 @@ class Deployed:
     def leaves(self) -> tuple[tuple[str, Any], ...]:
         """Earlier steps without containers, named "outer__inner"."""
         return tuple(leaf for name, stage in self.stages for leaf in _leaves(name, stage))
+
+    @property
+    def place_of_release(self) -> int | None:
+        """Place of the first step whose output, a private release, is all that later steps see.
+
+        None without one; a step inside a container is none, since columns pass beside it.
+        """
+        places = (i for i, (_, stage) in enumerate(self.stages) if releases_rows(stage))
+        return next(places, None)
 
     @property
     def digest(self) -> str:
@@ -184,6 +193,21 @@ def charges_privacy(step: object) -> bool:
     bool
     """
     return getattr(step, "_charges_privacy", False) is True
+
+
+def releases_rows(step: object) -> bool:
+    """Whether a step shows people only through releases that are private by themselves.
+
+    Parameters
+    ----------
+    step : object
+        A fitted step.
+
+    Returns
+    -------
+    bool
+    """
+    return getattr(step, "_releases_representation", False) is True
 
 
 def learns_from_rows(step: Any) -> bool:

@@ -12,6 +12,7 @@ __all__ = [
     "confidence",
     "epsilon_text",
     "group_text",
+    "learned_from",
     "number_text",
     "protected_text",
     "sentence",
@@ -20,7 +21,9 @@ __all__ = [
 PROTECTED = {
     "record": "the training records are protected",
     "sensitive_features": "the sensitive features of the training records are protected",
-    "released_representation": "each person behind a released representation is protected",
+    "released_representation": (
+        "each person is protected in what was released of them, and in nothing else,"
+    ),
 }
 
 
@@ -125,6 +128,22 @@ def protected_text(privacy: PrivacyGuarantee) -> str:
     """
     shared = privacy.protects == "record" and privacy.adjacency in ("zero-out", "replace-one")
     return PROTECTS[privacy.protects] + (" except its group" if shared else "")
+
+
+def learned_from(privacy: PrivacyGuarantee) -> str:
+    """Name what it is that shows so little about whom the claim protects.
+
+    Parameters
+    ----------
+    privacy : PrivacyGuarantee
+        The claim.
+
+    Returns
+    -------
+    str
+        Releases are no model: what the weights behind them tell is another matter.
+    """
+    return "the releases" if privacy.protects == "released_representation" else "the model"
 
 
 def epsilon_text(epsilon: float) -> str:

@@ -1,4 +1,4 @@
-"""Real data sets with declared bounds and categories, and one generator.
+"""Real data sets with declared bounds and categories, and two generators.
 
 Every loader returns a :class:`~sklearn.utils.Bunch` of the same shape, described in
 :func:`fetch_adult`. Bounds and categories are written down from codebooks and never computed from
@@ -11,11 +11,13 @@ from __future__ import annotations
 from .abalone import fetch_abalone
 from .adult import fetch_adult
 from .bank import fetch_bank
+from .colored_digits import make_colored_mnist
 from .compas import fetch_compas
 from .credit import fetch_default_credit
 from .diabetes import fetch_diabetes130
 from .faces import fetch_utkface
 from .gaussians import make_biased_gaussians
+from .hsls import fetch_hsls
 from .law_school import fetch_law_school
 from .mortgages import load_mortgage_approvals
 
@@ -26,8 +28,10 @@ __all__ = [
     "fetch_compas",
     "fetch_default_credit",
     "fetch_diabetes130",
+    "fetch_hsls",
     "fetch_law_school",
     "fetch_utkface",
     "load_mortgage_approvals",
     "make_biased_gaussians",
+    "make_colored_mnist",
 ]

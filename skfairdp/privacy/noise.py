@@ -8,10 +8,9 @@ from typing import NoReturn
 
 import numpy as np
 
-__all__ = ["NoiseSource"]
+from skfairdp.privacy.geometric import geometric, units_of
 
-# Exact samplers need a rational epsilon: a multiple of this one.
-RESOLUTION = 2**32
+__all__ = ["NoiseSource"]
 
 
 class NoiseSource:
@@ -213,14 +212,9 @@ class NoiseSource:
         >>> NoiseSource().discrete_laplace(0.5, size=4).dtype
         dtype('int64')
         """
-        if not 1.0 / RESOLUTION <= epsilon <= 2.0**20:
-            raise ValueError(
-                f"epsilon={epsilon!r} is not allowed for noisy counts: give a number "
-                "between 2**-32 and 2**20"
-            )
-        steps = math.floor(epsilon * RESOLUTION)
+        units = units_of(epsilon)
         total = math.prod((size,) if isinstance(size, int) else size)
-        drawn = _geometric(self._noise, steps, 2 * total)
+        drawn = geometric(lambda high, at: self.integers(high, at.size), units, 2 * total)
         return (drawn[:total] - drawn[total:]).reshape(size)
 
     def __repr__(self) -> str:
@@ -233,36 +227,3 @@ class NoiseSource:
             "a NoiseSource cannot be pickled or copied, because the copy would repeat its "
             "noise: make a new one"
         )
-
-
-def _geometric(generator: np.random.Generator, steps: int, size: int) -> np.ndarray:
-    """Draw k >= 0 with probability proportional to exp(-k * steps / RESOLUTION)."""
-    # First with a rate of one per RESOLUTION: remainder and quotient are independent.
-    remainder = np.empty(size, dtype=np.int64)
-    pending = np.arange(size)
-    while pending.size:
-        candidate = generator.integers(RESOLUTION, size=pending.size)
-        kept = _bernoulli_exp(generator, candidate)
-        remainder[pending[kept]] = candidate[kept]
-        pending = pending[~kept]
-    quotient = np.zeros(size, dtype=np.int64)
-    running = np.arange(size)
-    while running.size:
-        running = running[_bernoulli_exp(generator, np.full(running.size, RESOLUTION))]
-        quotient[running] += 1
-    return (remainder + RESOLUTION * quotient) // steps
-
-
-def _bernoulli_exp(generator: np.random.Generator, numerator: np.ndarray) -> np.ndarray:
-    """Toss coins that succeed with probability exp(-numerator / RESOLUTION), exactly."""
-    # With x in [0, 1]: the first k at which a coin of probability x / k fails is odd
-    # with probability 1 - x + x**2 / 2! - ... = exp(-x).
-    odd = np.zeros(numerator.size, dtype=bool)
-    running = np.arange(numerator.size)
-    k = 1
-    while running.size:
-        succeeded = generator.integers(RESOLUTION * k, size=running.size) < numerator[running]
-        odd[running[~succeeded]] = k % 2 == 1
-        running = running[succeeded]
-        k += 1
-    return odd

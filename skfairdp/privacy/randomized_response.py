@@ -6,17 +6,24 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from skfairdp.privacy.noise import NoiseSource
 
 __all__ = ["RandomizedResponse"]
 
 # Probabilities are multiples of one over this; a power of two, so that the generator's
 # bits are used as they come.
 _RESOLUTION = 2**62
+
+
+class Integers(Protocol):
+    """What randomised answers need of a source of randomness; a NoiseSource is one."""
+
+    def integers(self, high: int, size: int) -> NDArray[np.int64]:
+        """Draw `size` uniform integers in ``0 .. high-1``."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,7 @@ class RandomizedResponse:
         np.fill_diagonal(matrix, self.keep_probability)
         return matrix
 
-    def report(self, codes: NDArray[np.int64], noise: NoiseSource) -> NDArray[np.int64]:
+    def report(self, codes: NDArray[np.int64], noise: Integers) -> NDArray[np.int64]:
         """Randomise values, each by itself.
 
         Parameters
@@ -125,7 +132,7 @@ class RandomizedResponse:
         codes : ndarray of int64, shape (n,)
             True values in ``0 .. K-1``. A negative code, for none of them, is answered
             by one of the K at random with equal chance, so not even this shows.
-        noise : NoiseSource
+        noise : NoiseSource or another source of uniform integers
             Source of the randomness.
 
         Returns

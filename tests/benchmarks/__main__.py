@@ -1,7 +1,7 @@
 """Print the ratios of running times that the project promises: ``python -m tests.benchmarks``.
 
 Names of benchmarks (steps, constrained, groups, cnn, epochs, fits, calibration, search, teachers,
-gating, mechanisms) as arguments run only those.
+gating, mechanisms, representations) as arguments run only those.
 """
 
 from __future__ import annotations
@@ -11,7 +11,15 @@ import warnings
 
 import torch
 
-from tests.benchmarks import constrained, fits, gating, mechanisms, steps, teachers
+from tests.benchmarks import (
+    constrained,
+    fits,
+    gating,
+    mechanisms,
+    representations,
+    steps,
+    teachers,
+)
 from tests.benchmarks.adult import adult_rows
 
 
@@ -33,6 +41,7 @@ def main(names: list[str]) -> int:
         "teachers": lambda: teachers.benchmark_teachers(X, y),
         "gating": gating.benchmark_gating,
         "mechanisms": lambda: mechanisms.benchmark_mechanisms(X, y, groups),
+        "representations": lambda: representations.benchmark_representations(X, y, groups),
     }
     unknown = set(names) - set(benchmarks)
     if unknown:

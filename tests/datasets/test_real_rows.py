@@ -13,6 +13,7 @@ from skfairdp.datasets import (
     fetch_compas,
     fetch_default_credit,
     fetch_diabetes130,
+    fetch_hsls,
     fetch_law_school,
     fetch_utkface,
     load_mortgage_approvals,
@@ -25,12 +26,16 @@ TABLES = [
     (fetch_abalone, {"subset": "fairdp"}, 1_418, 7, 915, 7),
     (fetch_adult, {}, 48_842, 11, 11_687, 89),
     (fetch_adult, {"complete_rows": True}, 45_222, 11, 11_208, 89),
+    (fetch_adult, {"include_education": True}, 48_842, 12, 11_687, 105),
     (fetch_bank, {}, 45_211, 14, 5_289, 49),
     (fetch_bank, {"subset": "balanced", "drop_leaks": False}, 11_162, 15, 5_289, 50),
     (fetch_compas, {}, 6_172, 7, 2_809, 9),
     (fetch_compas, {"standard_filter": False, "drop_leaks": False}, 7_214, 16, 3_251, 22),
+    (fetch_compas, {"version": "ten"}, 6_172, 9, 3_363, 33),
     (fetch_default_credit, {}, 30_000, 22, 6_636, 91),
     (fetch_diabetes130, {}, 101_766, 45, 11_357, 258),
+    (fetch_hsls, {}, 15_906, 22, 7_953, 34),
+    (fetch_hsls, {"observed_only": False, "drop_leaks": False}, 17_332, 27, 8_666, 39),
     (fetch_law_school, {}, 20_798, 10, 18_505, 10),
 ]
 
@@ -134,6 +139,43 @@ def test_diabetes_owners_tell_patients_apart_and_text_none_is_a_level(data_home)
     single = fetch_diabetes130(data_home=data_home, first_stay_only=True)
     assert len(single.data) == 71_518 == len(np.unique(single.owners))
     assert not {"patient_nbr", "encounter_id"} & set(bunch.frame.columns)
+
+
+def test_adult_and_compas_have_the_shape_of_papers_on_fair_representations(data_home):
+    adult = fetch_adult(data_home=data_home, include_sensitive=True, include_education=True)
+    assert adult.data.shape[1] == 13
+    assert round(float(adult.target[adult.split == "test"].mean()), 4) == 0.2362
+    compas = fetch_compas(data_home=data_home, version="ten", include_sensitive=True)
+    assert [(compas.split == part).sum() for part in ("train", "test")] == [4_320, 1_852]
+    assert (compas.sensitive_features == "African-American").sum() == 3_175
+    assert compas.data.shape[1] == 10
+    assert round(float(compas.target.mean()), 4) == 0.5449
+    assert compas.target.name == "no_recid"
+    again = fetch_compas(data_home=data_home, version="ten").split
+    assert (again == compas.split).all()
+    with pytest.raises(ValueError, match="'standard' and 'ten'"):
+        fetch_compas(data_home=data_home, version="eleven")
+    with pytest.raises(ValueError, match="standard_filter=True"):
+        fetch_compas(data_home=data_home, version="ten", standard_filter=False)
+
+
+def test_hsls_has_the_groups_and_leaves_out_what_was_recorded_later(data_home):
+    bunch = fetch_hsls(data_home=data_home)
+    assert (bunch.sensitive_features == "White or Asian").sum() == 10_212
+    rates = bunch.target.groupby(bunch.sensitive_features).mean().round(3).to_dict()
+    assert rates == {"White or Asian": 0.568, "other": 0.378}
+    assert {"X4EVERDROP", "S1MSCORE", "X2PROBLEM", "na_prop"}.isdisjoint(bunch.data.columns)
+    hidden = {"STU_ID", "X1TXMTSCOR", "race_observed", "split"}
+    assert hidden.isdisjoint(fetch_hsls(data_home=data_home, drop_leaks=False).frame.columns)
+    by_sex = fetch_hsls(data_home=data_home, sensitive="sex", observed_only=False)
+    assert [(by_sex.split == part).sum() for part in ("train", "test")] == [13_865, 3_467]
+    assert "X1SEX" not in by_sex.data
+    assert "X1RACE" in by_sex.data
+    declared = fetch_hsls(data_home=data_home, threshold=50.0)
+    assert declared.threshold == 50.0
+    assert declared.target_names == ["at most 50", "above 50"]
+    with pytest.raises(ValueError, match="threshold"):
+        fetch_hsls(data_home=data_home, threshold=float("nan"))
 
 
 def test_faces_are_scaled_and_no_copy_is_on_both_sides_of_the_split(data_home):

@@ -1,0 +1,20 @@
+"""How much one variable tells about another: estimates, a proved lower bound, a test."""
+
+from __future__ import annotations
+
+from skfairdp.fairness.information import MutualInformation
+from skfairdp.fairness.leakage import classifier_lower_bound
+from skfairdp.metrics.information.choice import mutual_information, permutation_p_value
+from skfairdp.metrics.information.mine import mine
+from skfairdp.metrics.information.nearest_neighbours import nearest_neighbours
+from skfairdp.metrics.information.plug_in import plug_in
+
+__all__ = [
+    "MutualInformation",
+    "classifier_lower_bound",
+    "mine",
+    "mutual_information",
+    "nearest_neighbours",
+    "permutation_p_value",
+    "plug_in",
+]

@@ -1,0 +1,390 @@
+"""What the comparators share: checks, standardising, the training loop, transform, pickling."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from skfairdp.engine.training import Progress
+from skfairdp.fairness.groups import encode_groups
+from skfairdp.parameters import (
+    BOOLEAN,
+    RANDOM_STATE,
+    Check,
+    Choice,
+    Number,
+    check_parameters,
+)
+from skfairdp.rows import check_features, check_rows, encode_labels
+
+__all__ = ["AT_LEAST_ZERO", "FairEncoder", "Objective", "Rows", "Sizes"]
+
+AT_LEAST_ZERO: tuple[Check, ...] = (Number(low=0),)
+
+
+class _Widths:
+    """Allows sequences of positive integers."""
+
+    def accepts(self, value: Any) -> bool:
+        """Whether `value` lists widths of hidden layers."""
+        positive = Number(low=1, integer=True)
+        return (
+            isinstance(value, Sequence)
+            and not isinstance(value, str)
+            and all(positive.accepts(width) for width in value)
+        )
+
+    def describe(self) -> str:
+        """What is allowed."""
+        return "a sequence of integers >= 1"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Training rows, or a batch of them.
+
+    Parameters
+    ----------
+    x : Tensor of float32, shape (n, n_features)
+        Features; columns with other values than 0 and 1 are standardised.
+    y : Tensor of int64, shape (n,)
+        Label codes; zeros for a method without labels.
+    s : Tensor of int64, shape (n, n_attributes)
+        Codes of the sensitive attributes; one column of groups for all but FFVAE.
+    """
+
+    x: Tensor
+    y: Tensor
+    s: Tensor
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def groups(self) -> Tensor:
+        """Group codes, shape (n,)."""
+        return self.s[:, 0]
+
+    def take(self, index: Tensor) -> Rows:
+        """Return the rows with these positions.
+
+        Parameters
+        ----------
+        index : Tensor of int64, shape (m,)
+            Positions.
+
+        Returns
+        -------
+        Rows
+        """
+        return Rows(*(part.index_select(0, index) for part in (self.x, self.y, self.s)))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How wide the networks' ends are.
+
+    Parameters
+    ----------
+    n_features, n_components, n_classes : int
+        Columns of the rows and of the representation; labels.
+    n_values : tuple of int
+        Values of each sensitive attribute.
+    hidden : tuple of int
+        Hidden layers of every network.
+    binary : Tensor of bool, shape (n_features,)
+        Columns that hold only 0 and 1.
+    """
+
+    n_features: int
+    n_components: int
+    n_classes: int
+    n_values: tuple[int, ...]
+    hidden: tuple[int, ...]
+    binary: Tensor
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return self.n_values[0]
+
+
+class Objective(nn.Module):
+    """The networks of one method and the losses that train them.
+
+    Where a method is adversarial, ``rival`` takes `rival_steps` steps by `rival_loss` on every
+    batch before all other networks take one by `loss`.
+    """
+
+    adversarial: ClassVar[bool] = False
+    rival_steps: int = 1
+    encoder: nn.Module
+    rival: nn.Module
+
+    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+        """Loss of the encoder and of what helps it.
+
+        Parameters
+        ----------
+        rows : Rows
+            A batch.
+        generator : torch.Generator
+            Source of all draws.
+
+        Returns
+        -------
+        Tensor, a scalar
+        """
+        raise NotImplementedError
+
+    def rival_loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+        """Loss of the network that works against the encoder.
+
+        Parameters
+        ----------
+        rows : Rows
+            A batch.
+        generator : torch.Generator
+            Source of all draws.
+
+        Returns
+        -------
+        Tensor, a scalar
+        """
+        raise NotImplementedError
+
+
+class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of the comparators; a subclass builds an `Objective` and says what it needs."""
+
+    # What is fitted comes from the rows in the open: no guarantee survives such a step.
+    _learns_from_rows = True
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
+        "n_components": (Number(low=1, integer=True),),
+        "hidden_sizes": (_Widths(),),
+        "max_epochs": (Number(low=1, integer=True),),
+        "batch_size": (Number(low=1, integer=True),),
+        "learning_rate": (Number(low=0, low_open=True),),
+        "random_state": RANDOM_STATE,
+        "progress": (Choice((None,)), BOOLEAN),
+    }
+    _released: ClassVar[tuple[str, ...]] = (
+        "binary_",
+        "center_",
+        "classes_",
+        "encoder_",
+        "feature_names_in_",
+        "groups_",
+        "n_features_in_",
+        "scale_",
+        "seed_",
+    )
+    _needs_labels: ClassVar[bool] = True
+    _optimizer: ClassVar[Any] = torch.optim.Adam
+
+    n_components: int
+    hidden_sizes: Sequence[int]
+    max_epochs: int
+    batch_size: int
+    learning_rate: float
+    random_state: Any
+    progress: bool | None
+    encoder_: nn.Module
+    groups_: tuple
+    seed_: int
+
+    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+        raise NotImplementedError
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        sensitive_features: ArrayLike | None = None,
+    ) -> Self:
+        """Train the encoder, without any privacy.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Training rows; numbers, no missing values.
+        y : array-like, shape (n_samples,)
+            Labels; ignored by a method that uses none.
+        sensitive_features : array-like, Series or DataFrame, shape (n_samples,) or \
+(n_samples, k)
+            Group of each row; at least two groups.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter, the rows, the labels or the groups are not what they should be, or
+            training diverged. The encoder is left unfitted.
+        """
+        self._forget()
+        try:
+            check_parameters(self, self._parameters)
+            rows, sizes = self._read(X, y, sensitive_features)
+            self._train(rows, sizes)
+        except BaseException:
+            self._forget()
+            raise
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Encode rows.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows with the columns of ``fit``.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, n_components)
+        """
+        return self._encode(X)
+
+    def _encode(self, X: ArrayLike, sensitive_features: Any = None) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        values = check_features(self, X)
+        inputs = [torch.from_numpy(self._scaled(values))]
+        if sensitive_features is not None:
+            groups = encode_groups(sensitive_features, n_rows=len(values), labels=self.groups_)
+            inputs.append(torch.from_numpy(groups.codes))
+        with torch.no_grad():
+            encoded = self._representation(*inputs)
+        return encoded.numpy()
+
+    def _representation(self, x: Tensor, *groups: Tensor) -> Tensor:
+        """Encode standardised rows."""
+        return self.encoder_(x)
+
+    def _read(self, X: Any, y: Any, sensitive_features: Any) -> tuple[Rows, Sizes]:
+        """Check what came in and turn it into tensors."""
+        name = type(self).__name__
+        n_classes = 0
+        if self._needs_labels:
+            values, labels = check_rows(self, X, y)
+            self.classes_, labels = encode_labels(labels, None, multiclass=True)
+            n_classes = len(self.classes_)
+        else:
+            values = check_features(self, X, reset=True)
+            labels = np.zeros(len(values), dtype=np.int64)
+        if sensitive_features is None:
+            raise ValueError(
+                f"{name} got sensitive_features=None; it needs the group of every row: "
+                "fit(X, y, sensitive_features=...)."
+            )
+        self.groups_, codes, n_values = self._sensitive(sensitive_features, len(values))
+        if min(n_values) < 2:
+            raise ValueError(
+                f"sensitive_features holds {min(n_values)} group; {name} needs at least two "
+                "groups to learn what not to tell."
+            )
+        self.binary_ = np.all((values == 0) | (values == 1), axis=0)
+        spread = values.std(axis=0, dtype=np.float64)
+        kept = self.binary_ | ~(spread > 0)
+        self.center_ = np.where(self.binary_, 0.0, values.mean(axis=0, dtype=np.float64))
+        self.scale_ = np.where(kept, 1.0, spread)
+        x = self._scaled(values).astype(np.float32)
+        rows = Rows(*(torch.from_numpy(part) for part in (x, labels, codes)))
+        sizes = Sizes(
+            values.shape[1],
+            int(self.n_components),
+            n_classes,
+            n_values,
+            tuple(int(width) for width in self.hidden_sizes),
+            torch.from_numpy(self.binary_),
+        )
+        return rows, sizes
+
+    def _sensitive(
+        self, sensitive_features: Any, n_rows: int
+    ) -> tuple[tuple, NDArray[np.int64], tuple[int, ...]]:
+        """Labels of the groups, their codes (n, 1) and their number."""
+        groups = encode_groups(sensitive_features, n_rows=n_rows)
+        return groups.labels, groups.codes[:, None], (len(groups.labels),)
+
+    def _scaled(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        return (values - self.center_) / self.scale_
+
+    def _train(self, rows: Rows, sizes: Sizes) -> None:
+        """Minimise the objective over mini-batches; keep the encoder alone."""
+        if self.random_state is None:  # a seed that leaves numpy's global state alone
+            self.seed_ = secrets.randbits(31)
+        else:
+            self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
+        generator = torch.Generator().manual_seed(self.seed_)
+        objective = self._objective(sizes, rows, generator)
+        rivals = list(objective.rival.parameters()) if objective.adversarial else []
+        theirs = {id(weights) for weights in rivals}
+        ours = [weights for weights in objective.parameters() if id(weights) not in theirs]
+        steps = [(objective.loss, self._optimizer(ours, lr=float(self.learning_rate)))]
+        if rivals:
+            rival = self._optimizer(rivals, lr=float(self.learning_rate))
+            steps = [(objective.rival_loss, rival)] * objective.rival_steps + steps
+        batches = -(-len(rows) // int(self.batch_size))
+        progress = Progress(self.max_epochs * batches, self.progress, type(self).__name__)
+        try:
+            for _ in range(int(self.max_epochs)):
+                order = torch.randperm(len(rows), generator=generator)
+                # Batches of equal size but for one row: a last batch of a single row would
+                # have no group to compare with.
+                for index in order.tensor_split(batches):
+                    batch = rows.take(index)
+                    for loss, optimizer in steps:
+                        optimizer.zero_grad()
+                        loss(batch, generator).backward()
+                        optimizer.step()
+                    progress.advance()
+        finally:
+            progress.close()
+        if not all(bool(torch.isfinite(weights).all()) for weights in objective.parameters()):
+            raise ValueError(
+                f"{type(self).__name__} diverged: its weights are no longer finite. Lower "
+                f"learning_rate (now {self.learning_rate!r}) or the weights of its loss."
+            )
+        # Training in float32 is fast; in float64 a row's encoding does not depend on the rows
+        # that are encoded with it but for the last digits.
+        self.encoder_ = objective.encoder.requires_grad_(False).double()
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether the encoder was trained."""
+        return "encoder_" in vars(self)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Describe the transformer to scikit-learn."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = self._needs_labels
+        tags.requires_fit = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep parameters and what was fitted, nothing else."""
+        kept = {*self.get_params(deep=False), *self._released, "_sklearn_version"}
+        state = dict(super().__getstate__())
+        return {name: value for name, value in state.items() if name in kept}
+
+    def _forget(self) -> None:
+        for name in [name for name in vars(self) if name in self._released]:
+            delattr(self, name)

@@ -1,0 +1,214 @@
+"""From rows to releases through networks, and from releases to labels and rows."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from skfairdp.certificate.digest import state_digest
+from skfairdp.engine.inference import probabilities
+from skfairdp.engine.nets import as_tensor
+from skfairdp.fairness.groups import encode_groups
+from skfairdp.preprocessing.representation.columns import ColumnsLikelihood, ColumnTypes
+from skfairdp.preprocessing.representation.identifiers import without_ids
+from skfairdp.preprocessing.representation.released import ReleasesRepresentation
+from skfairdp.rows import check_features
+
+__all__ = ["ReleasesThroughNetworks"]
+
+_CHUNK = 256  # rows that an encoder sees at a time, always
+
+
+class ReleasesThroughNetworks(ReleasesRepresentation):
+    """Mixin of an encoder that was trained: its releases, and what decoders make of them.
+
+    It needs the fitted attributes below, and the parameters `bound`, `id_column`, `net` and
+    `output`.
+    """
+
+    # With routing on, ids reach every release without a call.
+    __metadata_request__predict: ClassVar[dict[str, bool]] = {"ids": True}
+    __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"ids": True}
+    __metadata_request__transform: ClassVar[dict[str, bool]] = {"ids": True}
+
+    bound: float
+    id_column: Any
+    net: Any
+    output: str
+    classes_: NDArray[Any]
+    codebook_: NDArray[np.float64] | None
+    column_types_: ColumnTypes
+    groups_: tuple | None
+    module_: nn.Module
+
+    def _hidden(self, X: NDArray[Any]) -> NDArray[Any]:
+        """What a randomiser takes: representations in the box, or codes.
+
+        How a product of matrices rounds depends on their size. So an encoder gets the same
+        number of rows each time, filled up with zeros: a row is then encoded to the very same
+        numbers whatever rows are beside it, and with ids released alike.
+        """
+        table = as_tensor(X, self.module_)
+        raw = np.empty((len(table), self.randomizer_.n_components))
+        with torch.inference_mode():
+            for start in range(0, len(table), _CHUNK):
+                part = table[start : start + _CHUNK]
+                full = nn.functional.pad(part, (0, 0, 0, _CHUNK - len(part)))
+                encoded = self.module_.encode(full)[: len(part)]  # type: ignore[operator]
+                raw[start : start + _CHUNK] = encoded.double().cpu().numpy()
+        box = self.bound * np.tanh(raw)
+        box = np.clip(np.where(np.isnan(box), 0.0, box), -self.bound, self.bound)
+        if self.codebook_ is None:
+            return box
+        return np.abs(box[:, :, None] - self.codebook_).argmin(axis=2)
+
+    def _release(self, X: Any, ids: Any) -> NDArray[Any]:
+        check_is_fitted(self)
+        X, column = without_ids(X, self.id_column)
+        if column is not None and ids is not None:
+            raise ValueError("'ids' were given, and 'id_column' names a column of X; give one.")
+        ids = column if ids is None else ids
+        X = check_features(self, X, allow_nd=self.net is not None)
+        X = X.reshape(len(X), -1)
+        digest = ""
+        if ids is not None:
+            digest = state_digest((self.module_, self.codebook_, float(self.bound)))
+        with self._releasing(ids, X, digest) as noise:
+            released: NDArray[Any] = self.randomizer_.release(self._hidden(X), noise)
+        if self.codebook_ is None or self.output == "codes":
+            return released
+        return self.codebook_[np.arange(released.shape[1]), released]
+
+    def decode(self, Z: ArrayLike) -> NDArray[np.float64]:
+        """Estimate class probabilities from representations that were released already.
+
+        Parameters
+        ----------
+        Z : array-like, shape (n_samples, n_components)
+            What `transform` returned. This is no further release.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        return self._decode(self._embedded(Z))
+
+    def predict_from(self, Z: ArrayLike) -> NDArray[Any]:
+        """Predict labels from representations that were released already.
+
+        Parameters
+        ----------
+        Z : array-like, shape (n_samples, n_components)
+            What `transform` returned.
+
+        Returns
+        -------
+        ndarray, shape (n_samples,)
+            Entries of ``classes_``.
+        """
+        return self.classes_[self.decode(Z).argmax(axis=1)]
+
+    def predict_proba(self, X: ArrayLike, *, ids: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Release rows, and estimate class probabilities from the release.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows.
+        ids : array-like, shape (n_samples,), optional
+            As in `transform`: a prediction is one release, and repeated alike.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        return self.decode(self._release(X, ids))
+
+    def predict(self, X: ArrayLike, *, ids: ArrayLike | None = None) -> NDArray[Any]:
+        """Release rows, and predict labels from the release.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows.
+        ids : array-like, shape (n_samples,), optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray, shape (n_samples,)
+            Entries of ``classes_``.
+        """
+        return self.predict_from(self._release(X, ids))
+
+    def reconstruct(
+        self, Z: ArrayLike, *, sensitive_features: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
+        """Rebuild rows from released representations and groups.
+
+        Parameters
+        ----------
+        Z : array-like, shape (n_samples, n_components)
+            What `transform` returned.
+        sensitive_features : array-like, shape (n_samples,), optional
+            Group of each row; needed if the encoder was fitted with groups.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, n_features)
+            Mean of each column given representation and group; a probability for
+            Bernoulli and categorical columns.
+
+        Raises
+        ------
+        ValueError
+            Groups are missing.
+        UnknownGroupError
+            A group was not there at fit.
+        """
+        embedded = self._embedded(Z)
+        s = np.empty((len(embedded), 0))
+        if self.groups_ is not None:
+            if sensitive_features is None:
+                raise ValueError(
+                    "'sensitive_features' are needed to rebuild rows: the encoder was fitted with "
+                    "groups, and what they tell is not in the representation."
+                )
+            groups = encode_groups(sensitive_features, n_rows=len(embedded), labels=self.groups_)
+            s = np.eye(len(self.groups_))[groups.codes]
+        with torch.inference_mode():
+            z, onehot = (as_tensor(part, self.module_) for part in (embedded, s))
+            stated = self.module_.reconstruct(z, onehot)  # type: ignore[operator]
+            rebuilt = ColumnsLikelihood(self.column_types_).to(stated.device).mean(stated)
+        return rebuilt.double().cpu().numpy()
+
+    def _decode(self, embedded: NDArray[np.float64]) -> NDArray[np.float64]:
+        with torch.inference_mode():
+            logits = self.module_.predict_utility(as_tensor(embedded, self.module_))  # type: ignore[operator]
+        return probabilities(logits.double().cpu().numpy(), "softmax")
+
+    def _embedded(self, Z: ArrayLike) -> NDArray[np.float64]:
+        """Released representations as the decoders take them."""
+        check_is_fitted(self)
+        table: NDArray[np.float64] = check_array(Z, dtype=np.float64, input_name="Z")
+        d = self.randomizer_.n_components
+        if table.shape[1] != d:
+            raise ValueError(f"Z has {table.shape[1]} columns; a representation has {d}.")
+        if self.codebook_ is None or self.output == "embedding":
+            return table
+        k = self.codebook_.shape[1]
+        if not np.isin(table, np.arange(k)).all():
+            raise ValueError(f"Z holds numbers that are no codes; codes are 0 to {k - 1}.")
+        return self.codebook_[np.arange(d), table.astype(np.int64)]
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.randomizer_.n_components

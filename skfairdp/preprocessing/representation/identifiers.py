@@ -1,0 +1,54 @@
+"""Who a row is about: a column that is no feature."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+__all__ = ["without_ids"]
+
+
+def without_ids(X: Any, id_column: Hashable | None) -> tuple[Any, Any]:
+    """Take the column of ids out of a table.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame, shape (n, p)
+        Rows.
+    id_column : hashable or None
+        Label of the column in a DataFrame, position in anything else; None: there is
+        none.
+
+    Returns
+    -------
+    features : array-like or DataFrame
+        The other columns.
+    ids : ndarray, shape (n,), or None
+
+    Raises
+    ------
+    ValueError
+        `X` has no such column.
+    """
+    if id_column is None:
+        return X, None
+    if isinstance(X, pd.DataFrame):
+        if list(X.columns).count(id_column) != 1:
+            raise ValueError(
+                f"'id_column' is {id_column!r}, and X has {list(X.columns).count(id_column)} "
+                "columns of that name; it must have exactly one."
+            )
+        return X.drop(columns=[id_column]), X[id_column].to_numpy(dtype=object)
+    table = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
+    whole = isinstance(id_column, int | np.integer) and not isinstance(id_column, bool)
+    width = table.shape[1] if table.ndim == 2 else 0
+    if not (whole and -width <= id_column < width):  # type: ignore[operator]
+        raise ValueError(
+            f"'id_column' is {id_column!r}; for an X that is no DataFrame give the position of a "
+            f"column, an integer below {width}."
+        )
+    place = int(id_column)  # type: ignore[call-overload]
+    return np.delete(table, place, axis=1), table[:, place]
