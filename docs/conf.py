@@ -92,13 +92,16 @@ html_theme_options = {
     "navigation_with_keys": True,
     "show_prev_next": True,
     "show_toc_level": 2,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "navbar_align": "left",
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {"index": [], "start": []}
+# Pages without pages below them have nothing to list beside them.
+html_sidebars = dict.fromkeys(
+    ("index", "start", "guide", "guides/*", "glossary", "contributing", "changelog"), []
+)
 
 
 def setup(app: object) -> None:
