@@ -7,6 +7,7 @@ Nothing is fetched from a network: the inventories of other projects lie in
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -99,14 +100,21 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
 }
 # Pages without pages below them have nothing to list beside them.
-html_sidebars = dict.fromkeys(
-    ("index", "start", "guide", "guides/*", "glossary", "contributing", "changelog"), []
-)
+_ALONE = ("index", "start", "guide", "guides/*", "glossary", "contributing", "changelog")
+html_sidebars: dict[str, list[str]] = {page: [] for page in _ALONE}
 
 
 def setup(app: object) -> None:
-    """Leave out what scikit-learn adds to every class and documents itself."""
+    """Leave out what scikit-learn adds to every class, and copy the explorer pages."""
     app.connect("autodoc-skip-member", _skip)  # type: ignore[attr-defined]
+    app.connect("build-finished", _copy_pages)  # type: ignore[attr-defined]
+
+
+def _copy_pages(app: object, failure: object) -> None:
+    """Put finished pages beside the results that link to them."""
+    if failure is None:
+        for page in (HERE / "results").glob("*.html"):
+            shutil.copy(page, Path(app.outdir) / "results" / page.name)  # type: ignore[attr-defined]
 
 
 def _skip(
