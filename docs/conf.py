@@ -7,6 +7,7 @@ Nothing is fetched from a network: the inventories of other projects lie in
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -92,18 +93,28 @@ html_theme_options = {
     "navigation_with_keys": True,
     "show_prev_next": True,
     "show_toc_level": 2,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "navbar_align": "left",
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars = {"index": [], "start": []}
+# Pages without pages below them have nothing to list beside them.
+_ALONE = ("index", "start", "guide", "guides/*", "glossary", "contributing", "changelog")
+html_sidebars: dict[str, list[str]] = {page: [] for page in _ALONE}
 
 
 def setup(app: object) -> None:
-    """Leave out what scikit-learn adds to every class and documents itself."""
+    """Leave out what scikit-learn adds to every class, and copy the explorer pages."""
     app.connect("autodoc-skip-member", _skip)  # type: ignore[attr-defined]
+    app.connect("build-finished", _copy_pages)  # type: ignore[attr-defined]
+
+
+def _copy_pages(app: object, failure: object) -> None:
+    """Put finished pages beside the results that link to them."""
+    if failure is None:
+        for page in (HERE / "results").glob("*.html"):
+            shutil.copy(page, Path(app.outdir) / "results" / page.name)  # type: ignore[attr-defined]
 
 
 def _skip(

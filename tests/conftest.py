@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+import sys
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,18 @@ def data_home() -> Path:
     if not path.is_dir():
         pytest.fail(f"SKFAIRDP_DATA={folder!r} is not a folder: unset it, or name the right one")
     return path
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_idle_workers() -> Iterator[None]:
+    """Send joblib's workers home after each module: idle ones leave after 5 minutes.
+
+    A pool whose workers leave in the moment that it is used again waits for them forever.
+    """
+    yield
+    pool = sys.modules.get("joblib.externals.loky.reusable_executor")
+    if pool is not None and pool._executor is not None:
+        pool._executor.shutdown(wait=True)
 
 
 @pytest.hookimpl(wrapper=True)

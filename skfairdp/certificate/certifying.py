@@ -8,6 +8,7 @@ from collections.abc import Hashable, Sequence
 from datetime import UTC, datetime
 from os import PathLike
 
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from numpy.typing import ArrayLike
 
 from skfairdp.certificate.evaluation import Evaluation, evaluate
@@ -19,8 +20,11 @@ from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
 from skfairdp.parameters import Number
+from skfairdp.privacy.events import parts_of
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Plan
 
 __all__ = ["certify"]
 
@@ -214,10 +218,21 @@ def _before_evaluation(
     if place is not None and hasattr(deployed.final, "predict") and not deployed.group_aware:
         hooks.append(deployed.stages[place][1]._mechanism_fairness)
     claims = tuple(claim for hook in hooks if hook for n in notions for claim in hook(n.name))
-    if any(charges_privacy(search) for search in deployed.searches):
+    searched = any(charges_privacy(search) for search in deployed.searches)
+    if searched or _chosen_from_several(deployed.final):
         # True of one fit over its noise, not of the best of several.
         claims = tuple(claim for claim in claims if claim.scope != "training mechanism")
     return claims
+
+
+def _chosen_from_several(final: object) -> bool:
+    """Whether a model, taken out of a search of ours, states what the whole search spent."""
+    stated, plan = getattr(final, "privacy_", None), getattr(final, "plan_", None)
+    if not isinstance(stated, PrivacyGuarantee) or not isinstance(plan, Plan):
+        return False
+    if stated.event is None:
+        return plan.prior_epsilon == 0.0
+    return any(isinstance(part, RepeatAndSelectDpEvent) for part, _ in parts_of(stated.event))
 
 
 def _versions() -> tuple[tuple[str, str], ...]:

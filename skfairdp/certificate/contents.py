@@ -217,9 +217,12 @@ def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> list[Block
         blocks.append(Figure(picture, words))
     if any(item.low is not None for item in rates):
         blocks.append(Text(INTERVAL_NOTE))
-    elif noisy:
+    if noisy:
         blocks.append(
-            Text("The counts carry noise that protects the held-out rows; the bound allows for it.")
+            Text(
+                "The counts carry noise that protects the held-out rows; intervals and bound allow "
+                "for it."
+            )
         )
     return blocks
 

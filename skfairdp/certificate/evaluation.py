@@ -11,11 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _num_samples
 
 from skfairdp.certificate.holdout import encode_holdout_groups, holdout_table
+from skfairdp.certificate.rates import LEVEL
 from skfairdp.certificate.terms import DRAWN, Terms, holdout_assumptions
 from skfairdp.certificate.unwrap import Deployed
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.intervals import gap_estimate, gap_upper_bound, score_gap_upper_bound
-from skfairdp.fairness.noisy_counts import NoisyCells, noisy_gap_estimate, private_gap_upper_bound
+from skfairdp.fairness.noisy_counts import (
+    NoisyCells,
+    noisy_gap_estimate,
+    private_gap_upper_bound,
+    private_rate_intervals,
+)
 from skfairdp.fairness.notions import Notion, Stratum
 from skfairdp.fairness.smoothing import OwnModels
 from skfairdp.privacy.noise import NoiseSource
@@ -153,10 +159,10 @@ def _stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]
 
 
 def _cell_counts(
-    strata: Sequence[Stratum], labels: tuple, hits: NDArray, rows: NDArray, *, noisy: bool
+    strata: Sequence[Stratum], labels: tuple, hits: NDArray, rows: NDArray
 ) -> tuple[CellCount, ...]:
     return tuple(
-        CellCount(label, stratum.name, hits[s, g].item(), rows[s, g].item(), noisy)
+        CellCount(label, stratum.name, hits[s, g].item(), rows[s, g].item())
         for s, stratum in enumerate(strata)
         for g, label in enumerate(labels)
     )
@@ -189,7 +195,7 @@ def _claim(
         estimate=gap_estimate(hits, rows),
         confidence_level=terms.confidence_level,
         groups=labels,
-        counts=_cell_counts(strata, labels, hits, rows, noisy=False),
+        counts=_cell_counts(strata, labels, hits, rows),
         assumptions=assumptions,
     )
 
@@ -243,6 +249,7 @@ def noisy_claim(
         sizes,
     )
     kind = "public" if terms.public_sizes else "private"
+    lower, upper = private_rate_intervals(cells, terms.count_epsilon, confidence_level=LEVEL)
     return FairnessGuarantee(
         notion=notion.name,
         bound=private_gap_upper_bound(
@@ -253,6 +260,9 @@ def noisy_claim(
         estimate=noisy_gap_estimate(cells),
         confidence_level=terms.confidence_level,
         groups=labels,
-        counts=_cell_counts(strata, labels, successes, rows, noisy=True),
+        counts=tuple(
+            replace(count, noisy=True, low=float(lower.flat[i]), high=float(upper.flat[i]))
+            for i, count in enumerate(_cell_counts(strata, labels, successes, rows))
+        ),
         assumptions=assumptions,
     )

@@ -9,7 +9,7 @@ from skfairdp.certificate.wording import group_text
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.intervals import clopper_pearson
 
-__all__ = ["GroupRate", "INTERVAL_NOTE", "group_rates"]
+__all__ = ["GroupRate", "INTERVAL_NOTE", "LEVEL", "group_rates"]
 
 LEVEL = 0.95
 INTERVAL_NOTE = (
@@ -33,7 +33,7 @@ class GroupRate:
     rate : float or None
         Observed rate; None without rows.
     low, high : float or None
-        Interval of the true rate; None where none follows from the counts alone.
+        Interval of the true rate; None where none is known.
     noisy : bool
         Whether noise protects the rows.
     """
@@ -67,7 +67,7 @@ def group_rates(claim: FairnessGuarantee) -> tuple[GroupRate, ...]:
 def _rate(count: CellCount, *, sampled: bool) -> GroupRate:
     k, n = count.successes, count.trials
     rate = min(max(k / n, 0.0), 1.0) if n > 0 else None
-    low = high = None
+    low, high = (count.low, count.high) if sampled else (None, None)
     if sampled and not count.noisy and rate is not None:
         if isinstance(k, int):
             lower, upper = clopper_pearson(k, n - k, (1.0 - LEVEL) / 2.0)

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from dp_accounting.dp_event import ComposedDpEvent, DpEvent, SelfComposedDpEvent
+from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
 
 from skfairdp.privacy.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting import covering_event
-from skfairdp.privacy.calibration import noise_multiplier_for
 from skfairdp.privacy.events import canonical
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.plan import Block, Plan
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.sizes import Sizes
 
 __all__ = ["FitsOfSearch", "fits_of_search", "search_reason"]
 
 FOLD_SPLITTERS = (int, KFold, StratifiedGroupKFold, StratifiedKFold)
-# Parameters that change a fit's cost in ways that cannot be read off the search.
-OPAQUE = {"check_epsilon", "delta", "group_sizes_epsilon", "noise_multiplier", "steps"}
+IN_PROPORTION = (
+    "each fit followed the plan of its own parameters, for the number of rows of its folds, in "
+    "which groups were taken to be as frequent as among all rows"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,23 +68,27 @@ def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
     FitsOfSearch or None
         None where the cost of the other candidates cannot be read off their parameters.
     """
-    costs = _candidate_costs(search, final)
-    if costs is None:
+    stated: PrivacyGuarantee | None = getattr(final, "privacy_", None)
+    results = getattr(search, "cv_results_", {})
+    candidates = results.get("params", ())
+    if stated is None or stated.is_void or stated.event is None or not len(candidates):
         return None
-    folds = _fits_per_row(search)
-    stated = final.privacy_
-    event = ComposedDpEvent(_parts(costs, folds, final))
-    note = "each of the fits followed the plan of the refit, at its own epsilon"
+    if not isinstance(getattr(final, "plan_", None), Plan):
+        return None
+    others = _others(search, final, candidates, results)
+    if others is None:
+        return None
+    event = ComposedDpEvent([stated.event, *others])
     return FitsOfSearch(
-        len(costs),
-        folds,
+        len(candidates),
+        _fits_per_row(search),
         dataclasses.replace(
             stated,
             epsilon=event_epsilon(event, stated.delta, stated.adjacency),
             accountant=accountant_name(event, stated.delta, stated.adjacency),
             per_group=None,
             event=canonical(event),
-            assumptions=(*stated.assumptions, note),
+            assumptions=(*stated.assumptions, IN_PROPORTION),
         ),
     )
 
@@ -107,67 +117,104 @@ def search_reason(search: Any, final: Any) -> str:
     return (
         f"{reason} Its {fits.n_fits} fits on overlapping rows ({fits.n_candidates} candidates "
         f"times {fits.folds} folds a row is in, and the refit) would alone compose to ε = "
-        f"{fits.privacy.epsilon:.4g} at δ = {fits.privacy.delta:g}, if each followed the plan of "
-        "the refit."
+        f"{fits.privacy.epsilon:.4g} at δ = {fits.privacy.delta:g}."
     )
-
-
-def _candidate_costs(search: Any, final: Any) -> list[float] | None:
-    """Epsilon of each candidate; None where it cannot be read off its parameters."""
-    privacy: PrivacyGuarantee | None = getattr(final, "privacy_", None)
-    if privacy is None or privacy.is_void or not isinstance(getattr(final, "plan_", None), Plan):
-        return None
-    if privacy.event is None:
-        return None  # made from bought sizes: no event stands for the other fits
-    costs = []
-    for parameters in getattr(search, "cv_results_", {}).get("params", ()):
-        leaf = {key.rsplit("__", 1)[-1]: value for key, value in parameters.items()}
-        cost = leaf.get("epsilon", privacy.epsilon)
-        if OPAQUE & set(leaf) or cost is None or not math.isfinite(cost):
-            return None
-        # The budget of the model that was kept stands for itself, not for its calibration.
-        kept = cost in (privacy.epsilon, getattr(final, "epsilon", None))
-        if not kept and final.plan_.counts:
-            return None  # bought tables do not scale with the noise of the steps
-        costs.append(privacy.epsilon if kept else float(cost))
-    return costs or None
 
 
 def _fits_per_row(search: Any) -> int:
     """Training folds that one row is in: all but one of k folds, else at most all splits."""
-    folds = search.cv is None or isinstance(search.cv, FOLD_SPLITTERS)
-    return search.n_splits_ - 1 if folds else search.n_splits_
+    return search.n_splits_ - 1 if _in_folds(search) else search.n_splits_
 
 
-def _parts(costs: list[float], folds: int, final: Any) -> list[DpEvent]:
-    """Events of all fits: the refit, and each candidate as often as a row was in it."""
-    privacy = final.privacy_
-    parts: list[DpEvent] = [privacy.event]
-    for cost in sorted(set(costs)):
-        event = privacy.event
-        if cost != privacy.epsilon:
-            event = covering_event(_calibrated(final.plan_, cost, privacy.delta))
-        parts.append(SelfComposedDpEvent(event, costs.count(cost) * folds))
-    return parts
+def _in_folds(search: Any) -> bool:
+    return search.cv is None or isinstance(search.cv, FOLD_SPLITTERS)
 
 
-def _calibrated(plan: Plan, epsilon: float, delta: float) -> Plan:
-    """The plan with all noise scaled so that it costs another epsilon."""
-    return _scaled(plan, noise_multiplier_for(epsilon, delta, lambda f: _scaled(plan, f)))
+def _others(
+    search: Any, final: Any, candidates: list[Mapping[str, Any]], results: Mapping[str, Any]
+) -> list[DpEvent] | None:
+    """Events of all fits that a row takes part in, but for the refit."""
+    refit = final.privacy_.event
+    if not final.plan_.segments and not any(_sets_cost(point) for point in candidates):
+        # Nothing is sampled, so the cost of a fit does not depend on the number of rows.
+        return [SelfComposedDpEvent(refit, len(candidates) * _fits_per_row(search))]
+    if not _plans_ahead(final):
+        return None
+    whole = _sizes_of(final.plan_)
+    if not _agree(_event(search, final, search.best_params_, whole), final.privacy_):
+        return None  # the plan depends on more than is known here
+    events = []
+    for i, point in enumerate(candidates):
+        n = whole.total
+        if getattr(search, "resource", None) == "n_samples":  # a halving search
+            n = min(n, int(results["n_resources"][i]))
+        trained_on = _training_sizes(search, n)
+        if trained_on is None and whole.adjacency != "add-remove":
+            return None
+        # Declared sizes are those of every fit.
+        declared = [whole.total] * _fits_per_row(search)
+        for rows in declared if whole.adjacency == "add-remove" else trained_on or ():
+            event = _event(search, final, point, _part(whole, rows))
+            if event is None:
+                return None
+            events.append(event)
+    return events
 
 
-def _scaled(plan: Plan, factor: float) -> Plan:
-    segments = tuple(
-        dataclasses.replace(segment, blocks=tuple(_louder(b, factor) for b in segment.blocks))
-        for segment in plan.segments
+def _sets_cost(point: Mapping[str, Any]) -> bool:
+    return any(key.rsplit("__", 1)[-1] in ("epsilon", "delta") for key in point)
+
+
+def _plans_ahead(final: Any) -> bool:
+    plan = getattr(final, "_plan", None)
+    known = callable(plan) and len(inspect.signature(plan).parameters) == 2
+    return known and callable(getattr(final, "_calibrate", None))
+
+
+def _sizes_of(plan: Plan) -> Sizes:
+    """Sizes that a plan was made for: expected records of a batch by their rate."""
+    first = plan.segments[0]
+    pairs = zip(first.expected_sizes, first.rates, strict=True)
+    return Sizes(plan.cells, tuple(round(size / rate) for size, rate in pairs), plan.adjacency)
+
+
+def _part(whole: Sizes, rows: int) -> Sizes:
+    counts = tuple(max(1, count * rows // whole.total) for count in whole.counts)
+    return dataclasses.replace(whole, counts=counts)
+
+
+def _training_sizes(search: Any, n: int) -> list[int] | None:
+    """Rows of each fit that one row takes part in; None where the splitter needs the rows."""
+    if _in_folds(search):
+        return [n - math.ceil(n / search.n_splits_)] * (search.n_splits_ - 1)
+    if not hasattr(search.cv, "split"):
+        return None
+    try:
+        return [len(train) for train, _ in search.cv.split(np.zeros((n, 1)))]
+    except (TypeError, ValueError):
+        return None
+
+
+def _event(search: Any, final: Any, point: Mapping[str, Any], sizes: Sizes) -> DpEvent | None:
+    """What a fit with a candidate's parameters releases; None where that is not known."""
+    candidate = clone(search.estimator).set_params(
+        **{key: clone(value, safe=False) for key, value in point.items()}
     )
-    return dataclasses.replace(plan, segments=segments)
+    while hasattr(candidate, "steps"):
+        candidate = candidate.steps[-1][1]
+    settings = candidate.get_params(deep=False) if type(candidate) is type(final) else {}
+    opaque = settings.get("group_sizes_epsilon") is not None or settings.get("reproducible_noise")
+    if not settings or opaque or settings.get("epsilon") == math.inf:
+        return None
+    try:
+        plan = candidate._plan(sizes, candidate._calibrate(sizes))
+    except (TypeError, ValueError):
+        return None  # such a fit fails too, and may have released something before
+    return None if plan.noiseless else covering_event(plan)
 
 
-def _louder(block: Block, factor: float) -> Block:
-    charged = block.charged_multipliers
-    return dataclasses.replace(
-        block,
-        noise_std=block.noise_std * factor,
-        charged_multipliers=None if charged is None else tuple(m * factor for m in charged),
-    )
+def _agree(event: DpEvent | None, stated: PrivacyGuarantee) -> bool:
+    if event is None:
+        return False
+    cost = event_epsilon(event, stated.delta, stated.adjacency)
+    return math.isclose(cost, stated.epsilon, rel_tol=1e-6)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pandas as pd
 
 from skfairdp.command_line.complaint import CommandError
 
-__all__ = ["check_can_write", "read_document", "read_rows", "read_text", "write_text"]
+__all__ = ["check_outputs", "read_document", "read_rows", "read_text", "write_text"]
 
 PARQUET = (".parquet", ".pq")
 YAML = (".yaml", ".yml")
@@ -115,25 +117,42 @@ def read_text(path: Path) -> str:
         raise CommandError(f"{path} cannot be read: {type(error).__name__}.") from None
 
 
-def check_can_write(path: Path | None) -> None:
-    """Refuse an output before anything is spent on it.
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
+    """Refuse outputs before anything is spent on them.
 
     Parameters
     ----------
-    path : Path or None
-        Where something will be written; None for nothing.
+    outputs : mapping of str to Path or None
+        Option, and where something will be written; None for nothing.
+    inputs : mapping of str to Path or None
+        What must stay as it is: files that are read, and the ledger.
 
     Raises
     ------
     CommandError
-        The folder does not exist, or the name is that of a folder.
+        A folder does not exist or can't be written to, a name is that of a folder, or two
+        options name one file.
     """
-    if path is None:
-        return
-    if not path.absolute().parent.is_dir():
+    taken = {path.resolve(): option for option, path in inputs.items() if path is not None}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        _check_can_write(path)
+        other = taken.setdefault(path.resolve(), option)
+        if other != option:
+            raise CommandError(
+                f"{option} and {other} both name {path}; give each output a file of its own."
+            )
+
+
+def _check_can_write(path: Path) -> None:
+    folder = path.absolute().parent
+    if not folder.is_dir():
         raise CommandError(f"{path} cannot be written: the folder {path.parent} does not exist.")
     if path.is_dir():
         raise CommandError(f"{path} is a folder; give the name of a file.")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise CommandError(f"{path} cannot be written: no permission.")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +24,8 @@ DESCRIPTION = """\
 Train models that protect the people in their data and treat groups alike, and file what holds.
 
 exit codes: 0 done, and what was asked for holds; 1 done, and it doesn't; 2 something given is not
-what it should be; 3 the privacy budget has no room, and nothing was trained
+what it should be; 3 the privacy budget has no room, and nothing was trained; 4 a fault of this
+program
 """
 REPORT = """\
 Trains a private classifier on a part of the rows, certifies it on the others and writes a page
@@ -50,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     -------
     int
         Exit code: 0 done, and what was asked for holds; 1 done, and it does not hold;
-        2 something given is not what it should be; 3 the privacy budget has no room.
+        2 something given is not what it should be; 3 the privacy budget has no room; 4 a
+        fault of this program.
     """
     parsed = _parser().parse_args(arguments)
     with warnings.catch_warnings():
@@ -61,12 +64,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _complain(error, 3)
         except (CommandError, LedgerError, ValueError, OSError) as error:
             return _complain(error, 2)
+        except Exception as error:  # Python's own exit code would be 1: "it doesn't hold"
+            return _confess(error)
     return code
 
 
 def _complain(error: Exception, code: int) -> int:
     print(f"skfairdp: {error}", file=sys.stderr)
     return code
+
+
+def _confess(error: Exception) -> int:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    print(
+        f"skfairdp: {type(error).__name__}: {error} ({place.filename}, line {place.lineno}). This "
+        "is a fault of this program, and no answer. What was charged stays charged.",
+        file=sys.stderr,
+    )
+    return 4
 
 
 def _show_warning(

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from skfairdp import Certificate, PrivacyLedger, certify
 from skfairdp.certificate.spending import counts_guarantee
 from skfairdp.command_line.complaint import CommandError
-from skfairdp.command_line.files import check_can_write, read_document, read_rows, write_text
+from skfairdp.command_line.files import check_outputs, read_document, read_rows, write_text
 from skfairdp.command_line.mechanisms import MECHANISMS, TAKE_A_THRESHOLD, Wanted
 from skfairdp.command_line.schema import Schema, schema_from
 from skfairdp.command_line.table import People, people_of
@@ -44,8 +44,13 @@ def report(arguments: argparse.Namespace) -> int:
     """
     ledger = _ledger(arguments)
     _wanted(arguments, ledger)  # wrong options show before a file is read
-    for path in (arguments.out, arguments.certificate, arguments.model, arguments.card):
-        check_can_write(path)
+    for option, names in (("--sensitive", arguments.sensitive), ("--notion", arguments.notion)):
+        _check_once(option, names)
+    outputs = ("out", "certificate", "model", "card")
+    check_outputs(
+        {f"--{name}": getattr(arguments, name) for name in outputs},
+        {"data": arguments.data, "--schema": arguments.schema, "--ledger": arguments.ledger},
+    )
     declared = (
         Schema() if arguments.schema is None else schema_from(read_document(arguments.schema))
     )
@@ -59,6 +64,7 @@ def report(arguments: argparse.Namespace) -> int:
         bounds_are_public=arguments.bounds_are_public,
     )
     held = _held_out(len(people.y), arguments.held_out)
+    _check_parts(people, held)
     _say(arguments, f"Training {arguments.mechanism} on {int((~held).sum())} rows")
     # A row is trained on or held out, by a draw of its own: protecting the latter at the same
     # epsilon adds nothing to the cost of a record.
@@ -78,6 +84,12 @@ def report(arguments: argparse.Namespace) -> int:
     return _answer(arguments, certificate)
 
 
+def _check_once(option: str, names: list[str]) -> None:
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise CommandError(f"{option} names {twice[0]!r} twice; give each once.")
+
+
 def _say(arguments: argparse.Namespace, text: str) -> None:
     if not arguments.quiet:
         print(text, file=sys.stderr, flush=True)
@@ -88,6 +100,17 @@ def _held_out(n: int, share: float) -> np.ndarray:
     draws = np.random.Generator(np.random.SFC64(secrets.randbits(256))).random(n)
     held: np.ndarray = draws < share
     return held
+
+
+def _check_parts(people: People, held: np.ndarray) -> None:
+    """Refuse, before anything is spent, a draw that leaves nothing to train or certify on."""
+    groups = people.groups
+    found = [len(groups[part].drop_duplicates()) for part in (held, ~held)]
+    if min(found) < len(groups.drop_duplicates()):
+        raise CommandError(
+            "The draw of --held-out left a group without rows to train or to certify on; choose a "
+            "share that leaves some of every group in both parts, such as 0.3."
+        )
 
 
 def _ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:

@@ -132,7 +132,8 @@ def _check_facts(name: Any, facts: Any) -> None:
         raise CommandError(f"The schema must say one thing of the column {name!r}: {allowed}.")
     if "categories" in facts:
         listed = facts["categories"]
-        if not isinstance(listed, list) or not listed or set(facts) != {"categories"}:
+        values = isinstance(listed, list) and all(map(_is_value, listed))
+        if not values or not listed or set(facts) != {"categories"}:
             raise CommandError(f"'categories' of the column {name!r} must be a list of values.")
         return
     pair = facts["bounds"]
@@ -152,3 +153,7 @@ def _check_facts(name: Any, facts: Any) -> None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_value(value: Any) -> bool:
+    return value is None or isinstance(value, (str, int, float))

@@ -43,6 +43,9 @@ class CellCount:
         Rows of the cell.
     noisy : bool, default=False
         Whether noise protects the rows behind the counts.
+    low, high : float or None, default=None
+        Interval of 95 % of this cell's rate, where it can't be computed from the counts alone
+        because the noise counts too.
     """
 
     group: Hashable
@@ -50,6 +53,8 @@ class CellCount:
     successes: float
     trials: float
     noisy: bool = False
+    low: float | None = None
+    high: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "group", label_from_json(json_label(self.group)))

@@ -25,6 +25,7 @@ __all__ = [
     "noisy_gap_estimate",
     "private_gap_lower_bound",
     "private_gap_upper_bound",
+    "private_rate_intervals",
 ]
 
 # Share of the error probability that is spent on the noise when the numbers of rows are
@@ -90,14 +91,45 @@ def private_gap_upper_bound(
     >>> round(private_gap_upper_bound(cells, 1.0), 3)
     0.119
     """
+    if cells.trials is not None and np.any(cells.trials == 0):
+        return 1.0
+    lower, upper = private_rate_intervals(cells, epsilon, confidence_level=confidence_level)
+    return float(largest_difference(upper, lower))
+
+
+def private_rate_intervals(
+    cells: NoisyCells, epsilon: float, *, confidence_level: float = 0.95
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Confidence interval of the rate of each cell by itself, from noisy counts.
+
+    Parameters
+    ----------
+    cells : NoisyCells
+        The noisy counts.
+    epsilon : float > 0
+        Privacy cost of the table.
+    confidence_level : float in (0, 1), default=0.95
+        Probability that the interval of one cell, fixed beforehand, holds its rate; each end
+        fails with at most half of the error.
+
+    Returns
+    -------
+    lower, upper : ndarray of float64, shape (n_strata, n_groups)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp.fairness.noisy_counts import NoisyCells, private_rate_intervals
+    >>> one = np.array([1])
+    >>> cells = NoisyCells(np.array([[300, 250]]), np.array([[700, 750]]), one, one)
+    >>> lower, upper = private_rate_intervals(cells, 1.0)
+    >>> lower.round(3).tolist(), upper.round(3).tolist()
+    ([[0.267, 0.219]], [[0.335, 0.283]])
+    """
     alpha = 1.0 - confidence_level
     if cells.trials is None:
-        lower, upper = _box_bounds(cells, epsilon, alpha)
-    elif np.any(cells.trials == 0):
-        return 1.0
-    else:
-        lower, upper = _inverted_bounds(cells, epsilon, alpha)
-    return float(largest_difference(upper, lower))
+        return _box_bounds(cells, epsilon, alpha)
+    return _inverted_bounds(cells, epsilon, alpha)
 
 
 def private_gap_lower_bound(

@@ -91,6 +91,8 @@ def directions(
             raise ValueError(
                 f"column {name!r} must hold a number in every row; drop or fill the others."
             )
+        if name != "epsilon" and not np.isfinite(values.to_numpy(dtype=np.float64)).all():
+            raise ValueError(f"column {name!r} must hold finite numbers; only epsilon may be inf.")
     return chosen
 
 

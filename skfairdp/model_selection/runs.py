@@ -111,10 +111,23 @@ class NumberOfRuns:
             return int(generator.logseries(1.0 - gamma))
         if self.shape == 1.0:
             return int(generator.geometric(gamma))
-        while True:  # a chance of 1 - gamma ** shape each time
+        likely = -math.expm1(self.shape * math.log(gamma))  # that one draw is above zero
+        if likely < 1e-3:
+            return self._counted_up(float(generator.random()))
+        while True:
             drawn = int(generator.negative_binomial(self.shape, gamma))
             if drawn > 0:
                 return drawn
+
+    def _counted_up(self, chance: float) -> int:
+        """Invert the distribution function, where most draws would be thrown away."""
+        probability, number = float(self.probabilities(1)[0]), 1
+        rest = 1.0 - self.gamma
+        while chance >= probability > 1e-300:
+            chance -= probability
+            probability *= rest * (number + self.shape) / (number + 1.0)
+            number += 1
+        return number
 
     def event(self, one_run: DpEvent) -> DpEvent:
         """What the whole search releases, for the accountant.

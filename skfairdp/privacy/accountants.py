@@ -19,12 +19,13 @@ from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.dp_event import DpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
+from numpy.typing import NDArray
 
 from skfairdp.privacy.attribute_change import both_directions, loss_epsilon
 from skfairdp.privacy.events import canonical, parts_of
 from skfairdp.privacy.grid import grid_interval
 
-__all__ = ["RELATIONS", "accountant_name", "event_epsilon", "renyi_form"]
+__all__ = ["RELATIONS", "accountant_name", "event_epsilon", "renyi_divergences", "renyi_form"]
 
 RELATIONS = {
     "add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -130,8 +131,7 @@ def _cost(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
         return cost, "PLD"
     # Refused, or delta is below the mass that the library cuts off the tails.
     rdp = RdpAccountant(neighboring_relation=relation)
-    both = both_directions(event) if adjacency == "change-attribute" else event
-    charged = renyi_form(both)
+    charged = _charged(event, adjacency)
     if rdp.supports(charged):
         with _quiet():
             return float(rdp.compose(charged).get_epsilon(delta)), "RDP"
@@ -141,6 +141,51 @@ def _cost(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
         f"no accountant of dp_accounting takes {type(event).__name__} under "
         f"adjacency={adjacency!r}: compose supported events, or state another relation"
     )
+
+
+def renyi_divergences(
+    event: DpEvent, orders: tuple[float, ...], adjacency: str
+) -> NDArray[np.float64] | None:
+    """Bounds on the Renyi divergence of an event, order by order.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        What was released.
+    orders : tuple of float
+        Orders above 1.
+    adjacency : {"add-remove", "zero-out", "replace-one", "change-attribute"}
+        Neighbouring relation, as in `event_epsilon`.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_orders,), or None
+        In nats; None for an event without known divergences.
+    """
+    event = canonical(event)
+    try:
+        hash(event)
+    except TypeError:  # events of other makers may hold lists
+        return _divergences.__wrapped__(event, orders, adjacency)
+    return _divergences(_merged(event), orders, adjacency)
+
+
+@lru_cache(maxsize=1024)
+def _divergences(
+    event: DpEvent, orders: tuple[float, ...], adjacency: str
+) -> NDArray[np.float64] | None:
+    accountant = RdpAccountant(list(orders), neighboring_relation=RELATIONS[adjacency])
+    charged = _charged(event, adjacency)
+    if not accountant.supports(charged):
+        return None
+    with _quiet():
+        found = np.array(accountant.compose(charged).rdp, dtype=np.float64)
+    found.setflags(write=False)
+    return found
+
+
+def _charged(event: DpEvent, adjacency: str) -> DpEvent:
+    return renyi_form(both_directions(event) if adjacency == "change-attribute" else event)
 
 
 @contextmanager

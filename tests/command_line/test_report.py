@@ -228,6 +228,8 @@ def test_tables_that_cannot_be_used_are_refused(folder, capsys, rows, message) -
         ({"columns": {"a": {"bounds": [0, 1], "log": 1}}}, "'log' of the column 'a'"),
         ({"columns": {"a": {"categories": []}}}, "must be a list of values"),
         ({"columns": {"a": {"categories": "xy"}}}, "must be a list of values"),
+        ({"columns": {"a": {"categories": [["x"]]}}}, "must be a list of values"),
+        ({"columns": {"a": {"categories": [{"x": 1}]}}}, "must be a list of values"),
     ],
 )
 def test_schemas_that_say_nothing_clear_are_refused(folder, capsys, schema, message) -> None:
@@ -255,6 +257,48 @@ def test_outputs_are_checked_before_anything_is_spent(folder, capsys) -> None:
     assert "the folder no does not exist" in refused(capsys, arguments)
     assert "is a folder" in refused(capsys, report("--ledger", "l.db", "--card", "."))
     assert not (folder / "l.db").exists()
+
+
+@pytest.mark.parametrize("share", ["1e-9", "0.999999999"])
+def test_a_part_without_rows_is_refused_before_anything_is_spent(folder, capsys, share) -> None:
+    written(folder)
+    said = refused(capsys, report("--ledger", "l.db", "--held-out", share))
+    assert "left a group without rows" in said
+    assert not (folder / "l.db").exists()
+
+
+@pytest.mark.parametrize("name", ["data.csv", "schema.json", "l.db", "./l.db", "report.html"])
+def test_no_output_overwrites_another_file_of_the_command(folder, capsys, name) -> None:
+    written(folder)
+    spent = PrivacyLedger("l.db", "data")
+    spent.reserve(None, activity="fit", estimator="Test")
+    before = (folder / name).read_bytes() if (folder / name).exists() else None
+    for option in ("--certificate", "--card", "--model", "--out"):
+        if (option, name) == ("--out", "report.html"):
+            continue
+        said = refused(capsys, report("--ledger", "l.db", option, name))
+        assert "give each output a file of its own" in said
+    assert len(spent.entries()) == 1
+    assert ((folder / name).read_bytes() if (folder / name).exists() else None) == before
+
+
+def test_what_is_named_twice_is_refused_before_anything_is_spent(folder, capsys) -> None:
+    written(folder)
+    for option, name in (("--sensitive", "white"), ("--notion", "demographic_parity")):
+        twice = report("--ledger", "l.db", "--mechanism", "dpsgd", option, name, option, name)
+        assert f"{option} names {name!r} twice" in refused(capsys, twice)
+    assert not (folder / "l.db").exists()
+
+
+def test_a_fault_of_the_program_is_no_answer(folder, capsys, monkeypatch) -> None:
+    def broken(*args, **kwargs):
+        raise TypeError("a fault")
+
+    written(folder)
+    monkeypatch.setattr("skfairdp.command_line.reporting.certify", broken)
+    said = refused(capsys, report(), code=4)
+    assert "TypeError: a fault" in said
+    assert "a fault of this program" in said
 
 
 def test_options_that_do_not_go_together_are_refused(folder, capsys) -> None:

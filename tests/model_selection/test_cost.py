@@ -9,11 +9,19 @@ import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, PredefinedSplit, RandomizedSearchCV
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    PredefinedSplit,
+    RandomizedSearchCV,
+    ShuffleSplit,
+)
 
 from skfairdp import DPSGDClassifier
 from skfairdp.model_selection import PrivateSearchCV, search_cost
+from skfairdp.privacy.accounting import compose
 from tests.common.roster import FAST, people
+from tests.privacy.ledger.statements import ledger_in
 
 
 def test_a_grid_costs_the_composition_of_its_fits_and_its_scores_are_named() -> None:
@@ -63,8 +71,9 @@ def test_a_private_search_has_its_own_finite_figure() -> None:
 
 def test_costs_that_cannot_be_read_off_are_not_guessed() -> None:
     X, y, _ = people()
-    grid = {"epsilon": [None], "noise_multiplier": [1.0, 2.0]}
-    cost = search_cost(GridSearchCV(DPSGDClassifier(**FAST), grid, cv=2).fit(X, y))
+    # How many rows a fold has cannot be known without the rows.
+    search = GridSearchCV(DPSGDClassifier(**FAST), {"max_grad_norm": [1.0]}, cv=GroupKFold(2))
+    cost = search_cost(search.fit(X, y, groups=np.arange(len(y)) % 5))
     assert cost.privacy.is_void
     assert cost.fits is None
     assert "cannot be read off" in cost.sentence
@@ -77,3 +86,37 @@ def test_what_is_no_fitted_search_of_ours_is_refused() -> None:
     foreign = GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=2).fit(X, y)
     with pytest.raises(TypeError, match="LogisticRegression, which is not"):
         search_cost(foreign)
+
+
+@pytest.mark.parametrize(
+    ("settings", "grid", "cv"),
+    [
+        ({"batch_size": 60}, {"max_grad_norm": [0.5, 1.0]}, 3),
+        ({"epsilon": None}, {"noise_multiplier": [1.0, 2.0]}, 2),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                ({}, {"batch_size": [16, 150]}, 3),
+                ({}, {"max_epochs": [1, 6], "epsilon": [0.5, 3.0]}, 2),
+                (
+                    {"epsilon": None, "noise_multiplier": 1.0, "batch_size": 40},
+                    {"max_epochs": [1, 2]},
+                    2,
+                ),
+                ({"dataset_size": 300, "batch_size": 40}, {"epsilon": [1.0, 2.0]}, 3),
+                ({"batch_size": 40}, {"epsilon": [1.0, 2.0]}, ShuffleSplit(2, test_size=0.5)),
+            ]
+        ),
+    ],
+)
+def test_fits_cost_what_the_ledger_says(settings, grid, cv, tmp_path) -> None:
+    X, y, _ = people()
+    ledger = ledger_in(tmp_path)
+    model = DPSGDClassifier(**{**FAST, "max_epochs": 2, **settings}, ledger=ledger)
+    search = GridSearchCV(model, grid, cv=cv).fit(X, y)
+    *fits, refit = [entry.guarantee for entry in ledger.entries()]
+    folds = isinstance(cv, int)  # then a row misses one fold of each candidate
+    fits = [fit for i, fit in enumerate(fits) if not folds or i % cv]
+    cost = search_cost(search)
+    assert cost.n_fits == len(fits) + 1
+    assert cost.fits.epsilon == pytest.approx(compose([*fits, refit]).epsilon, rel=2e-3)

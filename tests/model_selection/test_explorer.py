@@ -112,6 +112,18 @@ def test_it_works_offline_without_an_error(page: Any) -> None:
     assert page.locator("#plot .point").count() == 24
 
 
+def test_every_mechanism_has_a_mark_of_its_own(browser: Any, tmp_path: Path) -> None:
+    rows = [
+        {"kind": f"mechanism {i}", "accuracy": 0.8 + i / 100, "gap": 0.01 * i, "epsilon": 1.0}
+        for i in range(14)
+    ]
+    opened = browser.new_page()
+    opened.goto(save_explorer(rows, tmp_path / "many.html", label="kind").as_uri())
+    marks = "[...document.querySelectorAll('#plot .point')].map(p => p.getAttribute('d'))"
+    assert len(set(opened.evaluate(marks))) == 14
+    opened.close()
+
+
 def test_axe_finds_no_violation_and_would_find_one(page: Any) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-core")
     found = axe.Axe().run(page)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -60,6 +62,7 @@ def test_columns_can_be_named_and_are_ordered() -> None:
         ([{"f1": 0.3}], "no column has a known meaning"),
         ([{"accuracy": 0.3, "gap": None}], "column 'gap' must hold a number"),
         ([{"accuracy": "high"}], "column 'accuracy' must hold a number"),
+        ([{"accuracy": -math.inf, "gap": 0.1}], "column 'accuracy' must hold finite numbers"),
     ],
 )
 def test_bad_results_are_refused(results, message) -> None:

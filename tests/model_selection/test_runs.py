@@ -29,7 +29,9 @@ def misfit(drawn: np.ndarray, runs: NumberOfRuns) -> float:
     return float(stats.chisquare(observed, wanted).pvalue)
 
 
-@pytest.mark.parametrize(("mean", "shape"), [(10, 1), (10, 0), (4, 0.5), (6, 2.5), (1.5, 0.1)])
+@pytest.mark.parametrize(
+    ("mean", "shape"), [(10, 1), (10, 0), (4, 0.5), (6, 2.5), (1.5, 0.1), (6, 1e-9)]
+)
 def test_drawn_numbers_follow_the_stated_law(mean: float, shape: float) -> None:
     runs = NumberOfRuns(float(mean), float(shape))
     generator = NoiseSource().sampling
@@ -37,6 +39,13 @@ def test_drawn_numbers_follow_the_stated_law(mean: float, shape: float) -> None:
     assert misfit(drawn, runs) > 1e-6
     # A draw that is cut short is noticed: the test has power.
     assert misfit(np.minimum(drawn, 2 * math.ceil(mean)), runs) < 1e-6
+
+
+@pytest.mark.parametrize(("mean", "shape"), [(1.0 + 1e-7, 0.01), (1.001, 1e-12), (1.0, 0.5)])
+def test_searches_of_hardly_more_than_one_run_are_drawn_at_once(mean: float, shape: float) -> None:
+    runs, generator = NumberOfRuns(mean, shape), NoiseSource().sampling
+    drawn = [runs.draw(generator) for _ in range(1000)]
+    assert drawn.count(1) > 980  # fails once in 10^20 at a mean of 1.001
 
 
 @pytest.mark.parametrize(("mean", "shape"), [(10, 1), (50, 0), (4, 0.5), (6, 2.5)])

@@ -418,6 +418,15 @@ def test_it_can_be_cloned_set_and_certified() -> None:
     assert certificate.satisfies(epsilon=1.0)
     # A bound that averages over the noise of one fit is not one for the best of several.
     assert {claim.scope for claim in certificate.fairness} == {"deployed model"}
+    assert certify(other.best_estimator_).fairness == ()
+    assert (
+        certify(
+            clone(other.best_estimator_)
+            .set_params(epsilon=1.0, noise_multiplier=None)
+            .fit(X, y, sensitive_features=groups)
+        ).fairness
+        != ()
+    )  # it is one of a single fit
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfairdp import DPSGDClassifier, FairDPClassifier, PrivacyLedger
+from skfairdp import DPSGDClassifier, FairDPClassifier, PrivacyLedger, certify
 from skfairdp.fairness.noisy_counts import (
     NoisyCells,
     private_gap_lower_bound,
@@ -42,19 +42,28 @@ def answer(n: int, effect: float, tolerance: float, **options):
 
 
 def test_a_model_that_keeps_both_is_found_with_its_certificate() -> None:
-    found = answer(8000, 0.0, 0.1)
+    found = answer(8000, 0.0, 0.15)
     assert found.found
     assert found.verify()
     assert found.privacy.epsilon <= 2.0
     assert found.certificate.verify(found.model)
     assert found.certificate.satisfies(
-        epsilon=2.0, tolerance=0.1, notion="demographic_parity", confidence_level=0.95
+        epsilon=2.0, tolerance=0.15, notion="demographic_parity", confidence_level=0.95
     )
     assert found.sentence.startswith("Found: with 95 % confidence")
     assert found.model.privacy_ == found.privacy
     values = [a.value for a in found.attempts if a.verdict == "kept"]
     assert found.attempts[found.best].value == max(values)
     assert len(pareto_frontier(found, maximize=["value"], minimize=["gap"])) >= 1
+
+
+def test_a_model_chosen_from_several_has_no_claim_about_one_fit() -> None:
+    X, y, groups = town(600, 0.0)
+    tried = specify(
+        FairDPClassifier(**FAST), GRID, X, y, sensitive_features=groups,
+        epsilon=2.0, tolerance=0.9, delta=1e-5,
+    )  # fmt: skip
+    assert [certify(attempt.model).fairness for attempt in tried.attempts] == [(), ()]
 
 
 def test_not_found_says_that_the_models_break_it() -> None:
@@ -76,6 +85,7 @@ def test_not_found_says_that_the_rows_were_too_few() -> None:
     assert "The held-out rows are too few for this tolerance" in missed.sentence
 
 
+@pytest.mark.slow
 def test_fits_compose_and_tables_compose_and_both_meet_the_budget() -> None:
     X, y, groups = town(600, 0.2)
     grid = {"max_grad_norm": [0.3, 1.0], "batch_size": [30, 90]}

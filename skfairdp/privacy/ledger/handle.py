@@ -67,12 +67,11 @@ class PrivacyLedger:
     infinite. A total counts every entry for everybody: it is an upper bound where a run
     drew each record into one of two parts.
 
-    A total is a guarantee where the plans were fixed beforehand, or chosen without looking
-    at earlier releases: the folds and candidates of a grid, fits with one plan that are
-    repeated until the budget is full. Where a later plan was chosen *because of* an
-    earlier model, composition of loss distributions is no theorem, and the total says what
-    was spent. Fix the plans, or let `epsilon` of every fit be part of a budget that was
-    divided beforehand.
+    A budget is a guarantee whatever made you choose a plan: releases are charged by a filter
+    (`skfairdp.privacy.ledger.filter`) that holds where a later plan was chosen *because of* an
+    earlier model. A printed total of several charges is smaller, mostly by about a sixth, and holds
+    where no plan was chosen by looking at earlier releases: the folds and candidates of a
+    grid, fits with one plan that are repeated.
 
     The file holds plans, names and times, no row, no digest of rows and no key. It is not
     sealed: whoever may write it can change it.
@@ -185,7 +184,7 @@ class PrivacyLedger:
                 if guarantee is not None:
                     for earlier in spent:
                         budget = budget.for_first(earlier)
-                    budget.refuse([*spent, *self._set_aside], guarantee, self.data_set)
+                    budget.refuse(spent, guarantee, self.data_set, self._set_aside)
                     budget = budget.for_first(guarantee)
                 store.set_budget(self.data_set, budget)
             return store.reserve(self.data_set, activity, estimator, guarantee)
@@ -282,7 +281,8 @@ class PrivacyLedger:
         -------
         tuple of PrivacyGuarantee
             One a relation; they stand side by side and have no sum. Empty if nothing
-            was spent.
+            was spent. One of several charges holds where no plan was chosen by looking
+            at earlier releases, and says so among its assumptions.
         """
         return totals(_guarantees(self.entries()), delta=delta)
 

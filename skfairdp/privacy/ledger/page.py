@@ -11,7 +11,7 @@ import pandas as pd
 
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.entry import COMMITTED, Entry
-from skfairdp.privacy.ledger.totals import covered
+from skfairdp.privacy.ledger.totals import FIXED, covered
 from skfairdp.privacy.relations import ADJACENCIES, PROTECTS
 
 __all__ = [
@@ -161,7 +161,10 @@ def ledger_statements(
     if committed < len(entries):
         lines[0] += f", and {len(entries) - committed} reserved and not finished, charged alike"
     if budget is not None:
-        lines.append(f"budget: ε = {budget[0]:g}, δ = {_number(budget[1])}")
+        lines.append(
+            f"budget: ε = {budget[0]:g}, δ = {_number(budget[1])}, kept also where a plan was "
+            "chosen by looking at earlier releases"
+        )
     charged = [entry.guarantee for entry in entries if entry.guarantee is not None]
     if not charged:
         return [*lines, "nothing was spent"]
@@ -180,6 +183,8 @@ def ledger_statements(
             f"protects {PROTECTS[total.protects]}{' except its group' if shared else ''}; "
             f"neighbouring ({total.adjacency}): {ADJACENCIES[total.adjacency]}"
         )
+        if count > 1:
+            lines.append(FIXED)
         if count < len(charged):
             lines.append(
                 f"{len(charged) - count} of another relation are not in this total, which says "

@@ -85,7 +85,10 @@ class Store:
         """Budget of a data set."""
         query = "SELECT epsilon, delta, adjacency, protects FROM budgets WHERE data_set = ?"
         rows = self._rows(query, data_set)
-        return Budget(*rows[0]) if rows else None
+        try:
+            return Budget(*rows[0]) if rows else None
+        except (ValueError, TypeError) as error:
+            raise _Damaged(f"the budget of {data_set!r} cannot be read ({error})") from error
 
     def set_budget(self, data_set: str, budget: Budget) -> None:
         """Write the budget of a data set."""
@@ -229,11 +232,17 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
             f"The privacy ledger {str(path)!r} has version {version}; this skfairdp reads and "
             f"writes version {VERSION}. Use the skfairdp that wrote it, or a newer one."
         )
+    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    missing = {"entries", "budgets"} - {name for (name,) in tables}
+    if missing:
+        raise _Damaged(f"it has lost its {' and '.join(sorted(missing))}")
 
 
 def _entry(row: tuple) -> Entry:
     values = dict(zip(COLUMNS, row, strict=True))
     try:
+        if not all(isinstance(values[name], str) for name in ("activity", "estimator", "state")):
+            raise TypeError("a name is no text")
         if values["guarantee"] is not None:
             values["guarantee"] = json.loads(values["guarantee"])
         return Entry.from_dict(values)

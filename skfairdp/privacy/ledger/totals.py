@@ -10,14 +10,24 @@ from dataclasses import dataclass
 from skfairdp.exceptions import BudgetExceededError
 from skfairdp.privacy.accounting import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.relations import ADJACENCIES, check_name
+from skfairdp.privacy.ledger.filter import filtered_epsilon
+from skfairdp.privacy.relations import ADJACENCIES, PROTECTS, check_name
 
-__all__ = ["Budget", "covered", "totals"]
+__all__ = ["FIXED", "Budget", "covered", "totals"]
 
 # What holds when a record is added or removed under declared sizes also holds, at the
 # same cost, when it is blanked: a blank record contributes as much as an absent one. The
 # other way round nothing follows, so that a mixture has a total for blanked records alone.
 IMPLIED_BY = {"zero-out": ("zero-out", "add-remove")}
+
+FIXED = (
+    "a total of several charges holds where no plan was chosen by looking at earlier releases; a "
+    "budget holds in either case"
+)
+_DELTAS = (
+    " A total of infinity at a finite epsilon comes from deltas: statements without an event, such "
+    "as that of specify(), may use half of the budget's."
+)
 
 
 def covered(
@@ -71,10 +81,17 @@ def totals(
         if stronger != adjacency
     }
     return tuple(
-        compose(covered(guarantees, adjacency, protects), delta=delta)
+        _total(covered(guarantees, adjacency, protects), delta)
         for adjacency, protects in relations
         if (adjacency, protects) not in mixed
     )
+
+
+def _total(parts: list[PrivacyGuarantee], delta: float | None) -> PrivacyGuarantee:
+    total = compose(parts, delta=delta)
+    if len(parts) < 2 or total.is_void:
+        return total
+    return dataclasses.replace(total, assumptions=(FIXED, *total.assumptions))
 
 
 @dataclass(frozen=True)
@@ -106,6 +123,8 @@ class Budget:
             )
         if self.adjacency is not None:
             check_name("adjacency", self.adjacency, ADJACENCIES)
+        if self.protects is not None:
+            check_name("protects", self.protects, PROTECTS)
 
     def same_amount(self, other: Budget) -> bool:
         """Whether the figures agree, and the relations as far as both name one.
@@ -141,18 +160,24 @@ class Budget:
         return dataclasses.replace(self, adjacency=adjacency, protects=protects)
 
     def refuse(
-        self, spent: Sequence[PrivacyGuarantee], new: PrivacyGuarantee, data_set: str
+        self,
+        spent: Sequence[PrivacyGuarantee],
+        new: PrivacyGuarantee,
+        data_set: str,
+        afterwards: Sequence[PrivacyGuarantee] = (),
     ) -> None:
         """Raise unless there is room for one more release.
 
         Parameters
         ----------
         spent : sequence of PrivacyGuarantee
-            All earlier entries, and what must still fit afterwards.
+            All earlier entries.
         new : PrivacyGuarantee
             What is about to be spent.
         data_set : str
             For the message.
+        afterwards : sequence of PrivacyGuarantee, default=()
+            What must still fit later.
 
         Raises
         ------
@@ -176,22 +201,27 @@ class Budget:
                 "no total. Train under the relation of the budget (sizes that are declared give "
                 "'add-remove', sizes from the rows 'zero-out'), or keep another ledger."
             )
-        parts = covered([*spent, new], budget.adjacency, budget.protects)
-        total = self._total(parts)
+        relation = budget.adjacency, budget.protects
+        before = covered(spent, *relation)
+        # What was fixed beforehand comes first: without earlier entries, that is this release.
+        parts = covered([*spent, new, *afterwards], *relation)
+        total = self._charged(parts, budget.adjacency)
         if total > self.epsilon:
-            before = self._total(parts[:-1]) if len(parts) > 1 else 0.0
+            counted = [*before, *covered(afterwards, *relation)]
+            used = self._charged(counted, budget.adjacency) if counted else 0.0
             raise BudgetExceededError(
                 f"This release would bring the data set {data_set!r} to a total of epsilon = "
                 f"{total:.4g} at delta = {self.delta:g} ({budget.adjacency}); the budget is "
-                f"{self.epsilon:g}, and {before:.4g} of it is spent or set aside. Nothing was "
-                "released. Spend less (a smaller epsilon), or stop here."
+                f"{self.epsilon:g}, and {used:.4g} of it is spent or set aside (counted so that it "
+                "holds for plans chosen by looking at earlier releases). Nothing was released. "
+                "Spend less (a smaller epsilon), or stop here."
+                + (_DELTAS if math.isinf(total) else "")
             )
 
-    def _total(self, parts: Sequence[PrivacyGuarantee]) -> float:
-        # Deltas of statements without an event are set aside whole.
-        if sum(item.delta for item in parts if item.event is None) > self.delta:
+    def _charged(self, parts: Sequence[PrivacyGuarantee], adjacency: str) -> float:
+        if any(item.is_void for item in parts):
             return math.inf
-        return compose(parts, delta=self.delta).epsilon
+        return filtered_epsilon(parts, self.epsilon, self.delta, adjacency)
 
     @property
     def text(self) -> str:

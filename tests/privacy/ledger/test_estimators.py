@@ -61,6 +61,7 @@ def test_totals_of_real_plans_agree_with_the_oracle(tmp_path) -> None:
     assert ledger.totals()[0].epsilon == pytest.approx(oracle_epsilon(whole, 1e-5), rel=0.01)
 
 
+@pytest.mark.slow
 def test_every_fit_of_a_search_with_workers_is_charged(tmp_path) -> None:
     X, y, _ = people()
     ledger = ledger_in(tmp_path)

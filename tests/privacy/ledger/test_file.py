@@ -72,6 +72,7 @@ def ended(script: str, ledger: PrivacyLedger) -> int:
     return process.returncode
 
 
+@pytest.mark.slow
 def test_processes_that_charge_at_once_lose_no_entry_and_keep_the_budget(tmp_path) -> None:
     # Basic composition of 0.1-pure releases is tight at delta = 0: 20 of 40 fit into 2.05.
     ledger = ledger_in(tmp_path)
@@ -197,6 +198,30 @@ def test_an_entry_that_cannot_be_read_is_named(tmp_path, content) -> None:
     for action in (ledger.totals, lambda: spend(ledger, stated())):
         with pytest.raises(LedgerError, match="entry 1 cannot be read"):
             action()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("UPDATE budgets SET epsilon = -1", "the budget of 'people' cannot be read"),
+        ("UPDATE budgets SET epsilon = 'x'", "the budget of 'people' cannot be read"),
+        ("UPDATE budgets SET adjacency = 'near'", "the budget of 'people' cannot be read"),
+        ("UPDATE budgets SET protects = 'all'", "the budget of 'people' cannot be read"),
+        ("UPDATE entries SET estimator = x'00'", "entry 1 cannot be read"),
+        ("DROP TABLE budgets", "it has lost its budgets"),
+    ],
+)
+def test_damage_is_named_and_nothing_is_charged(tmp_path, damage, message) -> None:
+    ledger = ledger_in(tmp_path, budget=(9.0, 1e-5))
+    spend(ledger, stated())
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute(damage)
+    connection.close()
+    before = ledger.path.read_bytes()
+    for action in (ledger.summary, lambda: spend(ledger, stated())):
+        with pytest.raises(LedgerError, match=f"not a readable privacy ledger: {message}"):
+            action()
+    assert ledger.path.read_bytes() == before
 
 
 def test_half_a_file_is_refused(tmp_path) -> None:

@@ -118,9 +118,9 @@ def test_data_sets_of_one_file_are_apart(tmp_path) -> None:
 
 
 def test_a_budget_admits_what_fits_the_composition_and_nothing_more(tmp_path) -> None:
+    # What holds for plans chosen by looking costs up to a fifth more than the composition.
     two = oracle_epsilon(plan(steps=200), 1e-5)
-    three = oracle_epsilon(plan(steps=300), 1e-5)
-    ledger = ledger_in(tmp_path, budget=((two + three) / 2, 1e-5))
+    ledger = ledger_in(tmp_path, budget=(1.25 * two, 1e-5))
     spend(ledger, stated(), stated())
     with pytest.raises(BudgetExceededError, match=r"total of epsilon = .* Nothing was released"):
         spend(ledger, stated())
@@ -169,7 +169,7 @@ def test_a_budget_refuses_other_relations(tmp_path) -> None:
 
 def test_a_budget_of_blanked_records_takes_removals_too(tmp_path) -> None:
     two = oracle_epsilon(plan(steps=200), 1e-5)
-    ledger = ledger_in(tmp_path, budget=(1.02 * two, 1e-5))
+    ledger = ledger_in(tmp_path, budget=(1.25 * two, 1e-5))
     spend(ledger, stated(), stated(adjacency="add-remove"))
     with pytest.raises(BudgetExceededError):
         spend(ledger, stated(adjacency="add-remove"))
@@ -177,7 +177,7 @@ def test_a_budget_of_blanked_records_takes_removals_too(tmp_path) -> None:
 
 def test_room_can_be_left_for_what_comes_after(tmp_path) -> None:
     two = oracle_epsilon(plan(steps=200), 1e-5)
-    ledger = ledger_in(tmp_path, budget=(1.02 * two, 1e-5))
+    ledger = ledger_in(tmp_path, budget=(1.25 * two, 1e-5))
     careful = ledger.setting_aside(stated())
     spend(careful, stated())
     assert ledger.totals()[0].epsilon == stated().epsilon  # nothing set aside is charged
