@@ -73,7 +73,9 @@ def run(job: Job, data_home: str | None) -> dict[str, Any]:
 
 
 def _fitted(job: Job, rows: Part) -> PrivateFairEncoder:
-    settings = {name: value for name, value in job.settings.items() if name != "scale"}
+    # The paper's law of the label, unless a variant has another.
+    settings = {"label_law": "categorical"} | job.settings
+    settings.pop("scale", None)
     encoder = PrivateFairEncoder(
         noise="laplace" if job.method == "con" else "randomized_response",
         epsilon=job.epsilon,

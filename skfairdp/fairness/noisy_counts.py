@@ -124,7 +124,7 @@ def private_rate_intervals(
     >>> cells = NoisyCells(np.array([[300, 250]]), np.array([[700, 750]]), one, one)
     >>> lower, upper = private_rate_intervals(cells, 1.0)
     >>> lower.round(3).tolist(), upper.round(3).tolist()
-    ([[0.267, 0.219]], [[0.335, 0.283]])
+    ([[0.265, 0.217]], [[0.336, 0.285]])
     """
     alpha = 1.0 - confidence_level
     if cells.trials is None:

@@ -71,18 +71,16 @@ def adult(data_home):
     return (X[train], y[train], groups[train]), (X[~train], y[~train], groups[~train])
 
 
-def test_continuous_representations_are_near_the_published_figures_on_adult(adult) -> None:
+@pytest.mark.parametrize("noise", ["laplace", "randomized_response"])
+def test_default_parameters_reach_their_documented_accuracy_on_adult(adult, noise) -> None:
     (X, y, groups), (X_test, y_test, groups_test) = adult
-    encoder = PrivateFairEncoder(
-        label_law="gaussian", beta=1000.0, max_epochs=90, batch_size=512, progress=False
-    )
+    encoder = PrivateFairEncoder(noise=noise, progress=False)
     encoder.fit(X, y, sensitive_features=groups)
     predicted = encoder.predict(X_test)
-    gap = {"sensitive_features": groups_test}
-    # Table 2 of the paper: .82 .12 .06. One fit here had .813 .137 .067; .013 are for another.
-    assert (predicted == y_test).mean() >= 0.80
-    assert group_gap(y_test, predicted, **gap) <= 0.15
-    assert group_gap(y_test, predicted, notion="equalized_odds", **gap) <= 0.08
+    # .807 ± .002 over seeds (docs/results/representations.md); one answer for all has .764.
+    assert (predicted == y_test).mean() >= 0.795
+    # .14 ± .014 there; raw columns have .194.
+    assert group_gap(y_test, predicted, sensitive_features=groups_test) <= 0.2
 
 
 def test_whoever_learns_from_the_release_stays_under_the_bound(adult) -> None:

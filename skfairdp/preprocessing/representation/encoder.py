@@ -88,14 +88,14 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         Cost of one release of one row in nats (pure, local). 0 is allowed for
         randomised response, whose codes are then uniform. Infinity releases without
         noise, for comparison.
-    beta : float, default=10.0
+    beta : float, default=300.0
         Weight of the label against the row, >= 0.
-    label_law : {"categorical", "gaussian"}, default="categorical"
-        q(u | z): the paper's categorical law, or a normal one of variance 1/2 around the
-        probabilities that the decoder predicts, whose log-likelihood is a squared error
-        (Brier score). The first asks what is worth most bits, so that encoders sort people
-        far below even odds apart; the second is closer to right decisions, and had the
-        better accuracy and the smaller gaps on Adult, with a large `beta`.
+    label_law : {"gaussian", "categorical"}, default="gaussian"
+        q(u | z): a normal law of variance 1/2 around the probabilities that the decoder
+        predicts, whose log-likelihood is a squared error (Brier score), or the paper's
+        categorical law. The latter asks what is worth most bits, so that encoders sort people
+        far below even odds apart; the former is closer to right decisions, and had the
+        better accuracy on Adult, with a large `beta`.
     n_components : int, default=2
         d, numbers in a representation.
     bound : float, default=0.5
@@ -261,8 +261,8 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         *,
         noise: str = "laplace",
         epsilon: float = 5.0,
-        beta: float = 10.0,
-        label_law: str = "categorical",
+        beta: float = 300.0,
+        label_law: str = "gaussian",
         n_components: int = 2,
         bound: float = 0.5,
         n_values: int = 4,
