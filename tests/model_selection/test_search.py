@@ -367,8 +367,10 @@ def test_a_good_candidate_is_found_and_an_unfair_one_is_not() -> None:
     y = (rng.random(6000) < np.where(groups == 1, 0.7, 0.3)).astype(int)
     X = np.column_stack([groups + rng.normal(0, 0.1, 6000), y + rng.normal(0, 0.7, 6000)])
     prior = {"net__lr": [1e-6, 0.01]}  # one learns nothing
+    # So many candidates that one of the two is never drawn in 6e-5 of all searches:
+    # E .5^J = (g / (1 - (1 - g) / 2))^20 with g = 20 / 45.
     search = build(
-        DPSGDClassifier(max_epochs=8), prior, epsilon=8.0, delta=1e-5, mean_fits=6, shape=3.0
+        DPSGDClassifier(max_epochs=4), prior, epsilon=20.0, delta=1e-5, mean_fits=25, shape=20.0
     )
     assert search.fit(X, y).best_params_ == {"net__lr": 0.01}
     strict = clone(search).set_params(tolerance=0.05).fit(X, y, sensitive_features=groups)
