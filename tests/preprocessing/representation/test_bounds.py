@@ -245,3 +245,13 @@ def test_senseless_arguments_are_refused(epsilon):
         leakage_bound(1.0, 0.9)
     with pytest.raises(ValueError, match="conditional_information=-0.1"):
         leakage_bound(1.0, -0.1)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 5.0])
+def test_information_bound_is_the_largest_divergence_of_two_rows(epsilon):
+    # I(X;Z) is a mean of divergences from the mixture of rows, so none above the largest of two
+    # rows; one randomised bit has that one.
+    keep = 1.0 / (1.0 + math.exp(-epsilon))
+    divergence = (2.0 * keep - 1.0) * math.log(keep / (1.0 - keep))
+    assert information_bound(epsilon) == pytest.approx(divergence, rel=1e-9)
+    assert information_bound(epsilon) >= divergence * (1.0 - 1e-12)

@@ -20,6 +20,7 @@ from skfairdp.exceptions import BudgetExceededError
 from skfairdp.privacy import PrivacyGuarantee
 from skfairdp.privacy.accountants import event_epsilon
 from skfairdp.privacy.accounting import compose
+from skfairdp.privacy.ledger import filter as filter_module
 from skfairdp.privacy.ledger.filter import filtered_epsilon
 from skfairdp.privacy.ledger.totals import FIXED, Budget, totals
 from tests.privacy.ledger.statements import ledger_in, pure, spend, stated
@@ -161,3 +162,17 @@ def test_a_total_says_when_it_holds_and_a_budget_that_it_holds(tmp_path) -> None
         assert FIXED in text
         assert "kept also where a plan was chosen by looking at earlier releases" in text
     assert FIXED in totals([stated(), stated()])[0].assumptions
+
+
+def test_orders_and_statements_without_an_event_share_one_delta(monkeypatch) -> None:
+    spent, keep = [], filter_module.compute_epsilon
+
+    def watched(orders, curve, share):
+        spent.append(len(orders) * share)
+        return keep(orders, curve, share)
+
+    monkeypatch.setattr(filter_module, "compute_epsilon", watched)
+    plain = PrivacyGuarantee(0.1, DELTA / 2, "zero-out")
+    filtered_epsilon([gaussian(0.3), gaussian(0.3), plain], 2.0, DELTA, "zero-out")
+    assert len(spent) == 1
+    assert spent[0] + plain.delta <= DELTA * (1.0 + 1e-12)
