@@ -28,8 +28,7 @@ _CHUNK = 256  # rows that an encoder sees at a time, always
 class ReleasesThroughNetworks(ReleasesRepresentation):
     """Mixin of an encoder that was trained: its releases, and what decoders make of them.
 
-    It needs the fitted attributes below, and the parameters `bound`, `id_column`, `net` and
-    `output`.
+    It needs the fitted attributes below, and the parameters `id_column` and `net`.
     """
 
     # With routing on, ids reach every release without a call.
@@ -37,15 +36,15 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"ids": True}
     __metadata_request__transform: ClassVar[dict[str, bool]] = {"ids": True}
 
-    bound: float
     id_column: Any
     net: Any
-    output: str
+    bound_: float
     classes_: NDArray[Any]
     codebook_: NDArray[np.float64] | None
     column_types_: ColumnTypes
     groups_: tuple | None
     module_: nn.Module
+    output_: str
 
     def _hidden(self, X: NDArray[Any]) -> NDArray[Any]:
         """What a randomiser takes: representations in the box, or codes.
@@ -62,8 +61,8 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
                 full = nn.functional.pad(part, (0, 0, 0, _CHUNK - len(part)))
                 encoded = self.module_.encode(full)[: len(part)]  # type: ignore[operator]
                 raw[start : start + _CHUNK] = encoded.double().cpu().numpy()
-        box = self.bound * np.tanh(raw)
-        box = np.clip(np.where(np.isnan(box), 0.0, box), -self.bound, self.bound)
+        box = self.bound_ * np.tanh(raw)
+        box = np.clip(np.where(np.isnan(box), 0.0, box), -self.bound_, self.bound_)
         if self.codebook_ is None:
             return box
         return np.abs(box[:, :, None] - self.codebook_).argmin(axis=2)
@@ -78,10 +77,10 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         X = X.reshape(len(X), -1)
         digest = ""
         if ids is not None:
-            digest = state_digest((self.module_, self.codebook_, float(self.bound)))
+            digest = state_digest((self.module_, self.codebook_, self.bound_))
         with self._releasing(ids, X, digest) as noise:
             released: NDArray[Any] = self.randomizer_.release(self._hidden(X), noise)
-        if self.codebook_ is None or self.output == "codes":
+        if self.codebook_ is None or self.output_ == "codes":
             return released
         return self.codebook_[np.arange(released.shape[1]), released]
 
@@ -202,7 +201,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         d = self.randomizer_.n_components
         if table.shape[1] != d:
             raise ValueError(f"Z has {table.shape[1]} columns; a representation has {d}.")
-        if self.codebook_ is None or self.output == "embedding":
+        if self.codebook_ is None or self.output_ == "embedding":
             return table
         k = self.codebook_.shape[1]
         if not np.isin(table, np.arange(k)).all():

@@ -154,6 +154,8 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
 
     Attributes
     ----------
+    bound_ : float
+        `bound` at fit, which releases keep to.
     classes_ : ndarray, shape (n_classes,)
         Class labels.
     codebook_ : ndarray of float64, shape (n_components, n_values), or None
@@ -166,6 +168,8 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         Repeats releases by id.
     module_ : torch.nn.Module
         Encoder and decoders.
+    output_ : str
+        `output` at fit.
     plan_ : Plan or None
         What training was charged for, with `train_privately`.
     privacy_ : PrivacyGuarantee or None
@@ -237,6 +241,7 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         "ledger": LEDGER,
     }
     _released: ClassVar[tuple[str, ...]] = (
+        "bound_",
         "classes_",
         "codebook_",
         "column_types_",
@@ -245,6 +250,7 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         "memory_",
         "module_",
         "n_features_in_",
+        "output_",
         "plan_",
         "randomizer_",
         "releases_",
@@ -370,10 +376,12 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         # In double precision other machines too seldom disagree about a point of the grid.
         self.module_ = loss.module.double().eval()
         refuse_mixing_encoder(self.module_, X.shape[1])  # it may have learned to
+        self.bound_ = float(self.bound)
         self.codebook_ = loss.channel.words()
         self.column_types_ = task.types
         self.classes_ = classes
         self.groups_ = None if groups is None else groups.labels
+        self.output_ = self.output
         self.plan_ = plan
         self.training_privacy_ = stated
         self._start_releasing(randomizer, stacklevel=4)

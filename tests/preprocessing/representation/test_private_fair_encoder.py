@@ -567,3 +567,13 @@ def test_unknown_groups_cannot_be_rebuilt() -> None:
         model.reconstruct(Z)
     with pytest.raises(UnknownGroupError):
         model.reconstruct(Z, sensitive_features=np.full(300, "c"))
+
+
+def test_parameters_that_are_set_after_a_fit_change_no_release() -> None:
+    X, y, groups = people()
+    model = PrivateFairEncoder(noise="randomized_response", max_epochs=1, progress=False)
+    model.fit(X, y, sensitive_features=groups)
+    before = model.transform(X, ids=range(len(X)))
+    model.set_params(bound=0.01, output="codes")
+    np.testing.assert_array_equal(model.transform(X, ids=range(len(X))), before)
+    assert model.releases_.total == 1
