@@ -53,6 +53,7 @@ _NO_CODE = {
     "__module__",
     "__orig_bases__",
     "__parameters__",
+    "__slotnames__",
     "__static_attributes__",
     "__type_params__",
     "__weakref__",
