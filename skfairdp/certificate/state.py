@@ -25,6 +25,7 @@ __all__ = [
     "evaluates",
     "is_pandas",
     "is_tensor",
+    "shadows",
     "state_of",
 ]
 
@@ -110,8 +111,23 @@ def state_of(value: Any, *, training: bool = True) -> State:
         ours = kind.__module__.startswith(("sklearn.", "skfairdp."))
         return State(_without(_attributes(value), _OF_OTHERS if ours else set()))
     if library and _says_how_to_store(kind):
-        return State(_shadows(value), _stored(value))
+        return State(shadows(value), _stored(value))
     return State(_attributes(value), _stored(value) if _has_compiled_state(kind) else ())
+
+
+def shadows(value: Any) -> dict[str, Any]:
+    """Functions that an object holds in place of its class's methods.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    dict
+    """
+    held = getattr(value, "__dict__", {})
+    return {n: v for n, v in held.items() if callable(v) and hasattr(type(value), n)}
 
 
 def _recipe(value: Any) -> dict[str, Any]:
@@ -138,12 +154,6 @@ def _attributes(value: Any) -> dict[str, Any]:
             if name not in ("__dict__", "__weakref__") and hasattr(value, name):
                 found[name] = getattr(value, name)
     return found | getattr(value, "__dict__", {})
-
-
-def _shadows(value: Any) -> dict[str, Any]:
-    """Functions that an object holds in place of its class's methods."""
-    held = getattr(value, "__dict__", {})
-    return {n: v for n, v in held.items() if callable(v) and hasattr(type(value), n)}
 
 
 def _says_how_to_store(kind: type) -> bool:

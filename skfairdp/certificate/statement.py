@@ -180,8 +180,15 @@ class Certificate:
         Returns
         -------
         bool
+            False too where the model depends on something that no digest can cover.
+
+        Raises
+        ------
+        IncomparableModelError
+            The model has functions or classes of yours, and another version of Python made
+            the certificate.
         """
-        return unwrap(model).digest == self.model_digest
+        return unwrap(model).matches(self.model_digest, self.library_versions.get("python", ""))
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a claim.
