@@ -35,6 +35,7 @@ __all__ = [
 # are predictors elsewhere that draw from it when they predict.
 WITHOUT_EFFECT = {"ledger", "memory", "n_jobs", "progress", "random_state", "verbose"}
 _OF_OTHERS = WITHOUT_EFFECT - {"random_state"}
+_METHODS = ("decision_function", "predict", "predict_proba", "score", "transform")
 # What a net of skorch keeps of its training.
 _TRAINING = {"callbacks_", "history_", "init_context_", "verbose", "virtual_params_"}
 # Hooks that never run when a module predicts.
@@ -127,7 +128,9 @@ def shadows(value: Any) -> dict[str, Any]:
     dict
     """
     held = getattr(value, "__dict__", {})
-    return {n: v for n, v in held.items() if callable(v) and hasattr(type(value), n)}
+    # Some classes pass calls on without having a method of that name.
+    names = {name for name in held if name in _METHODS or hasattr(type(value), name)}
+    return {name: held[name] for name in names if callable(held[name])}
 
 
 def _recipe(value: Any) -> dict[str, Any]:
@@ -219,7 +222,9 @@ def is_pandas(value: object) -> bool:
     -------
     bool
     """
-    table = isinstance(value, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray)
+    table = isinstance(
+        value, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray
+    )
     return table and is_library(type(value).__module__)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
@@ -143,8 +142,8 @@ class Deployed:
         here = platform.python_version()
         if own.with_code and digest.startswith("sha256:") and python not in ("", here):
             raise IncomparableModelError(
-                f"The certificate was made under Python {python}, and this is {here}: functions and "
-                "classes of yours are compared by their byte code, which differs between the two. "
+                f"The certificate was made under Python {python}, and this is {here}: functions "
+                "and classes of yours are compared by their byte code, which may differ. "
                 f"Verify under Python {python}, or certify anew."
             )
         return False
@@ -160,9 +159,9 @@ class Deployed:
                 changed = part._changed_since_fit()
             if changed:
                 found.append(
-                    f"{where}{type(part).__name__} was changed after its fit ({'; '.join(changed)}), "
-                    "and what was promised is about what the fit left. Fit it again, or undo the "
-                    "change."
+                    f"{where}{type(part).__name__} was changed after its fit "
+                    f"({'; '.join(changed)}), and what was promised is about what the fit left. "
+                    "Fit it again, or undo the change."
                 )
         return tuple(found)
 
