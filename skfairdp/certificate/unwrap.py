@@ -300,7 +300,7 @@ def charges_privacy(step: object) -> bool:
     -------
     bool
     """
-    return getattr(step, "_charges_privacy", False) is True
+    return _says(step, "_charges_privacy")
 
 
 def kind_of(step: object) -> str:
@@ -331,7 +331,13 @@ def releases_rows(step: object) -> bool:
     -------
     bool
     """
-    return getattr(step, "_releases_representation", False) is True
+    return _says(step, "_releases_representation")
+
+
+def _says(step: object, name: str) -> bool:
+    """Whether a step itself says so, and not one inside it that it passes questions on to."""
+    own = hasattr(type(step), name) or name in getattr(step, "__dict__", {})
+    return own and getattr(step, name) is True
 
 
 def learns_from_rows(step: Any) -> bool:
@@ -347,10 +353,10 @@ def learns_from_rows(step: Any) -> bool:
     bool
         True unless the step is known to learn nothing but the number of columns.
     """
-    if getattr(step, "_learns_from_rows", True) is False:
-        return False
     if shadows(step):
         return True
+    if getattr(step, "_learns_from_rows", True) is False:
+        return False
     if type(step) in STATELESS:
         # What a function of yours does with the rows is not known, e.g. an `analyzer`.
         given = step.get_params(deep=False).values()
