@@ -120,7 +120,7 @@ def moved_by_others(model: Any) -> bool:
 def test_an_encoder_that_was_not_refused_cannot_mix_either(
     module: type[nn.Module], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broken twins: without the check such a net trains; without rows by themselves it mixes."""
+    """The broken twins: without the check such a net trains, without vectorising it mixes."""
     X, y, _ = people()
     monkeypatch.setattr(training, "refuse_mixing_encoder", lambda module, n_features: None)
     monkeypatch.setattr(encoder, "refuse_mixing_encoder", lambda module, n_features: None)
