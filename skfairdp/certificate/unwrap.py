@@ -25,7 +25,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.certificate.code import is_elementwise, is_library
+from skfairdp.certificate.code import is_elementwise, library_name
 from skfairdp.certificate.digest import Bound, bind
 from skfairdp.certificate.state import shadows
 from skfairdp.exceptions import IncomparableModelError, UnboundModelError
@@ -285,7 +285,7 @@ def is_transparent(wrapper: object) -> bool:
         False for one of a class of yours, which may predict by methods of its own, and for
         one with functions put in place of its methods.
     """
-    return is_library(type(wrapper).__module__) and not shadows(wrapper)
+    return library_name(type(wrapper)) is not None and not shadows(wrapper)
 
 
 def charges_privacy(step: object) -> bool:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import collections
 import copy
+import datetime
+import decimal
+import enum
 import functools
 import operator
 import os
 import pickle
+import re
 import subprocess
 import sys
 import types
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -92,6 +97,34 @@ class Hidden:
 class Listed(list):
     def __call__(self, X: Any) -> Any:
         return X[:, 0] * self[0] * getattr(self, "extra", 1.0)
+
+
+class Forged:
+    """Says that it belongs to this package, which is not so."""
+
+    __module__ = "skfairdp.certificate.digest"
+
+    def __init__(self, sign: float) -> None:
+        self.sign = sign
+
+    def _digest_state(self) -> dict[str, Any]:
+        return {}
+
+
+class Pair(NamedTuple):
+    first: int
+    second: int
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+def noted(sign: float) -> torch.Tensor:
+    tensor = torch.ones(1)
+    tensor.sign_of_mine = sign  # type: ignore[attr-defined]
+    return tensor
 
 
 class Softmax(nn.Module):
@@ -480,6 +513,16 @@ def test_what_cannot_be_covered_is_named_and_verifies_nothing(function: Any, nam
         (b"a", bytearray(b"a")),
         (np.array([["a"]], dtype=object), np.array(["a"], dtype=object)),
         (str.upper, str.lower),
+        (re.compile("a"), re.compile("b")),
+        (Pair(1, 2), Pair(2, 1)),
+        (Level.LOW, Level.HIGH),
+        (datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)),
+        (decimal.Decimal(1), decimal.Decimal(2)),
+        (collections.deque([1]), collections.deque([2])),
+        (range(3), range(4)),
+        (slice(1), slice(2)),
+        (Forged(1.0), Forged(-1.0)),
+        (noted(1.0), noted(-1.0)),
         (np.log, np.exp),
         (first, with_global),
         (Rule, Flipped),
