@@ -17,7 +17,7 @@ from skfairdp.certificate.spending import counts_guarantee, model_privacy, with_
 from skfairdp.certificate.statement import Certificate
 from skfairdp.certificate.terms import Terms
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
-from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.guarantee import TRAINING, FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
 from skfairdp.parameters import Number
 from skfairdp.privacy.events import parts_of
@@ -221,7 +221,7 @@ def _before_evaluation(
     searched = any(charges_privacy(search) for search in deployed.searches)
     if searched or _chosen_from_several(deployed.final):
         # True of one fit over its noise, not of the best of several.
-        claims = tuple(claim for claim in claims if claim.scope != "training mechanism")
+        claims = tuple(claim for claim in claims if claim.scope != TRAINING)
     return claims
 
 

@@ -8,13 +8,7 @@ from dataclasses import dataclass
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
 
-__all__ = ["DRAWN", "Terms", "holdout_assumptions"]
-
-DRAWN = (
-    "Rates are averaged over the predictor's own random draws. A draw is fixed by a key and the "
-    "person's row, so people with equal rows share it: where few different rows exist, one key's "
-    "rates can differ from their average."
-)
+__all__ = ["Terms", "holdout_assumptions"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +58,9 @@ class Terms:
         return 1.0 - (1.0 - self.confidence_level) / self.claims
 
 
-def holdout_assumptions(terms: Terms, groups: Groups, with_labels: bool) -> tuple[str, ...]:
+def holdout_assumptions(
+    terms: Terms, groups: Groups, with_labels: bool, how: str
+) -> tuple[str, ...]:
     """What must be true for a bound from held-out rows to hold.
 
     Parameters
@@ -75,6 +71,8 @@ def holdout_assumptions(terms: Terms, groups: Groups, with_labels: bool) -> tupl
         Groups of the held-out rows.
     with_labels : bool
         Whether true labels were given.
+    how : str
+        What the rates count.
 
     Returns
     -------
@@ -84,13 +82,14 @@ def holdout_assumptions(terms: Terms, groups: Groups, with_labels: bool) -> tupl
     texts = [
         "The held-out rows are independent draws from the population that the claim is about, one "
         "row a person.",
-        "They were used neither to train nor to select the model: figures from such rows would "
-        "bound nothing.",
+        "They were used neither to train nor to select the model or its key: figures from such "
+        "rows would bound nothing.",
+        how,
         ("Labels and groups are" if with_labels else "Groups are") + " as recorded.",
         "The number of held-out rows of each group (and true label, where it matters) is taken as "
         "given.",
-        "The model is deployed with the preprocessing, threshold and way of predicting that were "
-        "certified.",
+        "The model is deployed with the preprocessing, threshold, way of predicting and key that "
+        "were certified.",
     ]
     dropped = int((groups.codes < 0).sum())
     if private:

@@ -8,11 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.fairness.gate import ParityGate
-from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee, rounded_up
+from skfairdp.fairness.guarantee import ANSWERED, CellCount, FairnessGuarantee, rounded_up
 
 __all__ = ["answered_guarantee", "coverage_sentence"]
-
-SCOPE = "answered queries"
 
 
 def answered_guarantee(
@@ -83,7 +81,7 @@ def answered_guarantee(
     return FairnessGuarantee(
         notion="demographic_parity",
         bound=gap,
-        scope=SCOPE,
+        scope=ANSWERED,
         method=f"counted; parity gate over {_checked(gate)}, γ = {gate.tolerance:g}, "
         f"cold start {gate.cold_start}",
         estimate=gap if defined else None,

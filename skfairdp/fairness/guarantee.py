@@ -10,20 +10,43 @@ from typing import Any, Self
 from skfairdp.fairness.notions import get_notion
 
 __all__ = [
+    "ANSWERED",
+    "ANY_POPULATION",
+    "AVERAGED",
+    "AVERAGED_RATES",
     "CellCount",
+    "DEPLOYED",
+    "DOWNSTREAM",
     "FairnessGuarantee",
     "SCOPES",
+    "TRAINING",
     "json_label",
     "label_from_json",
     "rounded_up",
 ]
 
-SCOPES = (
-    "deployed model",
-    "training mechanism",
-    "any downstream predictor",
-    "answered queries",
+DEPLOYED = "deployed model"
+AVERAGED = "averaged over its draws"
+ANY_POPULATION = "any population"
+TRAINING = "training mechanism"
+DOWNSTREAM = "any downstream predictor"
+ANSWERED = "answered queries"
+SCOPES = (DEPLOYED, AVERAGED, ANY_POPULATION, TRAINING, DOWNSTREAM, ANSWERED)
+AVERAGED_RATES = (
+    "Rates are averaged over the draws that decide for a row. A draw is fixed by a key and the "
+    "person's row, so people with equal rows share it: where few different rows exist, the rates "
+    "under the one key that is deployed can differ from the average by any amount."
 )
+# Statements about people like those who were held out; the others hold for everybody.
+_FROM_ROWS = (DEPLOYED, AVERAGED)
+# How earlier versions derived what they called bounds on the deployed model. Counts with noise
+# may have been of draws made for the count, which the file doesn't say.
+_AVERAGES = {
+    "Hoeffding, on the probabilities": AVERAGED,
+    "smoothing: every group's own model": AVERAGED,
+    "exact, from noisy counts with": AVERAGED,
+    "smoothing: length of the released weights": ANY_POPULATION,
+}
 
 
 @dataclass(frozen=True)
@@ -70,17 +93,26 @@ class FairnessGuarantee:
         Which rates: a name of `skfairdp.fairness.notions.NOTIONS`.
     bound : float in [0, 1]
         The largest difference is at most this.
-    scope : {"deployed model", "training mechanism", "any downstream predictor", \
-"answered queries"}
-        What the claim is about. "answered queries": the answers that a parity gate has
-        let pass, and nobody else.
+    scope : str
+        What the claim is about.
+
+        * "deployed model": the answers of this very model, with the key of its random
+          draws if it has one, to people like those held out. Counted.
+        * "averaged over its draws": the same people, and the average over all keys that
+          the model's draws could have had.
+        * "any population": that average, whoever the people are.
+        * "training mechanism": the average over the noise of training.
+        * "any downstream predictor": whatever is predicted from a private release,
+          averaged over its noise.
+        * "answered queries": the answers that a parity gate has let pass, and nobody
+          else.
     method : str
         How the bound was derived.
     estimate : float or None
         Largest observed difference, where rows were observed.
     confidence_level : float or None
         Probability that the bound holds over the draw of the held-out rows; None for a
-        claim without statistical error.
+        claim without statistical error, which the first two scopes always have.
     groups : tuple
         Labels of the groups that are compared.
     counts : tuple of CellCount
@@ -111,6 +143,11 @@ class FairnessGuarantee:
         get_notion(self.notion)
         if self.scope not in SCOPES:
             raise ValueError(f"scope={self.scope!r} is not known; use one of {SCOPES}.")
+        if (self.confidence_level is None) is (self.scope in _FROM_ROWS):
+            raise ValueError(
+                f"confidence_level={self.confidence_level!r} contradicts scope={self.scope!r}: "
+                f"bounds of the scopes {_FROM_ROWS} are estimated from rows, and no others are."
+            )
         if not 0.0 <= self.bound <= 1.0:
             raise ValueError(f"bound={self.bound!r} must lie between 0 and 1.")
         # Labels that JSON does not know are kept as text, so that a stored claim equals itself.
@@ -154,13 +191,18 @@ class FairnessGuarantee:
         Parameters
         ----------
         values : mapping
-            What `to_dict` returned, perhaps after a round trip through JSON.
+            What `to_dict` returned, perhaps after a round trip through JSON. What an
+            earlier version said of the deployed model, and is true of an average over
+            draws, is read as that.
 
         Returns
         -------
         FairnessGuarantee
         """
         content = dict(values)
+        if content["scope"] == DEPLOYED:
+            found = (s for start, s in _AVERAGES.items() if content["method"].startswith(start))
+            content["scope"] = next(found, DEPLOYED)
         content["groups"] = tuple(label_from_json(group) for group in content["groups"])
         content["counts"] = tuple(
             CellCount(**(count | {"group": label_from_json(count["group"])}))

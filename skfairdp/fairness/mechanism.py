@@ -17,7 +17,7 @@ from typing import Literal
 
 from scipy import special, stats
 
-from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.guarantee import TRAINING, FairnessGuarantee
 
 __all__ = ["THEOREM2_NOTIONS", "theorem2_bound", "theorem2_guarantee"]
 
@@ -201,7 +201,7 @@ def theorem2_guarantee(
             expected_batch_size=expected_batch_size,
             n_groups=n_groups,
         ),
-        scope="training mechanism",
+        scope=TRAINING,
         method="noise of the last head step (FairDP Theorem 2, corrected)",
         groups=groups,
         assumptions=CONDITIONS,
