@@ -17,17 +17,22 @@ from skfairdp.fairness.groups import Groups, encode_groups
 
 __all__ = ["ASSUMED", "HeldOut", "ask_holdout", "draws_afresh", "encode_holdout_groups"]
 
+# A model that tosses one coin a call, for all of its rows, passes with chance 2**-20.
+_CALLS = 20
 _COUNTED = "The rates count the answers that the model really gave to these rows"
-ALIKE = f"{_COUNTED}; asked again in another order it gave each of them the same answer."
+ALIKE = (
+    f"{_COUNTED}; asked again, in another order and in {_CALLS} parts, it gave each of them the "
+    "same answer."
+)
 AFRESH = (
     f"{_COUNTED}, and with them the draws that it makes anew for each answer, independently of its "
     "other answers."
 )
 ONE_BY_ONE = (
-    f"{_COUNTED} one at a time: asked for all of them twice, in two orders, it answered some "
-    "otherwise, so it draws anew at each answer, or rows of one call influence each other. The "
-    "claim is about a model that is asked for one row at a time, and that answers without regard "
-    "to what it was asked before."
+    f"{_COUNTED} one at a time: asked again, in another order and in {_CALLS} parts, it answered "
+    "some otherwise, so it draws anew at each answer, or rows of one call influence each other. "
+    "The claim is about a model that is asked for one row at a time, and that answers without "
+    "regard to what it was asked before."
 )
 ASSUMED = (
     f"{_COUNTED}. An answer depends on the row alone, or on draws that are made anew for it, "
@@ -196,9 +201,10 @@ def _answers(
     """Answers, and how they were given.
 
     Counts of answers are binomial if the answer to a row depends on the row and on draws of its
-    own alone. What is asked twice in two orders and answers alike is a function of the row, as
-    far as these rows show. What does not is asked for one row at a time: its answers are then
-    independent even if it draws once a call, or lets rows of one call influence each other.
+    own alone. A model that is asked again, in other company and another order, and answers alike is
+    a function of the row, as far as these rows show. What does not is asked for one row at a
+    time: its answers are then independent even if it draws once a call, or lets rows of one call
+    influence each other.
     """
     everybody = np.arange(len(groups.codes))
     # A model that predicts with groups refuses a row without one, which must not end a claim
@@ -214,15 +220,19 @@ def _answers(
         own = _safe_indexing(sensitive_features, some) if deployed.group_aware else None
         return np.atleast_1d(np.asarray(deployed.predict(_safe_indexing(table, some), own)))
 
+    def one_after_another(calls: int) -> NDArray[Any]:
+        parts = np.array_split(rows[::-1], min(calls, len(rows)))
+        return np.concatenate([ask(part) for part in parts])[::-1]
+
     given = ask(rows)
     if draws_afresh(deployed):
         how = AFRESH
     elif private:
         how = ASSUMED  # whether one of these rows is answered otherwise is nobody's business
-    elif np.array_equal(given, ask(rows[::-1])[::-1]):
+    elif np.array_equal(given, one_after_another(_CALLS)):
         how = ALIKE
     else:
-        how, given = ONE_BY_ONE, np.concatenate([ask(rows[i : i + 1]) for i in range(len(rows))])
+        how, given = ONE_BY_ONE, one_after_another(len(rows))
     if len(given) != len(rows) or len(rows) == len(everybody):
         return given, how
     answers = np.repeat(given[:1], len(everybody))  # of others any answer: none counts
