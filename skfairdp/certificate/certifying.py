@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 from collections.abc import Hashable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from os import PathLike
 
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from numpy.typing import ArrayLike
 
+from skfairdp.certificate.charging import charged, makes_claims, tell_ledgers
 from skfairdp.certificate.evaluation import Evaluation, evaluate
 from skfairdp.certificate.releases import leakage_remarks
 from skfairdp.certificate.spending import counts_guarantee, model_privacy, with_counts
@@ -153,22 +156,11 @@ def certify(
         raise ValueError("y or sensitive_features were given without X; pass the held-out rows.")
     deployed = unwrap(model)
     privacy = model_privacy(deployed, public_steps)
+    tell_ledgers(deployed, privacy, public_steps)
     evaluation = Evaluation((), None)
     measured: tuple[str, ...] = ()
     if X is not None:
         source = NoiseSource() if count_noise is None else count_noise
-        book = as_ledger(ledger or deployed.ledger)
-        entry = None
-        # Only an evaluation looks at the rows.
-        if book is not None and sensitive_features is not None and not deployed.order_dependent:
-            entry = book.reserve(
-                counts_guarantee(count_epsilon, public_sizes=cell_sizes == "public", source=source),
-                activity="certify",
-                estimator=deployed.name,
-            )
-            if certificate_index is None:
-                certificate_index = entry.ordinal
-            _check_index(certificate_index, n_certificates)
         terms = Terms(
             notions=notions,
             confidence_level=confidence_level,
@@ -179,16 +171,28 @@ def certify(
             n_certificates=n_certificates,
             certificate_index=certificate_index,
         )
-        evaluation = evaluate(deployed, X, y, sensitive_features, terms, source)
-        if count_epsilon is None:
-            measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
+        book = as_ledger(ledger or deployed.ledger)
+        cost = counts_guarantee(count_epsilon, public_sizes=terms.public_sizes, source=source)
+        with ExitStack() as charges:
+            # Only an evaluation looks at the rows.
+            if makes_claims(deployed, X, y, sensitive_features, terms) and book is not None:
+                number = charges.enter_context(
+                    charged(
+                        book,
+                        cost,
+                        deployed.name,
+                        lambda n: _check_index(certificate_index or n, n_certificates),
+                    )
+                )
+                terms = replace(terms, certificate_index=certificate_index or number)
+            evaluation = evaluate(deployed, X, y, sensitive_features, terms, source)
+            if count_epsilon is None:
+                measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
         if any(
             releases_rows(part)
             for _, part in (*deployed.trained.leaves(), ("", deployed.trained.final))
         ):
             privacy = model_privacy(deployed, public_steps)  # held-out rows were released too
-        if book is not None and entry is not None:
-            book.commit(entry)
         if count_epsilon is not None and evaluation.fairness:
             privacy = with_counts(
                 privacy,

@@ -25,7 +25,7 @@ from skfairdp.fairness.guarantee import AVERAGED, DEPLOYED, FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
 from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
-from skfairdp.privacy.ledger.page import HEADINGS, ledger_cells, ledger_statements
+from skfairdp.privacy.ledger.page import HEADINGS, ledger_cells
 
 if TYPE_CHECKING:
     from skfairdp.certificate.statement import Certificate
@@ -264,15 +264,8 @@ def _model(certificate: Certificate) -> Section:
 
 def _ledger(ledger: PrivacyLedger) -> Section:
     rows = tuple(map(ledger_cells, ledger.entries()))
-    blocks: list[Block] = [
-        Text(
-            f"Everything that was released about the data set “{ledger.data_set}”, with this model "
-            "among it. The total is what these people have been exposed to by all of it together. "
-            "It counts every entry for everybody, also where a run has drawn each person into one "
-            "of two parts, and can then exceed the figure of that run."
-        ),
-        Items(tuple(ledger_statements(ledger.budget, ledger.entries(), ledger.totals()))),
-    ]
+    title = f"What was charged to the ledger for the data set “{ledger.data_set}”."
+    blocks: list[Block] = [Text(title), Items(tuple(ledger.statements()))]
     if len(rows) > _EXCERPT:
         blocks.append(Text(f"The last {_EXCERPT} of {len(rows)} entries:"))
     if rows:

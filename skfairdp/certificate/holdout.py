@@ -240,7 +240,9 @@ def _answers(
     return answers, how
 
 
-def _classes(deployed: Deployed, predicted: ArrayLike, y: ArrayLike | None, private: bool) -> list:
+def _classes(
+    deployed: Deployed, predicted: ArrayLike | None, y: ArrayLike | None, private: bool
+) -> list:
     known = getattr(deployed.final, "classes_", None)
     if known is not None:
         return np.asarray(known).tolist()
@@ -266,3 +268,32 @@ def _codes(values: ArrayLike, classes: list, n_rows: int, name: str, private: bo
             f"{classes}; use these labels, or drop the rows with others."
         )
     return codes.astype(np.int64)
+
+
+def check_holdout_labels(
+    deployed: Deployed, y: ArrayLike | None, n_rows: int, private: bool
+) -> list | None:
+    """Refuse labels, or a model, that no table can be made from, before the model is asked.
+
+    Parameters
+    ----------
+    deployed : Deployed
+        The model.
+    y : array-like, shape (n_rows,), or None
+        True labels of the held-out rows.
+    n_rows : int
+        Number of held-out rows.
+    private : bool
+        Whether the rows are protected.
+
+    Returns
+    -------
+    list or None
+        Class labels; None where the predictions have to be seen first.
+    """
+    if not private and getattr(deployed.final, "classes_", None) is None:
+        return None
+    classes = _classes(deployed, None, y, private)
+    if y is not None:
+        _codes(y, classes, n_rows, "y", private)
+    return classes
