@@ -111,7 +111,8 @@ def certify(
         Number of certificates planned on the same held-out rows; they share the error
         probability.
     certificate_index : int, optional
-        Which of several certificates on these rows this one is, counted from 1.
+        Which of several certificates on these rows this one is, counted from 1. None takes
+        it from the ledger, if there is one.
     public_steps : sequence of str, default=()
         Names of earlier Pipeline steps that were fitted without protected rows. Any
         other step that learned from rows and is not ours voids the privacy claim.
@@ -120,7 +121,9 @@ def certify(
         operating system.
     ledger : None, path or PrivacyLedger, default=None
         Where the cost of `count_epsilon` is charged before the rows are used, and where
-        certificates from held-out rows are counted, so that each says which one it is.
+        certificates from held-out rows are counted, so that each says which one it is: on
+        the same rows, in whatever order and under whatever name, where they are public; else
+        under the ledger's name. Sets that share only some rows are counted apart.
         None takes that of the model, or of the search that found it, if there is one.
 
     Returns
@@ -181,10 +184,12 @@ def certify(
                         book,
                         cost,
                         deployed.name,
+                        X if count_epsilon is None else None,
                         lambda n: _check_index(certificate_index or n, n_certificates),
                     )
                 )
-                terms = replace(terms, certificate_index=certificate_index or number)
+                if certificate_index is None:
+                    terms = replace(terms, certificate_index=number, counted=True)
             evaluation = evaluate(deployed, X, y, sensitive_features, terms, source)
             if count_epsilon is None:
                 measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)

@@ -33,6 +33,8 @@ class Terms:
         Number of certificates planned on these rows.
     certificate_index : int or None
         Which of several this one is, from 1.
+    counted : bool, default=False
+        Whether a ledger has counted that.
     bounds_each : int, default=1
         Bounds that are made for every notion.
     """
@@ -45,6 +47,7 @@ class Terms:
     groups: tuple[Hashable, ...] | None
     n_certificates: int
     certificate_index: int | None
+    counted: bool = False
     bounds_each: int = 1
 
     @property
@@ -115,7 +118,7 @@ def holdout_assumptions(
         )
     if terms.certificate_index is not None:
         texts.append(
-            f"This is certificate number {terms.certificate_index} on these held-out rows"
+            f"This is certificate number {terms.certificate_index} {_on_what(terms)}"
             + (
                 f" of {terms.n_certificates} that were planned."
                 if terms.n_certificates > 1
@@ -124,3 +127,15 @@ def holdout_assumptions(
             )
         )
     return tuple(texts)
+
+
+def _on_what(terms: Terms) -> str:
+    """What the number of a certificate counts."""
+    if not terms.counted:
+        return "on these held-out rows"
+    if terms.count_epsilon is not None:
+        return "from protected rows under the ledger's name, which does not look at the rows"
+    return (
+        "on these held-out rows, whatever their order and name in the ledger (others that share "
+        "some of them are counted apart)"
+    )
