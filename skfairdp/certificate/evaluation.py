@@ -14,6 +14,12 @@ from skfairdp.certificate.holdout import encode_holdout_groups, holdout_table
 from skfairdp.certificate.rates import LEVEL
 from skfairdp.certificate.terms import DRAWN, Terms, holdout_assumptions
 from skfairdp.certificate.unwrap import Deployed
+from skfairdp.fairness.derivation import (
+    CLOPPER_PEARSON,
+    HOEFFDING,
+    NOISY_COUNTS,
+    Derivation,
+)
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.intervals import gap_estimate, gap_upper_bound, score_gap_upper_bound
 from skfairdp.fairness.noisy_counts import (
@@ -143,7 +149,7 @@ def evaluate(
                 notion,
                 _stack(cells, own_table),
                 groups=groups.labels,
-                error=1.0 - terms.level_of_one_claim,
+                claims=terms.claims,
                 confidence_level=terms.confidence_level,
                 assumptions=(*assumptions, DRAWN),
             )
@@ -181,12 +187,15 @@ def _claim(
     level = terms.level_of_one_claim
     if table.dtype.kind == "f":
         value = score_gap_upper_bound(hits, rows, confidence_level=level)
-        method = "Hoeffding, on the probabilities of the random predictions"
+        method, kind = "Hoeffding, on the probabilities of the random predictions", HOEFFDING
         assumptions = (*assumptions, DRAWN)
     else:
         form = "exact" if terms.bound == "exact" else "difference"
         value = gap_upper_bound(hits, rows, confidence_level=level, bound=form)  # type: ignore[arg-type]
-        method = "exact (Clopper-Pearson)" if form == "exact" else "difference (Hoeffding)"
+        method, kind = {
+            "exact": ("exact (Clopper-Pearson)", CLOPPER_PEARSON),
+            "difference": ("difference (Hoeffding)", HOEFFDING),
+        }[form]
     return FairnessGuarantee(
         notion=notion.name,
         bound=float(value),
@@ -197,6 +206,7 @@ def _claim(
         groups=labels,
         counts=_cell_counts(strata, labels, hits, rows),
         assumptions=assumptions,
+        derivation=Derivation.of(kind, claims=terms.claims),
     )
 
 
@@ -241,13 +251,8 @@ def noisy_claim(
         sizes = true_hits + true_misses
         # Both noisy counts of a cell measure the same number when its rows are known.
         successes, rows = (sizes + hits - misses) / 2, sizes
-    cells = NoisyCells(
-        hits,
-        misses,
-        np.array([stratum.successes.sum() for stratum in strata]),
-        np.array([stratum.failures.sum() for stratum in strata]),
-        sizes,
-    )
+    added = np.array([[part.sum() for part in (s.successes, s.failures)] for s in strata])
+    cells = NoisyCells(hits, misses, added[:, 0], added[:, 1], sizes)
     kind = "public" if terms.public_sizes else "private"
     lower, upper = private_rate_intervals(cells, terms.count_epsilon, confidence_level=LEVEL)
     return FairnessGuarantee(
@@ -265,4 +270,11 @@ def noisy_claim(
             for i, count in enumerate(_cell_counts(strata, labels, successes, rows))
         ),
         assumptions=assumptions,
+        derivation=Derivation.of(
+            NOISY_COUNTS,
+            claims=terms.claims,
+            epsilon=terms.count_epsilon,
+            public_sizes=terms.public_sizes,
+            terms=added,
+        ),
     )
