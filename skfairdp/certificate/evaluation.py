@@ -165,10 +165,10 @@ def _stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]
 
 
 def _cell_counts(
-    strata: Sequence[Stratum], labels: tuple, hits: NDArray, rows: NDArray
+    strata: Sequence[Stratum], labels: tuple, hits: NDArray, rows: NDArray, *, noisy: bool = False
 ) -> tuple[CellCount, ...]:
     return tuple(
-        CellCount(label, stratum.name, hits[s, g].item(), rows[s, g].item())
+        CellCount(label, stratum.name, hits[s, g].item(), rows[s, g].item(), noisy)
         for s, stratum in enumerate(strata)
         for g, label in enumerate(labels)
     )
@@ -266,8 +266,8 @@ def noisy_claim(
         confidence_level=terms.confidence_level,
         groups=labels,
         counts=tuple(
-            replace(count, noisy=True, low=float(lower.flat[i]), high=float(upper.flat[i]))
-            for i, count in enumerate(_cell_counts(strata, labels, successes, rows))
+            replace(count, low=float(lower.flat[i]), high=float(upper.flat[i]))
+            for i, count in enumerate(_cell_counts(strata, labels, successes, rows, noisy=True))
         ),
         assumptions=assumptions,
         derivation=Derivation.of(
