@@ -104,7 +104,7 @@ def checked_document(text: str) -> dict[str, Any]:
     document = strict_json(text)
     found = document.get("format") if isinstance(document, dict) else None
     if found != FORMAT:
-        raise ValueError(f"The text has format {found!r}; a certificate has {FORMAT!r}.")
+        raise ValueError(f"The text has another format than {FORMAT!r}.")
     _check_keys("The certificate", document, (*_TEXTS, *_PARTS), _OPTIONAL)
     for name in _TEXTS:
         _check(name, isinstance(document[name], str), "a text")
@@ -173,14 +173,12 @@ def _refuse(constant: str) -> Any:
 def _finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise ValueError(f"{digits} is too large for a number.")
+        raise ValueError("A number is too large.")
     return value
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} occurs twice in one object.")
+        raise ValueError("A key occurs twice in one object.")
     return found

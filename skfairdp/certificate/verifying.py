@@ -16,7 +16,7 @@ from skfairdp.fairness.recomputing import (
     recomputed_estimate,
     recomputed_intervals,
 )
-from skfairdp.privacy.exposure import recomputed_epsilons
+from skfairdp.privacy.exposure import event_cost, recomputed_epsilons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 if TYPE_CHECKING:
@@ -199,6 +199,13 @@ def _examine_privacy(privacy: PrivacyGuarantee | None, notes: _Notes) -> None:
     except (ValueError, ArithmeticError, TypeError) as error:
         notes.missing.append(f"epsilon: {error}")
         return
+    if privacy.exposures and privacy.event is not None:
+        whole = event_cost(privacy.event, privacy.delta, privacy.adjacency)
+        if whole < found[None] * (1.0 - EPSILON_TOLERANCE):
+            notes.wrong.append(
+                f"the event that covers all records costs {_shown(whole)}, less than the "
+                f"{_shown(found[None])} of some"
+            )
     stated = {None: privacy.epsilon, **(privacy.per_group or {})}
     for group, figure in stated.items():
         what = "epsilon" if group is None else f"epsilon of a record of {group_text(group)}"

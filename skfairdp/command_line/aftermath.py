@@ -49,14 +49,15 @@ class Aftermath:
         Returns
         -------
         list of str
-            Empty while no row was used.
+            Empty while nothing was charged.
         """
-        if not self._begun:
+        charged = self._charged() if self._begun else None
+        if charged is None:
             return []
         files = ", ".join(map(str, self._written)) or "none"
-        return [f"What was charged stays charged: {self._charged()}.", f"Files written: {files}."]
+        return [f"What was charged stays charged: {charged}.", f"Files written: {files}."]
 
-    def _charged(self) -> str:
+    def _charged(self) -> str | None:
         if self._ledger is None:
             return f"no ledger was named, so count {self._budget} as spent"
         try:
@@ -64,6 +65,6 @@ class Aftermath:
         except (SkfairdpError, OSError) as error:
             return f"the ledger could not be read ({type(error).__name__}), so count {self._budget}"
         if not entries:
-            return "nothing"
+            return None
         told = ("{0} ({2}, {3}: ε = {4}, δ = {5}, {7})".format(*ledger_cells(e)) for e in entries)
         return f"entry {', entry '.join(told)} of {self._ledger.path}"

@@ -14,7 +14,14 @@ import pandas as pd
 from skfairdp.certificate.document import strict_json
 from skfairdp.command_line.complaint import CommandError
 
-__all__ = ["check_outputs", "read_document", "read_rows", "read_text", "write_whole"]
+__all__ = [
+    "check_outputs",
+    "read_bytes",
+    "read_document",
+    "read_rows",
+    "read_text",
+    "write_whole",
+]
 
 PARQUET = (".parquet", ".pq")
 YAML = (".yaml", ".yml")
@@ -54,6 +61,9 @@ def read_rows(path: Path) -> pd.DataFrame:
     # Where there is no header, these names are somebody's data: they are not shown.
     if rows.columns.duplicated().any():
         raise CommandError(f"{path} has columns of the same name; give each column its own.")
+    if path.suffix.lower() not in PARQUET and not isinstance(rows.index, pd.RangeIndex):
+        # pandas then takes the first columns for names of rows.
+        raise CommandError(f"{path} has rows with more fields than its first line has names.")
     rows.columns = [str(name) for name in rows.columns]
     return rows
 
@@ -118,11 +128,34 @@ def read_text(path: Path) -> str:
     CommandError
         There is no such file, or it is no text.
     """
+    try:
+        return read_bytes(path).decode("utf-8")
+    except UnicodeError as error:
+        raise CommandError(f"{path} cannot be read: {type(error).__name__}.") from None
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    CommandError
+        There is no such file, or it can't be read.
+    """
     _check_exists(path)
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        raise CommandError(f"{path} cannot be read: {type(error).__name__}.") from None
+        return path.read_bytes()
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
