@@ -20,8 +20,9 @@ from skfairdp.certificate.spending import counts_guarantee, model_privacy, with_
 from skfairdp.certificate.statement import Certificate
 from skfairdp.certificate.terms import Terms
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
-from skfairdp.fairness.guarantee import TRAINING, FairnessGuarantee
+from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
+from skfairdp.fairness.scopes import TRAINING
 from skfairdp.parameters import Number
 from skfairdp.privacy.events import parts_of
 from skfairdp.privacy.guarantee import PrivacyGuarantee

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from skfairdp.certificate.blocks import Block, Figure, Figures, Items, Section, Table, Text
@@ -11,6 +11,7 @@ from skfairdp.certificate.plain_text import assumptions
 from skfairdp.certificate.rates import INTERVAL_NOTE, GroupRate, group_rates
 from skfairdp.certificate.unclaimed import not_claimed
 from skfairdp.certificate.vector import bounds_picture, rates_picture
+from skfairdp.certificate.verifying import DIGEST_SHOWS
 from skfairdp.certificate.wording import (
     SCOPE_TEXT,
     certainty,
@@ -21,8 +22,9 @@ from skfairdp.certificate.wording import (
     population,
     protected_text,
 )
-from skfairdp.fairness.guarantee import AVERAGED, DEPLOYED, FairnessGuarantee
+from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.scopes import AVERAGED, DEPLOYED
 from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.page import HEADINGS, ledger_cells
@@ -156,11 +158,18 @@ def _fairness(certificate: Certificate) -> Section:
         for claim in certificate.fairness
     )
     caption = f"Largest difference between two groups. {words[0].upper()}{words[1:]}."
-    picture = bounds_picture(certificate.fairness, caption)
     blocks: list[Block] = [Text(remark) for remark in certificate.remarks]
-    if picture is not None:
-        blocks.append(Figure(picture, caption))
+    blocks += _picture(lambda: bounds_picture(certificate.fairness, caption), caption)
     return Section("Fairness", tuple(blocks))
+
+
+def _picture(draw: Callable[[], str | None], words: str) -> list[Block]:
+    """A picture, or what it shows in words: no label and no font may cost the page."""
+    try:
+        svg = draw()
+    except Exception as error:  # whatever the library makes of it
+        return [Text(f"{words} (The picture of it could not be drawn: {type(error).__name__}.)")]
+    return [] if svg is None else [Figure(svg, words)]
 
 
 def _claim(claim: FairnessGuarantee, n_rows: int | None) -> Section:
@@ -207,9 +216,7 @@ def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> list[Block
         if item.rate is not None
     )
     words = f"{claim.rates.capitalize()} by group, {claim.scope}: {shown}."
-    picture = rates_picture(rates, claim.rates, words)
-    if picture is not None:
-        blocks.append(Figure(picture, words))
+    blocks += _picture(lambda: rates_picture(rates, claim.rates, words), words)
     if any(item.low is not None for item in rates):
         blocks.append(Text(INTERVAL_NOTE))
     if noisy:
@@ -253,9 +260,9 @@ def _model(certificate: Certificate) -> Section:
         ("Made with", versions),
     )
     how = (
-        "A certificate belongs to one model in one state. To check that a file holds this model: "
-        "python -m skfairdp verify certificate.json model.pkl, or certificate.verify(model). The "
-        "digest finds a mix-up of models; it is no signature of who issued the certificate."
+        "A certificate belongs to one model in one state. To check that a file holds this model, "
+        "and that the figures follow from what is stored with them: skfairdp verify "
+        f"certificate.json model.pkl, or certificate.verify(model). {DIGEST_SHOWS}"
     )
     return Section(
         "Which model", (Table("The certified model", ("", ""), rows, numbers_from=9), Text(how))

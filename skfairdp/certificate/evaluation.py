@@ -19,14 +19,14 @@ from skfairdp.certificate.holdout import (
 from skfairdp.certificate.rates import LEVEL
 from skfairdp.certificate.terms import Terms, holdout_assumptions
 from skfairdp.certificate.unwrap import Deployed
-from skfairdp.fairness.groups import Groups
-from skfairdp.fairness.guarantee import (
-    AVERAGED,
-    AVERAGED_RATES,
-    DEPLOYED,
-    CellCount,
-    FairnessGuarantee,
+from skfairdp.fairness.derivation import (
+    CLOPPER_PEARSON,
+    HOEFFDING,
+    NOISY_COUNTS,
+    Derivation,
 )
+from skfairdp.fairness.groups import Groups
+from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.intervals import gap_estimate, gap_upper_bound, score_gap_upper_bound
 from skfairdp.fairness.noisy_counts import (
     NoisyCells,
@@ -35,6 +35,7 @@ from skfairdp.fairness.noisy_counts import (
     private_rate_intervals,
 )
 from skfairdp.fairness.notions import Notion, Stratum
+from skfairdp.fairness.scopes import AVERAGED, AVERAGED_RATES, DEPLOYED
 from skfairdp.privacy.noise import NoiseSource
 
 __all__ = ["Evaluation", "evaluate", "noisy_claim"]
@@ -179,7 +180,7 @@ def _averages(
                 notion,
                 _stack(cells, own_table),
                 groups=groups.labels,
-                error=1.0 - terms.level_of_one_claim,
+                claims=terms.claims,
                 confidence_level=terms.confidence_level,
                 assumptions=assumptions,
             )
@@ -195,10 +196,10 @@ def _stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]
 
 
 def _cell_counts(
-    strata: Sequence[Stratum], labels: tuple, hits: NDArray, rows: NDArray
+    strata: Sequence[Stratum], labels: tuple, hits: NDArray, rows: NDArray, *, noisy: bool = False
 ) -> tuple[CellCount, ...]:
     return tuple(
-        CellCount(label, stratum.name, hits[s, g].item(), rows[s, g].item())
+        CellCount(label, stratum.name, hits[s, g].item(), rows[s, g].item(), noisy)
         for s, stratum in enumerate(strata)
         for g, label in enumerate(labels)
     )
@@ -218,11 +219,14 @@ def _claim(
     scope = AVERAGED if table.dtype.kind == "f" else DEPLOYED
     if scope == AVERAGED:
         value = score_gap_upper_bound(hits, rows, confidence_level=level)
-        method = "Hoeffding, on the probabilities of the random predictions"
+        method, kind = "Hoeffding, on the probabilities of the random predictions", HOEFFDING
     else:
         form = "exact" if terms.bound == "exact" else "difference"
         value = gap_upper_bound(hits, rows, confidence_level=level, bound=form)  # type: ignore[arg-type]
-        method = "exact (Clopper-Pearson)" if form == "exact" else "difference (Hoeffding)"
+        method, kind = {
+            "exact": ("exact (Clopper-Pearson)", CLOPPER_PEARSON),
+            "difference": ("difference (Hoeffding)", HOEFFDING),
+        }[form]
     return FairnessGuarantee(
         notion=notion.name,
         bound=float(value),
@@ -233,6 +237,7 @@ def _claim(
         groups=labels,
         counts=_cell_counts(strata, labels, hits, rows),
         assumptions=assumptions,
+        derivation=Derivation.of(kind, claims=terms.claims),
     )
 
 
@@ -277,13 +282,8 @@ def noisy_claim(
         sizes = true_hits + true_misses
         # Both noisy counts of a cell measure the same number when its rows are known.
         successes, rows = (sizes + hits - misses) / 2, sizes
-    cells = NoisyCells(
-        hits,
-        misses,
-        np.array([stratum.successes.sum() for stratum in strata]),
-        np.array([stratum.failures.sum() for stratum in strata]),
-        sizes,
-    )
+    added = np.array([[part.sum() for part in (s.successes, s.failures)] for s in strata])
+    cells = NoisyCells(hits, misses, added[:, 0], added[:, 1], sizes)
     kind = "public" if terms.public_sizes else "private"
     lower, upper = private_rate_intervals(cells, terms.count_epsilon, confidence_level=LEVEL)
     return FairnessGuarantee(
@@ -297,8 +297,15 @@ def noisy_claim(
         confidence_level=terms.confidence_level,
         groups=labels,
         counts=tuple(
-            replace(count, noisy=True, low=float(lower.flat[i]), high=float(upper.flat[i]))
-            for i, count in enumerate(_cell_counts(strata, labels, successes, rows))
+            replace(count, low=float(lower.flat[i]), high=float(upper.flat[i]))
+            for i, count in enumerate(_cell_counts(strata, labels, successes, rows, noisy=True))
         ),
         assumptions=assumptions,
+        derivation=Derivation.of(
+            NOISY_COUNTS,
+            claims=terms.claims,
+            epsilon=terms.count_epsilon,
+            public_sizes=terms.public_sizes,
+            terms=added,
+        ),
     )

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from skfairdp.certificate import wording
 from skfairdp.certificate.plain_text import assumptions
-from skfairdp.fairness.guarantee import ANSWERED, CellCount, FairnessGuarantee
+from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.scopes import ANSWERED
 from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
 
@@ -58,7 +59,7 @@ class Terms:
     @property
     def level_of_one_claim(self) -> float:
         """Confidence of one claim, such that all of them hold together."""
-        return 1.0 - (1.0 - self.confidence_level) / self.claims
+        return level_of_one(self.confidence_level, self.claims)
 
 
 def holdout_assumptions(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skfairdp.fairness.guarantee import DEPLOYED, FairnessGuarantee
+from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 __all__ = ["not_claimed"]

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Sequence
 
-from skfairdp.fairness.guarantee import (
+from skfairdp.fairness.guarantee import FairnessGuarantee, rounded_up
+from skfairdp.fairness.scopes import (
     ANSWERED,
     ANY_POPULATION,
     AVERAGED,
     DEPLOYED,
     DOWNSTREAM,
     TRAINING,
-    FairnessGuarantee,
-    rounded_up,
 )
 from skfairdp.privacy.guarantee import PROTECTS, PrivacyGuarantee
 

@@ -7,8 +7,10 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skfairdp.fairness.derivation import COUNTED, Derivation
 from skfairdp.fairness.gate import ParityGate
-from skfairdp.fairness.guarantee import ANSWERED, CellCount, FairnessGuarantee, rounded_up
+from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee, rounded_up
+from skfairdp.fairness.scopes import ANSWERED
 
 __all__ = ["answered_guarantee", "coverage_sentence"]
 
@@ -88,6 +90,7 @@ def answered_guarantee(
         groups=tuple(groups),
         counts=tuple(counts),
         assumptions=_texts(gate, groups, classes, queries),
+        derivation=Derivation.of(COUNTED),
     )
 
 

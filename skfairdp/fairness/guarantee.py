@@ -5,48 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass
+from numbers import Real
 from typing import Any, Self
 
+from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.scopes import SCOPES, check_scope, scope_of_old
 
 __all__ = [
-    "ANSWERED",
-    "ANY_POPULATION",
-    "AVERAGED",
-    "AVERAGED_RATES",
     "CellCount",
-    "DEPLOYED",
-    "DOWNSTREAM",
     "FairnessGuarantee",
     "SCOPES",
-    "TRAINING",
     "json_label",
     "label_from_json",
     "rounded_up",
 ]
-
-DEPLOYED = "deployed model"
-AVERAGED = "averaged over its draws"
-ANY_POPULATION = "any population"
-TRAINING = "training mechanism"
-DOWNSTREAM = "any downstream predictor"
-ANSWERED = "answered queries"
-SCOPES = (DEPLOYED, AVERAGED, ANY_POPULATION, TRAINING, DOWNSTREAM, ANSWERED)
-AVERAGED_RATES = (
-    "Rates are averaged over the draws that decide for a row. A draw is fixed by a key and the "
-    "person's row, so people with equal rows share it: where few different rows exist, the rates "
-    "under the one key that is deployed can differ from the average by any amount."
-)
-# Statements about people like those who were held out; the others hold for everybody.
-_FROM_ROWS = (DEPLOYED, AVERAGED)
-# How earlier versions derived what they called bounds on the deployed model. Counts with noise
-# may have been of draws made for the count, which the file doesn't say.
-_AVERAGES = {
-    "Hoeffding, on the probabilities": AVERAGED,
-    "smoothing: every group's own model": AVERAGED,
-    "exact, from noisy counts with": AVERAGED,
-    "smoothing: length of the released weights": ANY_POPULATION,
-}
 
 
 @dataclass(frozen=True)
@@ -80,6 +53,15 @@ class CellCount:
     high: float | None = None
 
     def __post_init__(self) -> None:
+        _check_number("successes", self.successes, None if self.noisy else (0.0, math.inf))
+        _check_number("trials", self.trials, None if self.noisy else (0.0, math.inf))
+        if not self.noisy and self.successes > self.trials * (1 + 1e-12):
+            raise ValueError(f"{self.successes!r} successes of {self.trials!r} are impossible.")
+        if (self.low is None) is not (self.high is None):
+            raise ValueError("An interval needs both 'low' and 'high'.")
+        if self.low is not None and self.high is not None:
+            _check_number("high", self.high, (0.0, 1.0))
+            _check_number("low", self.low, (0.0, self.high))
         object.__setattr__(self, "group", label_from_json(json_label(self.group)))
 
 
@@ -119,6 +101,13 @@ class FairnessGuarantee:
         The counts behind the bound.
     assumptions : tuple of str
         What must be true for the claim to hold.
+    derivation : Derivation or None
+        How the bound follows from the counts, for whoever computes it again.
+
+    Raises
+    ------
+    ValueError
+        For a name that is not known, and for figures that no claim can have.
 
     Examples
     --------
@@ -138,18 +127,30 @@ class FairnessGuarantee:
     groups: tuple[Hashable, ...] = ()
     counts: tuple[CellCount, ...] = ()
     assumptions: tuple[str, ...] = ()
+    derivation: Derivation | None = None
 
     def __post_init__(self) -> None:
         get_notion(self.notion)
-        if self.scope not in SCOPES:
-            raise ValueError(f"scope={self.scope!r} is not known; use one of {SCOPES}.")
-        if (self.confidence_level is None) is (self.scope in _FROM_ROWS):
-            raise ValueError(
-                f"confidence_level={self.confidence_level!r} contradicts scope={self.scope!r}: "
-                f"bounds of the scopes {_FROM_ROWS} are estimated from rows, and no others are."
-            )
-        if not 0.0 <= self.bound <= 1.0:
-            raise ValueError(f"bound={self.bound!r} must lie between 0 and 1.")
+        check_scope(
+            self.scope,
+            confidence_level=self.confidence_level,
+            kind=None if self.derivation is None else self.derivation.kind,
+            whole_counts=all(c.noisy or float(c.successes).is_integer() for c in self.counts),
+        )
+        _check_number("bound", self.bound, (0.0, 1.0))
+        level = self.confidence_level
+        if level is not None:
+            _check_number("confidence_level", level, (0.0, 1.0))
+            if level in (0.0, 1.0):
+                raise ValueError(f"confidence_level={level!r} must lie between 0 and 1.")
+        if self.estimate is not None:
+            _check_number("estimate", self.estimate, (0.0, 1.0))
+            # At less confidence than one half a bound may lie below what was observed.
+            if self.estimate > self.bound + 1e-9 and (level is None or level >= 0.5):
+                raise ValueError(
+                    f"bound={self.bound!r} lies below what was observed, estimate="
+                    f"{self.estimate!r}."
+                )
         # Labels that JSON does not know are kept as text, so that a stored claim equals itself.
         labels = tuple(label_from_json(json_label(group)) for group in self.groups)
         object.__setattr__(self, "groups", labels)
@@ -182,6 +183,7 @@ class FairnessGuarantee:
             "groups": [json_label(group) for group in self.groups],
             "counts": [asdict(count) | {"group": json_label(count.group)} for count in self.counts],
             "assumptions": list(self.assumptions),
+            "derivation": None if self.derivation is None else self.derivation.to_dict(),
         }
 
     @classmethod
@@ -200,15 +202,22 @@ class FairnessGuarantee:
         FairnessGuarantee
         """
         content = dict(values)
-        if content["scope"] == DEPLOYED:
-            found = (s for start, s in _AVERAGES.items() if content["method"].startswith(start))
-            content["scope"] = next(found, DEPLOYED)
+        content["scope"] = scope_of_old(content["scope"], content["method"])
         content["groups"] = tuple(label_from_json(group) for group in content["groups"])
         content["counts"] = tuple(
             CellCount(**(count | {"group": label_from_json(count["group"])}))
             for count in content["counts"]
         )
-        return cls(**content)
+        how = content.pop("derivation", None)  # earlier versions did not store it
+        return cls(**content, derivation=None if how is None else Derivation.from_dict(how))
+
+
+def _check_number(name: str, value: Any, between: tuple[float, float] | None) -> None:
+    """Refuse what is no finite number, or lies outside of a range."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise ValueError(f"{name}={value!r} must be a finite number.")
+    if between is not None and not between[0] <= value <= between[1]:
+        raise ValueError(f"{name}={value!r} must lie between {between[0]:g} and {between[1]:g}.")
 
 
 def rounded_up(value: float, digits: int = 3) -> str:

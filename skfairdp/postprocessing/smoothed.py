@@ -16,8 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.row_keys import row_uniforms
+from skfairdp.fairness.derivation import WEIGHT_LENGTH, Derivation
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.fairness.guarantee import ANY_POPULATION, AVERAGED_RATES, FairnessGuarantee
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.scopes import ANY_POPULATION, AVERAGED_RATES
 from skfairdp.fairness.smoothing import OwnModels, smoothing_distance
 from skfairdp.parameters import MAPPING, RANDOM_STATE, Choice, Number, check_parameters
 from skfairdp.postprocessing.group_models import (
@@ -374,11 +376,11 @@ class SmoothedClassifier(PrivateClassifier):
     def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
         if self.decision != "draw" or self.groups_ is None or not self.model_.exact:
             return []
-        reach = float(np.linalg.norm(self.model_.vector)) / float(self.std)
+        norm, std = float(np.linalg.norm(self.model_.vector)), float(self.std)
         return [
             FairnessGuarantee(
                 notion=notion,
-                bound=float(erf(reach / math.sqrt(2.0))),
+                bound=float(erf(norm / std / math.sqrt(2.0))),
                 scope=ANY_POPULATION,
                 method="smoothing: length of the released weights against the noise",
                 groups=self.groups_,
@@ -387,6 +389,7 @@ class SmoothedClassifier(PrivateClassifier):
                     "No row, however unusual, is more certain of its decision than the weights' "
                     "length allows.",
                 ),
+                derivation=Derivation.of(WEIGHT_LENGTH, norm=norm, std=std),
             )
         ]
 

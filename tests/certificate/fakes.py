@@ -38,6 +38,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y=None, *, sensitive_features=None):
         self.coef_ = np.array(self.weights, dtype=float)
+        self.n_features_in_ = len(self.coef_)
         self.classes_ = np.array([0, 1]) if y is None else np.unique(y)
         self.groups_ = (
             None if sensitive_features is None else tuple(sorted(set(sensitive_features)))

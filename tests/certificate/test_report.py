@@ -74,7 +74,12 @@ CASES = {
         ),
     ),
     "random predictions": certificate(
-        fairness=(claim(counts=(CellCount("F", "", 30.5, 100), CellCount("M", "", 20.25, 90))),)
+        fairness=(
+            claim(
+                scope="averaged over its draws",
+                counts=(CellCount("F", "", 30.5, 100), CellCount("M", "", 20.25, 90)),
+            ),
+        )
     ),
     "answered": certificate(fairness=(ANSWERED,)),
     "no rows": certificate(fairness=(), n_rows=None, remarks=("Only one group is known.",)),

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from skfairdp import Certificate, certify
+from skfairdp.fairness.derivation import KINDS, Derivation
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.privacy import PrivacyGuarantee
 from tests.certificate.fakes import ThresholdClassifier, stated
@@ -231,6 +232,21 @@ def test_what_old_files_say_of_the_model_and_is_an_average_is_read_as_one(method
 def test_only_bounds_from_rows_have_a_confidence(scope, level):
     with pytest.raises(ValueError, match="contradicts scope"):
         claim(scope=scope, confidence_level=level)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"derivation": Derivation.of("length of the weights", norm=1.0, std=20.0)},
+        {"derivation": Derivation.of("last head step", **dict.fromkeys(KINDS["last head step"]))},
+        {"derivation": Derivation.of("local release", epsilon=0.1)},
+        {"counts": (CellCount("a", "", 0.5, 2),)},
+    ],
+    ids=["weights", "last step", "release", "sums of probabilities"],
+)
+def test_nothing_but_counts_of_answers_can_be_sold_as_a_bound_on_the_model(changes):
+    with pytest.raises(ValueError, match="scope='deployed model'"):
+        claim(**changes)
 
 
 def test_nothing_certified_satisfies_nothing():
