@@ -7,6 +7,7 @@ __all__ = [
     "FairnessWarning",
     "LedgerError",
     "PrivacyWarning",
+    "SignatureError",
     "SkfairdpError",
     "UnknownGroupError",
 ]
@@ -22,6 +23,10 @@ class BudgetExceededError(SkfairdpError):
 
 class LedgerError(SkfairdpError):
     """A privacy ledger cannot be read, written or understood."""
+
+
+class SignatureError(SkfairdpError):
+    """A key is missing, or cannot be read, written or used."""
 
 
 class UnknownGroupError(SkfairdpError, ValueError):

@@ -22,6 +22,7 @@ from skfairdp.certificate.terms import Terms
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
+from skfairdp.fairness.scopes import TRAINING
 from skfairdp.parameters import Number
 from skfairdp.privacy.events import parts_of
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -111,7 +112,8 @@ def certify(
         Number of certificates planned on the same held-out rows; they share the error
         probability.
     certificate_index : int, optional
-        Which of several certificates on these rows this one is, counted from 1.
+        Which of several certificates on these rows this one is, counted from 1. None takes
+        it from the ledger, if there is one.
     public_steps : sequence of str, default=()
         Names of earlier Pipeline steps that were fitted without protected rows. Any
         other step that learned from rows and is not ours voids the privacy claim.
@@ -120,7 +122,9 @@ def certify(
         operating system.
     ledger : None, path or PrivacyLedger, default=None
         Where the cost of `count_epsilon` is charged before the rows are used, and where
-        certificates from held-out rows are counted, so that each says which one it is.
+        certificates from held-out rows are counted, so that each says which one it is: on
+        the same rows, in whatever order and under whatever name, where they are public; else
+        under the ledger's name. Sets that share only some rows are counted apart.
         None takes that of the model, or of the search that found it, if there is one.
 
     Returns
@@ -181,10 +185,12 @@ def certify(
                         book,
                         cost,
                         deployed.name,
+                        X if count_epsilon is None else None,
                         lambda n: _check_index(certificate_index or n, n_certificates),
                     )
                 )
-                terms = replace(terms, certificate_index=certificate_index or number)
+                if certificate_index is None:
+                    terms = replace(terms, certificate_index=number, counted=True)
             evaluation = evaluate(deployed, X, y, sensitive_features, terms, source)
             if count_epsilon is None:
                 measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
@@ -225,7 +231,7 @@ def _before_evaluation(
     searched = any(charges_privacy(search) for search in deployed.searches)
     if searched or _chosen_from_several(deployed.final):
         # True of one fit over its noise, not of the best of several.
-        claims = tuple(claim for claim in claims if claim.scope != "training mechanism")
+        claims = tuple(claim for claim in claims if claim.scope != TRAINING)
     return claims
 
 

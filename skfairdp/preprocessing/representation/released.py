@@ -12,6 +12,7 @@ from dp_accounting.dp_event import SelfComposedDpEvent
 
 from skfairdp.certificate import Certificate, certify
 from skfairdp.exceptions import PrivacyWarning
+from skfairdp.fairness.derivation import RELEASE, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.preprocessing.representation.bounds import (
     downstream_bound,
@@ -264,6 +265,7 @@ class ReleasesRepresentation:
                     "the predictor was not fitted on the person who is predicted",
                     "the row is released from its features alone, not from the group or the label",
                 ),
+                derivation=Derivation.of(RELEASE, epsilon=epsilon),
             )
             for notion in notions
             if notion in NOTIONS_OF_RELEASES
