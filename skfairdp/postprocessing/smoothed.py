@@ -132,6 +132,7 @@ class SmoothedClassifier(PrivateClassifier):
     """
 
     _multiclass: ClassVar[bool] = False
+    _served_the_fit: ClassVar[tuple[str, ...]] = ("estimator",)
     _nets: ClassVar[tuple[str, ...]] = ()
     _parameters: ClassVar = {
         "std": (Number(0.0, low_open=True),),
@@ -431,12 +432,6 @@ class SmoothedClassifier(PrivateClassifier):
         state = super().__getstate__()
         if hasattr(state.get("estimator"), "get_params"):
             state["estimator"] = clone(state["estimator"])
-        return state
-
-    def _digest_state(self) -> dict[str, Any]:
-        """Return what predictions depend on."""
-        state = super()._digest_state()
-        del state["parameters"]["estimator"]
         return state
 
     def __sklearn_tags__(self) -> Any:

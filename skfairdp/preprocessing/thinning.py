@@ -230,7 +230,7 @@ class PrivateThinningClassifier(PrivateClassifier):
             groups_declared=None if not grouped else self.groups is not None,
         )
         # Whoever takes the clone out of here states what its rows have spent.
-        inner.privacy_ = self.privacy_
+        inner._state(self.privacy_)
         self.estimator_ = inner
 
     def _budget(self, noise: NoiseSource) -> PrivacyGuarantee | None:
