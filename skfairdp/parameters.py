@@ -51,7 +51,7 @@ class Number:
         try:
             number = float(value)
         except OverflowError:  # an integer beyond the floats
-            number = math.inf if value > 0 else -math.inf
+            return False
         if math.isnan(number) or (self.finite and math.isinf(number)):
             return False
         above = number > self.low if self.low_open else number >= self.low
@@ -131,8 +131,8 @@ class Labels:
     def describe(self) -> str:
         """Words for such a list."""
         if self.of_groups:
-            return "a list of different groups, none of them missing, e.g. ['a', 'b']"
-        return "a list of at least two different classes, all texts or all numbers, e.g. [0, 1]"
+            return "a list of different groups (such as ['a', 'b'], none of them missing)"
+        return "a list of at least two different classes (all texts or all numbers, such as [0, 1])"
 
 
 def is_missing(value: Any) -> bool:

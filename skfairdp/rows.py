@@ -149,7 +149,9 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
     failure: Exception
     try:
         return validate_data(estimator, X, **options)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # a cell may raise anything when it is asked for its number
         failure = _without_rows(error)
     # Out here, so that the chain of exceptions does not lead to what quotes a cell.
     raise failure
@@ -169,7 +171,7 @@ def count_rows(X: Any) -> int:
     raise ValueError("'X' must have one row a record: an array, a list or a DataFrame.")
 
 
-def label_column(y: Any, n_rows: int, *, declared: bool) -> NDArray:
+def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDArray:
     """One label a row, as they are.
 
     Parameters
@@ -180,6 +182,8 @@ def label_column(y: Any, n_rows: int, *, declared: bool) -> NDArray:
         Number of rows.
     declared : bool
         Whether the set of labels is declared: a list may then hold anything.
+    name : str, default="y"
+        How messages call the labels.
 
     Returns
     -------
@@ -191,7 +195,7 @@ def label_column(y: Any, n_rows: int, *, declared: bool) -> NDArray:
         A wrong number of dimensions or of labels.
     """
     if issparse(y):
-        raise ValueError("Sparse data was passed for y; pass one label a row, as an array or list.")
+        raise ValueError(f"Sparse data was passed for {name}; pass an array or list of labels.")
     as_they_are = declared and not hasattr(y, "__array__")
     try:
         values = np.asarray(y, dtype=object) if as_they_are else np.asarray(y)
@@ -207,12 +211,12 @@ def label_column(y: Any, n_rows: int, *, declared: bool) -> NDArray:
         values = values.ravel()
     if values.ndim != 1:
         raise ValueError(
-            "'y' must hold one label a row: an array, a list or a Series of one dimension."
+            f"{name!r} must hold one label a row: an array, a list or a Series of one dimension."
         )
     if len(values) != n_rows:
         raise ValueError(
-            "Found inconsistent numbers of samples: 'y' must hold one label for each row of X. "
-            "Compare len(X) with len(y)."
+            f"Found inconsistent numbers of samples: {name!r} must hold one label for each row of "
+            f"X. Compare len(X) with len({name})."
         )
     return values
 
@@ -343,7 +347,7 @@ def _refuse_labels(y: NDArray) -> None:
             warnings.simplefilter("ignore")
             try:
                 kind = type_of_target(y)
-            except (TypeError, ValueError):
+            except Exception:
                 kind = "unknown"
     if kind not in ("binary", "multiclass"):
         raise ValueError(

@@ -161,7 +161,17 @@ class GradientClassifier(PrivateClassifier):
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
         """Check what the mechanism asks of its net, before anything is charged."""
-        prepared.optimizer()
+        vector = prepared.flat.vector
+        before = vector.detach().clone()
+        try:
+            prepared.optimizer().step(torch.zeros_like(before))
+        except Exception as error:
+            raise ValueError(
+                f"'net' has the optimizer {getattr(prepared.net.optimizer, '__name__', '?')}, which "
+                f"takes no step with a gradient alone: {error}"
+            ) from error
+        finally:
+            vector.data.copy_(before)
 
     def _check_settings(self) -> None:
         """Check what the parameter table cannot say."""

@@ -321,7 +321,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         if len(groups.labels) < 2:
             raise ValueError(
                 "sensitive_features must hold at least two groups to compare; got "
-                f"{list(groups.labels)!r}. Declare groups= if not all of them occur."
+                f"{len(groups.labels)}. Declare groups= if not all of them occur."
             )
         if math.isinf(self.epsilon):
             warnings.warn(

@@ -123,10 +123,8 @@ def floats(
     if values.dtype.kind not in "mMc":
         try:
             return values.to_numpy(dtype=dtype, na_value=np.nan)
-        except (ArithmeticError, ValueError):
-            failure = ValueError
-        except TypeError:
-            failure = TypeError
+        except Exception as error:  # whatever a cell raises when it is asked for its number
+            failure = TypeError if isinstance(error, TypeError) else ValueError
     # Out here, so that the chain of exceptions does not lead to what quotes a cell.
     raise failure(
         f"Column {name!r} {why} and holds something that is no number (an argument must be a "
