@@ -111,9 +111,7 @@ def library_name(value: Any) -> str | None:
     """
     if isinstance(value, np.ufunc):
         holders = {"numpy": np, "scipy.special": scipy.special}
-        return next(
-            (f"{n}.{value.__name__}" for n, h in holders.items() if _held(h, value)), None
-        )
+        return next((f"{n}.{value.__name__}" for n, h in holders.items() if _held(h, value)), None)
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not is_library(module) or not isinstance(name, str):
         return None

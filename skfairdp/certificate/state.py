@@ -219,7 +219,9 @@ def is_pandas(value: object) -> bool:
     -------
     bool
     """
-    table = isinstance(value, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray)
+    table = isinstance(
+        value, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray
+    )
     return table and is_library(type(value).__module__)
 
 

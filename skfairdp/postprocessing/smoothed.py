@@ -254,15 +254,17 @@ class SmoothedClassifier(PrivateClassifier):
 
     def _fit_together(self, X: Any, y: Any, sensitive_features: Any, n: int) -> None:
         inner = clone(self.estimator)
-        given = {}
+        given: dict[str, Any] = {}
+        names = None
         if sensitive_features is not None:
             given = fit_parameters(inner, sensitive_features)
+            left_out = "drop" if given else "raise"
+            names = encode_groups(sensitive_features, n_rows=n, on_missing=left_out).labels
         inner.fit(X, y, **given)
         # An estimator that was told the groups knows which of them were declared, and what
         # becomes of rows without one.
-        self.groups_ = getattr(inner, "groups_", None) if given else None
-        if self.groups_ is None and sensitive_features is not None:
-            self.groups_ = encode_groups(sensitive_features, n_rows=n).labels
+        known = getattr(inner, "groups_", None) if given else None
+        self.groups_ = names if known is None else known
         self.model_ = smooth_model(inner, self.part)
         thetas = getattr(inner, "group_thetas_", None)
         self.own_models_ = ()
