@@ -8,6 +8,7 @@ __all__ = [
     "IncomparableModelError",
     "LedgerError",
     "PrivacyWarning",
+    "SignatureError",
     "SkfairdpError",
     "UnboundModelError",
     "UnknownGroupError",
@@ -28,6 +29,10 @@ class IncomparableModelError(SkfairdpError):
 
 class LedgerError(SkfairdpError):
     """A privacy ledger cannot be read, written or understood."""
+
+
+class SignatureError(SkfairdpError):
+    """A key is missing, or cannot be read, written or used."""
 
 
 class UnboundModelError(SkfairdpError, TypeError):

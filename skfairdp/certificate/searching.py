@@ -103,6 +103,7 @@ def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
             accountant=accountant_name(event, stated.delta, adjacency),
             per_group=None,
             event=canonical(event),
+            exposures=(),
             assumptions=(
                 *stated.assumptions,
                 IN_PROPORTION,

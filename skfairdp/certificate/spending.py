@@ -11,6 +11,7 @@ from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 from skfairdp.certificate.searching import search_reason
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, kind_of, learns_from_rows
 from skfairdp.privacy.accounting import compose
+from skfairdp.privacy.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.relations import PROTECTS
@@ -135,12 +136,14 @@ def with_counts(
         "two costs holds for every record."
     )
     per_group = model.per_group
+    shares = model.exposures or (() if model.event is None else (Exposure(model.event),))
     return dataclasses.replace(
         model,
         epsilon=max(model.epsilon, count_epsilon),
         per_group=per_group and {k: max(v, count_epsilon) for k, v in per_group.items()},
         # Covers a record of either part, for composition with further releases.
         event=None if model.event is None else ComposedDpEvent([model.event, counts.event]),
+        exposures=shares and (*shares, Exposure(DiscreteLaplaceDpEvent(count_epsilon, 1))),
         assumptions=(*model.assumptions, note, separate),
     )
 
