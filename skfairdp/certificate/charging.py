@@ -91,6 +91,7 @@ def charged(
     book: PrivacyLedger,
     cost: PrivacyGuarantee | None,
     name: str,
+    public_rows: Any,
     check: Callable[[int], None],
 ) -> Iterator[int]:
     """Charge an evaluation before a block, and commit after it.
@@ -103,6 +104,9 @@ def charged(
         What the counts promise; None where nothing is protected.
     name : str
         Name of the model.
+    public_rows : array-like or None
+        The held-out rows where they need no protection: certificates are then counted on
+        these rows, else under the ledger's name.
     check : callable
         Takes how many certificates the ledger has seen, this one included; what it refuses
         is given back, as the model was not asked yet.
@@ -112,7 +116,7 @@ def charged(
     int
         That number.
     """
-    entry = book.reserve(cost, activity="certify", estimator=name)
+    entry = book.reserve(cost, activity="certify", estimator=name, public_rows=public_rows)
     try:
         check(entry.ordinal)
     except BaseException:

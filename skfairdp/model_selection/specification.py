@@ -15,6 +15,7 @@ from sklearn.model_selection import ParameterGrid
 
 from skfairdp.certificate import certify
 from skfairdp.certificate.evaluation import noisy_claim
+from skfairdp.certificate.holdout import ASSUMED
 from skfairdp.certificate.terms import Terms, holdout_assumptions
 from skfairdp.fairness.guarantee import rounded_up
 from skfairdp.fairness.noisy_counts import (
@@ -396,7 +397,7 @@ def _attempt(
         noisy, objective=objective, notion=notion, classes=final.classes_, tolerance=None
     )
     strata = notion.strata(final.classes_)
-    assumptions = holdout_assumptions(terms, parts.held_out.groups, True)
+    assumptions = holdout_assumptions(terms, parts.held_out.groups, True, ASSUMED)
     # Sizes are private: of the first table nothing is read.
     claim = noisy_claim(
         notion, strata, flat, flat, parts.held_out.groups.labels, terms, assumptions
@@ -406,7 +407,7 @@ def _attempt(
         *level_table(flat, notion.name, final.classes_), cells.success_terms, cells.failure_terms
     )
     lower = private_gap_lower_bound(cells, price, confidence_level=level)
-    final.privacy_ = privacy  # what its rows have spent, not this fit alone
+    final._state(privacy)  # what its rows have spent, not this fit alone
     return Attempt(
         parameters=point,
         value=score.value,

@@ -12,6 +12,7 @@ from dp_accounting.dp_event import SelfComposedDpEvent
 
 from skfairdp.certificate import Certificate, certify
 from skfairdp.exceptions import PrivacyWarning
+from skfairdp.fairness.derivation import RELEASE, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.preprocessing.representation.bounds import (
     downstream_bound,
@@ -23,7 +24,7 @@ from skfairdp.preprocessing.representation.randomizers import (
     LaplaceRandomizer,
     ResponseRandomizer,
 )
-from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.ledger import as_ledger
 from skfairdp.privacy.noise import NoiseSource
 
@@ -191,6 +192,7 @@ class ReleasesRepresentation:
                 *self._what_is_covered(),
                 *self._how_often(),
                 *self._consequences(),
+                VALIDATION,
             ),
         )
 
@@ -264,6 +266,7 @@ class ReleasesRepresentation:
                     "the predictor was not fitted on the person who is predicted",
                     "the row is released from its features alone, not from the group or the label",
                 ),
+                derivation=Derivation.of(RELEASE, epsilon=epsilon),
             )
             for notion in notions
             if notion in NOTIONS_OF_RELEASES

@@ -39,11 +39,15 @@ class Entry:
         "reserved" before it is done, and for ever if it never was: it is charged alike.
         "returned" if it ended before a row was used: it is not charged.
     ordinal : int
-        How many times this was done on this data set up to and with this entry.
+        How many times this was done on this data set up to and with this entry. A
+        certificate from public rows is counted on these rows instead, whatever the data set.
     reserved_at : str
         Time of the reservation, UTC.
     committed_at : str or None
         Time of completion, UTC.
+    rows : str or None
+        Keyed digest of the public rows that a certificate is from, see
+        `skfairdp.privacy.ledger.naming.row_set_digest`.
     """
 
     number: int
@@ -55,6 +59,7 @@ class Entry:
     ordinal: int
     reserved_at: str
     committed_at: str | None = None
+    rows: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, strings and numbers, fit for JSON.

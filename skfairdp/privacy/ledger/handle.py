@@ -84,11 +84,13 @@ class PrivacyLedger:
     where no plan was chosen by looking at earlier releases: the folds and candidates of a
     grid, fits with one plan that are repeated.
 
-    The file holds plans, names and times, no row, no digest of rows and no key. Its records
-    are chained by digests that are compared whenever it is opened, so that one that was lost,
-    changed or moved is found. That finds accidents: whoever may write the file can make
-    another chain, or put an old copy in its place. Who has noted an earlier `head` can find
-    that out, by `holds`.
+    The file holds plans, names and times, no row, and nothing made from a protected one. Of
+    held-out rows that were declared public it holds a digest, so that certificates on the
+    same rows are counted under whatever name; its key is in the file too, so that whoever has
+    the file can test a guess of all these rows together. Its records are chained by digests
+    that are compared whenever it is opened, so that one that was lost, changed or moved is
+    found. That finds accidents: whoever may write the file can make another chain, or put an
+    old copy in its place. Who has noted an earlier `head` can find that out, by `holds`.
 
     Examples
     --------
@@ -161,7 +163,12 @@ class PrivacyLedger:
         return handle
 
     def reserve(
-        self, guarantee: PrivacyGuarantee | None, *, activity: str, estimator: str
+        self,
+        guarantee: PrivacyGuarantee | None,
+        *,
+        activity: str,
+        estimator: str,
+        public_rows: Any = None,
     ) -> Entry:
         """Charge what is about to be spent.
 
@@ -174,6 +181,9 @@ class PrivacyLedger:
             What is about to be done.
         estimator : str
             Name of what does it.
+        public_rows : array-like or None, default=None
+            Rows that need no protection, on which this is counted: a keyed digest of them,
+            whose key is in the file, is kept with the entry. Never give protected rows.
 
         Returns
         -------
@@ -201,7 +211,7 @@ class PrivacyLedger:
                     budget.refuse(spent, guarantee, self.data_set, self._set_aside)
                     budget = budget.for_first(guarantee)
                 store.set_budget(self.data_set, budget)
-            return store.reserve(self.data_set, activity, estimator, guarantee)
+            return store.reserve(self.data_set, activity, estimator, guarantee, public_rows)
 
     def commit(self, entry: Entry) -> Entry:
         """Record that what was reserved has been done.

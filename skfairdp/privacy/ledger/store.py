@@ -16,6 +16,7 @@ from typing import Any
 from skfairdp.exceptions import LedgerError
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.entry import COMMITTED, RESERVED, RETURNED, Entry
+from skfairdp.privacy.ledger.naming import row_set_digest
 from skfairdp.privacy.ledger.records import BUDGET, Damaged, Head, Record, append, begin, verified
 from skfairdp.privacy.ledger.totals import Budget
 
@@ -95,17 +96,28 @@ class Store:
             self._append(data_set, BUDGET, 0, vars(budget))
 
     def reserve(
-        self, data_set: str, activity: str, estimator: str, guarantee: PrivacyGuarantee | None
+        self,
+        data_set: str,
+        activity: str,
+        estimator: str,
+        guarantee: PrivacyGuarantee | None,
+        public_rows: Any = None,
     ) -> Entry:
-        """Add an entry that is charged from now on."""
+        """Add an entry that is charged from now on; `public_rows` are known again by a digest."""
         number = 1 + max((record.entry for record in self._records), default=0)
+        rows = None
+        if public_rows is not None:
+            # Another key in every file, so that digests of two files say nothing of each other.
+            rows = row_set_digest(public_rows, str(_read(self._records[0])["random"]).encode())
         value = {
             "activity": activity,
             "estimator": estimator,
             "guarantee": None if guarantee is None else guarantee.to_dict(),
-            "ordinal": 1 + self._done(data_set, activity),
+            "ordinal": 1 + self._done(data_set, activity, rows),
             "reserved_at": _now(),
         }
+        if rows is not None:
+            value["rows"] = rows
         self._append(data_set, RESERVED, number, value)
         return _entry({"number": number, "data_set": data_set, "state": RESERVED, **value})
 
@@ -118,18 +130,22 @@ class Store:
         self._append(entry.data_set, state, entry.number, value)
         return dataclasses.replace(entry, state=state, **value)
 
-    def _done(self, data_set: str, activity: str) -> int:
-        """Largest ordinal of an activity; one that was given back is free again.
+    def _done(self, data_set: str, activity: str, rows: str | None) -> int:
+        """Largest ordinal of an activity on a data set, or on public rows under whatever name.
 
-        Asked within a transaction, so that no two entries have the same.
+        One that was given back is free again. Asked within a transaction, so that no two
+        entries have the same.
         """
         back = {record.entry for record in self._records if record.kind == RETURNED}
         values = (
             _read(record)
             for record in self._records
-            if (record.data_set, record.kind) == (data_set, RESERVED) and record.entry not in back
+            if record.kind == RESERVED
+            and record.entry not in back
+            and (rows is not None or record.data_set == data_set)
         )
-        return max((v["ordinal"] for v in values if v["activity"] == activity), default=0)
+        alike = (v for v in values if (v["activity"], v.get("rows")) == (activity, rows))
+        return max((value["ordinal"] for value in alike), default=0)
 
     def _append(self, data_set: str, kind: str, entry: int, value: dict[str, object]) -> None:
         assert self._connection is not None
