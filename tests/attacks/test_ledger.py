@@ -322,9 +322,6 @@ def model() -> DPSGDClassifier:
 REFUSED: dict[str, Callable[[Any, Any, Any], dict[str, Any]]] = {
     "groups of another length": lambda X, y, a: {"sensitive_features": a[:-1]},
     "groups in three dimensions": lambda X, y, a: {"sensitive_features": a.reshape(-1, 1, 1)},
-    "groups that cannot be compared": lambda X, y, a: {
-        "sensitive_features": np.array([[1], *a[1:]], dtype=object)
-    },
     "declared groups twice": lambda X, y, a: {"groups": ["a", "a"]},
     "labels of another length": lambda X, y, a: {"y": y[:-1]},
     "labels in two columns": lambda X, y, a: {"y": np.c_[y, y]},

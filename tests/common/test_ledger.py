@@ -12,11 +12,12 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import skfairdp
-from skfairdp import PrivacyLedger, certify
+from skfairdp import FunctionalMechanismClassifier, PrivacyLedger, certify
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.engine.sums import MomentSums
 from skfairdp.exceptions import BudgetExceededError
+from skfairdp.privacy import PrivacyGuarantee
 from tests.common.ledgers import EVERY, build, fitted, forbid_rows
 from tests.common.roster import APART, SMOOTHED, people
 from tests.privacy.ledger.statements import ledger_in
@@ -150,6 +151,19 @@ def _wrong(name: str, ledger: PrivacyLedger) -> Iterator[tuple[str, Callable[[],
                 )
 
 
+def test_a_fit_that_charges_before_it_checks_is_found(tmp_path, monkeypatch) -> None:
+    fit = FunctionalMechanismClassifier._fit
+
+    def hasty(self: Any, *rows: Any) -> None:
+        self._charge(PrivacyGuarantee(1.0, 0.0, "zero-out"))
+        fit(self, *rows)
+
+    forbid_rows(monkeypatch)
+    monkeypatch.setattr(FunctionalMechanismClassifier, "_fit", hasty)
+    refused, charged = refused_and_charged("FM", ledger_in(tmp_path))
+    assert len(charged) == len(refused) >= 12
+
+
 def refused_and_charged(name: str, ledger: PrivacyLedger) -> tuple[list[str], list[str]]:
     """Bad input that a fit refuses before it uses rows, and that which it charges for."""
     refused, charged = [], []
@@ -166,7 +180,14 @@ def refused_and_charged(name: str, ledger: PrivacyLedger) -> tuple[list[str], li
     return refused, charged
 
 
-@every
+# One of each class at every run, its other settings where there is time.
+FIRST = {type(build(name)): name for name in reversed(EVERY)}.values()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in FIRST else pytest.param(name, marks=pytest.mark.slow) for name in EVERY],
+)
 @pytest.mark.filterwarnings("ignore")
 def test_a_refused_fit_charges_nothing(name, tmp_path, monkeypatch) -> None:
     made = NoisyRelease.__init__
