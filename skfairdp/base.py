@@ -101,8 +101,11 @@ class PrivateEstimator(BaseEstimator):
         try:
             yield
             self._settle()
-        except BaseException:
+        except BaseException as error:
             self._forget()
+            if "_reservation" in vars(self):
+                ledger, entry = self._reservation
+                ledger.note_charge(entry, error)
             raise
         finally:
             self.__dict__.pop("_reservation", None)
@@ -141,12 +144,12 @@ class PrivateEstimator(BaseEstimator):
         ledger, entry = self._reservation
         ledger.commit(entry)
 
-    def _quote(self, X: Any, y: Any) -> PrivacyGuarantee | None:
+    def _quote(self, X: Any, y: Any, sensitive_features: Any = None) -> PrivacyGuarantee | None:
         """State what a fit would promise, and end before it uses rows.
 
         Parameters
         ----------
-        X, y : array-like
+        X, y, sensitive_features : array-like
             What would be handed to `fit`.
 
         Returns
@@ -156,7 +159,7 @@ class PrivateEstimator(BaseEstimator):
         """
         self._only_quoting = True
         try:
-            self.fit(X, y)
+            self.fit(X, y, sensitive_features=sensitive_features)
         except _Quote as quote:
             return quote.stated
         finally:

@@ -13,30 +13,27 @@ from skfairdp.certificate.unclaimed import not_claimed
 from skfairdp.certificate.vector import bounds_picture, rates_picture
 from skfairdp.certificate.verifying import DIGEST_SHOWS
 from skfairdp.certificate.wording import (
-    confidence,
+    SCOPE_TEXT,
+    certainty,
     epsilon_text,
     group_text,
     learned_from,
     number_text,
+    population,
     protected_text,
 )
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.scopes import AVERAGED, DEPLOYED
 from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
-from skfairdp.privacy.ledger.page import HEADINGS, ledger_cells, ledger_statements
+from skfairdp.privacy.ledger.page import HEADINGS, ledger_cells
 
 if TYPE_CHECKING:
     from skfairdp.certificate.statement import Certificate
 
-__all__ = ["SCOPE_TEXT", "report_sections"]
+__all__ = ["report_sections"]
 
-SCOPE_TEXT = {
-    "deployed model": "Holds for the model as it is deployed.",
-    "training mechanism": "About the average over the noise of training, not about this model.",
-    "any downstream predictor": "Holds for whatever is predicted from the representation.",
-    "answered queries": "About the answers given so far, and nobody else.",
-}
 _EXCERPT = 40
 
 
@@ -77,7 +74,8 @@ def _asked(certificate: Certificate, epsilon: float | None, tolerance: float | N
     if tolerance is not None:
         kept = "shown" if certificate.satisfies(tolerance=tolerance) else "NOT shown"
         items.append(
-            f"Differences between groups of at most {tolerance:g}: {kept} by this certificate."
+            f"Differences between groups of at most {tolerance:g}: {kept} by this certificate for "
+            "the model as it is deployed."
         )
     return Section("What was asked for", (Items(tuple(items)),))
 
@@ -88,7 +86,7 @@ def _sections(certificate: Certificate, ledger: PrivacyLedger | None) -> Iterato
     yield _privacy(privacy)
     yield _fairness(certificate)
     for claim in fairness:
-        yield _claim(claim)
+        yield _claim(claim, certificate.n_rows)
     yield _coverage(certificate)
     for title, texts in assumptions(privacy, fairness):
         yield Section(title, (Items(texts),))
@@ -103,7 +101,8 @@ def _key_figures(certificate: Certificate) -> Figures:
     for claim in certificate.fairness:
         value = f"≤ {claim.figure}" if claim.informative else "No useful bound"
         name = f"Largest difference, {claim.notion.replace('_', ' ')}"
-        figures.append((name, value, f"{_certainty(claim)}, {claim.scope}", claim.informative))
+        how = f"{claim.scope}; {certainty(claim)}; {population(claim, certificate.n_rows)}"
+        figures.append((name, value, how, claim.informative))
     if not certificate.fairness:
         remark = next(iter(certificate.remarks), "Not evaluated on held-out rows with groups.")
         figures.append(("Fairness", "No claim", remark, False))
@@ -115,12 +114,6 @@ def _key_figures(certificate: Certificate) -> Figures:
         delta = f"δ = {number_text(privacy.delta)}, {privacy.adjacency}"
         figures.append(("Privacy loss", f"ε = {epsilon_text(privacy.epsilon)}", delta, True))
     return Figures(tuple(figures))
-
-
-def _certainty(claim: FairnessGuarantee) -> str:
-    if claim.confidence_level is None:
-        return "counted" if claim.scope == "answered queries" else "derived"
-    return f"{confidence(claim)} confidence"
 
 
 def _privacy(privacy: PrivacyGuarantee | None) -> Section:
@@ -179,7 +172,7 @@ def _picture(draw: Callable[[], str | None], words: str) -> list[Block]:
     return [] if svg is None else [Figure(svg, words)]
 
 
-def _claim(claim: FairnessGuarantee) -> Section:
+def _claim(claim: FairnessGuarantee, n_rows: int | None) -> Section:
     notion = claim.notion.replace("_", " ")
     bound = f"at most {claim.figure}" if claim.informative else claim.figure
     observed = "" if claim.estimate is None else f" Observed: {claim.estimate:.3f}."
@@ -187,7 +180,8 @@ def _claim(claim: FairnessGuarantee) -> Section:
         Text(get_notion(claim.notion).meaning),
         Text(
             f"Largest difference in {claim.rates} between any two groups: {bound} "
-            f"({_certainty(claim)}; {claim.method}).{observed} {SCOPE_TEXT[claim.scope]}"
+            f"({claim.scope}; {certainty(claim)}; {population(claim, n_rows)}; {claim.method})."
+            f"{observed} {SCOPE_TEXT[claim.scope]}"
         ),
     ]
     rates = group_rates(claim)
@@ -199,6 +193,8 @@ def _claim(claim: FairnessGuarantee) -> Section:
 def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> list[Block]:
     noisy = any(item.noisy for item in rates)
     headings = ("Group", "Among", "Successes", "Rows", "Rate", "95 % interval")
+    if claim.scope == AVERAGED:
+        headings = (*headings[:2], "Sum of probabilities", *headings[3:])
     if noisy:
         headings = (*headings[:2], "Successes (noisy)", "Rows (noisy)", *headings[4:])
     rows = tuple(
@@ -243,7 +239,7 @@ def _coverage(certificate: Certificate) -> Section:
     )
     if found:
         return Section("Coverage", (Items(found),))
-    if any(claim.scope == "deployed model" for claim in certificate.fairness):
+    if any(claim.scope == DEPLOYED for claim in certificate.fairness):
         rows = (
             "their number is private"
             if certificate.n_rows is None
@@ -275,15 +271,8 @@ def _model(certificate: Certificate) -> Section:
 
 def _ledger(ledger: PrivacyLedger) -> Section:
     rows = tuple(map(ledger_cells, ledger.entries()))
-    blocks: list[Block] = [
-        Text(
-            f"Everything that was released about the data set “{ledger.data_set}”, with this model "
-            "among it. The total is what these people have been exposed to by all of it together. "
-            "It counts every entry for everybody, also where a run has drawn each person into one "
-            "of two parts, and can then exceed the figure of that run."
-        ),
-        Items(tuple(ledger_statements(ledger.budget, ledger.entries(), ledger.totals()))),
-    ]
+    title = f"What was charged to the ledger for the data set “{ledger.data_set}”."
+    blocks: list[Block] = [Text(title), Items(tuple(ledger.statements()))]
     if len(rows) > _EXCERPT:
         blocks.append(Text(f"The last {_EXCERPT} of {len(rows)} entries:"))
     if rows:

@@ -20,8 +20,9 @@ from skfairdp.certificate.picture import draw_certificate
 from skfairdp.certificate.plain_text import certificate_text
 from skfairdp.certificate.unwrap import unwrap
 from skfairdp.certificate.verifying import Examination, examine
-from skfairdp.fairness.guarantee import SCOPES, FairnessGuarantee
+from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.scopes import DEPLOYED, SCOPES
 from skfairdp.parameters import Number
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
@@ -118,9 +119,10 @@ class Certificate:
         confidence_level : float, optional
             Smallest acceptable confidence; None accepts the certificate's.
         scope : str, optional
-            Scope that the fairness claim must have. None accepts claims that hold for
-            the deployed model; a claim about the "training mechanism" is not one and
-            must be asked for by name.
+            Scope that the fairness claim must have, see
+            `skfairdp.fairness.guarantee.FairnessGuarantee`. None asks about the deployed
+            model and people like those held out. No average over draws, training or
+            releases bounds that: such a claim must be asked for by name.
 
         Returns
         -------
@@ -161,11 +163,11 @@ class Certificate:
     def _fair(
         self, tolerance: float, notion: str | None, level: float | None, scope: str | None
     ) -> bool:
-        scopes = ("deployed model", "any downstream predictor") if scope is None else (scope,)
         eligible = [
             claim
             for claim in self.fairness
-            if claim.scope in scopes and (level is None or (claim.confidence_level or 1.0) >= level)
+            if claim.scope == (scope or DEPLOYED)
+            and (level is None or (claim.confidence_level or 1.0) >= level)
         ]
         asked = {claim.notion for claim in self.fairness} if notion is None else {notion}
         return bool(asked) and all(

@@ -16,6 +16,7 @@ from skfairdp.fairness.recomputing import (
     recomputed_estimate,
     recomputed_intervals,
 )
+from skfairdp.fairness.scopes import SCOPES
 from skfairdp.privacy.exposure import event_cost, recomputed_epsilons
 
 if TYPE_CHECKING:
@@ -181,13 +182,15 @@ def _examine_rows(claim: FairnessGuarantee, n_rows: int | None, notes: _Notes) -
 
 def _shared_errors(claims: Sequence[FairnessGuarantee]) -> Iterator[str]:
     """Claims that say they share the error probability with fewer claims than there are."""
-    named = [claim.derivation.values.get("claims") for claim in claims if claim.derivation]
-    sharing = [number for number in named if number is not None]
-    if sharing and min(sharing) < len(sharing):
-        yield (
-            f"{len(sharing)} claims share the error probability, but a bound allows for "
-            f"{min(sharing)}"
-        )
+    for scope in SCOPES:  # each has an error probability of its own
+        of_it = [claim.derivation for claim in claims if claim.scope == scope]
+        named = [how.values.get("claims") for how in of_it if how is not None]
+        sharing = [number for number in named if number is not None]
+        if sharing and min(sharing) < len(sharing):
+            yield (
+                f"{len(sharing)} claims ({scope}) share the error probability, but a bound allows "
+                f"for {min(sharing)}"
+            )
 
 
 def _examine_privacy(certificate: Certificate, notes: _Notes) -> None:

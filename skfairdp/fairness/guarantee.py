@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.scopes import SCOPES, check_scope, scope_of_old
 
 __all__ = [
     "CellCount",
@@ -19,13 +20,6 @@ __all__ = [
     "label_from_json",
     "rounded_up",
 ]
-
-SCOPES = (
-    "deployed model",
-    "training mechanism",
-    "any downstream predictor",
-    "answered queries",
-)
 
 
 @dataclass(frozen=True)
@@ -81,17 +75,26 @@ class FairnessGuarantee:
         Which rates: a name of `skfairdp.fairness.notions.NOTIONS`.
     bound : float in [0, 1]
         The largest difference is at most this.
-    scope : {"deployed model", "training mechanism", "any downstream predictor", \
-"answered queries"}
-        What the claim is about. "answered queries": the answers that a parity gate has
-        let pass, and nobody else.
+    scope : str
+        What the claim is about.
+
+        * "deployed model": the answers of this very model, with the key of its random
+          draws if it has one, to people like those held out. Counted.
+        * "averaged over its draws": the same people, and the average over all keys that
+          the model's draws could have had.
+        * "any population": that average, whoever the people are.
+        * "training mechanism": the average over the noise of training.
+        * "any downstream predictor": whatever is predicted from a private release,
+          averaged over its noise.
+        * "answered queries": the answers that a parity gate has let pass, and nobody
+          else.
     method : str
         How the bound was derived.
     estimate : float or None
         Largest observed difference, where rows were observed.
     confidence_level : float or None
         Probability that the bound holds over the draw of the held-out rows; None for a
-        claim without statistical error.
+        claim without statistical error, which the first two scopes always have.
     groups : tuple
         Labels of the groups that are compared.
     counts : tuple of CellCount
@@ -128,8 +131,12 @@ class FairnessGuarantee:
 
     def __post_init__(self) -> None:
         get_notion(self.notion)
-        if self.scope not in SCOPES:
-            raise ValueError(f"scope={self.scope!r} is not known; use one of {SCOPES}.")
+        check_scope(
+            self.scope,
+            confidence_level=self.confidence_level,
+            kind=None if self.derivation is None else self.derivation.kind,
+            whole_counts=all(c.noisy or float(c.successes).is_integer() for c in self.counts),
+        )
         _check_number("bound", self.bound, (0.0, 1.0))
         level = self.confidence_level
         if level is not None:
@@ -186,13 +193,16 @@ class FairnessGuarantee:
         Parameters
         ----------
         values : mapping
-            What `to_dict` returned, perhaps after a round trip through JSON.
+            What `to_dict` returned, perhaps after a round trip through JSON. What an
+            earlier version said of the deployed model, and is true of an average over
+            draws, is read as that.
 
         Returns
         -------
         FairnessGuarantee
         """
         content = dict(values)
+        content["scope"] = scope_of_old(content["scope"], content["method"])
         content["groups"] = tuple(label_from_json(group) for group in content["groups"])
         content["counts"] = tuple(
             CellCount(**(count | {"group": label_from_json(count["group"])}))

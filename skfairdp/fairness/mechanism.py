@@ -19,6 +19,7 @@ from scipy import special, stats
 
 from skfairdp.fairness.derivation import LAST_STEP, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.scopes import TRAINING
 
 __all__ = ["THEOREM2_NOTIONS", "theorem2_bound", "theorem2_guarantee"]
 
@@ -203,7 +204,7 @@ def theorem2_guarantee(
     return FairnessGuarantee(
         notion=notion,
         bound=theorem2_bound(**inputs),
-        scope="training mechanism",
+        scope=TRAINING,
         method="noise of the last head step (FairDP Theorem 2, corrected)",
         groups=groups,
         assumptions=CONDITIONS,

@@ -20,6 +20,7 @@ from scipy.special import erf
 from skfairdp.fairness.derivation import OWN_MODELS, Derivation, level_of_one
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion
+from skfairdp.fairness.scopes import AVERAGED
 
 __all__ = ["OwnModels", "own_models_bound", "smoothing_distance"]
 
@@ -111,16 +112,16 @@ class OwnModels:
 
     Parameters
     ----------
-    scorer : callable
-        Maps group codes of rows to a predictor whose ``_success_scores`` scores these rows,
-        each by its own group's model.
+    scores : callable
+        Maps rows and their group codes to the smoothed decision on each row by its own
+        group's model.
     distances : ndarray, shape (n_groups,)
         Total variation between the common model and each group's own.
     n_draws : int or None
         Draws that stand for the noise; None for exact probabilities.
     """
 
-    scorer: Callable[[NDArray[np.int64]], Any]
+    scores: Callable[[Any, NDArray[np.int64]], NDArray[np.float64]]
     distances: NDArray[np.float64]
     n_draws: int | None
 
@@ -160,7 +161,7 @@ class OwnModels:
         return FairnessGuarantee(
             notion=notion.name,
             bound=own_models_bound(sums, rows, self.distances, error=error, n_draws=self.n_draws),
-            scope="deployed model",
+            scope=AVERAGED,
             method="smoothing: every group's own model, and its distance to the common one",
             confidence_level=confidence_level,
             groups=groups,

@@ -287,7 +287,7 @@ def test_claims_that_share_an_error_are_as_many_as_the_bounds_allow_for(texts) -
     document = json.loads(texts["difference"])
     document["fairness"] += copy.deepcopy(document["fairness"][:1]) * 3
     read = Certificate.from_json(with_own_sentence(document))
-    assert any("claims share the error" in item for item in read.examine().wrong)
+    assert any("share the error probability" in item for item in read.examine().wrong)
 
 
 # -- signatures -----------------------------------------------------------------------------

@@ -108,8 +108,10 @@ def test_ledgers_that_are_missing_empty_or_none(tmp_path, capsys, monkeypatch) -
     assert main(["ledger", "l.db"]) == 2
     assert "There is no privacy ledger l.db" in capsys.readouterr().err
     Path("l.db").touch()
-    assert main(["ledger", "l.db"]) == 0
-    assert "The ledger is empty." in capsys.readouterr().out
+    assert main(["ledger", "l.db"]) == 2
+    assert "is empty: if it was a privacy ledger, all that was spent is lost" in (
+        capsys.readouterr().err
+    )
     Path("l.db").write_text("notes " * 100)
     assert main(["ledger", "l.db"]) == 2
     assert "not a readable privacy ledger" in capsys.readouterr().err
