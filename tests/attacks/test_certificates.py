@@ -20,12 +20,23 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.base import clone
 
-from skfairdp import Certificate, certify
+from skfairdp import AbstainingClassifier, Certificate, certify
 from skfairdp.certificate import signing, verifying
 from skfairdp.certificate.signing import check_signature, sign_certificate
 from skfairdp.command_line import main
 from skfairdp.fairness import recomputing
-from tests.common.roster import CLOSED_FORM, SMOOTHED, people
+from skfairdp.model_selection import PrivateSearchCV
+from skfairdp.preprocessing import LaplaceTransformer
+from tests.common.roster import (
+    APART,
+    AROUND,
+    ATTRIBUTE,
+    CLOSED_FORM,
+    ROSTER,
+    SMOOTHED,
+    VOTING,
+    people,
+)
 
 X, Y, GROUPS = people()
 NOTIONS = ["demographic_parity", "equalized_odds"]
@@ -153,6 +164,58 @@ def test_what_is_issued_is_recomputed_to_the_last_figure(texts, name) -> None:
     assert found.missing == ()
     assert any(item.startswith("bound on") for item in found.recomputed)
     assert any(item.startswith("epsilon") for item in found.recomputed)
+
+
+KINDS = {
+    "FairDP, five heads, one drawn": ROSTER,  # a bound on averages, and one over the last noise
+    "DP-IS-SGD": ROSTER,  # an epsilon for every group
+    "PF-LD": ATTRIBUTE,  # a changed attribute
+    "PATE": VOTING,
+    "FM, Laplace": CLOSED_FORM,  # pure, of sums
+    "FM-Smooth": SMOOTHED,  # a bound from the length of the weights
+}
+
+
+def examined(certificate: Certificate) -> verifying.Examination:
+    return Certificate.from_json(certificate.to_json()).examine()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_certificates_of_every_kind_are_recomputed(name) -> None:
+    fitted = clone(KINDS[name][name]).fit(X, Y, sensitive_features=GROUPS)
+    certificate = certify(fitted, X, Y, sensitive_features=GROUPS, notion=NOTIONS)
+    found = examined(certificate)
+    assert (found.wrong, found.missing) == ((), ())
+    assert len(found.recomputed) > len(certificate.fairness)
+
+
+def test_certificates_of_answers_and_of_releases_are_recomputed(model) -> None:
+    gate = AbstainingClassifier(model, tolerance=0.3).fit(X, Y, sensitive_features=GROUPS)
+    gate.predict(X[:60], sensitive_features=GROUPS[:60])
+    release = LaplaceTransformer(epsilon=0.7).fit(X)
+    release.transform(X[:5])
+    for certificate in (certify(gate), certify(release)):
+        found = examined(certificate)
+        assert (found.wrong, found.missing) == ((), ())
+        assert any(item.startswith("bound on") for item in found.recomputed)
+
+
+@pytest.mark.slow
+def test_the_certificate_of_a_search_is_recomputed() -> None:
+    search = PrivateSearchCV(ROSTER["DP-SGD"], {"max_grad_norm": [0.3, 1.0]}, mean_fits=2)
+    search.fit(X, Y, sensitive_features=GROUPS)
+    found = examined(certify(search, X, Y, sensitive_features=GROUPS))
+    assert (found.wrong, found.missing) == ((), ())
+    assert "epsilon" in found.recomputed
+
+
+def test_what_no_event_says_is_named() -> None:
+    """A budget fixed in advance, and a mechanism that is no event of the accountant."""
+    for name, room in (("thinning before DP-SGD", AROUND), ("randomised attribute", APART)):
+        fitted = clone(room[name]).fit(X, Y, sensitive_features=GROUPS)
+        found = examined(certify(fitted, X, Y, sensitive_features=GROUPS))
+        assert found.wrong == ()
+        assert found.missing == ("epsilon: no event says what was released",)
 
 
 @pytest.mark.parametrize("name", NAMES)
