@@ -20,6 +20,7 @@ from skfairdp.certificate.spending import counts_guarantee, model_privacy, with_
 from skfairdp.certificate.statement import Certificate
 from skfairdp.certificate.terms import Terms
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
+from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
 from skfairdp.fairness.scopes import TRAINING
@@ -35,6 +36,8 @@ __all__ = ["certify"]
 _LEVEL = Number(0.0, 1.0, low_open=True, high_open=True)
 _COUNT_EPSILON = Number(1e-4, 1e3)
 _COUNTED = Number(1, integer=True)
+
+UNBOUND = "unbound"  # stands for the digest of a model that has none
 
 LIBRARIES = (
     "skfairdp",
@@ -207,16 +210,25 @@ def certify(
                 public_sizes=terms.public_sizes,
                 source=source,
             )
+    digest, unbound = _digest_of(deployed)
     return Certificate(
         privacy=privacy,
         fairness=(*evaluation.fairness, *_before_evaluation(deployed, notions)),
-        model_digest=deployed.digest,
+        model_digest=digest,
         model_name=deployed.name,
         n_rows=evaluation.n_rows,
-        remarks=(*evaluation.remarks, *measured),
+        remarks=(*evaluation.remarks, *measured, *unbound),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=_versions(),
     )
+
+
+def _digest_of(deployed: Deployed) -> tuple[str, tuple[str, ...]]:
+    """Digest of a model; for one that no digest can cover, why."""
+    try:
+        return deployed.bound.digest, ()
+    except UnboundModelError as error:
+        return UNBOUND, (f"{error} This certificate verifies no model.",)
 
 
 def _before_evaluation(
@@ -229,8 +241,9 @@ def _before_evaluation(
         hooks.append(deployed.stages[place][1]._mechanism_fairness)
     claims = tuple(claim for hook in hooks if hook for n in notions for claim in hook(n.name))
     searched = any(charges_privacy(search) for search in deployed.searches)
-    if searched or _chosen_from_several(deployed.final):
-        # True of one fit over its noise, not of the best of several.
+    if searched or _chosen_from_several(deployed.final) or deployed.changes:
+        # True of one fit over its noise, not of the best of several, nor of what was put in
+        # its place.
         claims = tuple(claim for claim in claims if claim.scope != TRAINING)
     return claims
 

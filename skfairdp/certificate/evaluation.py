@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import _num_samples
 
 from skfairdp.certificate.holdout import (
     HeldOut,
@@ -37,6 +36,7 @@ from skfairdp.fairness.noisy_counts import (
 from skfairdp.fairness.notions import Notion, Stratum
 from skfairdp.fairness.scopes import AVERAGED, AVERAGED_RATES, DEPLOYED
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.rows import count_rows
 
 __all__ = ["Evaluation", "evaluate", "noisy_claim"]
 
@@ -100,7 +100,7 @@ def evaluate(
         For a group that the model does not know, unless the counts are private.
     """
     private = terms.count_epsilon is not None
-    n_rows = _num_samples(X)
+    n_rows = count_rows(X)
     if sensitive_features is None:
         return Evaluation(
             (),

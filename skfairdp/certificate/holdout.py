@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 
 from skfairdp.certificate.unwrap import Deployed, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.rows import label_column, positions
 
 __all__ = ["ASSUMED", "HeldOut", "ask_holdout", "draws_afresh", "encode_holdout_groups"]
 
@@ -257,17 +257,13 @@ def _classes(
 
 def _codes(values: ArrayLike, classes: list, n_rows: int, name: str, private: bool) -> NDArray:
     """Position of each value among the classes; -1 for others, which only private rows may be."""
-    column = values if isinstance(values, pd.Series) else np.asarray(values)
-    flat = pd.Series(np.asarray(column, dtype=object).reshape(-1), dtype=object)
-    if len(flat) != n_rows:
-        raise ValueError(f"{name} has {len(flat)} entries, but X has {n_rows} rows.")
-    codes = pd.Index(pd.array(classes, dtype=object), dtype=object).get_indexer(flat)
+    codes = positions(label_column(values, n_rows, declared=True, name=name), classes)
     if not private and bool(np.any(codes < 0)):
         raise ValueError(
             f"{name} has a missing value or a label that is not among the model's classes, "
             f"{classes}; use these labels, or drop the rows with others."
         )
-    return codes.astype(np.int64)
+    return codes
 
 
 def check_holdout_labels(

@@ -197,10 +197,18 @@ class Certificate:
         -------
         bool
             True if the digest is that of the model, and nothing that `examine` recomputes
-            contradicts the certificate. It does not show who issued the certificate; for
-            that see `skfairdp.certificate.signing`.
+            contradicts the certificate. False too where the model depends on something that no
+            digest can cover. It does not show who issued the certificate; for that see
+            `skfairdp.certificate.signing`.
+
+        Raises
+        ------
+        IncomparableModelError
+            The model has functions or classes of yours, and another version of Python made
+            the certificate.
         """
-        return unwrap(model).digest == self.model_digest and self.examine().holds
+        python = self.library_versions.get("python", "")
+        return unwrap(model).matches(self.model_digest, python) and self.examine().holds
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a claim.

@@ -407,7 +407,7 @@ def _attempt(
         *level_table(flat, notion.name, final.classes_), cells.success_terms, cells.failure_terms
     )
     lower = private_gap_lower_bound(cells, price, confidence_level=level)
-    final.privacy_ = privacy  # what its rows have spent, not this fit alone
+    final._state(privacy)  # what its rows have spent, not this fit alone
     return Attempt(
         parameters=point,
         value=score.value,

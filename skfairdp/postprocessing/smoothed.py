@@ -132,6 +132,7 @@ class SmoothedClassifier(PrivateClassifier):
     """
 
     _multiclass: ClassVar[bool] = False
+    _served_the_fit: ClassVar[tuple[str, ...]] = ("estimator",)
     _nets: ClassVar[tuple[str, ...]] = ()
     _parameters: ClassVar = {
         "std": (Number(0.0, low_open=True),),
@@ -253,15 +254,17 @@ class SmoothedClassifier(PrivateClassifier):
 
     def _fit_together(self, X: Any, y: Any, sensitive_features: Any, n: int) -> None:
         inner = clone(self.estimator)
-        given = {}
+        given: dict[str, Any] = {}
+        names = None
         if sensitive_features is not None:
             given = fit_parameters(inner, sensitive_features)
+            left_out = "drop" if given else "raise"
+            names = encode_groups(sensitive_features, n_rows=n, on_missing=left_out).labels
         inner.fit(X, y, **given)
         # An estimator that was told the groups knows which of them were declared, and what
         # becomes of rows without one.
-        self.groups_ = getattr(inner, "groups_", None) if given else None
-        if self.groups_ is None and sensitive_features is not None:
-            self.groups_ = encode_groups(sensitive_features, n_rows=n).labels
+        known = getattr(inner, "groups_", None) if given else None
+        self.groups_ = names if known is None else known
         self.model_ = smooth_model(inner, self.part)
         thetas = getattr(inner, "group_thetas_", None)
         self.own_models_ = ()
@@ -431,12 +434,6 @@ class SmoothedClassifier(PrivateClassifier):
         state = super().__getstate__()
         if hasattr(state.get("estimator"), "get_params"):
             state["estimator"] = clone(state["estimator"])
-        return state
-
-    def _digest_state(self) -> dict[str, Any]:
-        """Return what predictions depend on."""
-        state = super()._digest_state()
-        del state["parameters"]["estimator"]
         return state
 
     def __sklearn_tags__(self) -> Any:

@@ -21,8 +21,9 @@ from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import (
     BOOLEAN,
+    CLASSES,
+    GROUPS,
     RANDOM_STATE,
-    SEQUENCE,
     Choice,
     Kind,
     Number,
@@ -124,8 +125,8 @@ class PrivateThinningClassifier(PrivateClassifier):
         "epsilon_histogram": (Number(1e-4, 1e3),),
         "tolerance": (Number(0.0, 1.0),),
         "minimum_rate": (Number(0.0, 1.0),),
-        "groups": (SEQUENCE, _NONE),
-        "classes": (SEQUENCE, _NONE),
+        "groups": (GROUPS, _NONE),
+        "classes": (CLASSES, _NONE),
         "random_state": RANDOM_STATE,
         "reproducible_noise": (BOOLEAN,),
         "ledger": LEDGER,
@@ -230,7 +231,7 @@ class PrivateThinningClassifier(PrivateClassifier):
             groups_declared=None if not grouped else self.groups is not None,
         )
         # Whoever takes the clone out of here states what its rows have spent.
-        inner.privacy_ = self.privacy_
+        inner._state(self.privacy_)
         self.estimator_ = inner
 
     def _budget(self, noise: NoiseSource) -> PrivacyGuarantee | None:

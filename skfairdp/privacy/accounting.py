@@ -13,7 +13,7 @@ from dp_accounting.dp_event import DpEvent
 from skfairdp.privacy.accountants import RELATIONS, accountant_name, event_epsilon
 from skfairdp.privacy.events import canonical, covering_event, events, undominated_cells
 from skfairdp.privacy.exposure import Exposure
-from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 
 __all__ = [
@@ -128,7 +128,7 @@ def guarantee(
         (``plan.prior_epsilon > 0``): the cost then depends on that answer, and only
         the target was fixed before.
     assumptions : iterable of str, default=()
-        Conditions of the statement.
+        Conditions of the statement; `VALIDATION` is added.
 
     Returns
     -------
@@ -150,6 +150,7 @@ def guarantee(
     >>> guarantee(plan).satisfies(epsilon=1.6)
     True
     """
+    assumptions = dict.fromkeys((*assumptions, VALIDATION))
     costs = epsilons(plan)
     largest = max(costs.values())
     relation: _Relation = {
@@ -225,7 +226,9 @@ def budget_guarantee(
         how = "the noise repeats with a seed" if reproducible else "no budget was fixed"
         return PrivacyGuarantee.void(f"{how}, and the plan is made from a private answer")
     note = "epsilon is the budget fixed in advance; the plan was made from a private answer"
-    return PrivacyGuarantee(float(epsilon), float(delta), "add-remove", assumptions=(note,))
+    return PrivacyGuarantee(
+        float(epsilon), float(delta), "add-remove", assumptions=(note, VALIDATION)
+    )
 
 
 def compose(

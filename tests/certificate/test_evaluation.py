@@ -244,7 +244,7 @@ def test_private_groups_must_be_declared(rows):
         ({"notion": "equal_opportunity"}, "y is None"),
         ({"public_steps": ["scale"]}, "no earlier step"),
         ({"public_steps": "scale"}, "must be a list"),
-        ({"sensitive_features": ["a"]}, "1 rows, but X has 600"),
+        ({"sensitive_features": ["a"]}, "another number of rows than X"),
     ],
 )
 def test_contradicting_arguments_are_refused(model, rows, arguments, match):
@@ -258,7 +258,7 @@ def test_labels_outside_the_classes_are_refused_without_being_shown(model, rows)
     with pytest.raises(ValueError, match="y has") as caught:
         certify(model, rows.X, labels, sensitive_features=rows.groups)
     assert "94231" not in str(caught.value)
-    with pytest.raises(ValueError, match="y has 5 entries"):
+    with pytest.raises(ValueError, match="one label for each row"):
         certify(model, rows.X, labels[:5], sensitive_features=rows.groups)
 
 

@@ -24,7 +24,7 @@ from skfairdp.preprocessing.representation.randomizers import (
     LaplaceRandomizer,
     ResponseRandomizer,
 )
-from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.ledger import as_ledger
 from skfairdp.privacy.noise import NoiseSource
 
@@ -192,6 +192,7 @@ class ReleasesRepresentation:
                 *self._what_is_covered(),
                 *self._how_often(),
                 *self._consequences(),
+                VALIDATION,
             ),
         )
 
