@@ -136,7 +136,9 @@ def with_counts(
         "two costs holds for every record."
     )
     per_group = model.per_group
-    shares = model.exposures or (() if model.event is None else (Exposure(model.event),))
+    shares = model.exposures
+    if shares == () and model.event is not None:
+        shares = (Exposure(model.event),)
     return dataclasses.replace(
         model,
         epsilon=max(model.epsilon, count_epsilon),
