@@ -494,9 +494,14 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         rates = self.decision_rates_[:, codes]
         return np.asarray((1.0 - scores) * rates[0] + scores * rates[1])
 
+    @property
+    def _draws_afresh(self) -> bool:
+        """Whether the group of each row is randomised anew whenever the row is predicted."""
+        return self.decision_rates_ is not None and self.group_use_ == "randomized"
+
     def _success_scores(self, X: ArrayLike) -> NDArray[np.float64] | None:
         if self.decision_rates_ is not None:
-            return None  # depends on the group: certify asks for drawn decisions
+            return None  # depends on the group
         return self._scores(check_features(self, X), None)
 
 

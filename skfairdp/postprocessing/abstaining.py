@@ -114,6 +114,8 @@ class AbstainingClassifier(PrivateClassifier):
     """
 
     _charges_privacy = False
+    _changes_by_use: ClassVar[tuple[str, ...]] = ("turnstile_",)
+    _served_the_fit: ClassVar[tuple[str, ...]] = ("estimator",)
     _post_processes = "estimator_"  # certify looks there for the privacy of the training rows
     _parameters: ClassVar = {
         "tolerance": (Number(0.0, 1.0),),
@@ -300,7 +302,6 @@ class AbstainingClassifier(PrivateClassifier):
     def _digest_state(self) -> dict[str, Any]:
         """Return what predictions depend on: the fitted estimator, and all that was answered."""
         state = super()._digest_state()
-        del state["parameters"]["estimator"]
         state["turnstile_"] = None if self.turnstile_ is None else self.turnstile_.save()
         return state
 

@@ -12,6 +12,7 @@ from dp_accounting.dp_event import DpEvent
 
 from skfairdp.privacy.accountants import RELATIONS, accountant_name, event_epsilon
 from skfairdp.privacy.events import canonical, covering_event, events, undominated_cells
+from skfairdp.privacy.exposure import Exposure
 from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 
@@ -167,14 +168,18 @@ def guarantee(
     event = covering_event(plan)
     accountant = accountant_name(event, plan.delta, plan.adjacency)
     if plan.prior_epsilon == 0.0:
+        # A changed attribute is a matter of two groups: there is no figure of one.
+        apart = len(plan.cells) > 1 and plan.adjacency != "change-attribute"
         return PrivacyGuarantee(
             epsilon=largest,
             accountant=accountant,
-            # A changed attribute is a matter of two groups: there is no figure of one.
-            per_group=costs
-            if len(plan.cells) > 1 and plan.adjacency != "change-attribute"
-            else None,
+            per_group=costs if apart else None,
             event=event,
+            exposures=tuple(
+                Exposure(own, (cell,)) for cell, own in zip(plan.cells, events(plan), strict=True)
+            )
+            if apart
+            else (),
             assumptions=tuple(assumptions),
             **relation,
         )
@@ -268,7 +273,9 @@ def compose(
         return guarantees[0]
     if any(item.adjacency not in RELATIONS for item in guarantees if not item.is_void):
         # What the events mean there is the mechanism's affair; the statements are enough.
-        guarantees = [item if item.is_void else replace(item, event=None) for item in guarantees]
+        guarantees = [
+            item if item.is_void else replace(item, event=None, exposures=()) for item in guarantees
+        ]
     aside = sum(item.delta for item in guarantees if item.event is None)
     if delta is None:
         delta = aside + max((item.delta for item in guarantees if item.event), default=0.0)
