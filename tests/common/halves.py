@@ -40,7 +40,7 @@ def halves(estimator: Any, X: Any, y: Any, groups: Any) -> Iterator[tuple[Half, 
         )
     finally:
         estimator.classes = declared
-    estimator._bind()  # the parameter that this has put back is not a change of the model
+    estimator._bind()  # what was declared meanwhile is no change
 
 
 class HalfPublicPATE(PATEClassifier):
