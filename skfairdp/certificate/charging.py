@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import _num_samples
 
 from skfairdp.certificate.holdout import check_holdout_labels, encode_holdout_groups
 from skfairdp.certificate.spending import model_privacy
@@ -17,6 +16,7 @@ from skfairdp.certificate.unwrap import Deployed, charges_privacy
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.ledger.findings import declare_public, record_void
+from skfairdp.rows import count_rows
 
 __all__ = ["charged", "makes_claims", "tell_ledgers"]
 
@@ -59,7 +59,7 @@ def makes_claims(
         For a group that the model does not know, unless the counts are private.
     """
     private = terms.count_epsilon is not None
-    n_rows = _num_samples(X)
+    n_rows = count_rows(X)
     nothing_to_count = deployed.order_dependent or not hasattr(deployed.final, "predict")
     if sensitive_features is None or nothing_to_count:
         return False
@@ -75,7 +75,10 @@ def makes_claims(
 
 def _check_columns(deployed: Deployed, X: Any) -> None:
     first = deployed.stages[0][1] if deployed.stages else deployed.final
-    shape = np.shape(X)
+    try:
+        shape = np.shape(X)
+    except ValueError:  # rows of different lengths, which predict refuses without their number
+        shape = ()
     # Steps that pick columns by name take more than they need; ours do so for ids alone.
     if not charges_privacy(first) or hasattr(first, "id_column") or len(shape) != 2:
         return

@@ -22,6 +22,7 @@ from skfairdp.privacy.accounting import (
     guarantee,
     undominated_cells,
 )
+from skfairdp.privacy.guarantee import VALIDATION
 from tests.privacy.oracle import oracle_epsilon, oracle_epsilons
 from tests.privacy.plans import DELTA, fairdp_plan, sgd_plan
 
@@ -237,7 +238,7 @@ def test_guarantee_states_the_maximum_over_groups():
     assert stated.epsilon == max(stated.per_group.values())
     assert set(stated.per_group) == {"g0", "g1"}
     assert epsilon(stated.event, DELTA) == stated.epsilon
-    assert stated.assumptions == ("x",)
+    assert stated.assumptions == ("x", VALIDATION)
     assert guarantee(sgd_plan(0.01, 1.1, 10)).per_group is None
 
 
