@@ -16,7 +16,7 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.relations import PROTECTS
 
-__all__ = ["counts_guarantee", "model_privacy", "with_counts"]
+__all__ = ["DECLARED_PUBLIC", "counts_guarantee", "model_privacy", "with_counts"]
 
 _BY_INDEX = (
     "The rows were held out by position, perhaps by label or group too, and neighbours keep these "
@@ -24,6 +24,7 @@ _BY_INDEX = (
     "add-remove no finite ε follows: for that, let each record find its part by itself "
     "(RecordSplit), and certify with holdout='per_record'."
 )
+DECLARED_PUBLIC = "was declared public: it was fitted without protected rows."
 _REPRODUCIBLE = "The noise of the counts is reproducible: whoever knows its seed can subtract it."
 
 
@@ -250,8 +251,7 @@ def _unpaid(steps: Sequence[tuple[str, Any]]) -> list[str]:
 
 def _declared(steps: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
     return tuple(
-        f"Step {name!r} ({kind_of(step)}) was declared public: it was fitted without "
-        "protected rows."
+        f"Step {name!r} ({kind_of(step)}) {DECLARED_PUBLIC}"
         for name, step in steps
         if charges_privacy(step) or learns_from_rows(step)
     )
