@@ -17,10 +17,13 @@ from dp_accounting.rdp import compute_epsilon
 from numpy.typing import NDArray
 
 from skfairdp.privacy.accountants import RELATIONS, event_epsilon, renyi_divergences
+from skfairdp.privacy.events import canonical, without_failures
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 __all__ = ["filtered_epsilon"]
 
+# Share of delta for releases that may, in their far tails, not be what their events say.
+TAILS = 1e-6
 # Few enough to be quick, and close enough to lose little.
 ORDERS = (
     *(1.25, 1.5, 1.75, *map(float, range(2, 13)), 14.0, 16.0, 20.0, 24.0, 28.0, 32.0, 40.0),
@@ -73,11 +76,14 @@ def filtered_epsilon(
     charges = [math.inf]
     if all(item.delta == 0.0 or curve is None for item, curve in zip(parts, curves, strict=True)):
         charges.append(math.fsum(item.epsilon for item in parts))
+    events = [item.event for item, curve in zip(parts, curves, strict=True) if curve is not None]
+    if math.fsum(without_failures(canonical(event))[1] for event in events if event) > TAILS * (delta - aside):
+        return math.inf
     chosen = _orders(epsilon, (delta - aside) / 3.0)
     if chosen:
         summed = [curve for curve in curves if curve is not None]
         total = np.sum([*summed, *(_pure_curve(item.epsilon) for item in plain)], axis=0)
-        orders, share = np.array(ORDERS)[chosen], (delta - aside) / len(chosen)
+        orders, share = np.array(ORDERS)[chosen], (delta - aside) * (1.0 - TAILS) / len(chosen)
         charges.append(compute_epsilon(orders, total[chosen], share)[0])
     return float(min(charges))
 
