@@ -26,6 +26,7 @@ from skfairdp.privacy.events import FailureDpEvent, canonical, parts_of, without
 
 __all__ = ["RELATIONS", "accountant_name", "event_epsilon", "renyi_divergences", "renyi_form"]
 
+
 def event_epsilon(event: DpEvent, delta: float, adjacency: str = "add-remove") -> float:
     """Upper bound on epsilon of an event at a given delta.
 

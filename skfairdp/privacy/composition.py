@@ -125,7 +125,9 @@ def _tilt(terms: Sequence[_Term], delta: float) -> float:
 
     widest = max(float(np.ptp(term.losses)) / len(term.losses) for term in terms)
     ends = (math.log(1e-6), math.log(1.0 / widest))
-    return math.exp(minimize_scalar(bound, bounds=ends, method="bounded", options={"xatol": 0.02}).x)
+    return math.exp(
+        minimize_scalar(bound, bounds=ends, method="bounded", options={"xatol": 0.02}).x
+    )
 
 
 def _points(
@@ -156,9 +158,7 @@ def _points(
     return None
 
 
-def _convolved(
-    terms: Sequence[_Term], weighted: Sequence[Array], first: int, size: int
-) -> Array:
+def _convolved(terms: Sequence[_Term], weighted: Sequence[Array], first: int, size: int) -> Array:
     """Upper bounds on the masses of the composition, wrapped around `size` points."""
     level = ERROR * ROUNDING * math.log2(size)
     product = np.ones(size // 2 + 1, dtype=np.complex128)

@@ -179,7 +179,9 @@ def canonical(event: DpEvent) -> DpEvent:
             return dp_event.DiscreteLaplaceDpEvent(rate, int(sensitivity))
         case FailureDpEvent(probability=probability):
             if not 0.0 <= probability <= 1.0:
-                raise ValueError(f"a probability of {probability!r} is not allowed: give one in [0, 1]")
+                raise ValueError(
+                    f"a probability of {probability!r} is not allowed: give one in [0, 1]"
+                )
             return FailureDpEvent(float(probability)) if probability else dp_event.NoOpDpEvent()
         case dp_event.SelfComposedDpEvent(event=inner, count=count):
             inner = canonical(inner)

@@ -51,9 +51,7 @@ class Losses:
     blur: float = 0.0
 
 
-def gaussian(
-    rate: float, sigma: float, interval: float, tail: float
-) -> tuple[Losses, Losses]:
+def gaussian(rate: float, sigma: float, interval: float, tail: float) -> tuple[Losses, Losses]:
     """Losses of one Gaussian query over a Poisson sample: the record leaves, and it joins.
 
     Parameters
@@ -79,9 +77,7 @@ def gaussian(
     reach = -float(ndtri(tail))
     ends = np.array([-reach, reach + shift])
     with np.errstate(divide="ignore"):
-        bottom, top = np.logaddexp(
-            np.log1p(-rate), math.log(rate) + shift * ends - shift**2 / 2
-        )
+        bottom, top = np.logaddexp(np.log1p(-rate), math.log(rate) + shift * ends - shift**2 / 2)
     first, last = math.floor(bottom / interval), math.ceil(top / interval)
     losses = interval * np.arange(first, last + 1)
     sign, log_ratio = _ratio_at(losses, rate)

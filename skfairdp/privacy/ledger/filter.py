@@ -77,7 +77,9 @@ def filtered_epsilon(
     if all(item.delta == 0.0 or curve is None for item, curve in zip(parts, curves, strict=True)):
         charges.append(math.fsum(item.epsilon for item in parts))
     events = [item.event for item, curve in zip(parts, curves, strict=True) if curve is not None]
-    if math.fsum(without_failures(canonical(event))[1] for event in events if event) > TAILS * (delta - aside):
+    if math.fsum(without_failures(canonical(event))[1] for event in events if event) > TAILS * (
+        delta - aside
+    ):
         return math.inf
     chosen = _orders(epsilon, (delta - aside) / 3.0)
     if chosen:
