@@ -88,6 +88,7 @@ def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
             accountant=accountant_name(event, stated.delta, stated.adjacency),
             per_group=None,
             event=canonical(event),
+            exposures=(),
             assumptions=(*stated.assumptions, IN_PROPORTION),
         ),
     )

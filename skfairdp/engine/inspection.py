@@ -9,7 +9,15 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 
 from skfairdp.engine.flat import copy_module
 
-__all__ = ["find_head", "refuse_mixing_modules", "refuse_unstable_rows"]
+__all__ = [
+    "find_head",
+    "refuse_mixing_modules",
+    "refuse_rows_it_cannot_take",
+    "refuse_unstable_rows",
+    "refuse_wrong_outputs",
+]
+
+_CHUNK = 16384
 
 
 def refuse_mixing_modules(module: nn.Module) -> None:
@@ -82,7 +90,7 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
             zeros = torch.zeros((n, *row_shape), dtype=reference.dtype, device=reference.device)
             try:
                 output = probe(zeros)
-            except RuntimeError as error:
+            except Exception as error:  # whatever the module raises: these rows are public
                 raise ValueError(
                     f"The module {kind} fails on {n} rows of zeros of shape {tuple(row_shape)}: "
                     f"{error}"
@@ -105,6 +113,81 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
         raise ValueError(
             f"The module {kind} mixes the records of a batch: its output for a row changes with "
             "the other rows. Let every row be processed by itself."
+        )
+
+
+def refuse_wrong_outputs(
+    module: nn.Module, row_shape: tuple[int, ...], n_classes: int, link: str
+) -> None:
+    """Refuse a module whose outputs do not fit the classes, before a label is used.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Takes such rows (`refuse_unstable_rows`). Left as it is.
+    row_shape : tuple of int
+        Shape of one row.
+    n_classes : int
+        Number of classes, declared or of the rows.
+    link : {"logit", "softmax", "identity"}
+        What its outputs are.
+
+    Raises
+    ------
+    ValueError
+        The outputs are no tensor, or not one logit a row ("logit"), one a class (else).
+    """
+    probe = copy_module(module).eval()
+    reference = next(probe.parameters())
+    with torch.no_grad():
+        output = probe(torch.zeros((2, *row_shape)).to(reference))
+    allowed = [(), (1,)] if link == "logit" else [(n_classes,)]
+    shape = tuple(output.shape[1:]) if isinstance(output, torch.Tensor) else None
+    if shape not in allowed:
+        got = type(output).__name__ if shape is None else f"outputs of shape {shape} a row"
+        raise ValueError(
+            f"The module {type(module).__name__} returns {got}, but there are {n_classes} classes: "
+            f"its criterion needs one tensor with {'one logit' if link == 'logit' else n_classes} "
+            f"{'' if link == 'logit' else 'outputs '}a row. Set its number of outputs (such as "
+            "module__n_outputs), or leave it open."
+        )
+
+
+def refuse_rows_it_cannot_take(module: nn.Module, rows: torch.Tensor) -> None:
+    """Refuse rows that a module fails on, such as codes beyond an embedding.
+
+    Modules made of layers that take any finite number are not run.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Left as it is.
+    rows : Tensor, shape (n, ...)
+        In the module's dtype.
+
+    Raises
+    ------
+    ValueError
+        Which does not say what the module said, for that may quote a row.
+    """
+    indexes = any(isinstance(layer, nn.Embedding | nn.EmbeddingBag) for layer in module.modules())
+    if not indexes and type(module).__module__.startswith(("skfairdp.", "torch.nn.")):
+        return
+    # On the CPU: an index out of range on a GPU ends the process's use of it.
+    probe = copy_module(module).cpu().eval()
+    failed = False
+    with torch.no_grad():
+        for part in rows.split(_CHUNK):
+            try:
+                probe(part.cpu())
+            except Exception:
+                failed = True
+                break
+    if failed:
+        raise ValueError(
+            f"The module {type(module).__name__} takes rows of zeros, but not all rows of 'X'. "
+            "Codes for an Embedding are integers from 0 to num_embeddings - 1: give undeclared "
+            "values a code of their own."
         )
 
 

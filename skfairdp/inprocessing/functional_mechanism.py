@@ -29,9 +29,12 @@ from skfairdp.inprocessing.functional_plan import (
 )
 from skfairdp.parameters import (
     BOOLEAN,
+    CLASSES,
+    DATASET_SIZE,
     MAPPING,
+    NOISE_MULTIPLIER,
+    NORM,
     RANDOM_STATE,
-    SEQUENCE,
     Choice,
     Number,
     check_parameters,
@@ -164,20 +167,20 @@ class FunctionalMechanismClassifier(PrivateClassifier):
     _parameters = {
         "epsilon": (Number(1e-4, finite=False), _NONE),
         "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
-        "noise_multiplier": (_POSITIVE, _NONE),
+        "noise_multiplier": (NOISE_MULTIPLIER, _NONE),
         "noise": (Choice(("gaussian", "laplace")),),
         "sensitivity": (Choice(("tight", "published")),),
         "objective": (Choice(("pooled", "group_average")),),
         "releases": (Choice(("average", "group_models")),),
-        "max_row_norm": (_POSITIVE,),
+        "max_row_norm": (NORM,),
         "intercept_scale": (Number(0.0, 1.0, high_open=True),),
         "quadratic_share": (Number(0.0, 1.0, low_open=True, high_open=True),),
         "repair": (Choice(("floor", "trim", "ridge")),),
         "repair_strength": (Number(0.0),),
-        "dataset_size": (Number(2, integer=True), _NONE),
+        "dataset_size": (DATASET_SIZE, _NONE),
         "group_sizes": (MAPPING, _NONE),
         "group_sizes_epsilon": (_POSITIVE, _NONE),
-        "classes": (SEQUENCE, _NONE),
+        "classes": (CLASSES, _NONE),
         "random_state": RANDOM_STATE,
         "reproducible_noise": (BOOLEAN,),
         "ledger": LEDGER,
@@ -322,10 +325,6 @@ class FunctionalMechanismClassifier(PrivateClassifier):
             raise ValueError(
                 "sensitivity='published' is a bound for Laplace noise; got noise="
                 f"{self.noise!r}. Set noise='laplace', or sensitivity='tight'."
-            )
-        if isinstance(self.classes, str):
-            raise ValueError(
-                f"'classes' must list the class labels, e.g. [0, 1]; got the text {self.classes!r}."
             )
         if self.group_sizes is not None and self.group_sizes_epsilon is not None:
             raise ValueError(

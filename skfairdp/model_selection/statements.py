@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skfairdp.model_selection.budget import SearchBudget
 from skfairdp.privacy.accountants import accountant_name
-from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 
 __all__ = ["search_guarantee"]
@@ -69,5 +69,6 @@ def search_guarantee(
             "one row is one person; running time and memory, which grow with the number of "
             "candidates, are not part of what is released",
             "the guarantee starts at the array passed to fit",
+            VALIDATION,
         ),
     )

@@ -37,7 +37,7 @@ def test_a_certificate_and_its_model(folder, capsys, model) -> None:
     for file in ("m.pkl", "m.joblib"):
         assert main(["verify", "c.json", file]) == 0
         said = capsys.readouterr()
-        assert said.out.startswith("Yes: c.json was issued for the model")
+        assert said.out.startswith("Yes: c.json names the model in m.")
         assert "With 95 % confidence" in said.out
         assert "runs whatever code the file holds" in said.err
 
@@ -46,7 +46,9 @@ def test_another_model_exits_with_one(folder, capsys, model) -> None:
     other = DPSGDClassifier(max_epochs=1, progress=False).fit(X, Y, sensitive_features=GROUPS)
     (folder / "m.pkl").write_bytes(pickle.dumps(other))
     assert main(["verify", "c.json", "m.pkl"]) == 1
-    assert capsys.readouterr().out.startswith("No: c.json was issued for another model")
+    said = capsys.readouterr().out
+    assert said.startswith("No: c.json does not hold for m.pkl.")
+    assert "The model is another one, or in another state" in said
 
 
 class Trap:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from dp_accounting.dp_event import SelfComposedDpEvent
 
 from skfairdp.certificate import Certificate, certify
 from skfairdp.exceptions import PrivacyWarning
+from skfairdp.fairness.derivation import RELEASE, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.preprocessing.representation.bounds import (
     downstream_bound,
@@ -23,7 +24,7 @@ from skfairdp.preprocessing.representation.randomizers import (
     LaplaceRandomizer,
     ResponseRandomizer,
 )
-from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.ledger import as_ledger
 from skfairdp.privacy.noise import NoiseSource
 
@@ -157,17 +158,17 @@ class ReleasesRepresentation:
                 else self._stated(1)
             )
             entry = ledger.reserve(stated, activity="transform", estimator=type(self).__name__)
-        # Counted before anything is shown: a release that fails on its way may have been seen.
-        if streams is None:
-            fresh: NoiseSource = self._randomness()[1]  # type: ignore[attr-defined]
-            self.releases_.fresh += 1
-            self.releases_.reproducible |= fresh.reproducible
-            yield fresh
-        else:
-            self.releases_.remembered = True
-            yield streams
-        if ledger is not None and entry is not None:
-            ledger.commit(entry)
+        charge = nullcontext() if ledger is None or entry is None else ledger.finishing(entry)
+        with charge:
+            # Counted before anything is shown: a release that fails on its way may have been seen.
+            if streams is None:
+                fresh: NoiseSource = self._randomness()[1]  # type: ignore[attr-defined]
+                self.releases_.fresh += 1
+                self.releases_.reproducible |= fresh.reproducible
+                yield fresh
+            else:
+                self.releases_.remembered = True
+                yield streams
 
     def _stated(self, n_releases: int) -> PrivacyGuarantee:
         """State what a number of releases promise together to one person."""
@@ -191,6 +192,7 @@ class ReleasesRepresentation:
                 *self._what_is_covered(),
                 *self._how_often(),
                 *self._consequences(),
+                VALIDATION,
             ),
         )
 
@@ -264,6 +266,7 @@ class ReleasesRepresentation:
                     "the predictor was not fitted on the person who is predicted",
                     "the row is released from its features alone, not from the group or the label",
                 ),
+                derivation=Derivation.of(RELEASE, epsilon=epsilon),
             )
             for notion in notions
             if notion in NOTIONS_OF_RELEASES
