@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skfairdp.certificate.rates import LEVEL
-from skfairdp.certificate.wording import group_text, number_text
+from skfairdp.certificate.wording import group_text
 from skfairdp.fairness.derivation import CLOPPER_PEARSON, HOEFFDING, NOISY_COUNTS, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.recomputing import (
@@ -17,6 +16,7 @@ from skfairdp.fairness.recomputing import (
     recomputed_intervals,
 )
 from skfairdp.fairness.scopes import SCOPES
+from skfairdp.figures import as_given
 from skfairdp.privacy.exposure import event_cost, recomputed_epsilons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
@@ -214,7 +214,7 @@ def _examine_privacy(privacy: PrivacyGuarantee | None, notes: _Notes) -> None:
         what = "epsilon" if group is None else f"epsilon of a record of {group_text(group)}"
         if figure < found[group] * (1.0 - EPSILON_TOLERANCE):
             notes.wrong.append(
-                f"{what} is stated as {_shown(figure)} at δ = {number_text(privacy.delta)}, but "
+                f"{what} is stated as {_shown(figure)} at δ = {as_given(privacy.delta)}, but "
                 f"its event costs {_shown(found[group])}"
             )
         else:
@@ -241,4 +241,4 @@ def _cheaper_counts(certificate: Certificate) -> Iterator[str]:
 def _shown(figure: float | None) -> str:
     if figure is None:
         return "nothing"
-    return "∞" if math.isinf(figure) else f"{figure:.6g}"
+    return as_given(figure)

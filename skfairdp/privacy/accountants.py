@@ -15,12 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
+import numpy as np
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 from dp_accounting.rdp import RdpAccountant
-import numpy as np
 from numpy.typing import NDArray
 
+from skfairdp.figures import significant_up
 from skfairdp.privacy.directions import RELATIONS, both_directions, loss_epsilon
 from skfairdp.privacy.events import FailureDpEvent, canonical, parts_of, without_failures
 
@@ -89,7 +90,11 @@ default="add-remove"
         "RDP": f"dp_accounting {importlib.metadata.version('dp_accounting')} RDP",
     }[kind]
     failure = 0.0 if event is None else without_failures(canonical(event))[1]
-    return f"{detail}; {failure:.1e} of delta set aside for tails" if failure else detail
+    return (
+        f"{detail}; {significant_up(failure, 2)} of delta set aside for tails"
+        if failure
+        else detail
+    )
 
 
 def _answer(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:

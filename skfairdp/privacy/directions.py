@@ -28,7 +28,7 @@ from dp_accounting.dp_event import DpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 
-from skfairdp.privacy.composition import MISSED, composed_epsilon
+from skfairdp.privacy.composition import composed_epsilon
 from skfairdp.privacy.events import parts_of
 from skfairdp.privacy.grid import grid_interval
 from skfairdp.privacy.losses import Losses, from_curve, gaussian, two_points

@@ -1,11 +1,11 @@
 """Exact delta of a composition by a contour integral: no grid of losses, no convolution.
 
-For any c > 0, ``(1 - exp(epsilon - l))_+`` is the integral of ``exp(z (l - epsilon)) / (z (z + 1))``
-over z = c + iy, divided by 2 pi i; the mean over a sum of T independent losses turns
-``exp(z l)`` into the T-th power of one loss's moment generating function. That function is an
-integral over the noise. Both integrals are of analytic functions that vanish at both ends, for
-which even sums converge faster than any power of their width; and c is chosen so that nothing
-cancels, however small delta is. Shares nothing with the package.
+For any c > 0, ``(1 - exp(epsilon - l))_+`` is the integral of
+``exp(z (l - epsilon)) / (z (z + 1))`` over z = c + iy, divided by 2 pi i; the mean over a sum of
+T independent losses turns ``exp(z l)`` into the T-th power of one loss's moment generating
+function. That function is an integral over the noise. Both integrals are of analytic functions
+that vanish at both ends, for which even sums converge faster than any power of their width; and
+c is chosen so that nothing cancels, however small delta is. Shares nothing with the package.
 """
 
 from __future__ import annotations

@@ -76,10 +76,7 @@ def filtered_epsilon(
     charges = [math.inf]
     if all(item.delta == 0.0 or curve is None for item, curve in zip(parts, curves, strict=True)):
         charges.append(math.fsum(item.epsilon for item in parts))
-    events = [item.event for item, curve in zip(parts, curves, strict=True) if curve is not None]
-    if math.fsum(without_failures(canonical(event))[1] for event in events if event) > TAILS * (
-        delta - aside
-    ):
+    if sum(map(_failure, parts)) > TAILS * (delta - aside):
         return math.inf
     chosen = _orders(epsilon, (delta - aside) / 3.0)
     if chosen:
@@ -101,6 +98,10 @@ def _curve(item: PrivacyGuarantee, adjacency: str) -> NDArray[np.float64] | None
     if item.event is None or adjacency not in RELATIONS:
         return None
     return renyi_divergences(item.event, ORDERS, adjacency)
+
+
+def _failure(item: PrivacyGuarantee) -> float:
+    return 0.0 if item.event is None else without_failures(canonical(item.event))[1]
 
 
 def _pure_curve(epsilon: float) -> NDArray[np.float64]:
