@@ -129,7 +129,7 @@ def two_points(size: float, interval: float) -> Losses:
     rest = min(max(size - position * interval, 0.0), interval)
     masses = np.zeros(2 * position + 3)
     for loss, above in ((size, rest), (-size, interval - rest)):
-        probability = 1.0 / (1.0 + math.exp(-loss)) if loss < 700.0 else 1.0
+        probability = math.exp(min(loss, 0.0)) / (1.0 + math.exp(-size))
         share = math.expm1(-above) / math.expm1(-interval)
         below = 2 * position + 1 if loss > 0.0 else 0
         masses[below : below + 2] += probability * np.array([1.0 - share, share])

@@ -304,7 +304,7 @@ def test_what_may_fail_is_taken_from_delta():
     assert epsilon(loose) > epsilon(plan)
     assert epsilon(failing(plan, 1.1e-8)) == math.inf
     stated = guarantee(loose)
-    assert stated.accountant.endswith("; 5.0e-06 of delta set aside for tails")
+    assert stated.accountant.endswith("; 5e-6 of delta set aside for tails")
     assert PrivacyGuarantee.from_dict(stated.to_dict()) == stated
     assert compose([stated, stated]).epsilon == epsilon(failing(sgd_plan(0.01, 1.1, 2000), 5e-9))
 
