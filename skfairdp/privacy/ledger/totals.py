@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from skfairdp.exceptions import BudgetExceededError
+from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.filter import filtered_epsilon
@@ -247,8 +248,10 @@ class Budget:
             )
             raise BudgetExceededError(
                 f"This release would bring the data set {data_set!r} to a total of epsilon = "
-                f"{total:.4g} at delta = {self.delta:g} ({budget.adjacency}); the budget is "
-                f"{self.epsilon:g}, and {used:.4g} of it is spent or set aside (counted so that it "
+                f"{significant_up(total, 4)} at delta = {as_given(self.delta)} "
+                f"({budget.adjacency}); the budget is "
+                f"{as_given(self.epsilon)}, and {significant_up(used, 4)} of it is spent or set "
+                "aside (counted so that it "
                 "holds for plans chosen by looking at earlier releases). Nothing was released. "
                 "Spend less (a smaller epsilon), or stop here."
                 + (_DELTAS if math.isinf(total) else "")
@@ -257,4 +260,4 @@ class Budget:
     @property
     def text(self) -> str:
         """The figures in words."""
-        return f"epsilon = {self.epsilon:g}, delta = {self.delta:g}"
+        return f"epsilon = {as_given(self.epsilon)}, delta = {as_given(self.delta)}"
