@@ -22,7 +22,6 @@ from skfairdp.privacy.accounting import (
     guarantee,
     undominated_cells,
 )
-from skfairdp.privacy.guarantee import VALIDATION
 from tests.privacy.oracle import oracle_epsilon, oracle_epsilons
 from tests.privacy.plans import DELTA, fairdp_plan, sgd_plan
 
