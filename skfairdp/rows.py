@@ -196,11 +196,13 @@ def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDA
     """
     if issparse(y):
         raise ValueError(f"Sparse data was passed for {name}; pass an array or list of labels.")
-    as_they_are = declared and not hasattr(y, "__array__")
+    mixed = declared and isinstance(y, list | tuple) and not all(isinstance(v, str) for v in y)
     try:
-        values = np.asarray(y, dtype=object) if as_they_are else np.asarray(y)
+        values = np.asarray(y)
+        if mixed and values.dtype.kind not in "biuf":  # numpy turned numbers into text
+            values = np.asarray(y, dtype=object)
     except (TypeError, ValueError):  # rows of different lengths
-        values = np.empty((0, 0, 0))
+        values = np.asarray(y, dtype=object) if mixed else np.empty((0, 0, 0))
     if values.ndim == 2 and values.shape[1] == 1:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected. Please change the shape "

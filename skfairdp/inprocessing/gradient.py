@@ -200,12 +200,12 @@ class GradientClassifier(PrivateClassifier):
         prepared = prepare_net(
             self.net, n_features=int(np.prod(X.shape[1:])), n_classes=len(classes), seed=seed
         )
+        # What rows may leave on a module besides its weights is not released.
+        released = copy_module(prepared.module)
         refuse_unstable_rows(prepared.module, X.shape[1:])
         link = link_of(prepared.criterion)
         self._check_net(prepared, plan, X.shape[1:])
         refuse_wrong_outputs(prepared.module, X.shape[1:], len(classes), link)
-        # What training may leave on a module besides its weights is not released.
-        released = copy_module(prepared.module)
         rows = _rows(X, labels, self._cells(plan, groups), prepared.module, link)
         refuse_rows_it_cannot_take(prepared.module, rows.X)
         codes = None if groups is None else groups.codes
