@@ -19,13 +19,13 @@ from skfairdp.privacy.relations import PROTECTS
 
 __all__ = ["DECLARED_PUBLIC", "counts_guarantee", "model_privacy", "with_counts"]
 
+DECLARED_PUBLIC = "was declared public: it was fitted without protected rows."
 _BY_INDEX = (
     "The rows were held out by position, perhaps by label or group too, and neighbours keep these "
     "(zero-out). Removing a record would move others from one part to the other, so that under "
     "add-remove no finite ε follows: for that, let each record find its part by itself "
     "(RecordSplit), and certify with holdout='per_record'."
 )
-DECLARED_PUBLIC = "was declared public: it was fitted without protected rows."
 _REPRODUCIBLE = "The noise of the counts is reproducible: whoever knows its seed can subtract it."
 
 
