@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skfairdp.certificate.holdout import check_holdout_labels, encode_holdout_groups
-from skfairdp.certificate.spending import model_privacy
+from skfairdp.certificate.spending import DECLARED_PUBLIC, model_privacy
 from skfairdp.certificate.terms import Terms
 from skfairdp.certificate.unwrap import Deployed, charges_privacy
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -149,7 +150,15 @@ def tell_ledgers(
     """
     for ledger in _ledgers(deployed.trained):
         if privacy is not None and privacy.is_void:
-            record_void(ledger, privacy, deployed.name)
+            # What was put into a model after its fit says nothing about what the fit has shown.
+            reasons = tuple(
+                text
+                for text in privacy.assumptions
+                if text not in deployed.changes and not text.endswith(DECLARED_PUBLIC)
+            )
+            if reasons:
+                found = dataclasses.replace(privacy, assumptions=reasons)
+                record_void(ledger, found, deployed.name)
         elif public_steps:
             without = model_privacy(deployed, ())
             if without is not None and without.is_void:

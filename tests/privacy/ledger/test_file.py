@@ -45,18 +45,6 @@ ledger.reserve(stated(), activity="fit", estimator="Dying")
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
-DIE_WRITING = """
-import os, signal, sys
-from pathlib import Path
-from skfairdp.privacy.ledger.store import writing
-from tests.privacy.ledger.statements import stated
-with writing(Path(sys.argv[1])) as store:
-    store._connection.execute("PRAGMA cache_size = 2")  # pages go to the file as they fill
-    for _ in range(100):
-        store.reserve("people", "fit", "Dying", stated())
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
 
 def started(script: str, ledger: PrivacyLedger) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", script, str(ledger.path)]
@@ -100,15 +88,6 @@ def test_a_process_killed_between_reservation_and_commit_stays_charged(tmp_path)
     assert "1 reserved and not finished, charged alike" in ledger.summary()
     spend(ledger, stated())  # nobody is locked out
     assert len(ledger) == 1
-
-
-@in_one_worker
-def test_a_write_cut_short_leaves_the_entries_before_it(tmp_path) -> None:
-    ledger = ledger_in(tmp_path)
-    spend(ledger, stated())
-    assert ended(DIE_WRITING, ledger) == -signal.SIGKILL
-    assert len(ledger) == 1
-    assert len(ledger.entries()) == 1
 
 
 def test_a_handle_is_a_path_and_a_name(tmp_path, monkeypatch) -> None:
