@@ -73,10 +73,12 @@ def conditions(noise: NoiseSource) -> tuple[str, ...]:
     """
     return (
         f"noise from {noise.name}, drawn and added in float64; the guarantee is for real-valued "
-        "noise",
+        "noise, and for an attacker who can neither break AES-128 nor read the memory of this "
+        "process",
         "one row is one person; rows reach the model through the noisy votes alone, and running "
         "time is not part of what is released",
         "the guarantee starts at the array passed to fit",
-        "the teacher's kind of model can be fitted on some shard whatever one record does (a fit "
-        "without any such teacher ends with an error), and delta is below 1/n for the true n",
+        "each teacher has random numbers of its own, and one that fails votes for the first class "
+        "in silence; its kind of model was tried on public rows, about as many as two average "
+        "shards hold, and delta is below 1/n for the true n",
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import pickle
-import secrets
 import sys
 
 import numpy as np
@@ -97,8 +96,7 @@ def _say(arguments: argparse.Namespace, text: str) -> None:
 
 def _held_out(n: int, share: float) -> np.ndarray:
     # Each row by a draw of its own: who is held out then depends on nobody else.
-    draws = np.random.Generator(np.random.SFC64(secrets.randbits(256))).random(n)
-    held: np.ndarray = draws < share
+    held: np.ndarray = NoiseSource().sampling.random(n) < share
     return held
 
 

@@ -8,6 +8,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from skfairdp.engine.flat import copy_module
+from skfairdp.engine.randomness import SeededDraws
 
 __all__ = ["find_head", "refuse_mixing_modules", "refuse_unstable_rows"]
 
@@ -77,7 +78,7 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
     probe = copy_module(module).eval()
     kind = type(module).__name__
     reference = next(probe.parameters())
-    with torch.no_grad():
+    with torch.no_grad(), SeededDraws(0):
         for n in (2, 3):
             zeros = torch.zeros((n, *row_shape), dtype=reference.dtype, device=reference.device)
             try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.inspection import refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.objectives import Objective, objective_for
-from skfairdp.engine.randomness import seeded_torch
+from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.schedules import schedule_factors
 from skfairdp.engine.training import Progress, run_segment
@@ -176,6 +175,7 @@ class GradientClassifier(PrivateClassifier):
             self.net, n_features=int(np.prod(X.shape[1:])), n_classes=len(classes), seed=seed
         )
         refuse_unstable_rows(prepared.module, X.shape[1:])
+        draws = own_draws(prepared.module, X.shape[1:], noise.masks)
         stated = self._guarantee(plan, noise, groups)
         self._charge(stated)  # before a row reaches the engine
         # What training may leave on a module besides its weights is not released.
@@ -203,7 +203,7 @@ class GradientClassifier(PrivateClassifier):
             steps_per_epoch=epoch,
         )
         try:
-            with seeded_torch(seed if noise.reproducible else secrets.randbits(63)):
+            with draws:
                 self._train(run)
         finally:
             progress.close()
@@ -261,7 +261,8 @@ class GradientClassifier(PrivateClassifier):
                 f"the set of class labels is {declared}",
                 *(() if groups is None else (f"the set of groups is {named}",)),
                 f"noise from {noise.name}, drawn and added in float64; the guarantee is for "
-                "real-valued noise, and for an attacker who cannot recover the generator's state",
+                "real-valued noise, and for an attacker who can neither break AES-128 nor read the "
+                "memory of this process",
                 "one row is one person; rows reach the model through the noisy sums alone, and "
                 "running time is not part of what is released",
                 "the guarantee starts at the array passed to fit",
