@@ -8,6 +8,7 @@ __all__ = [
     "LedgerError",
     "PrivacyWarning",
     "SkfairdpError",
+    "TableError",
     "UnknownGroupError",
 ]
 
@@ -22,6 +23,10 @@ class BudgetExceededError(SkfairdpError):
 
 class LedgerError(SkfairdpError):
     """A privacy ledger cannot be read, written or understood."""
+
+
+class TableError(SkfairdpError):
+    """A table of answers that several processes share cannot be read or written."""
 
 
 class UnknownGroupError(SkfairdpError, ValueError):
