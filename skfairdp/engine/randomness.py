@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 import random
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +25,7 @@ from skfairdp.engine.flat import copy_module
 __all__ = ["OwnDraws", "SeededDraws", "are_served", "own_draws"]
 
 _DRAWS = torch.Tag.nondeterministic_seeded
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd  # type: ignore[attr-defined]
 _WITH_GENERATOR = {"default": "generator", "low": "low_generator"}
 
 
@@ -80,12 +83,10 @@ class OwnDraws(TorchDispatchMode):
     ) -> Any:
         """Serve a function that draws; run any other."""
         kwargs = kwargs or {}
-        if _DRAWS not in func.tags:
-            return func(*args, **kwargs)
-        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
-            with self:  # made of others, e.g. all dropouts in inference mode
-                return func.decompose(*args, **kwargs)
-        return self._serve(func, args, kwargs)
+        if _is_composite(func):
+            with self:  # made of others, which draw in its stead; met in inference mode only
+                return func._op_dk(_COMPOSITE, *args, **kwargs)
+        return self._serve(func, args, kwargs) if _DRAWS in func.tags else func(*args, **kwargs)
 
     def _serve(self, func: Any, args: tuple, kwargs: dict) -> Any:
         given = _arguments(func, args, kwargs)
@@ -219,19 +220,11 @@ def own_draws(
     more than the clip norm; privacy loss of a mixture is at most the mean of its parts', so
     the guarantee holds as it does for batches: for the law of the draws.
     """
-    probe = copy_module(module)
-    reference = next(probe.parameters())
+    reference = next(module.parameters())
     rows = torch.zeros((2, *row_shape), dtype=reference.dtype, device=reference.device)
     watch = OwnDraws(np.random.default_rng(0))
     # Other threads may draw from the global generators meanwhile, but hardly three times.
-    moved = True
-    for _ in range(3):
-        before = _python_states()
-        with torch.no_grad(), watch:
-            probe(rows)
-            copy_module(probe).eval()(rows)
-        moved = moved and before != _python_states()
-    if moved:
+    if all(_moves_python(lambda: _run_twice(module, rows, watch)) for _ in range(3)):
         raise ValueError(
             f"The module {type(module).__name__} draws from the global generator of numpy or "
             "Python, which everybody can seed. Use torch's functions, e.g. torch.rand: they are "
@@ -240,8 +233,26 @@ def own_draws(
     return OwnDraws(generator) if watch.used else nullcontext()
 
 
-def _python_states() -> tuple[str, str]:
-    return str(random.getstate()), str(np.random.get_state(legacy=False))  # noqa: NPY002
+def _run_twice(module: nn.Module, rows: Tensor, watch: OwnDraws) -> None:
+    """Run a copy of a module as in training, and as at prediction."""
+    with torch.no_grad(), watch:
+        copied = copy_module(module)
+        copied(rows)
+        copied.eval()(rows)
+
+
+def _moves_python(run: Callable[[], None]) -> bool:
+    """Whether something draws from the global generators of Python or numpy."""
+    before = random.getstate(), np.random.get_state()[1:3]  # noqa: NPY002
+    run()
+    after = random.getstate(), np.random.get_state()[1:3]  # noqa: NPY002
+    return before[0] != after[0] or not all(map(np.array_equal, before[1], after[1]))
+
+
+@cache
+def _is_composite(func: Any) -> bool:
+    """Whether a function of torch is made of others, whatever the device."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
 
 
 def _arguments(func: Any, args: tuple, kwargs: dict) -> dict[str, Any]:
