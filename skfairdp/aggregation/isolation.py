@@ -69,7 +69,7 @@ def alone(generator: np.random.Generator) -> Iterator[None]:
         _descriptors_to(nowhere.fileno()),
         redirect_stdout(nowhere),
         redirect_stderr(nowhere),
-        warnings.catch_warnings(),
+        warnings.catch_warnings(record=True),
         _no_logs(),
         parallel_config(backend="sequential"),
     ):
