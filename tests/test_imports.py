@@ -18,7 +18,8 @@ PACKAGE = Path(__file__).parents[1] / "skfairdp"
 # each other.
 LAYERS = (
     {"exceptions"},
-    {"parameters", "rows", "datasets"},
+    {"parameters", "datasets"},
+    {"rows"},
     {"privacy", "fairness"},
     {"engine", "certificate"},
     {"base"},

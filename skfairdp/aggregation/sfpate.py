@@ -18,7 +18,7 @@ from skfairdp.aggregation.reweighing import GroupTeacher, ReweighedClassifier
 from skfairdp.aggregation.settings import AGGREGATION_PARAMETERS, NONE
 from skfairdp.aggregation.student import Student, takes_groups, train_student
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.parameters import SEQUENCE, Choice
+from skfairdp.parameters import GROUPS, Choice
 from skfairdp.privacy.ledger import PrivacyLedger
 
 __all__ = ["SFPATEClassifier"]
@@ -138,7 +138,7 @@ class SFPATEClassifier(AggregatedClassifier):
     _parameters = {
         **AGGREGATION_PARAMETERS,
         "variant": (Choice(("fair_student", "fair_teachers")),),
-        "groups": (SEQUENCE, NONE),
+        "groups": (GROUPS, NONE),
     }
     _adjacency = "change-attribute"
     _protects = "sensitive_features"

@@ -6,6 +6,7 @@ from typing import Any
 
 from skfairdp.fairness.answers import coverage_sentence
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.streams import ATTACKER
 
 __all__ = ["conditions", "public_things", "spent"]
 
@@ -73,8 +74,7 @@ def conditions(noise: NoiseSource) -> tuple[str, ...]:
     """
     return (
         f"noise from {noise.name}, drawn and added in float64; the guarantee is for real-valued "
-        "noise, and for an attacker who can neither break AES-128 nor read the memory of this "
-        "process",
+        f"noise, and for {ATTACKER}",
         "one row is one person; rows reach the model through the noisy votes alone, and running "
         "time is not part of what is released",
         "the guarantee starts at the array passed to fit",

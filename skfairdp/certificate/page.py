@@ -8,10 +8,10 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from skfairdp.certificate import wording
-from skfairdp.certificate.contents import SCOPE_TEXT
 from skfairdp.certificate.plain_text import assumptions
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.scopes import ANSWERED
 from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def certificate_page(certificate: Certificate) -> str:
     str
         HTML with its own style; every value is escaped.
     """
-    cards = [_fairness_card(claim) for claim in certificate.fairness]
+    cards = [_fairness_card(claim, certificate.n_rows) for claim in certificate.fairness]
     if not cards:
         cards = [_no_fairness_card(certificate.remarks)]
     cards.append(_privacy_card(certificate.privacy))
@@ -80,21 +80,15 @@ def _unbroken(sentence: str) -> str:
     )
 
 
-def _fairness_card(claim: FairnessGuarantee) -> str:
+def _fairness_card(claim: FairnessGuarantee, n_rows: int | None) -> str:
     kind = "skfairdp-claim" if claim.informative else "skfairdp-none"
     figure = f"≤ {claim.figure}" if claim.informative else "No useful bound"
     title = claim.notion.replace("_", " ")
     observed = ""
-    counted = claim.scope == "answered queries"
-    if claim.estimate is not None and not counted:
+    if claim.estimate is not None and claim.scope != ANSWERED:
         observed = f"Observed on the held-out rows: {claim.estimate:.3f}. "
-    certain = f"{wording.confidence(claim)} confidence."
-    if claim.confidence_level is None:
-        certain = (
-            "Counted on the table of answers."
-            if counted
-            else "Derived from how the model is trained, not estimated from rows."
-        )
+    terms = f"{claim.scope}; {wording.certainty(claim)}; {wording.population(claim, n_rows)}. "
+    about = observed + terms[0].upper() + terms[1:] + wording.SCOPE_TEXT[claim.scope]
     meaning = ""
     if claim.informative:
         meaning = (
@@ -104,7 +98,7 @@ def _fairness_card(claim: FairnessGuarantee) -> str:
     return (
         f"<section class='skfairdp-card {kind}'><h2>{escape(title)}</h2>"
         f"<p class='skfairdp-figure'>{escape(figure)}</p>{meaning}"
-        f"<p class='skfairdp-small'>{escape(observed + certain)} {SCOPE_TEXT[claim.scope]}</p>"
+        f"<p class='skfairdp-small'>{escape(about)}</p>"
         "</section>"
     )
 
@@ -159,7 +153,8 @@ def _sections(sections: Iterable[tuple[str, tuple[str, ...]]]) -> str:
 
 def _counts(fairness: Iterable[FairnessGuarantee]) -> str:
     tables = [
-        f"<p><b>{escape(claim.notion.replace('_', ' '))}</b> ({escape(claim.method)})</p>"
+        f"<p><b>{escape(claim.notion.replace('_', ' '))}</b> "
+        f"({escape(claim.scope)}; {escape(claim.method)})</p>"
         "<table><thead><tr><th>Group</th><th class='skfairdp-text'>Among</th><th>Successes</th>"
         "<th>Rows</th><th>Rate</th></tr></thead><tbody>"
         + "".join(map(_count_row, claim.counts))

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from skfairdp.certificate.wording import (
-    confidence,
+    SCOPE_TEXT,
+    certainty,
     epsilon_text,
     group_text,
     learned_from,
     number_text,
+    population,
     protected_text,
 )
 from skfairdp.fairness.guarantee import FairnessGuarantee
@@ -33,6 +35,8 @@ class Statement(Protocol):
     @property
     def model_name(self) -> str: ...
     @property
+    def n_rows(self) -> int | None: ...
+    @property
     def remarks(self) -> tuple[str, ...]: ...
     @property
     def created(self) -> str: ...
@@ -42,27 +46,13 @@ class Statement(Protocol):
     def sentence(self) -> str: ...
 
 
-def _claim_line(claim: FairnessGuarantee) -> str:
-    """Print a fairness claim with its scope and confidence.
-
-    Parameters
-    ----------
-    claim : FairnessGuarantee
-        The claim.
-
-    Returns
-    -------
-    str
-    """
+def _claim_line(claim: FairnessGuarantee, n_rows: int | None) -> str:
+    """Print a fairness claim with its scope, confidence and population."""
     figure = f"at most {claim.figure}" if claim.informative else claim.figure
     observed = "" if claim.estimate is None else f", observed {claim.estimate:.3f}"
-    certain = f"{confidence(claim)} confidence"
-    if claim.confidence_level is None:
-        counted = claim.scope == "answered queries"
-        certain = "no statistical error" if counted else "derived, not estimated from rows"
     return (
         f"{claim.notion}: largest difference of {claim.rates} {figure}{observed} "
-        f"[{claim.scope}; {certain}; {claim.method}]"
+        f"[{claim.scope}; {certainty(claim)}; {population(claim, n_rows)}; {claim.method}]"
     )
 
 
@@ -146,7 +136,9 @@ def certificate_text(certificate: Statement) -> str:
     """
     lines = [certificate.sentence, ""]
     lines.append("Fairness")
-    lines += [f"  {_claim_line(claim)}" for claim in certificate.fairness]
+    lines += [f"  {_claim_line(claim, certificate.n_rows)}" for claim in certificate.fairness]
+    scopes = dict.fromkeys(claim.scope for claim in certificate.fairness)
+    lines += [f"  {scope} means: {SCOPE_TEXT[scope]}" for scope in scopes]
     meanings = {c.notion: get_notion(c.notion).meaning for c in certificate.fairness}
     lines += [f"  {name} means: {meaning}" for name, meaning in meanings.items()]
     lines += [f"  {remark}" for remark in certificate.remarks]

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
 from skfairdp.certificate.unwrap import Deployed, releases_rows
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.leakage import classifier_lower_bound
+from skfairdp.rows import count_rows
 
 __all__ = ["leakage_remarks"]
 
@@ -44,7 +44,7 @@ def leakage_remarks(
     place = next((i for i, step in enumerate(steps) if releases_rows(step)), None)
     if place is None or sensitive_features is None:
         return ()
-    groups = encode_groups(sensitive_features, n_rows=_num_samples(X), on_missing="drop")
+    groups = encode_groups(sensitive_features, n_rows=count_rows(X), on_missing="drop")
     inside = np.flatnonzero(groups.codes >= 0)
     if len(groups.labels) < 2 or groups.counts.min() < _LEAST:
         return (

@@ -7,12 +7,12 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skfairdp.fairness.derivation import COUNTED, Derivation
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee, rounded_up
+from skfairdp.fairness.scopes import ANSWERED
 
 __all__ = ["answered_guarantee", "coverage_sentence"]
-
-SCOPE = "answered queries"
 
 
 def answered_guarantee(
@@ -83,13 +83,14 @@ def answered_guarantee(
     return FairnessGuarantee(
         notion="demographic_parity",
         bound=gap,
-        scope=SCOPE,
+        scope=ANSWERED,
         method=f"counted; parity gate over {_checked(gate)}, γ = {gate.tolerance:g}, "
         f"cold start {gate.cold_start}",
         estimate=gap if defined else None,
         groups=tuple(groups),
         counts=tuple(counts),
         assumptions=_texts(gate, groups, classes, queries),
+        derivation=Derivation.of(COUNTED),
     )
 
 

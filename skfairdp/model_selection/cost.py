@@ -143,7 +143,7 @@ def _of_others(
     alone = (
         f"Its {fits.n_fits} fits on overlapping rows ({fits.n_candidates} candidates times "
         f"{fits.folds} folds a row is in, and the refit) compose to ε = "
-        f"{fits.privacy.epsilon:.4g} at δ = {fits.privacy.delta:g}"
+        f"{fits.privacy.epsilon:.4g} at δ = {fits.privacy.delta:g}, {fits.privacy.adjacency}"
     )
     if public_validation:
         note = "the validation rows were declared public: nothing protects them"

@@ -373,7 +373,7 @@ class PrivateSearchCV(PrivateClassifier):
         score, gap, model, parameters, table, _ = best
         final = final_of(model)
         # Whoever takes the model out of here states what its rows have spent.
-        final.privacy_ = stated
+        final._state(stated)
         self.best_estimator_ = model
         self.best_params_ = parameters
         self.best_score_ = score.value

@@ -15,7 +15,7 @@ from sklearn import get_config
 from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import FairnessWarning
@@ -24,10 +24,11 @@ from skfairdp.fairness.disparity import smallest_cold_start
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.parameters import SEQUENCE, Choice, Kind, Number, check_parameters
+from skfairdp.parameters import GROUPS, Choice, Kind, Number, check_parameters
 from skfairdp.postprocessing.marker import abstention_marker
 from skfairdp.postprocessing.passing_groups import accepts_groups, fit_parameters, known_groups
 from skfairdp.postprocessing.turnstile import Turnstile
+from skfairdp.rows import count_rows
 
 __all__ = ["AbstainingClassifier"]
 
@@ -120,12 +121,14 @@ class AbstainingClassifier(PrivateClassifier):
     """
 
     _charges_privacy = False
+    _changes_by_use: ClassVar[tuple[str, ...]] = ("turnstile_",)
+    _served_the_fit: ClassVar[tuple[str, ...]] = ("estimator", "table")
     _post_processes = "estimator_"  # certify looks there for the privacy of the training rows
     _parameters: ClassVar = {
         "tolerance": (Number(0.0, 1.0),),
         "cold_start": (Choice(("auto",)), Number(0, integer=True)),
         "gate": (Choice(("all_cells", "queried_cell")),),
-        "groups": (Choice((None,)), SEQUENCE),
+        "groups": (Choice((None,)), GROUPS),
         "table": (Choice((None,)), Kind((str, PathLike), "a path")),
     }
     _released: ClassVar = (
@@ -166,10 +169,12 @@ class AbstainingClassifier(PrivateClassifier):
                 f"and predict; got {self.estimator!r}."
             )
         self._new_gate(1, 2)  # wrong settings show before anything is spent on training
+        if sensitive_features is not None:
+            encode_groups(sensitive_features, n_rows=count_rows(X), on_missing="drop")
         inner = clone(self.estimator)
         inner.fit(X, y, **self._routed(inner, "fit", sensitive_features))
         classes = np.asarray(inner.classes_ if hasattr(inner, "classes_") else np.unique(y))
-        groups = known_groups(inner, self.groups, sensitive_features, _num_samples(X))
+        groups = known_groups(inner, self.groups, sensitive_features, count_rows(X))
         marker, turnstile = None, None
         # Without groups every query is answered, and two truth values need no third.
         if groups is not None or self.abstention_label != "auto":
@@ -231,7 +236,7 @@ class AbstainingClassifier(PrivateClassifier):
                 "value per row; rows with a missing value are not answered."
             )
         codes = encode_groups(
-            sensitive_features, n_rows=_num_samples(X), labels=self.groups_, on_missing="drop"
+            sensitive_features, n_rows=count_rows(X), labels=self.groups_, on_missing="drop"
         ).codes
         passed_on = self._routed(self.estimator_, "predict", sensitive_features)
         predicted = np.asarray(self.estimator_.predict(X, **passed_on))
@@ -313,7 +318,6 @@ class AbstainingClassifier(PrivateClassifier):
     def _digest_state(self) -> dict[str, Any]:
         """Return what predictions depend on: the fitted estimator, and all that was answered."""
         state = super()._digest_state()
-        del state["parameters"]["estimator"]
         state["turnstile_"] = None if self.turnstile_ is None else self.turnstile_.save()
         return state
 

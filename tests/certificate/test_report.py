@@ -74,7 +74,12 @@ CASES = {
         ),
     ),
     "random predictions": certificate(
-        fairness=(claim(counts=(CellCount("F", "", 30.5, 100), CellCount("M", "", 20.25, 90))),)
+        fairness=(
+            claim(
+                scope="averaged over its draws",
+                counts=(CellCount("F", "", 30.5, 100), CellCount("M", "", 20.25, 90)),
+            ),
+        )
     ),
     "answered": certificate(fairness=(ANSWERED,)),
     "no rows": certificate(fairness=(), n_rows=None, remarks=("Only one group is known.",)),
@@ -215,7 +220,7 @@ def test_coverage_is_found_in_the_assumptions() -> None:
 def test_what_was_asked_for_is_answered() -> None:
     page = CASES["ordinary"].to_html(epsilon=1.0, tolerance=0.05)
     assert "Privacy loss of at most ε = 1: kept." in page
-    assert "at most 0.05: NOT shown by this certificate." in page
+    assert "at most 0.05: NOT shown by this certificate for the model as it is deployed." in page
     assert "at most 0.05: NOT shown" in CASES["ordinary"].to_model_card(tolerance=0.05)
     assert "What was asked for" not in CASES["ordinary"].to_html()
     assert "ε = 0.5: NOT kept" in CASES["ordinary"].to_html(epsilon=0.5)

@@ -39,6 +39,7 @@ def halves(estimator: Any, X: Any, y: Any, groups: Any) -> Iterator[tuple[Half, 
         )
     finally:
         estimator.classes = declared
+    estimator._bind()  # what was declared meanwhile is no change
 
 
 class HalfPublicPATE(PATEClassifier):

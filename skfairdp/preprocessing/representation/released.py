@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from dp_accounting.dp_event import SelfComposedDpEvent
 
 from skfairdp.certificate import Certificate, certify
 from skfairdp.exceptions import PrivacyWarning
+from skfairdp.fairness.derivation import RELEASE, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.preprocessing.representation.bounds import (
     downstream_bound,
@@ -23,10 +24,10 @@ from skfairdp.preprocessing.representation.randomizers import (
     LaplaceRandomizer,
     ResponseRandomizer,
 )
-from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.ledger import as_ledger
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.streams import GENERATOR
+from skfairdp.privacy.streams import ATTACKER, GENERATOR
 
 __all__ = ["NOTIONS_OF_RELEASES", "ReleaseCount", "ReleasesRepresentation"]
 
@@ -158,17 +159,17 @@ class ReleasesRepresentation:
                 else self._stated(1)
             )
             entry = ledger.reserve(stated, activity="transform", estimator=type(self).__name__)
-        # Counted before anything is shown: a release that fails on its way may have been seen.
-        if streams is None:
-            fresh: NoiseSource = self._randomness()[1]  # type: ignore[attr-defined]
-            self.releases_.fresh += 1
-            self.releases_.reproducible |= fresh.reproducible
-            yield fresh
-        else:
-            self.releases_.remembered = True
-            yield streams
-        if ledger is not None and entry is not None:
-            ledger.commit(entry)
+        charge = nullcontext() if ledger is None or entry is None else ledger.finishing(entry)
+        with charge:
+            # Counted before anything is shown: a release that fails on its way may have been seen.
+            if streams is None:
+                fresh: NoiseSource = self._randomness()[1]  # type: ignore[attr-defined]
+                self.releases_.fresh += 1
+                self.releases_.reproducible |= fresh.reproducible
+                yield fresh
+            else:
+                self.releases_.remembered = True
+                yield streams
 
     def _stated(self, n_releases: int) -> PrivacyGuarantee:
         """State what a number of releases promise together to one person."""
@@ -192,6 +193,7 @@ class ReleasesRepresentation:
                 *self._what_is_covered(),
                 *self._how_often(),
                 *self._consequences(),
+                VALIDATION,
             ),
         )
 
@@ -207,8 +209,8 @@ class ReleasesRepresentation:
             "one row is one person, and the release is all that anybody sees of the row: labels, "
             "groups and columns passed on beside it are not covered",
             f"noise of calls without ids from {GENERATOR}; of calls with ids from BLAKE2b under a "
-            "secret 256-bit key; the guarantee is for an attacker who can break neither and cannot "
-            "read the memory of this process",
+            f"secret 256-bit key; the guarantee is for {ATTACKER}, and who cannot tell keyed BLAKE2b "
+            "from random",
         )
 
     def _how_often(self) -> tuple[str, ...]:
@@ -265,6 +267,7 @@ class ReleasesRepresentation:
                     "the predictor was not fitted on the person who is predicted",
                     "the row is released from its features alone, not from the group or the label",
                 ),
+                derivation=Derivation.of(RELEASE, epsilon=epsilon),
             )
             for notion in notions
             if notion in NOTIONS_OF_RELEASES

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from skfairdp.engine.clipping import make_clipper
 from skfairdp.engine.flat import flatten
-from skfairdp.engine.inspection import refuse_unstable_rows
+from skfairdp.engine.inspection import refuse_mixed_block, refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, as_tensor, check_net, prepare_net
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.release import NoisyRelease, Rows
@@ -28,6 +28,7 @@ from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
 __all__ = [
+    "Encoder",
     "Task",
     "descend",
     "descend_privately",
@@ -120,14 +121,21 @@ class Task:
         return np.concatenate(parts, axis=1, dtype=X.dtype)
 
 
-class _Encoder(nn.Module):
-    """The part of a module that a release passes through."""
+class Encoder(nn.Module):
+    """The part of a module that a release passes through.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Encoder and decoders.
+    """
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
 
     def forward(self, x: Tensor) -> Tensor:
+        """Encode rows."""
         return self.module.encode(x)  # type: ignore[operator]
 
 
@@ -149,7 +157,9 @@ def refuse_mixing_encoder(module: nn.Module, n_features: int) -> None:
     ValueError
         The encoder mixes made-up rows.
     """
-    refuse_unstable_rows(_Encoder(module), (n_features,))
+    encoder = Encoder(module)
+    refuse_unstable_rows(encoder, (n_features,))
+    refuse_mixed_block(encoder, (n_features,))
 
 
 def plain_batch_size(batch_size: int | str, n: int) -> int:

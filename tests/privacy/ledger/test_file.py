@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import pickle
 import signal
@@ -17,7 +18,7 @@ import pytest
 from skfairdp.exceptions import BudgetExceededError, LedgerError
 from skfairdp.privacy import PrivacyLedger
 from skfairdp.privacy.ledger import as_ledger, data_set_name
-from skfairdp.privacy.ledger.store import PATIENCE
+from skfairdp.privacy.ledger.store import PATIENCE, writing
 from tests.privacy.ledger.statements import ledger_in, pure, spend, stated
 
 ROOT = Path(__file__).parents[3]
@@ -51,11 +52,9 @@ from pathlib import Path
 from skfairdp.privacy.ledger.store import writing
 from tests.privacy.ledger.statements import stated
 with writing(Path(sys.argv[1])) as store:
-    for _ in range(200):  # more than fits in memory pages that are not yet written
+    store._connection.execute("PRAGMA cache_size = 2")  # pages go to the file as they fill
+    for _ in range(100):
         store.reserve("people", "fit", "Dying", stated())
-    store._connection.execute("PRAGMA cache_spill = 1")
-    store._connection.execute("PRAGMA cache_size = 1")
-    store.reserve("people", "fit", "Dying", stated())
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -131,12 +130,37 @@ def test_an_empty_ledger_is_true_and_makes_no_file(tmp_path) -> None:
     assert ledger
     assert len(ledger) == 0
     assert ledger.totals() == ledger.entries() == ledger.data_sets == ()
-    assert "0 committed entries" in ledger.summary()
+    assert "the ledger is empty: nothing was charged" in ledger.summary()
+    assert ledger.head == "0:"
     assert not ledger.path.exists()
-    (tmp_path / "ledger.db").touch()  # as tempfile does
-    assert len(ledger) == 0
     spend(ledger, stated())
     assert len(ledger) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.db"]  # no draft is left
+
+
+def test_a_disk_without_links_gets_a_ledger_too(tmp_path, monkeypatch) -> None:
+    def without_links(*args: object) -> None:
+        raise PermissionError("Operation not permitted")
+
+    monkeypatch.setattr("skfairdp.privacy.ledger.store.os.link", without_links)
+    ledger = ledger_in(tmp_path)
+    spend(ledger, stated())
+    assert len(ledger) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.db"]
+
+
+def test_a_file_that_another_process_made_meanwhile_is_kept(tmp_path, monkeypatch) -> None:
+    first, here = ledger_in(tmp_path), ledger_in(tmp_path)
+    link = os.link
+
+    def too_late(draft: Path, path: Path) -> None:
+        monkeypatch.setattr("skfairdp.privacy.ledger.store.os.link", link)
+        spend(first, stated())
+        link(draft, path)
+
+    monkeypatch.setattr("skfairdp.privacy.ledger.store.os.link", too_late)
+    spend(here, stated())
+    assert len(here) == 2
 
 
 def test_a_missing_folder_is_named(tmp_path) -> None:
@@ -188,40 +212,29 @@ def test_a_ledger_of_another_version_is_refused(tmp_path) -> None:
         spend(ledger, stated())
 
 
-@pytest.mark.parametrize("content", ["{", "{}", '{"epsilon": "many"}', "[]"])
+@pytest.mark.parametrize(
+    "content", [{}, {"guarantee": {}}, {"guarantee": {"epsilon": "many"}}, {"activity": b"".hex()}]
+)
 def test_an_entry_that_cannot_be_read_is_named(tmp_path, content) -> None:
+    # As a later version might write it: the chain is whole.
     ledger = ledger_in(tmp_path, budget=(9.0, 1e-5))
-    spend(ledger, stated())
-    with sqlite3.connect(ledger.path) as connection:
-        connection.execute("UPDATE entries SET guarantee = ?", [content])
-    connection.close()
+    with writing(ledger.path) as store:
+        store._append("people", "reserved", 1, content)
     for action in (ledger.totals, lambda: spend(ledger, stated())):
         with pytest.raises(LedgerError, match="entry 1 cannot be read"):
             action()
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        ("UPDATE budgets SET epsilon = -1", "the budget of 'people' cannot be read"),
-        ("UPDATE budgets SET epsilon = 'x'", "the budget of 'people' cannot be read"),
-        ("UPDATE budgets SET adjacency = 'near'", "the budget of 'people' cannot be read"),
-        ("UPDATE budgets SET protects = 'all'", "the budget of 'people' cannot be read"),
-        ("UPDATE entries SET estimator = x'00'", "entry 1 cannot be read"),
-        ("DROP TABLE budgets", "it has lost its budgets"),
-    ],
+    "change", [{"epsilon": -1}, {"epsilon": "x"}, {"adjacency": "near"}, {"a": 1}]
 )
-def test_damage_is_named_and_nothing_is_charged(tmp_path, damage, message) -> None:
-    ledger = ledger_in(tmp_path, budget=(9.0, 1e-5))
-    spend(ledger, stated())
-    with sqlite3.connect(ledger.path) as connection:
-        connection.execute(damage)
-    connection.close()
-    before = ledger.path.read_bytes()
+def test_a_budget_that_cannot_be_read_is_named(tmp_path, change) -> None:
+    ledger = ledger_in(tmp_path)
+    with writing(ledger.path) as store:
+        store._append("people", "budget", 0, {"epsilon": 1.0, "delta": 1e-5, **change})
     for action in (ledger.summary, lambda: spend(ledger, stated())):
-        with pytest.raises(LedgerError, match=f"not a readable privacy ledger: {message}"):
+        with pytest.raises(LedgerError, match="the budget of 'people' cannot be read"):
             action()
-    assert ledger.path.read_bytes() == before
 
 
 def test_half_a_file_is_refused(tmp_path) -> None:
@@ -240,8 +253,119 @@ def test_an_entry_cannot_be_committed_twice_or_into_another_file(tmp_path) -> No
     ledger.commit(entry)
     with pytest.raises(LedgerError, match="no open reservation number 1"):
         ledger.commit(entry)
+    other = PrivacyLedger(tmp_path / "other.db", "people")
     with pytest.raises(LedgerError, match="was the file replaced"):
-        PrivacyLedger(tmp_path / "other.db", "people").commit(entry)
+        other.commit(entry)
+    assert not other.path.exists()
+    theirs = other.reserve(stated(3.0), activity="fit", estimator="Test")
+    with pytest.raises(LedgerError, match="no open reservation number 1"):
+        other.commit(entry)  # of the same number, and not the same
+    other.commit(theirs)
+
+
+def test_what_is_given_back_is_not_charged_and_leaves_its_ordinal_free(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    first = ledger.reserve(stated(), activity="certify", estimator="Test")
+    back = ledger.give_back(first)
+    assert (back.state, back.committed_at) == ("returned", None)
+    assert ledger.entries() == (back,)
+    assert ledger.totals() == ()
+    assert "1 that ended before a row was used, not charged" in ledger.summary()
+    again = ledger.reserve(stated(), activity="certify", estimator="Test")
+    assert (again.number, again.ordinal) == (2, 1)
+    for end in (ledger.commit, ledger.give_back):
+        with pytest.raises(LedgerError, match="no open reservation number 1"):
+            end(first)
+    ledger.commit(again)
+    with pytest.raises(LedgerError, match="no open reservation number 2"):
+        ledger.give_back(again)
+
+
+def test_ordinals_of_what_counts_are_never_shared(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    first, second = (ledger.reserve(None, activity="certify", estimator="Test") for _ in range(2))
+    ledger.give_back(first)
+    third = ledger.reserve(None, activity="certify", estimator="Test")
+    assert (second.ordinal, third.ordinal) == (2, 3)
+
+
+VERSION_1 = """
+CREATE TABLE entries (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, data_set TEXT NOT NULL, activity TEXT NOT NULL,
+    estimator TEXT NOT NULL, guarantee TEXT, state TEXT NOT NULL, ordinal INTEGER NOT NULL,
+    reserved_at TEXT NOT NULL, committed_at TEXT
+);
+CREATE TABLE budgets (
+    data_set TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL, adjacency TEXT,
+    protects TEXT
+);
+PRAGMA application_id = 1526341339;
+PRAGMA user_version = 1;
+"""
+
+
+def test_a_ledger_without_a_chain_is_taken_over_when_asked(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    stated_as = json.dumps(stated().to_dict())
+    with sqlite3.connect(ledger.path) as connection:
+        connection.executescript(VERSION_1)
+        row = "INSERT INTO entries VALUES (?, ?, 'fit', 'E', ?, ?, ?, 'then', ?)"
+        connection.execute(row, (1, "people", stated_as, "committed", 1, "later"))
+        connection.execute(row, (3, "others", None, "committed", 1, "later"))
+        connection.execute(row, (4, "people", stated_as, "reserved", 2, None))
+        budget = ("people", 9.0, 1e-5, "zero-out", "record")
+        connection.execute("INSERT INTO budgets VALUES (?, ?, ?, ?, ?)", budget)
+    connection.close()
+    for action in (ledger.totals, lambda: spend(ledger, stated())):
+        with pytest.raises(LedgerError, match=r"kept no chain of digests.*upgrade\(\) once"):
+            action()
+    ledger.upgrade()
+    first, second = ledger.entries()
+    assert (first.number, first.state, first.committed_at) == (1, "committed", "later")
+    assert (second.number, second.state, second.ordinal) == (4, "reserved", 2)
+    assert first.guarantee == second.guarantee == stated()
+    assert ledger.budget == (9.0, 1e-5)
+    assert len(ledger.on("others")) == 1
+    spend(ledger, stated())
+    assert ledger.entries()[-1].number == 5
+    with pytest.raises(LedgerError, match="has version 2"):
+        ledger.upgrade()
+
+
+def test_a_version_1_that_cannot_be_read_is_left_as_it_is(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    with sqlite3.connect(ledger.path) as connection:
+        connection.executescript(VERSION_1)
+        row = "INSERT INTO entries VALUES (1, 'people', 'fit', 'E', ?, 'committed', 1, 't', 't')"
+        connection.execute(row, ('{"epsilon": 1}',))
+    connection.close()
+    before = ledger.path.read_bytes()
+    with pytest.raises(LedgerError, match="entry 1 cannot be read"):
+        ledger.upgrade()
+    assert ledger.path.read_bytes() == before
+
+
+def test_a_lock_that_the_disk_does_not_grant_is_named_and_nothing_is_charged(
+    tmp_path, monkeypatch
+) -> None:
+    ledger = ledger_in(tmp_path)
+    spend(ledger, stated())
+    connect = sqlite3.connect
+
+    class Refused(sqlite3.Connection):
+        def execute(self, query: str, *values: object) -> sqlite3.Cursor:
+            if query.startswith("BEGIN IMMEDIATE"):
+                raise sqlite3.OperationalError("locking protocol")
+            return super().execute(query, *values)
+
+    with monkeypatch.context() as network:
+        network.setattr(
+            "skfairdp.privacy.ledger.store.sqlite3.connect",
+            lambda *args, **settings: connect(*args, factory=Refused, **settings),
+        )
+        with pytest.raises(LedgerError, match="Cannot write .*locking protocol"):
+            spend(ledger, stated())
+    assert len(ledger.entries()) == 1
 
 
 @pytest.mark.parametrize(
