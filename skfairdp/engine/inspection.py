@@ -8,6 +8,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from skfairdp.engine.flat import copy_module
+from skfairdp.engine.randomness import SeededDraws
 
 __all__ = [
     "BLOCK",
@@ -88,7 +89,7 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
     probe = copy_module(module).eval()
     kind = type(module).__name__
     reference = next(probe.parameters())
-    with torch.no_grad():
+    with torch.no_grad(), SeededDraws(0):
         for n in (2, 3):
             zeros = torch.zeros((n, *row_shape), dtype=reference.dtype, device=reference.device)
             try:
@@ -142,7 +143,7 @@ def refuse_wrong_outputs(
     """
     probe = copy_module(module).eval()
     reference = next(probe.parameters())
-    with torch.no_grad():
+    with torch.no_grad(), SeededDraws(0):
         output = probe(torch.zeros((2, *row_shape)).to(reference))
     allowed = [(), (1,)] if link == "logit" else [(n_classes,)]
     shape = tuple(output.shape[1:]) if isinstance(output, torch.Tensor) else None
@@ -179,7 +180,7 @@ def refuse_rows_it_cannot_take(module: nn.Module, rows: torch.Tensor) -> None:
     # On the CPU: an index out of range on a GPU ends the process's use of it.
     probe = copy_module(module).cpu().eval()
     failed = False
-    with torch.no_grad():
+    with torch.no_grad(), SeededDraws(0):
         for part in rows.split(_CHUNK):
             try:
                 probe(part.cpu())
@@ -220,7 +221,7 @@ def refuse_mixed_block(module: nn.Module, row_shape: tuple[int, ...]) -> None:
     def rows(scale: float) -> torch.Tensor:
         return (scale * torch.randn(shape, generator=generator)).to(reference)
 
-    with torch.no_grad():
+    with torch.no_grad(), SeededDraws(0):
         first = rows(1.0)
         output = probe(first)
         places = (0, BLOCK - 1, BLOCK // 2, 1, BLOCK // 3, BLOCK - 2)

@@ -14,6 +14,7 @@ from skfairdp.engine.clipping import make_clipper
 from skfairdp.engine.flat import flatten
 from skfairdp.engine.inspection import refuse_mixed_block, refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, as_tensor, check_net, prepare_net
+from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.training import Progress, run_segment
 from skfairdp.preprocessing.representation.columns import ColumnTypes
@@ -188,7 +189,13 @@ def plain_batch_size(batch_size: int | str, n: int) -> int:
 
 
 def descend(
-    prepared: PreparedNet, rows: np.ndarray, *, batch_size: int, max_epochs: int, progress: Progress
+    prepared: PreparedNet,
+    rows: np.ndarray,
+    *,
+    batch_size: int,
+    max_epochs: int,
+    progress: Progress,
+    generator: np.random.Generator,
 ) -> None:
     """Train on shuffled batches of raw rows; nothing protects them.
 
@@ -204,15 +211,19 @@ def descend(
         Passes.
     progress : Progress
         Counts steps.
+    generator : numpy.random.Generator
+        Shuffles, and seeds the draws of representations.
     """
     loss, optimizer = prepared.module, prepared.optimizer()
     parameters = [p for p in loss.parameters() if p.requires_grad]
     table = as_tensor(rows, loss)  # one tensor: a batch is one look-up
+    draws = torch.Generator(table.device).manual_seed(int(generator.integers(2**63)))
+    loss.channel.generator = draws  # type: ignore[union-attr]
     per_epoch = -(-len(table) // batch_size)
     rates = prepared.learning_rates(max_epochs * per_epoch, per_epoch)
     last_rate: float | None = None
     for _ in range(max_epochs):
-        order = torch.randperm(len(table)).to(table.device)
+        order = torch.from_numpy(generator.permutation(len(table))).to(table.device)
         for batch in order.split(batch_size):
             if rates[progress.step] != last_rate:
                 last_rate = rates[progress.step]
@@ -306,10 +317,11 @@ def descend_privately(
     release = NoisyRelease(Rows(as_tensor(rows, loss), (), codes), 1, clipper, noise)
     (segment,) = plan.segments
     rates = prepared.learning_rates(segment.steps, max(1, segment.steps // max_epochs))
-    run_segment(
-        segment,
-        release,
-        prepared.optimizer(),
-        progress=progress,
-        learning_rate=rates.__getitem__,
-    )
+    with OwnDraws(noise.masks):
+        run_segment(
+            segment,
+            release,
+            prepared.optimizer(),
+            progress=progress,
+            learning_rate=rates.__getitem__,
+        )
