@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import struct
 from collections import OrderedDict
@@ -276,8 +277,7 @@ class _Walk:
                 found = self._reached(function.__globals__[name], chain)
                 parts += [".".join((name, *chain)).encode(), self.digest(found, name)]
         for name in sorted(set(used) - set(known)):
-            held = function.__builtins__.get(name)  # type: ignore[attr-defined]
-            parts += [name.encode(), self.digest(held, function.__qualname__)]
+            parts += [name.encode(), self.digest(vars(builtins).get(name), function.__qualname__)]
         return parts
 
     def _reached(self, value: Any, chain: tuple[str, ...]) -> Any:
