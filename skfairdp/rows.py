@@ -165,9 +165,13 @@ def count_rows(X: Any) -> int:
     ValueError
         A single value, or nothing.
     """
-    shape = getattr(X, "shape", None)
-    if shape or (shape is None and hasattr(X, "__len__")):
-        return int(shape[0]) if shape else len(X)
+    if isinstance(X, list | tuple):
+        return len(X)
+    shape = getattr(X, "shape", ())
+    if not shape and hasattr(X, "__array__"):
+        shape = np.asarray(X).shape
+    if shape:
+        return int(shape[0])
     raise ValueError("'X' must have one row a record: an array, a list or a DataFrame.")
 
 

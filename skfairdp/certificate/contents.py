@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -15,16 +14,22 @@ from skfairdp.certificate.verifying import DIGEST_SHOWS
 from skfairdp.certificate.wording import (
     SCOPE_TEXT,
     certainty,
-    epsilon_text,
     group_text,
     learned_from,
-    number_text,
     population,
     protected_text,
 )
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
 from skfairdp.fairness.scopes import AVERAGED, DEPLOYED
+from skfairdp.figures import (
+    as_given,
+    epsilon_text,
+    factor_text,
+    rounded_down,
+    rounded_up,
+    significant_up,
+)
 from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.page import HEADINGS, ledger_cells
@@ -70,11 +75,12 @@ def _asked(certificate: Certificate, epsilon: float | None, tolerance: float | N
     items = []
     if epsilon is not None:
         kept = "kept" if certificate.satisfies(epsilon) else "NOT kept"
-        items.append(f"Privacy loss of at most ε = {epsilon:g}: {kept}.")
+        items.append(f"Privacy loss of at most ε = {as_given(epsilon)}: {kept}.")
     if tolerance is not None:
         kept = "shown" if certificate.satisfies(tolerance=tolerance) else "NOT shown"
         items.append(
-            f"Differences between groups of at most {tolerance:g}: {kept} by this certificate for "
+            f"Differences between groups of at most {as_given(tolerance)}: {kept} by this "
+            "certificate for "
             "the model as it is deployed."
         )
     return Section("What was asked for", (Items(tuple(items)),))
@@ -111,7 +117,7 @@ def _key_figures(certificate: Certificate) -> Figures:
         why = "Trained without noise." if privacy is None else privacy.assumptions[0]
         figures.append(("Privacy", "No promise", why, False))
     else:
-        delta = f"δ = {number_text(privacy.delta)}, {privacy.adjacency}"
+        delta = f"δ = {significant_up(privacy.delta)}, {privacy.adjacency}"
         figures.append(("Privacy loss", f"ε = {epsilon_text(privacy.epsilon)}", delta, True))
     return Figures(tuple(figures))
 
@@ -126,17 +132,17 @@ def _privacy(privacy: PrivacyGuarantee | None) -> Section:
         )
     rows = [
         ("Privacy loss ε, at most", epsilon_text(privacy.epsilon)),
-        ("Probability of failure δ, at most", number_text(privacy.delta)),
+        ("Probability of failure δ, at most", significant_up(privacy.delta)),
         ("What is protected", protected_text(privacy)),
         (f"Neighbouring data sets ({privacy.adjacency})", ADJACENCIES[privacy.adjacency]),
         ("Computed by", privacy.accountant or "as stated"),
     ]
     groups = privacy.per_group or {}
     rows += [(f"ε of a record of {group_text(k)}", epsilon_text(v)) for k, v in groups.items()]
-    factor = f" = {math.exp(privacy.epsilon):.3g}" if privacy.epsilon < 10 else ""
     meaning = (
-        f"Whatever anyone learns from {learned_from(privacy)} would have been at most e^ε"
-        f"{factor} times as likely or unlikely with a neighbouring data set, up to a failure of "
+        f"Whatever anyone learns from {learned_from(privacy)} would have been at most "
+        f"{factor_text(privacy.epsilon)} times as likely or unlikely with a neighbouring data set, "
+        "up to a failure of "
         "probability δ."
     )
     released = privacy.protects == "released_representation"
@@ -204,7 +210,7 @@ def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> list[Block
             f"{item.successes:.6g}",
             f"{item.trials:.6g}",
             "no rows" if item.rate is None else f"{item.rate:.3f}",
-            "–" if item.low is None else f"{item.low:.3f} to {item.high:.3f}",
+            "–" if item.low is None else f"{rounded_down(item.low)} to {rounded_up(item.high)}",
         )
         for item in rates
     )

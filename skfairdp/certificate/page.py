@@ -12,6 +12,7 @@ from skfairdp.certificate.plain_text import assumptions
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
 from skfairdp.fairness.scopes import ANSWERED
+from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
 
 if TYPE_CHECKING:
@@ -126,13 +127,12 @@ def _privacy_card(privacy: PrivacyGuarantee | None) -> str:
     groups = ""
     if privacy.per_group:
         parts = ", ".join(
-            f"{wording.group_text(k)}: {wording.epsilon_text(v)}"
-            for k, v in privacy.per_group.items()
+            f"{wording.group_text(k)}: {epsilon_text(v)}" for k, v in privacy.per_group.items()
         )
         groups = f"<p class='skfairdp-small'>ε of a record by its group: {escape(parts)}.</p>"
     return (
-        start.format("skfairdp-claim", f"ε = {escape(wording.epsilon_text(privacy.epsilon))}")
-        + f"<p>δ = {wording.number_text(privacy.delta)}; "
+        start.format("skfairdp-claim", f"ε = {escape(epsilon_text(privacy.epsilon))}")
+        + f"<p>δ = {significant_up(privacy.delta)}; "
         f"protects {escape(wording.protected_text(privacy))}.</p>"
         f"<p class='skfairdp-small'>Whatever anyone learns from {wording.learned_from(privacy)} "
         "would have been at most e<sup>ε</sup> times as likely or unlikely if "

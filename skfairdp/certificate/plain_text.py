@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Protocol
 
 from skfairdp.certificate.wording import (
     SCOPE_TEXT,
     certainty,
-    epsilon_text,
     group_text,
     learned_from,
-    number_text,
     population,
     protected_text,
 )
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
+from skfairdp.figures import epsilon_text, factor_text, significant_up
 from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
 
 __all__ = ["assumptions", "certificate_text"]
@@ -58,7 +56,7 @@ def _claim_line(claim: FairnessGuarantee, n_rows: int | None) -> str:
 
 def _times(epsilon: float) -> str:
     """Say e^ε with its figure where that is a figure one can picture."""
-    return f"at most e^ε = {math.exp(epsilon):.3g} times" if epsilon < 10 else "at most e^ε times"
+    return f"at most {factor_text(epsilon)} times"
 
 
 def _privacy_lines(privacy: PrivacyGuarantee | None) -> list[str]:
@@ -78,7 +76,7 @@ def _privacy_lines(privacy: PrivacyGuarantee | None) -> list[str]:
     if privacy.is_void:
         return ["none (ε = ∞)"]
     lines = [
-        f"ε = {epsilon_text(privacy.epsilon)}, δ = {number_text(privacy.delta)}, "
+        f"ε = {epsilon_text(privacy.epsilon)}, δ = {significant_up(privacy.delta)}, "
         f"protects: {protected_text(privacy)}",
         f"whatever anyone learns from {learned_from(privacy)} is {_times(privacy.epsilon)} as "
         "likely or unlikely as it would be for a neighbouring data set, up to a failure of "

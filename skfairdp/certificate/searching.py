@@ -18,6 +18,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 
+from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting import covering_event
 from skfairdp.privacy.events import canonical
@@ -137,7 +138,8 @@ def search_reason(search: Any, final: Any) -> str:
     return (
         f"{reason} Its {fits.n_fits} fits on overlapping rows ({fits.n_candidates} candidates "
         f"times {fits.folds} folds a row is in, and the refit) would alone compose to ε = "
-        f"{fits.privacy.epsilon:.4g} at δ = {fits.privacy.delta:g}, {fits.privacy.adjacency}."
+        f"{epsilon_text(fits.privacy.epsilon)} at δ = {significant_up(fits.privacy.delta)}, "
+        f"{fits.privacy.adjacency}."
     )
 
 

@@ -10,14 +10,16 @@ from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 
 from skfairdp.certificate.searching import search_reason
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, kind_of, learns_from_rows
+from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting import compose
 from skfairdp.privacy.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.relations import PROTECTS
 
-__all__ = ["counts_guarantee", "model_privacy", "with_counts"]
+__all__ = ["DECLARED_PUBLIC", "counts_guarantee", "model_privacy", "with_counts"]
 
+DECLARED_PUBLIC = "was declared public: it was fitted without protected rows."
 _BY_INDEX = (
     "The rows were held out by position, perhaps by label or group too, and neighbours keep these "
     "(zero-out). Removing a record would move others from one part to the other, so that under "
@@ -186,7 +188,7 @@ def counts_guarantee(
 def _note(count_epsilon: float, source: NoiseSource) -> str:
     return (
         f"The counts of the held-out rows were released once with discrete Laplace noise from "
-        f"{source.name}, at ε = {count_epsilon:g} for each of these rows."
+        f"{source.name}, at ε = {as_given(count_epsilon)} for each of these rows."
     )
 
 
@@ -231,8 +233,10 @@ def _beside(name: str, stated: PrivacyGuarantee | None) -> str:
     if stated is None or stated.is_void:
         return f"step {name!r} promises nothing of its own"
     return (
-        f"beside this, and never added to it, step {name!r} promises ε = {stated.epsilon:.6g}, "
-        f"δ = {stated.delta:.3g} for {PROTECTS[stated.protects]}, labels included, under "
+        f"beside this, and never added to it, step {name!r} promises ε = "
+        f"{significant_up(stated.epsilon)}, "
+        f"δ = {significant_up(stated.delta, 3)} for {PROTECTS[stated.protects]}, labels included, "
+        "under "
         f"{stated.adjacency}, to whoever sees the model and no release"
     )
 
@@ -250,8 +254,7 @@ def _unpaid(steps: Sequence[tuple[str, Any]]) -> list[str]:
 
 def _declared(steps: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
     return tuple(
-        f"Step {name!r} ({kind_of(step)}) was declared public: it was fitted without "
-        "protected rows."
+        f"Step {name!r} ({kind_of(step)}) {DECLARED_PUBLIC}"
         for name, step in steps
         if charges_privacy(step) or learns_from_rows(step)
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
+from skfairdp.figures import as_given
 
 __all__ = ["Terms", "holdout_assumptions"]
 
@@ -104,7 +105,7 @@ def holdout_assumptions(
         assert terms.count_epsilon is not None
         texts.append(
             "Estimate and counts are the noisy ones; the bound allows for the noise "
-            f"(ε = {terms.count_epsilon:g} for each held-out row)."
+            f"(ε = {as_given(terms.count_epsilon)} for each held-out row)."
         )
         if terms.public_sizes:
             texts.append("The numbers of rows of the (group, label) cells are public.")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skfairdp.certificate.rates import LEVEL
-from skfairdp.certificate.wording import group_text, number_text
+from skfairdp.certificate.wording import group_text
 from skfairdp.fairness.derivation import CLOPPER_PEARSON, HOEFFDING, NOISY_COUNTS, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.recomputing import (
@@ -17,6 +16,7 @@ from skfairdp.fairness.recomputing import (
     recomputed_intervals,
 )
 from skfairdp.fairness.scopes import SCOPES
+from skfairdp.figures import as_given
 from skfairdp.privacy.exposure import event_cost, recomputed_epsilons
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def _examine_privacy(certificate: Certificate, notes: _Notes) -> None:
             )
         else:
             notes.wrong.append(
-                f"{what} is stated as {_shown(figure)} at δ = {number_text(privacy.delta)}, but "
+                f"{what} is stated as {_shown(figure)} at δ = {as_given(privacy.delta)}, but "
                 f"its event costs {_shown(found[group])}"
             )
 
@@ -251,4 +251,4 @@ def _cheaper_counts(certificate: Certificate) -> Iterator[str]:
 def _shown(figure: float | None) -> str:
     if figure is None:
         return "nothing"
-    return "∞" if math.isinf(figure) else f"{figure:.6g}"
+    return as_given(figure)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable, Sequence
 
-from skfairdp.fairness.guarantee import FairnessGuarantee, rounded_up
+from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.scopes import (
     ANSWERED,
     ANY_POPULATION,
@@ -14,16 +13,15 @@ from skfairdp.fairness.scopes import (
     DOWNSTREAM,
     TRAINING,
 )
+from skfairdp.figures import epsilon_text, percent_text, significant_up
 from skfairdp.privacy.guarantee import PROTECTS, PrivacyGuarantee
 
 __all__ = [
     "SCOPE_TEXT",
     "certainty",
     "confidence",
-    "epsilon_text",
     "group_text",
     "learned_from",
-    "number_text",
     "population",
     "protected_text",
     "sentence",
@@ -161,7 +159,7 @@ def _privacy_clause(privacy: PrivacyGuarantee | None) -> str:
         return "nothing is promised about the privacy of the training records (reason below)"
     return (
         f"{PROTECTED[privacy.protects]} with ε = {epsilon_text(privacy.epsilon)}, "
-        f"δ = {number_text(privacy.delta)}"
+        f"δ = {significant_up(privacy.delta)}"
     )
 
 
@@ -203,39 +201,6 @@ def learned_from(privacy: PrivacyGuarantee) -> str:
     return "the releases" if privacy.protects == "released_representation" else "the model"
 
 
-def epsilon_text(epsilon: float) -> str:
-    """Print epsilon with up to four decimals, rounded up.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats.
-
-    Returns
-    -------
-    str
-    """
-    if epsilon == float("inf"):
-        return "∞"
-    digits = rounded_up(epsilon, 4).rstrip("0")
-    return f"{digits}0" if digits.endswith(".") else digits
-
-
-def number_text(value: float) -> str:
-    """Print a small number as people write it, 1e-6 and not 1e-06.
-
-    Parameters
-    ----------
-    value : float
-        The number.
-
-    Returns
-    -------
-    str
-    """
-    return re.sub(r"e([+-])0+", r"e\1", f"{value:g}")
-
-
 def group_text(group: Hashable) -> str:
     """Print a group label; an intersection as its parts.
 
@@ -265,4 +230,4 @@ def confidence(claim: FairnessGuarantee) -> str:
     """
     if claim.confidence_level is None:
         return "full"
-    return f"{round(100 * claim.confidence_level, 6):g} %"
+    return percent_text(claim.confidence_level)

@@ -24,6 +24,7 @@ from skfairdp.command_line.keys import private_key
 from skfairdp.command_line.mechanisms import MECHANISMS, TAKE_A_THRESHOLD, Wanted
 from skfairdp.command_line.schema import Schema, schema_from
 from skfairdp.command_line.table import People, people_of
+from skfairdp.figures import as_given
 from skfairdp.preprocessing import PublicEncoder, PublicScaler
 from skfairdp.privacy.noise import NoiseSource
 
@@ -82,7 +83,7 @@ def report(arguments: argparse.Namespace) -> int:
     # Each row by a draw of its own: who is held out then depends on nobody else.
     held = noise.sampling.random(len(people.y)) < arguments.held_out
     _check_parts(people, held)
-    after = Aftermath(ledger, f"ε = {arguments.epsilon:g}, δ = {arguments.delta:g}")
+    after = Aftermath(ledger, f"ε = {as_given(arguments.epsilon)}, δ = {as_given(arguments.delta)}")
     try:
         return _charged_run(arguments, people, held, noise, ledger, key, after)
     except BaseException as error:
@@ -262,7 +263,7 @@ def _write(
 def _answer(arguments: argparse.Namespace, certificate: Certificate) -> int:
     print(certificate.sentence)
     kept = certificate.satisfies(arguments.epsilon, arguments.tolerance)
-    figures = f"ε ≤ {arguments.epsilon:g} and differences ≤ {arguments.tolerance:g}"
+    figures = f"ε ≤ {as_given(arguments.epsilon)} and differences ≤ {as_given(arguments.tolerance)}"
     print(f"Asked for: {figures}. {'Shown.' if kept else 'NOT shown by this certificate.'}")
     if not kept and arguments.ledger is not None:
         print("Another run is another release: the ledger adds it to what these people have spent.")

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.fairness.derivation import COUNTED, Derivation
 from skfairdp.fairness.gate import ParityGate
-from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee, rounded_up
+from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.scopes import ANSWERED
+from skfairdp.figures import as_given, rounded_up
 
 __all__ = ["answered_guarantee", "coverage_sentence"]
 
@@ -84,7 +85,7 @@ def answered_guarantee(
         notion="demographic_parity",
         bound=gap,
         scope=ANSWERED,
-        method=f"counted; parity gate over {_checked(gate)}, γ = {gate.tolerance:g}, "
+        method=f"counted; parity gate over {_checked(gate)}, γ = {as_given(gate.tolerance)}, "
         f"cold start {gate.cold_start}",
         estimate=gap if defined else None,
         groups=tuple(groups),
@@ -144,7 +145,7 @@ def _texts(
         "learn from these answers, or about how often answers are right.",
         f"Worst cell of the table: Γ = {rounded_up(float(gaps[z, k]))}, the share of label "
         f"{classes[k]} in group {groups[z]} minus its share in all other groups together; "
-        f"wanted: at most {gate.tolerance:g}.",
+        f"wanted: at most {as_given(gate.tolerance)}.",
         _invariant(gate, groups, answers),
     ]
     if gate.stuck:

@@ -11,6 +11,7 @@ from typing import Any, Self
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.notions import get_notion
 from skfairdp.fairness.scopes import SCOPES, check_scope, scope_of_old
+from skfairdp.figures import rounded_up
 
 __all__ = [
     "CellCount",
@@ -216,27 +217,8 @@ def _check_number(name: str, value: Any, between: tuple[float, float] | None) ->
     """Refuse what is no finite number, or lies outside of a range."""
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise ValueError(f"{name}={value!r} must be a finite number.")
-    if between is not None and not between[0] <= value <= between[1]:
+    if between is not None and not between[0] <= float(value) <= between[1]:
         raise ValueError(f"{name}={value!r} must lie between {between[0]:g} and {between[1]:g}.")
-
-
-def rounded_up(value: float, digits: int = 3) -> str:
-    """Print a number with `digits` decimals, never smaller than it is.
-
-    Parameters
-    ----------
-    value : float
-        A number, such as an upper bound.
-    digits : int, default=3
-        Number of decimals.
-
-    Returns
-    -------
-    str
-    """
-    scale = 10**digits
-    # The slack forgives the last bits of a value that is a round decimal.
-    return f"{math.ceil(value * scale - 1e-9) / scale:.{digits}f}"
 
 
 def json_label(label: Hashable) -> Any:

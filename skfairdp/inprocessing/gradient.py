@@ -167,8 +167,8 @@ class GradientClassifier(PrivateClassifier):
             prepared.optimizer().step(torch.zeros_like(before))
         except Exception as error:
             raise ValueError(
-                f"'net' has the optimizer {getattr(prepared.net.optimizer, '__name__', '?')}, which "
-                f"takes no step with a gradient alone: {error}"
+                f"'net' has the optimizer {getattr(prepared.net.optimizer, '__name__', '?')}, "
+                f"which takes no step with a gradient alone: {error}"
             ) from error
         finally:
             vector.data.copy_(before)

@@ -17,13 +17,13 @@ from skfairdp.certificate import certify
 from skfairdp.certificate.evaluation import noisy_claim
 from skfairdp.certificate.holdout import ASSUMED
 from skfairdp.certificate.terms import Terms, holdout_assumptions
-from skfairdp.fairness.guarantee import rounded_up
 from skfairdp.fairness.noisy_counts import (
     NoisyCells,
     private_gap_lower_bound,
     private_gap_upper_bound,
 )
 from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.figures import as_given, epsilon_text, percent_text, rounded_up, significant_up
 from skfairdp.model_selection.attempts import (
     Attempt,
     Shares,
@@ -122,11 +122,12 @@ class Specification:
     @property
     def sentence(self) -> str:
         """The answer in words."""
-        level = f"{100 * self.confidence_level:g} %"
-        asked = f"ε = {self.epsilon:g} and a gap of at most {self.tolerance:g}"
+        level = percent_text(self.confidence_level)
+        asked = f"ε = {as_given(self.epsilon)} and a gap of at most {as_given(self.tolerance)}"
         cost = (
-            f"All {len(self.attempts)} attempts together cost ε = {self.privacy.epsilon:.4g} at "
-            f"δ = {self.privacy.delta:g}, and share the error probability."
+            f"All {len(self.attempts)} attempts together cost ε = "
+            f"{epsilon_text(self.privacy.epsilon)} at "
+            f"δ = {significant_up(self.privacy.delta)}, and share the error probability."
         )
         if self.best is not None:
             chosen = self.attempts[self.best]
@@ -366,8 +367,9 @@ def _stated(
         shares.privacy,
         assumptions=(
             f"{n} models were trained on the same records and compose; their {n} tables of "
-            f"held-out counts, at epsilon {shares.count_epsilon:.4g} each, compose",
-            f"each record was held out by its own draw with probability {holdout_fraction:g}, so "
+            f"held-out counts, at epsilon {significant_up(shares.count_epsilon, 4)} each, compose",
+            "each record was held out by its own draw with probability "
+            f"{as_given(holdout_fraction)}, so "
             "the larger of the two costs holds for every record",
             "the sets of class labels and of groups are public",
             f"noise from {source.name}, drawn and added in float64 (counts: in integers); the "

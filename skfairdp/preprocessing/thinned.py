@@ -6,6 +6,7 @@ import inspect
 import warnings
 from typing import Any
 
+from skfairdp.figures import significant_up
 from skfairdp.privacy.accounting import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
@@ -187,7 +188,8 @@ def combined_privacy(
         budget=None if inner.epsilon is None else price + float(inner.epsilon),
         assumptions=(
             *sets,
-            f"the (group x label) table was released at epsilon {price:g}, and every record was "
+            f"the (group x label) table was released at epsilon {significant_up(price)}, and every "
+            "record was "
             "kept by a draw of its own with a probability made from that table",
             *others,
         ),

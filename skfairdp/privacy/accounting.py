@@ -10,6 +10,7 @@ from typing import TypedDict
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
+from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accountants import RELATIONS, accountant_name, event_epsilon
 from skfairdp.privacy.events import canonical, covering_event, events, undominated_cells
 from skfairdp.privacy.exposure import Exposure
@@ -162,7 +163,8 @@ def guarantee(
         return _void(("The plan releases sums or counts without noise.", *assumptions), relation)
     if budget is not None and largest > budget:
         raise ValueError(
-            f"the plan costs epsilon={largest:.6g}, above its budget={budget:.6g}: calibrate the "
+            f"the plan costs epsilon={significant_up(largest)}, above its "
+            f"budget={as_given(budget)}: calibrate the "
             "noise to the budget"
         )
     event = covering_event(plan)
@@ -190,7 +192,8 @@ def guarantee(
         )
         return _void((reason, *assumptions), relation)
     note = (
-        f"epsilon is the budget fixed in advance; {plan.prior_epsilon:g} of it bought the noisy "
+        f"epsilon is the budget fixed in advance; {as_given(plan.prior_epsilon)} of it bought the "
+        "noisy "
         "sizes that the plan was made from, added by basic composition"
     )
     # No single event covers a plan that was chosen after a private answer.

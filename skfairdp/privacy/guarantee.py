@@ -225,7 +225,7 @@ class PrivacyGuarantee:
             Read back by `from_dict` without loss.
         """
         groups = self.per_group
-        document = {
+        document: dict[str, Any] = {
             "epsilon": number_to_json(self.epsilon),
             "delta": self.delta,
             "adjacency": self.adjacency,

@@ -10,6 +10,8 @@ import attr
 import numpy as np
 from dp_accounting import dp_event as events
 
+from skfairdp.privacy.events import FailureDpEvent
+
 __all__ = [
     "event_from_dict",
     "event_to_dict",
@@ -26,6 +28,7 @@ KINDS: dict[str, type[events.DpEvent]] = {
     for kind in (
         events.ComposedDpEvent,
         events.DiscreteLaplaceDpEvent,
+        FailureDpEvent,
         events.GaussianDpEvent,
         events.LaplaceDpEvent,
         events.NoOpDpEvent,

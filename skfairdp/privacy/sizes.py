@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from skfairdp.exceptions import PrivacyWarning
+from skfairdp.figures import as_given, significant_down
 from skfairdp.parameters import GROUP_SIZE, is_missing
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.serialization import plain_label
@@ -73,15 +74,20 @@ def check_delta(delta: float, n: int, *, public: bool = True) -> None:
         ``delta >= 1 / n``.
     """
     if delta >= 1.0 / n:
-        limit = f"1/n = {1.0 / n:.3g} for n = {n} records" if public else "1/n for n records"
+        limit = (
+            f"1/n = {significant_down(1.0 / n, 3)} for n = {n} records"
+            if public
+            else "1/n for n records"
+        )
         raise ValueError(
-            f"'delta' must be below {limit}; got {delta:g}. A larger delta allows a whole record "
+            f"'delta' must be below {limit}; got {as_given(delta)}. A larger delta allows a whole "
+            "record "
             "to be published."
         )
     if delta > 1.0 / (10.0 * n):
-        limit = f"1/(10 n) = {0.1 / n:.3g}" if public else "1/(10 n) for n records"
+        limit = f"1/(10 n) = {significant_down(0.1 / n, 3)}" if public else "1/(10 n) for n records"
         warnings.warn(
-            f"'delta' = {delta:g} is above {limit}; a smaller one is usual.",
+            f"'delta' = {as_given(delta)} is above {limit}; a smaller one is usual.",
             PrivacyWarning,
             stacklevel=5,  # whoever called fit
         )

@@ -20,7 +20,9 @@ from skfairdp.aggregation import train_teachers
 from skfairdp.aggregation.parallel import SeparateTeachers
 from skfairdp.engine.modules import MLP
 from tests.aggregation.rows import private_rows
+from tests.processes import in_one_worker
 
+pytestmark = in_one_worker
 PUBLIC = np.random.default_rng(99).normal(size=(50, 5))
 
 

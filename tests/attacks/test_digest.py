@@ -24,10 +24,12 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import torch
+from fairlearn.metrics import MetricFrame
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import VotingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
@@ -610,6 +612,12 @@ def test_another_python_is_not_called_another_model(monkeypatch: pytest.MonkeyPa
     with pytest.raises(IncomparableModelError, match=r"Python 3\.99\.1"):
         elsewhere.verify(model)
     assert not elsewhere.verify(LogisticRegression().fit(X, Y))  # holds no code of a user
+
+
+def test_versions_of_the_libraries_that_predict_are_stated() -> None:
+    table = MetricFrame(metrics=accuracy_score, y_true=Y, y_pred=Y, sensitive_features=GROUPS)
+    assert "fairlearn" not in certify(rule(first)).library_versions
+    assert certify(rule(enclosing(table))).library_versions["fairlearn"]
 
 
 def test_predicting_changes_no_digest() -> None:

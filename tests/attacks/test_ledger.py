@@ -30,9 +30,21 @@ from skfairdp.exceptions import BudgetExceededError, LedgerError
 from skfairdp.preprocessing import PublicScaler
 from tests.common.roster import FAST, people
 from tests.privacy.ledger.statements import ledger_in, pure, spend, stated
-from tests.privacy.ledger.test_file import DIE_WRITING, ended
+from tests.privacy.ledger.test_file import ended
 
 STORE = "skfairdp.privacy.ledger.store"
+
+DIE_WRITING = """
+import os, signal, sys
+from pathlib import Path
+from skfairdp.privacy.ledger.store import writing
+from tests.privacy.ledger.statements import stated
+with writing(Path(sys.argv[1])) as store:
+    store._connection.execute("PRAGMA cache_size = 2")  # pages go to the file as they fill
+    for _ in range(100):
+        store.reserve("people", "fit", "Dying", stated())
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 def filled(folder: Path, n: int = 3) -> PrivacyLedger:
@@ -305,6 +317,10 @@ def test_a_model_without_fault_and_a_ledger_elsewhere_are_left_alone(tmp_path) -
     void = make_pipeline(StandardScaler(), DPSGDClassifier(**FAST)).fit(X, y)
     certify(void, X, sensitive_features=groups, ledger=ledger)  # of other rows
     assert voided(ledger) == []
+    changed = DPSGDClassifier(ledger=ledger, **FAST).fit(X, y)
+    changed.classes_ = changed.classes_[::-1]
+    assert certify(changed).privacy.is_void
+    assert voided(ledger) == []  # the fit has shown no more than it charged
     void[-1].ledger = str(tmp_path / "elsewhere.db")
     certify(void)
     assert not (tmp_path / "elsewhere.db").exists()

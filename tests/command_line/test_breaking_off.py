@@ -55,6 +55,7 @@ def there() -> set[str]:
 
 
 def test_a_page_that_fails_costs_neither_model_nor_certificate(capsys, monkeypatch) -> None:
+    """Files are written in the order of what it would cost to make them again."""
     broken_at(monkeypatch, "skfairdp.certificate.statement.html_report", RuntimeError("no page"))
     code, said = run(capsys)
     assert code == 4
@@ -182,13 +183,6 @@ def test_a_picture_that_fails_costs_no_page(folder, capsys, monkeypatch) -> None
     assert page.count("<svg") == 1
     assert "Traceback" not in capsys.readouterr().err
     assert vector.rates_picture  # the same function that draws where labels are text
-
-
-def test_the_order_of_files_is_that_of_what_they_cost(capsys) -> None:
-    assert main([a for a in report("--mechanism", "dpsgd", *FILES) if a != "--quiet"]) == 0
-    said = capsys.readouterr().err
-    order = [said.index(f"Wrote {name}") for name in ("m.pkl", "c.json", "card.md", "report.html")]
-    assert order == sorted(order)
 
 
 def test_a_signed_report_verifies_with_the_public_key(capsys) -> None:

@@ -20,6 +20,7 @@ from skfairdp.engine.nets import PreparedNet
 from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import encode_groups
+from skfairdp.figures import significant_up
 from skfairdp.parameters import (
     BOOLEAN,
     CLASSES,
@@ -457,7 +458,8 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         else:
             said = (
                 f"the training rows have a promise of their own, of another kind, which is never "
-                f"added to this one: ε = {training.epsilon:.6g}, δ = {training.delta:.3g} for "
+                f"added to this one: ε = {significant_up(training.epsilon)}, δ = "
+                f"{significant_up(training.delta, 3)} for "
                 f"{PROTECTS[training.protects]}, {training.adjacency} (see training_privacy_)"
             )
         return (*super()._what_is_covered(), said)

@@ -14,6 +14,7 @@ from skfairdp.certificate import Certificate, certify
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.derivation import RELEASE, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.figures import rounded_up, significant_up
 from skfairdp.preprocessing.representation.bounds import (
     downstream_bound,
     group_information_bound,
@@ -187,7 +188,7 @@ class ReleasesRepresentation:
             delta=0.0,
             adjacency="local",
             protects="released_representation",
-            accountant=f"pure: {n_releases} times ε = {epsilon:.6g}",
+            accountant=f"pure: {n_releases} times ε = {significant_up(epsilon)}",
             event=event,
             assumptions=(
                 *self._what_is_covered(),
@@ -216,7 +217,8 @@ class ReleasesRepresentation:
     def _how_often(self) -> tuple[str, ...]:
         count, epsilon = self.releases_, self.randomizer_.epsilon
         return (
-            f"one release costs ε = {epsilon:.6g}; since the last fit transform was called "
+            f"one release costs ε = {significant_up(epsilon)}; since the last fit transform was "
+            "called "
             f"{count.fresh} times without ids, each of which is another release, and "
             f"{'at least once' if count.remembered else 'never'} with ids, which is one release of "
             "each distinct row of a person, however often; the total is for a person who was in "
@@ -234,8 +236,8 @@ class ReleasesRepresentation:
         row = information_bound(epsilon, n_outputs)
         group = group_information_bound(epsilon)
         return (
-            f"it follows for one release Z of a row X: I(X;Z) ≤ {_rounded_up(row)} nats, and "
-            f"I(S;Z) ≤ {_rounded_up(min(row, group))} nats for a group S of two, if Z is made "
+            f"it follows for one release Z of a row X: I(X;Z) ≤ {rounded_up(row, 4)} nats, and "
+            f"I(S;Z) ≤ {rounded_up(min(row, group), 4)} nats for a group S of two, if Z is made "
             "from X alone",
         )
 
@@ -261,7 +263,8 @@ class ReleasesRepresentation:
                 scope="any downstream predictor",
                 method="tanh(ε/2) of a locally private release",
                 assumptions=(
-                    f"each person is predicted from one release at ε = {epsilon:.6g} and nothing "
+                    f"each person is predicted from one release at ε = {significant_up(epsilon)} "
+                    "and nothing "
                     "else: from k different releases of a person the bound is tanh(kε/2), and a "
                     "predictor that also sees the group or another column has no bound",
                     "the predictor was not fitted on the person who is predicted",
@@ -282,7 +285,3 @@ class ReleasesRepresentation:
         return certify(
             self, X, sensitive_features=sensitive_features, notion=list(NOTIONS_OF_RELEASES)
         )
-
-
-def _rounded_up(value: float) -> str:
-    return f"{math.ceil(value * 1e4 - 1e-9) / 1e4:.4f}" if math.isfinite(value) else "∞"

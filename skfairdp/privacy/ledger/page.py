@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
 
 import pandas as pd
 
+from skfairdp.figures import as_given, rounded_up, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.entry import (
     COMMITTED,
@@ -165,7 +164,8 @@ def ledger_statements(
     lines = [_counted(entries)]
     if budget is not None:
         lines.append(
-            f"budget: ε = {budget[0]:g}, δ = {_number(budget[1])}, kept also where a plan was "
+            f"budget: ε = {as_given(budget[0])}, δ = {as_given(budget[1])}, kept also where a plan "
+            "was "
             "chosen by looking at earlier releases"
         )
     charged = charges(entries)
@@ -216,7 +216,7 @@ def _stated(
             yield f"∞ because of {what} {_some(named)}: {reason}"
     else:
         yield (
-            f"{name}: ε = {_epsilon(total.epsilon)}, δ = {_number(total.delta)} ({of}; "
+            f"{name}: ε = {rounded_up(total.epsilon, 4)}, δ = {significant_up(total.delta)} ({of}; "
             f"{total.accountant or 'one statement'})"
         )
     shared = total.protects == "record" and total.adjacency in ("zero-out", "replace-one")
@@ -256,7 +256,7 @@ def ledger_cells(entry: Entry) -> tuple[str, ...]:
         figures = ("∞", "–", "no guarantee")
     else:
         relation = f"{stated.protects}, {stated.adjacency}"
-        figures = (_epsilon(stated.epsilon), _number(stated.delta), relation)
+        figures = (rounded_up(stated.epsilon, 4), significant_up(stated.delta), relation)
     return (*start, entry.estimator, *figures, entry.state)
 
 
@@ -280,11 +280,3 @@ def stays_charged(path: str, entry: Entry) -> str:
         f"{epsilon}, δ = {delta}) stays charged to the data set {entry.data_set!r}: something may "
         "have been released before this error."
     )
-
-
-def _epsilon(epsilon: float) -> str:
-    return f"{math.ceil(epsilon * 1e4 - 1e-9) / 1e4:.4f}"  # never smaller than it is
-
-
-def _number(value: float) -> str:
-    return re.sub(r"e([+-])0+", r"e\1", f"{value:g}")

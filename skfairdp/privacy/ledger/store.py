@@ -109,7 +109,7 @@ class Store:
         if public_rows is not None:
             # Another key in every file, so that digests of two files say nothing of each other.
             rows = row_set_digest(public_rows, str(_read(self._records[0])["random"]).encode())
-        value = {
+        value: dict[str, Any] = {
             "activity": activity,
             "estimator": estimator,
             "guarantee": None if guarantee is None else guarantee.to_dict(),
@@ -126,7 +126,7 @@ class Store:
         about = [record for record in self._records if record.entry == entry.number]
         if len(about) != 1 or self._entries(about) != (entry,):
             return None
-        value = {} if state == RETURNED else {"committed_at": _now()}
+        value: dict[str, Any] = {} if state == RETURNED else {"committed_at": _now()}
         self._append(entry.data_set, state, entry.number, value)
         return dataclasses.replace(entry, state=state, **value)
 
@@ -237,8 +237,8 @@ def upgrade(path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {VERSION}")
         store = Store(connection, [begin(connection, taken_over=len(entries))])
         for data_set, *figures in budgets:
-            names = ("epsilon", "delta", "adjacency", "protects")
-            store._append(data_set, BUDGET, 0, dict(zip(names, figures, strict=True)))
+            budget = dict(zip(("epsilon", "delta", "adjacency", "protects"), figures, strict=True))
+            store._append(data_set, BUDGET, 0, budget)
         for number, data_set, *values, state, committed_at in entries:
             names = ("activity", "estimator", "guarantee", "ordinal", "reserved_at")
             value = dict(zip(names, values, strict=True))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from skfairdp.exceptions import BudgetExceededError
+from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.filter import filtered_epsilon
@@ -46,10 +47,8 @@ def covered(
     list of PrivacyGuarantee
         As many as were given, in their order.
     """
-    relation = {"adjacency": adjacency, "protects": protects}
-    return [
-        dataclasses.replace(_implied(item, adjacency, protects), **relation) for item in guarantees
-    ]
+    read = (_implied(item, adjacency, protects) for item in guarantees)
+    return [dataclasses.replace(item, adjacency=adjacency, protects=protects) for item in read]
 
 
 def _implied(item: PrivacyGuarantee, adjacency: str, protects: str) -> PrivacyGuarantee:
@@ -65,11 +64,16 @@ def _implied(item: PrivacyGuarantee, adjacency: str, protects: str) -> PrivacyGu
         delta = item.delta * (1.0 + math.exp(min(item.epsilon, 700.0)))
         if delta < 1.0:
             return dataclasses.replace(
-                item, epsilon=2.0 * item.epsilon, delta=delta, event=None, per_group=None
+                item,
+                epsilon=2.0 * item.epsilon,
+                delta=delta,
+                event=None,
+                per_group=None,
+                exposures=(),
             )
     if told == _LOCAL and asked in (_ATTRIBUTE, _BLANKED):
         # The owner's record is replaced by any other, a blank one too, before it is released.
-        return dataclasses.replace(item, event=None)
+        return dataclasses.replace(item, event=None, exposures=())
     return PrivacyGuarantee.void(
         f"what protects {PROTECTS[item.protects]} ({item.adjacency}) does not bound what is shown "
         f"of {PROTECTS[protects]} ({adjacency})"
@@ -244,8 +248,10 @@ class Budget:
             )
             raise BudgetExceededError(
                 f"This release would bring the data set {data_set!r} to a total of epsilon = "
-                f"{total:.4g} at delta = {self.delta:g} ({budget.adjacency}); the budget is "
-                f"{self.epsilon:g}, and {used:.4g} of it is spent or set aside (counted so that it "
+                f"{significant_up(total, 4)} at delta = {as_given(self.delta)} "
+                f"({budget.adjacency}); the budget is "
+                f"{as_given(self.epsilon)}, and {significant_up(used, 4)} of it is spent or set "
+                "aside (counted so that it "
                 "holds for plans chosen by looking at earlier releases). Nothing was released. "
                 "Spend less (a smaller epsilon), or stop here."
                 + (_DELTAS if math.isinf(total) else "")
@@ -254,4 +260,4 @@ class Budget:
     @property
     def text(self) -> str:
         """The figures in words."""
-        return f"epsilon = {self.epsilon:g}, delta = {self.delta:g}"
+        return f"epsilon = {as_given(self.epsilon)}, delta = {as_given(self.delta)}"

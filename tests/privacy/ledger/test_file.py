@@ -20,8 +20,7 @@ from skfairdp.privacy import PrivacyLedger
 from skfairdp.privacy.ledger import as_ledger, data_set_name
 from skfairdp.privacy.ledger.store import PATIENCE, writing
 from tests.privacy.ledger.statements import ledger_in, pure, spend, stated
-
-ROOT = Path(__file__).parents[3]
+from tests.processes import ROOT, in_one_worker, run_fresh
 
 HAMMER = """
 import sys
@@ -46,18 +45,6 @@ ledger.reserve(stated(), activity="fit", estimator="Dying")
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
-DIE_WRITING = """
-import os, signal, sys
-from pathlib import Path
-from skfairdp.privacy.ledger.store import writing
-from tests.privacy.ledger.statements import stated
-with writing(Path(sys.argv[1])) as store:
-    store._connection.execute("PRAGMA cache_size = 2")  # pages go to the file as they fill
-    for _ in range(100):
-        store.reserve("people", "fit", "Dying", stated())
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
 
 def started(script: str, ledger: PrivacyLedger) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", script, str(ledger.path)]
@@ -66,11 +53,10 @@ def started(script: str, ledger: PrivacyLedger) -> subprocess.Popen[str]:
 
 
 def ended(script: str, ledger: PrivacyLedger) -> int:
-    process = started(script, ledger)
-    process.communicate(timeout=600)
-    return process.returncode
+    return run_fresh(script, str(ledger.path)).returncode
 
 
+@in_one_worker
 @pytest.mark.slow
 def test_processes_that_charge_at_once_lose_no_entry_and_keep_the_budget(tmp_path) -> None:
     # Basic composition of 0.1-pure releases is tight at delta = 0: 20 of 40 fit into 2.05.
@@ -91,6 +77,7 @@ def test_threads_may_share_a_handle(tmp_path) -> None:
     assert len(ledger) == 24
 
 
+@in_one_worker
 def test_a_process_killed_between_reservation_and_commit_stays_charged(tmp_path) -> None:
     ledger = ledger_in(tmp_path)
     assert ended(DIE, ledger) == -signal.SIGKILL
@@ -101,14 +88,6 @@ def test_a_process_killed_between_reservation_and_commit_stays_charged(tmp_path)
     assert "1 reserved and not finished, charged alike" in ledger.summary()
     spend(ledger, stated())  # nobody is locked out
     assert len(ledger) == 1
-
-
-def test_a_write_cut_short_leaves_the_entries_before_it(tmp_path) -> None:
-    ledger = ledger_in(tmp_path)
-    spend(ledger, stated())
-    assert ended(DIE_WRITING, ledger) == -signal.SIGKILL
-    assert len(ledger) == 1
-    assert len(ledger.entries()) == 1
 
 
 def test_a_handle_is_a_path_and_a_name(tmp_path, monkeypatch) -> None:
