@@ -14,13 +14,17 @@ import math
 
 import torch
 
-__all__ = ["DEFAULT_ROWS", "LARGEST_ROWS", "PairwiseSum", "block_rows", "blocks", "fill", "rows_within"]
+__all__ = [
+    "DEFAULT_ROWS",
+    "PairwiseSum",
+    "block_rows",
+    "blocks",
+    "fill",
+    "rows_within",
+]
 
 DEFAULT_ROWS = 256
 """Rows of a block where no batch size is known."""
-
-LARGEST_ROWS = 2048
-"""No block has more rows."""
 
 # Operands of a block of about so many rows stay in the cache.
 _CACHED_ROWS = 1024
@@ -39,8 +43,8 @@ def block_rows(expected: float) -> int:
     Returns
     -------
     int
-        A multiple of 32, at most `LARGEST_ROWS`. One block holds a batch of up to about a
-        thousand rows that is not two standard deviations above its expected size.
+        A multiple of 32. One block holds a batch of up to about a thousand rows that is not two
+        standard deviations above its expected size.
 
     Examples
     --------

@@ -103,6 +103,10 @@ class Clipper(Protocol):
         """Tell whether it is certain that no layer draws random numbers for such rows."""
         ...
 
+    def take_one_by_one(self) -> None:
+        """Send records through the module one by one from now on, each in a batch of one."""
+        ...
+
 
 class _StackClipper:
     """The fused path where it holds, the functional path for any other batch.
@@ -116,6 +120,7 @@ class _StackClipper:
     def __init__(self, fused: FusedClipper, functional: FunctionalClipper) -> None:
         self._fused = fused
         self._functional = functional
+        self._one_by_one = False
         self.margin = max(fused.margin, functional.margin)
 
     def clipped_sums(
@@ -127,17 +132,21 @@ class _StackClipper:
         outputs: list[torch.Tensor] | None = None,
         rows: int = DEFAULT_ROWS,
     ) -> torch.Tensor:
-        clipper = self._fused if self._fused.accepts(X) else self._functional
+        clipper = self._fused if self.draws_nothing(X) else self._functional
         return clipper.clipped_sums(X, targets, max_norm, weights, outputs, rows)
 
     def norms(
         self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], rows: int = DEFAULT_ROWS
     ) -> torch.Tensor:
-        clipper = self._fused if self._fused.accepts(X) else self._functional
+        clipper = self._fused if self.draws_nothing(X) else self._functional
         return clipper.norms(X, targets, rows)
 
     def draws_nothing(self, X: torch.Tensor) -> bool:
-        return self._fused.accepts(X)
+        return not self._one_by_one and self._fused.accepts(X)
+
+    def take_one_by_one(self) -> None:
+        self._one_by_one = True
+        self._functional.take_one_by_one()
 
 
 def make_clipper(

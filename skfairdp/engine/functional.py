@@ -16,9 +16,8 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from skfairdp.engine.blocks import DEFAULT_ROWS, PairwiseSum, blocks, fill, rows_within
-from skfairdp.engine.norms import clip_factors, rounding_margin
-
 from skfairdp.engine.flat import copy_module
+from skfairdp.engine.norms import clip_factors, rounding_margin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +79,7 @@ class FunctionalClipper:
         self._dtype = flat.vector.dtype
         self._device = flat.vector.device
         self.margin = rounding_margin(self._dtype, max(_terms(s.shape) for s in flat.layout))
-        self.one_by_one = self._size > _LARGEST_MODULE
+        self._one_by_one = self._size > _LARGEST_MODULE
 
     def clipped_sums(
         self,
@@ -113,6 +112,10 @@ class FunctionalClipper:
         """Tell whether it is certain that no layer draws random numbers: never."""
         return False
 
+    def take_one_by_one(self) -> None:
+        """Send records through the module one by one from now on, each in a batch of one."""
+        self._one_by_one = True
+
     def norms(
         self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], rows: int = DEFAULT_ROWS
     ) -> torch.Tensor:
@@ -136,7 +139,7 @@ class FunctionalClipper:
     ) -> tuple[list[torch.Tensor], torch.Tensor]:
         """Return per-record gradients and outputs of some rows, computed in a whole block."""
         n = part.stop - part.start
-        size = n if self.one_by_one else self._rows_of_block(rows)
+        size = self._rows_of_block(rows)
         filled = tuple(fill(target[part], size) for target in targets)
         gradients, output = self._gradients(fill(X[part], size), filled)
         return [gradient[:n] for gradient in gradients], output[:n]
@@ -196,7 +199,7 @@ class FunctionalClipper:
             return losses[0], output[0]
 
         of_one = grad(loss, has_aux=True)
-        if not self.one_by_one:
+        if not self._one_by_one:
             in_dims = (None,) + (0,) * (1 + len(targets))
             try:
                 gradients, outputs = vmap(of_one, in_dims=in_dims, randomness="different")(
@@ -210,8 +213,8 @@ class FunctionalClipper:
                     raise
                 if _keeps_state(module, X):
                     raise ValueError(f"The module {kind} {_WRITES}") from error
-                self.one_by_one = True
-        if self.one_by_one:
+                self._one_by_one = True
+        if self._one_by_one:
             each = [of_one(trained, *row) for row in zip(X, *targets, strict=True)]
             gradients = {name: torch.stack([found[name] for found, _ in each]) for name in trained}
             outputs = torch.stack([output for _, output in each])

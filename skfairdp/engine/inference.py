@@ -35,7 +35,9 @@ def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
     module.eval()
     tensor = as_tensor(X, module)
     with torch.inference_mode():
-        filled = fill(tensor if len(tensor) else tensor.new_zeros(1, *tensor.shape[1:]), DEFAULT_ROWS)
+        filled = fill(
+            tensor if len(tensor) else tensor.new_zeros(1, *tensor.shape[1:]), DEFAULT_ROWS
+        )
         parts = [module(filled[part]) for part in blocks(len(filled), DEFAULT_ROWS)]
         joined = torch.cat([part.reshape(DEFAULT_ROWS, -1) for part in parts])[: len(tensor)]
     return joined.double().cpu().numpy()

@@ -93,7 +93,7 @@ class LayeredClipper(FunctionalClipper):
         self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]
     ) -> tuple[list[torch.Tensor], torch.Tensor]:
         dropout = any(type(x) is nn.Dropout and x.training and x.p > 0 for _, x in self._layers)
-        if dropout or self.one_by_one:
+        if dropout or self._one_by_one:
             return super()._gradients(X, targets)
         if self._image_shape is not None:
             X = X.reshape(-1, *self._image_shape)

@@ -96,18 +96,25 @@ def rounding_margin(dtype: torch.dtype, n_terms: int = 1024) -> float:
     return relative / (2 * (1 - relative)) + _EXTRA_ROUNDINGS * unit_roundoff
 
 
-def row_capacity(expected: float) -> int:
+def row_capacity(expected: float, n_rows: int = 0) -> int:
     """Return how many rows a sum may be over, from the number that its plan expects.
 
     Parameters
     ----------
     expected : float
         Declared or public number of rows.
+    n_rows : int, default=0
+        How many there are.
 
     Returns
     -------
     int
-        Four times that, and 65,536 at least: a declared size need not be exact.
+        Four times what is expected, and 65,536 at least: a declared size need not be exact.
+
+    Raises
+    ------
+    ValueError
+        There are more rows. The number is not shown.
 
     Examples
     --------
@@ -115,7 +122,14 @@ def row_capacity(expected: float) -> int:
     >>> row_capacity(100), row_capacity(10**6)
     (65536, 4000000)
     """
-    return max(_FEWEST_ROWS, 4 * math.ceil(expected))
+    capacity = max(_FEWEST_ROWS, 4 * math.ceil(expected))
+    if n_rows > capacity:
+        raise ValueError(
+            f"There are more than {capacity:,} rows; where {expected:,.0f} were declared, the "
+            "margin for the rounding of sums holds up to that number. Declare 'dataset_size' or "
+            "'group_sizes' nearer to the truth."
+        )
+    return capacity
 
 
 def sum_margin(rows: int, capacity: int, weights: Sequence[float], additions: int = 0) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skfairdp.engine.blocks import block_rows
 from skfairdp.engine.clipping import Clipper
 from skfairdp.engine.randomness import seeded_torch
 
@@ -115,4 +116,5 @@ class PublicRows:
         # Layers that draw, such as dropout, get draws of their own: how far the stream of the
         # noisy queries has moved tells the size of their batches.
         with seeded_torch(int(self._generator.integers(2**63))):
-            return self._clipper.clipped_sums(X, targets, float("inf"), weights).double()
+            sums = self._clipper.clipped_sums
+            return sums(X, targets, float("inf"), weights, rows=block_rows(len(rows)))

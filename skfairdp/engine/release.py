@@ -444,9 +444,7 @@ class NoisyRelease:
             sums = weights.new_zeros(statistic.size)
         return self._noisy(sums, block.noise_std)
 
-    def _limit(
-        self, segment: Segment, block: Block, additions: int = 0, n_sums: int = 1
-    ) -> float:
+    def _limit(self, segment: Segment, block: Block, additions: int = 0, n_sums: int = 1) -> float:
         """Clip norm that leaves room for the rounding of the sum."""
         known = self._limits.get((id(segment), id(block)))
         if known is None or known[0] is not segment:
@@ -505,13 +503,7 @@ def _margin(segment: Segment, block: Block, n_rows: int, additions: int) -> floa
     """Share of a block's norm that the rounding of its sum may take."""
     sizes = zip(segment.expected_sizes, segment.rates, strict=True)
     expected = sum(size / rate for size, rate in sizes)
-    capacity = row_capacity(expected)
-    if n_rows > capacity:
-        raise ValueError(
-            f"There are more than {capacity:,} rows; where {expected:,.0f} were declared, the "
-            "margin for the rounding of sums holds up to that number. Declare 'dataset_size' or "
-            "'group_sizes' nearer to the truth."
-        )
+    capacity = row_capacity(expected, n_rows)
     return sum_margin(_rows_of(segment), capacity, block.weights, additions)
 
 

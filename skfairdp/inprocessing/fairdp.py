@@ -173,7 +173,7 @@ default="linear"
     _multiclass: ClassVar[bool] = False
     _parameters = {
         **GROUPED_PARAMETERS,
-        "noise_multiplier": (_POSITIVE, MAPPING, NONE),
+        "noise_multiplier": (Number(1e-3), MAPPING, NONE),
         "max_head_norm": (_POSITIVE, NONE),
         "sampling": (Choice(("proportional", "balanced")), MAPPING),
         "group_update": (Choice(("mean", "sum")),),

@@ -20,7 +20,7 @@ from skfairdp.privacy.sizes import (
 
 __all__ = ["fairdp_groups", "fairdp_plan", "fairdp_sizes", "group_multipliers", "group_rates"]
 
-_POSITIVE = Number(0.0, low_open=True)
+_MULTIPLIER = Number(1e-3)
 _RATE = Number(0.0, 1.0, low_open=True)
 
 
@@ -142,15 +142,15 @@ def group_multipliers(given: Any, sizes: Sizes, noise_multiplier: float) -> tupl
     Raises
     ------
     ValueError
-        The mapping misses a group or holds something else than numbers > 0.
+        The mapping misses a group or holds something else than numbers of at least 0.001.
     """
     if not isinstance(given, Mapping):
         return (float(noise_multiplier),) * len(sizes.cells)
     values = [given.get(cell) for cell in sizes.cells]
-    if not all(_POSITIVE.accepts(value) for value in values):
+    if not all(_MULTIPLIER.accepts(value) for value in values):
         raise ValueError(
-            f"'noise_multiplier' must map every group to a number > 0; got {dict(given)!r} for the "
-            f"groups {sizes.cells!r}."
+            f"'noise_multiplier' must map every group to a number >= 0.001; got {dict(given)!r} "
+            f"for the groups {sizes.cells!r}."
         )
     return tuple(float(value) for value in values if value is not None)
 

@@ -24,6 +24,7 @@ from skfairdp.engine.inspection import refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.randomness import seeded_torch
+from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.schedules import schedule_factors
 from skfairdp.engine.training import Progress, run_segment
@@ -55,8 +56,9 @@ GRADIENT_PARAMETERS: dict[str, tuple[Check, ...]] = {
     # Below the limit the noise drowns any sum, and accounting takes minutes.
     "epsilon": (Number(1e-4, finite=False), NONE),
     "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
-    "noise_multiplier": (Number(0.0, low_open=True), NONE),
-    "max_grad_norm": (Number(0.0, low_open=True),),
+    # Below the limits nothing is protected, and squares leave the range of a float.
+    "noise_multiplier": (Number(1e-3), NONE),
+    "max_grad_norm": (Number(1e-100),),
     "batch_size": (Number(1, integer=True), Choice(("auto",))),
     "max_epochs": (Number(1, integer=True),),
     "dataset_size": (Number(2, integer=True), NONE),
@@ -176,8 +178,6 @@ class GradientClassifier(PrivateClassifier):
             self.net, n_features=int(np.prod(X.shape[1:])), n_classes=len(classes), seed=seed
         )
         refuse_unstable_rows(prepared.module, X.shape[1:])
-        stated = self._guarantee(plan, noise, groups)
-        self._charge(stated)  # before a row reaches the engine
         # What training may leave on a module besides its weights is not released.
         released = copy_module(prepared.module)
         link = link_of(prepared.criterion)
@@ -185,9 +185,11 @@ class GradientClassifier(PrivateClassifier):
         codes = None if groups is None else groups.codes
         rows = replace(rows, targets=self._targets(rows.targets[0], codes))
         objective = self._objective(objective_for(prepared.criterion), groups, classes)
-        release = NoisyRelease(
-            rows, len(plan.cells), make_clipper(prepared.module, prepared.flat, objective), noise
-        )
+        clipper = make_clipper(prepared.module, prepared.flat, objective)
+        rehearse(prepared.module, clipper, rows.X, rows.targets, plan)
+        stated = self._guarantee(plan, noise, groups)
+        self._charge(stated)  # before a row reaches the engine
+        release = NoisyRelease(rows, len(plan.cells), clipper, noise)
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)

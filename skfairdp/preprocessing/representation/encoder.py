@@ -46,6 +46,7 @@ from skfairdp.preprocessing.representation.training import (
     descend_privately,
     plain_batch_size,
     refuse_mixing_encoder,
+    rehearse_privately,
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
@@ -364,8 +365,11 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
             groups=groups is not None,
         )
         prepared = task.prepare(seed)
-        self._charge(stated)  # before a row reaches a network
         rows = task.rows(X, None if groups is None else groups.codes, labels)
+        if plan is not None:
+            with seeded_torch(seed):
+                rehearse_privately(prepared, rows, plan)
+        self._charge(stated)  # before a row reaches a network
         loss = self._train(prepared, rows, labels >= 0, plan, noise, seed)
         unflatten(loss)
         if not all(bool(p.isfinite().all()) for p in loss.parameters()):
