@@ -43,6 +43,7 @@ _WRITES = (
 # writes, which may also go to a tensor that lives no longer than the record.
 _CONTROL_FLOW = ("data-dependent control flow", ".item()")
 _IN_PLACE = ("vmap: inplace", "doesn't match the broadcast shape")
+_CAPTURED = "mutate a captured Tensor"
 
 
 class FunctionalClipper:
@@ -98,11 +99,11 @@ class FunctionalClipper:
         weights = weights.unsqueeze(0) if single else weights
         total = PairwiseSum()
         for part in blocks(len(X), self._rows_of_block(rows)):
-            gradients, output = self._block(X, targets, part, rows)
+            gradients, squares, output = self._block(X, targets, part, rows)
             if outputs is not None:
                 outputs.append(output)
             limit = max_norm[part] if isinstance(max_norm, torch.Tensor) else max_norm
-            total.add(self._block_sums(gradients, limit, weights[:, part]))
+            total.add(self._block_sums(gradients, squares, limit, weights[:, part]))
         sums = total.total()
         if sums is None:
             sums = weights.new_zeros(len(weights), self._size, dtype=torch.float64)
@@ -125,8 +126,7 @@ class FunctionalClipper:
         """
         pieces = [torch.zeros(0, dtype=torch.float64, device=self._device)]
         for part in blocks(len(X), self._rows_of_block(rows)):
-            gradients, _ = self._block(X, targets, part, rows)
-            pieces.append(self._all_squares(gradients).sqrt_())
+            pieces.append(self._block(X, targets, part, rows)[1].sqrt_())
         return torch.cat(pieces)
 
     def _rows_of_block(self, rows: int) -> int:
@@ -136,18 +136,23 @@ class FunctionalClipper:
 
     def _block(
         self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], part: slice, rows: int
-    ) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """Return per-record gradients and outputs of some rows, computed in a whole block."""
-        n = part.stop - part.start
+    ) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
+        """Return gradients, squared norms and outputs of some rows, computed in a whole block."""
         size = self._rows_of_block(rows)
         filled = tuple(fill(target[part], size) for target in targets)
         gradients, output = self._gradients(fill(X[part], size), filled)
-        return [gradient[:n] for gradient in gradients], output[:n]
+        squares = self._all_squares(gradients)
+        n = part.stop - part.start
+        return [gradient[:n] for gradient in gradients], squares[:n], output[:n]
 
     def _block_sums(
-        self, gradients: list[torch.Tensor], max_norm: float | torch.Tensor, weights: torch.Tensor
+        self,
+        gradients: list[torch.Tensor],
+        squares: torch.Tensor,
+        max_norm: float | torch.Tensor,
+        weights: torch.Tensor,
     ) -> torch.Tensor:
-        factors, all_finite = clip_factors(self._all_squares(gradients), max_norm, self.margin)
+        factors, all_finite = clip_factors(squares, max_norm, self.margin)
         flat = [gradient.reshape(len(gradient), -1) for gradient in gradients]
         if not all_finite:
             blank = (factors == 0).unsqueeze(1)
@@ -199,21 +204,21 @@ class FunctionalClipper:
             return losses[0], output[0]
 
         of_one = grad(loss, has_aux=True)
-        if not self._one_by_one:
-            in_dims = (None,) + (0,) * (1 + len(targets))
-            try:
-                gradients, outputs = vmap(of_one, in_dims=in_dims, randomness="different")(
-                    trained, X, *targets
-                )
-            except RuntimeError as error:
-                kind = type(module).__name__
-                if any(key in str(error) for key in _CONTROL_FLOW):
-                    raise ValueError(f"The module {kind} {_DECIDES}") from error
-                if not any(key in str(error) for key in _IN_PLACE):
-                    raise
-                if _keeps_state(module, X):
-                    raise ValueError(f"The module {kind} {_WRITES}") from error
-                self._one_by_one = True
+        try:
+            if not self._one_by_one:
+                in_dims = (None,) + (0,) * (1 + len(targets))
+                of_all = vmap(of_one, in_dims=in_dims, randomness="different")
+                gradients, outputs = of_all(trained, X, *targets)
+        except RuntimeError as error:
+            kind, said = type(module).__name__, str(error)
+            if any(key in said for key in _CONTROL_FLOW):
+                raise ValueError(f"The module {kind} {_DECIDES}") from error
+            in_place = any(key in said for key in _IN_PLACE)
+            if _CAPTURED in said or (in_place and _keeps_state(module, X)):
+                raise ValueError(f"The module {kind} {_WRITES}") from error
+            if not in_place:
+                raise
+            self._one_by_one = True
         if self._one_by_one:
             each = [of_one(trained, *row) for row in zip(X, *targets, strict=True)]
             gradients = {name: torch.stack([found[name] for found, _ in each]) for name in trained}

@@ -12,6 +12,8 @@ from skfairdp.engine.nets import as_tensor
 
 __all__ = ["features_and_output", "link_of", "outputs", "outputs_by_row", "probabilities"]
 
+# What vmap says of modules that have to be asked row by row.
+NOT_BATCHED = ("Batching rule not implemented", "vmap: inplace", "match the broadcast shape")
 _LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLLoss: "identity"}
 
 
@@ -75,7 +77,12 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
         with torch.no_grad():
             of_block = vmap(of_row, randomness="different")
             filled = fill(X, rows)
-            parts = [of_block(filled[part]) for part in blocks(len(filled), rows)]
+            try:
+                parts = [of_block(filled[part]) for part in blocks(len(filled), rows)]
+            except RuntimeError as error:
+                if not any(words in str(error) for words in NOT_BATCHED):
+                    raise
+                parts = [torch.stack([of_row(row) for row in X])]
             return torch.cat(parts)[: len(X)]
     finally:
         for part, mode in modes:
