@@ -1,4 +1,4 @@
-"""``python -m skfairdp``."""
+"""``python -m skfairdp``, for where the script ``skfairdp`` is not on the path."""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate import Certificate, certify
+from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
+from skfairdp.certificate.unchanged import bind_each, changes
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import Check
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -36,7 +38,8 @@ class PrivateEstimator(BaseEstimator):
 
     A subclass lists its parameters in ``_parameters``, its fitted attributes in
     ``_released`` (each either released under the plan or declared public; nothing
-    else survives pickling) and trains in ``_fit``.
+    else survives pickling) and trains in ``_fit``. What `fit` leaves is bound by digests,
+    so that a promise is not made of what was put in its place.
     """
 
     _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {}
@@ -50,6 +53,9 @@ class PrivateEstimator(BaseEstimator):
     )
     # Parameters that hold a net (or another model), or None for a default one.
     _nets: ClassVar[tuple[str, ...]] = ("net",)
+    # Released attributes that predicting may change, and parameters that only served the fit.
+    _changes_by_use: ClassVar[tuple[str, ...]] = ()
+    _served_the_fit: ClassVar[tuple[str, ...]] = ()
     _charges_privacy = True
     _activity: ClassVar[str] = "fit"  # what a ledger calls a fit
     # Class-level request: with metadata routing on, groups reach fit without a call.
@@ -57,8 +63,14 @@ class PrivateEstimator(BaseEstimator):
 
     privacy_: PrivacyGuarantee | None
     groups_: tuple | None
+    fit_digests_: dict[str, str]
     _reservation: tuple[PrivacyLedger, Entry]
     _only_quoting: bool
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep the digests of what was fitted with it."""
+        super().__init_subclass__(**kwargs)
+        cls._released = (*dict.fromkeys((*cls._released, "fit_digests_")),)
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
@@ -100,9 +112,13 @@ class PrivateEstimator(BaseEstimator):
         self._forget()
         try:
             yield
+            self._bind()
             self._settle()
-        except BaseException:
+        except BaseException as error:
             self._forget()
+            if "_reservation" in vars(self):
+                ledger, entry = self._reservation
+                ledger.note_charge(entry, error)
             raise
         finally:
             self.__dict__.pop("_reservation", None)
@@ -141,12 +157,12 @@ class PrivateEstimator(BaseEstimator):
         ledger, entry = self._reservation
         ledger.commit(entry)
 
-    def _quote(self, X: Any, y: Any) -> PrivacyGuarantee | None:
+    def _quote(self, X: Any, y: Any, sensitive_features: Any = None) -> PrivacyGuarantee | None:
         """State what a fit would promise, and end before it uses rows.
 
         Parameters
         ----------
-        X, y : array-like
+        X, y, sensitive_features : array-like
             What would be handed to `fit`.
 
         Returns
@@ -156,7 +172,7 @@ class PrivateEstimator(BaseEstimator):
         """
         self._only_quoting = True
         try:
-            self.fit(X, y)
+            self.fit(X, y, sensitive_features=sensitive_features)
         except _Quote as quote:
             return quote.stated
         finally:
@@ -253,9 +269,31 @@ class PrivateEstimator(BaseEstimator):
 
     def _digest_state(self) -> dict[str, Any]:
         """Return everything that predictions depend on."""
-        return {name: value for name, value in vars(self).items() if name in self._released} | {
-            "parameters": self.get_params(deep=False)
-        }
+        own = vars(self)
+        parameters = self.get_params(deep=False)
+        kept = {n: own[n] for n in self._released if n in own and n != "fit_digests_"}
+        counted = set(parameters) - WITHOUT_EFFECT - set(self._served_the_fit)
+        # What stands in place of a method or setting of the class; nothing else is looked at.
+        aside = {n: v for n, v in own.items() if n not in parameters and hasattr(type(self), n)}
+        return kept | aside | {f"parameter {n}": Recipe(parameters[n]) for n in counted}
+
+    def _bound_state(self) -> dict[str, Any]:
+        """Return what no use of the fitted model changes."""
+        state = self._digest_state()
+        return {name: part for name, part in state.items() if name not in self._changes_by_use}
+
+    def _bind(self) -> None:
+        """Note what was fitted; what is put in its place later is not what was promised for."""
+        self.fit_digests_ = bind_each(self._bound_state())
+
+    def _state(self, privacy: PrivacyGuarantee | None) -> None:
+        """Let a fitted model state what its rows have spent beyond its own fit."""
+        self.privacy_ = privacy
+        self._bind()
+
+    def _changed_since_fit(self) -> tuple[str, ...]:
+        """Return what is not as `fit` left it, in words; empty for a model that is."""
+        return changes(getattr(self, "fit_digests_", None), self._bound_state())
 
     def _forget(self) -> None:
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("__")]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 __all__ = [
     "BudgetExceededError",
     "FairnessWarning",
+    "IncomparableModelError",
     "LedgerError",
     "PrivacyWarning",
+    "SignatureError",
     "SkfairdpError",
+    "TableError",
+    "UnboundModelError",
     "UnknownGroupError",
 ]
 
@@ -20,8 +24,24 @@ class BudgetExceededError(SkfairdpError):
     """A computation would cost more privacy than its budget holds."""
 
 
+class IncomparableModelError(SkfairdpError):
+    """Whether a certificate is about a model cannot be told here."""
+
+
 class LedgerError(SkfairdpError):
     """A privacy ledger cannot be read, written or understood."""
+
+
+class SignatureError(SkfairdpError):
+    """A key is missing, or cannot be read, written or used."""
+
+
+class TableError(SkfairdpError):
+    """A table of answers that several processes share cannot be read or written."""
+
+
+class UnboundModelError(SkfairdpError, TypeError):
+    """Predictions depend on something that no digest can cover."""
 
 
 class UnknownGroupError(SkfairdpError, ValueError):

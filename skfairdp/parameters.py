@@ -14,8 +14,9 @@ from numbers import Integral, Real
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 
-__all__ = ["Check", "Choice", "Kind", "Number", "check_parameters"]
+__all__ = ["Check", "Choice", "Kind", "Labels", "Number", "check_parameters", "is_missing"]
 
 
 class Check(Protocol):
@@ -47,7 +48,10 @@ class Number:
             return False
         if not isinstance(value, Integral if self.integer else Real):
             return False
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # an integer beyond the floats
+            return False
         if math.isnan(number) or (self.finite and math.isinf(number)):
             return False
         above = number > self.low if self.low_open else number >= self.low
@@ -96,9 +100,65 @@ class Kind:
         return self.words
 
 
+@dataclass(frozen=True)
+class Labels:
+    """A list of distinct public labels.
+
+    Parameters
+    ----------
+    of_groups : bool, default=False
+        Whether they name groups: labels of any hashable type, tuples for intersections of
+        attributes. Else they name classes: at least two, all texts or all numbers.
+    """
+
+    of_groups: bool = False
+
+    def accepts(self, value: Any) -> bool:
+        """Whether `value` lists labels, none of them missing or repeated."""
+        if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str | bytes):
+            return False
+        if isinstance(value, np.ndarray) and value.ndim != 1:
+            return False
+        try:
+            distinct = len(set(value)) == len(value)
+        except TypeError:  # unhashable
+            return False
+        if self.of_groups:
+            return distinct and len(value) > 0 and not any(map(is_missing, value))
+        texts = all(isinstance(label, str) for label in value)
+        return distinct and len(value) > 1 and (texts or all(map(_is_finite, value)))
+
+    def describe(self) -> str:
+        """Words for such a list."""
+        if self.of_groups:
+            return "a list of different groups (such as ['a', 'b'], none of them missing)"
+        return "a list of at least two different classes (all texts or all numbers, such as [0, 1])"
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a label, or a part of one, is None, NaN, NaT or ``pd.NA``."""
+    if isinstance(value, tuple | list):
+        return any(map(is_missing, value))
+    return value is None or pd.isna(value) is True
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, Real | np.bool_) and math.isfinite(value)
+
+
 BOOLEAN = Kind((bool, np.bool_), "True or False")
 MAPPING = Kind((Mapping,), "a mapping")
 SEQUENCE = Kind((Sequence, np.ndarray), "a sequence")
+CLASSES = Labels()
+GROUPS = Labels(of_groups=True)
+# Below the first limit epsilon is in the ten thousands and accountants overflow; above the
+# second the model is noise.
+NOISE_MULTIPLIER = Number(1e-2, 1e6)
+# Squares and products with the noise stay far from where float32 ends.
+NORM = Number(1e-12, 1e12)
+# More than there are people, hundredfold.
+DATASET_SIZE = Number(2, 1e12, integer=True)
+GROUP_SIZE = Number(1, 1e12, integer=True)
 RANDOM_STATE = (
     Choice((None,)),
     Number(low=0, high=2**32 - 1, integer=True),

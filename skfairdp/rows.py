@@ -1,24 +1,51 @@
-"""Checks of training rows whose messages reveal no row."""
+"""Checks of rows whose messages reveal no row.
+
+Whether rows are accepted is the data owner's to know, and assumed public
+(`skfairdp.privacy.guarantee.VALIDATION`). No message, warning or chained exception shows
+a cell, a label, the place of a row or the number of rows.
+"""
 
 from __future__ import annotations
 
 import re
+import warnings
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import column_or_1d, validate_data
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import validate_data
 
-__all__ = ["check_features", "check_rows", "encode_labels"]
+from skfairdp.parameters import CLASSES
+
+__all__ = [
+    "count_rows",
+    "check_features",
+    "check_rows",
+    "encode_labels",
+    "factorized",
+    "label_column",
+    "positions",
+    "validated",
+]
 
 # Squares of larger values overflow in float32; they are refused rather than clipped.
 _LARGEST = 1e18
+# What scikit-learn says without showing a cell or a number of rows; all else is replaced.
+_HARMLESS = re.compile(
+    r"(Input X contains (NaN|infinity)|X has \d+ features, but|The feature names should match"
+    r"|Feature names are only supported|Found array with [01] sample|Found array with dim \d+[.,]"
+    r"|Sparse data was passed|Expected a 2-dimensional container|np.matrix is not supported)"
+)
 
 
 def check_rows(
     estimator: Any, X: Any, y: Any, *, allow_nd: bool = False, labels_declared: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[NDArray, NDArray]:
     """Check features and labels for fit.
 
     Parameters
@@ -44,31 +71,23 @@ def check_rows(
     ------
     ValueError
         NaN, infinite, huge or non-numeric values, wrong shapes or lengths.
+    TypeError
+        Cells that are no numbers at all.
     """
     if y is None:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
-    _refuse_text(X)
-    X, y = _numeric(
-        lambda: validate_data(
-            estimator,
-            X,
-            y,
-            dtype=[np.float64, np.float32],
-            allow_nd=allow_nd,
-            ensure_min_samples=2,
-        )
-    )
+    X = check_features(estimator, X, allow_nd=allow_nd, reset=True)
+    y = label_column(y, len(X), declared=labels_declared)
     if not labels_declared:
-        check_classification_targets(y)
-    _refuse_huge(X)
-    return X, column_or_1d(y, warn=True)
+        _refuse_labels(y)
+    return X, y
 
 
 def check_features(
     estimator: Any, X: Any, *, allow_nd: bool = False, reset: bool = False
-) -> np.ndarray:
+) -> NDArray:
     """Check features for predict, or for a fit that takes no labels.
 
     Parameters
@@ -87,24 +106,130 @@ def check_features(
     -------
     ndarray of float32 or float64
     """
-    _refuse_text(X)
-    X = _numeric(
-        lambda: validate_data(
-            estimator,
-            X,
-            reset=reset,
-            dtype=[np.float64, np.float32],
-            allow_nd=allow_nd,
-            ensure_min_samples=2 if reset else 1,
-        )
+    checked = validated(
+        estimator,
+        X,
+        reset=reset,
+        dtype=[np.float64, np.float32],
+        allow_nd=allow_nd,
+        ensure_min_samples=2 if reset else 1,
     )
-    _refuse_huge(X)
-    return X
+    if checked.size and float(np.abs(checked).max()) > _LARGEST:
+        raise ValueError(
+            f"'X' holds values above {_LARGEST:g} in size, too large for float32 arithmetic; "
+            "scale the features with declared bounds, e.g. skfairdp.preprocessing.PublicScaler."
+        )
+    return checked
+
+
+def validated(estimator: Any, X: Any, **options: Any) -> Any:
+    """Call scikit-learn's ``validate_data`` on features, and rewrite what quotes them.
+
+    Parameters
+    ----------
+    estimator : object
+        Remembers number and names of the columns, with ``reset=True``.
+    X : array-like
+        Features.
+    **options : dict
+        As `sklearn.utils.validation.validate_data` takes them. For a conversion to
+        numbers, ``dtype`` is given.
+
+    Returns
+    -------
+    ndarray or DataFrame
+
+    Raises
+    ------
+    ValueError or TypeError
+        scikit-learn's message where it shows no cell and no number of rows, else ours.
+    """
+    if options.get("dtype") is not None:
+        _refuse_other_kinds(X)
+    failure: Exception
+    try:
+        return validate_data(estimator, X, **options)
+    except MemoryError:
+        raise
+    except Exception as error:  # a cell may raise anything when it is asked for its number
+        failure = _without_rows(error)
+    # Out here, so that the chain of exceptions does not lead to what quotes a cell.
+    raise failure
+
+
+def count_rows(X: Any) -> int:
+    """Number of rows of anything that has some.
+
+    Raises
+    ------
+    ValueError
+        A single value, or nothing.
+    """
+    if isinstance(X, list | tuple):
+        return len(X)
+    shape = getattr(X, "shape", ())
+    if not shape and hasattr(X, "__array__"):
+        shape = np.asarray(X).shape
+    if shape:
+        return int(shape[0])
+    raise ValueError("'X' must have one row a record: an array, a list or a DataFrame.")
+
+
+def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDArray:
+    """One label a row, as they are.
+
+    Parameters
+    ----------
+    y : array-like, shape (n_rows,) or (n_rows, 1)
+        Labels.
+    n_rows : int
+        Number of rows.
+    declared : bool
+        Whether the set of labels is declared: a list may then hold anything.
+    name : str, default="y"
+        How messages call the labels.
+
+    Returns
+    -------
+    ndarray, shape (n_rows,)
+
+    Raises
+    ------
+    ValueError
+        A wrong number of dimensions or of labels.
+    """
+    if issparse(y):
+        raise ValueError(f"Sparse data was passed for {name}; pass an array or list of labels.")
+    mixed = declared and isinstance(y, list | tuple) and not all(isinstance(v, str) for v in y)
+    try:
+        values = np.asarray(y)
+        if mixed and values.dtype.kind not in "biuf":  # numpy turned numbers into text
+            values = np.asarray(y, dtype=object)
+    except (TypeError, ValueError):  # rows of different lengths
+        values = np.asarray(y, dtype=object) if mixed else np.empty((0, 0, 0))
+    if values.ndim == 2 and values.shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape "
+            "of y to (n_samples,), for example using ravel().",
+            DataConversionWarning,
+            stacklevel=3,
+        )
+        values = values.ravel()
+    if values.ndim != 1:
+        raise ValueError(
+            f"{name!r} must hold one label a row: an array, a list or a Series of one dimension."
+        )
+    if len(values) != n_rows:
+        raise ValueError(
+            f"Found inconsistent numbers of samples: {name!r} must hold one label for each row of "
+            f"X. Compare len(X) with len({name})."
+        )
+    return values
 
 
 def encode_labels(
-    y: np.ndarray, declared: Any, *, multiclass: bool
-) -> tuple[np.ndarray, np.ndarray]:
+    y: NDArray, declared: Any, *, multiclass: bool
+) -> tuple[NDArray, NDArray[np.int64]]:
     """Turn labels into codes.
 
     Parameters
@@ -130,76 +255,154 @@ def encode_labels(
     """
     if declared is None:
         classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                "y holds 1 class; at least two classes are needed to train a classifier."
+            )
     else:
+        if not CLASSES.accepts(declared):
+            raise ValueError(f"'classes' must be {CLASSES.describe()}; got {declared!r}.")
         classes = np.unique(np.asarray(declared))
-        if len(classes) != len(np.asarray(declared)):
-            raise ValueError("'classes' names a class twice; list every class once.")
-        if (classes.dtype.kind in "US") and y.dtype.kind in "biuf":
-            raise ValueError("'classes' declares text, but y holds numbers; declare numbers.")
-        if (classes.dtype.kind in "biuf") and y.dtype.kind in "US":
-            raise ValueError("'classes' declares numbers, but y holds text; declare text.")
-        # By hash, not by order: a label that cannot be compared must not raise either.
-        codes = pd.Index(classes.astype(object)).get_indexer(pd.Index(y.astype(object)))
-    if len(classes) < 2:
-        raise ValueError(
-            f"y holds {len(classes)} class; at least two classes are needed to train a classifier."
-        )
+        for kinds, said, found in (("US", "text", "numbers"), ("biuf", "numbers", "text")):
+            if (
+                classes.dtype.kind in kinds
+                and y.dtype.kind in "biufUS"
+                and (y.dtype.kind not in kinds)
+            ):
+                raise ValueError(
+                    f"'classes' declares {said}, but y holds {found}; declare {found}."
+                )
+        codes = positions(y, classes.tolist())
     if len(classes) > 2 and not multiclass:
         raise ValueError(
-            "Only binary classification is supported. The type of the target is "
-            f"{type_of_target(y)}: {len(classes)} classes."
+            "Only binary classification is supported. The type of the target is multiclass: "
+            f"{len(classes)} classes."
         )
     return classes, codes.astype(np.int64)
 
 
-def _refuse_text(X: Any) -> None:
+def factorized(values: Any) -> tuple[NDArray[np.int64], list[Any]]:
+    """Codes of values of any kind, by hash and not by order.
+
+    Parameters
+    ----------
+    values : ndarray or Series, shape (n,)
+        Anything.
+
+    Returns
+    -------
+    codes : ndarray of int64, shape (n,)
+        -1 for a missing value, -2 for one that has no hash and so can equal no label.
+    distinct : list
+        What the other codes stand for.
+    """
+    values = np.asarray(values, dtype=object)
+    try:
+        codes, distinct = pd.factorize(values, use_na_sentinel=True)
+    except TypeError:
+        bare = np.array([not _has_hash(value) for value in values])
+        hidden = values.copy()
+        hidden[bare] = None
+        codes, distinct = pd.factorize(hidden, use_na_sentinel=True)
+        codes = np.where(bare, -2, codes)
+    return np.asarray(codes, dtype=np.int64), list(distinct)
+
+
+def positions(values: Any, known: Iterable[Hashable]) -> NDArray[np.int64]:
+    """Position of each value among known ones; -1 for a value of whatever other kind.
+
+    Parameters
+    ----------
+    values : ndarray or Series, shape (n,)
+        Anything.
+    known : iterable of hashable
+        Distinct.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+    """
+    where = {label: index for index, label in enumerate(known)}
+    codes, distinct = factorized(values)
+    table = np.array([*(where.get(value, -1) for value in distinct), -1, -1], dtype=np.int64)
+    return table[codes]
+
+
+def _has_hash(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _refuse_labels(y: NDArray) -> None:
+    """Refuse labels that name no classes."""
+    if y.dtype.kind == "c":
+        raise ValueError("Complex data not supported: 'y' must hold classes.")
+    if pd.isna(y).any():
+        raise ValueError(
+            "Input y contains NaN. Every row needs a label: None, NaN and pd.NA are missing ones."
+        )
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError("Input y contains infinity. Labels are classes, e.g. 0 and 1.")
+    kind = "unknown"
+    if y.dtype.kind in "biufUO":
+        with warnings.catch_warnings():
+            # "The number of unique classes is greater than 50% of the number of samples".
+            warnings.simplefilter("ignore")
+            try:
+                kind = type_of_target(y)
+            except Exception:
+                kind = "unknown"
+    if kind not in ("binary", "multiclass"):
+        raise ValueError(
+            f"Unknown label type: {kind}. Labels are classes: text, whole numbers, or True and "
+            "False; of one kind, one a row."
+        )
+
+
+def _refuse_other_kinds(X: Any) -> None:
+    """Refuse what a conversion would quote, or turn into numbers without a word."""
+    how = (
+        "Encode text with declared categories, e.g. skfairdp.preprocessing.PublicEncoder; turn "
+        "dates into numbers, e.g. days since a public date."
+    )
     if isinstance(X, pd.DataFrame):
-        text = [
+        others = [
             str(name)
             for name, dtype in X.dtypes.items()
             if not (pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_object_dtype(dtype))
         ]
-        if text:
-            raise ValueError(
-                f"'X' has columns that are not numbers: {', '.join(text)}. Encode them with "
-                "declared categories, e.g. skfairdp.preprocessing.PublicEncoder."
-            )
+        if others:
+            raise ValueError(f"'X' has columns that are not numbers: {', '.join(others)}. {how}")
+    elif getattr(getattr(X, "dtype", None), "kind", "f") in "mMV":
+        raise ValueError(f"'X' holds dates or records, which are not numbers. {how}")
 
 
-def _numeric(check: Any) -> Any:
-    # scikit-learn quotes the offending value when a conversion fails; a value of a
-    # private row must not reach an exception.
-    failure: type[Exception] | None = None
-    quoted: re.Match[str] | None = None
-    try:
-        return check()
-    except TypeError as error:
-        if "argument must be" not in str(error):
-            raise
-        failure = TypeError
-    except ValueError as error:
-        quoted = re.search(r"got (\w+) array instead|Complex data not supported", str(error))
-        if not quoted and "could not convert" not in str(error):
-            raise
-        failure = ValueError
-    if quoted and quoted[1]:
-        raise ValueError(
-            f"'X' must have one row a record and one column a feature: Expected 2D array, got "
-            f"{quoted[1]} array instead. Reshape your data with X.reshape(-1, 1) if it has a "
-            "single feature, or X.reshape(1, -1) if it is a single record."
+def _without_rows(error: Exception) -> Exception:
+    """What to raise in place of an error of scikit-learn, numpy or pandas."""
+    text = str(error)
+    if _HARMLESS.match(text):
+        return type(error)(text)
+    if found := re.match(r"Expected 2D (?:array|input), got (1D array|scalar array|input)", text):
+        got = found[1].replace("input", "1D array")
+        return ValueError(
+            "'X' must have one row a record and one column a feature: Expected 2D array, got "
+            f"{got} instead. Reshape your data with X.reshape(-1, 1) if it has a single feature, "
+            "or X.reshape(1, -1) if it is a single record."
         )
-    if quoted:
-        raise ValueError("Complex data not supported: 'X' and 'y' must hold real numbers.")
-    raise failure(
+    if found := re.match(r"Found array with 0 feature.*a minimum of (\d+)", text):
+        # scikit-learn's own checks look for these words; the number of rows is left out.
+        return ValueError(
+            f"Found array with 0 feature(s) (shape=(, 0)) while a minimum of {found[1]} is "
+            "required."
+        )
+    if "Complex data not supported" in text:
+        return ValueError("Complex data not supported: 'X' must hold real numbers.")
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(
         "'X' holds values that are not numbers: every argument must be a string or a real number "
-        "that converts to float. Encode text columns with declared categories, e.g. "
-        "skfairdp.preprocessing.PublicEncoder."
+        "that converts to float, and every row must be as long as the others. Encode text "
+        "columns with declared categories, e.g. skfairdp.preprocessing.PublicEncoder."
     )
-
-
-def _refuse_huge(X: np.ndarray) -> None:
-    if X.size and float(np.abs(X).max()) > _LARGEST:
-        raise ValueError(
-            f"'X' holds values above {_LARGEST:g} in size, too large for float32 arithmetic; "
-            "scale the features with declared bounds, e.g. skfairdp.preprocessing.PublicScaler."
-        )

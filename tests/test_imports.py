@@ -17,8 +17,9 @@ PACKAGE = Path(__file__).parents[1] / "skfairdp"
 # A room may import rooms of earlier layers, and itself. Rooms of one layer do not know
 # each other.
 LAYERS = (
-    {"exceptions"},
-    {"parameters", "rows", "datasets"},
+    {"exceptions", "figures"},
+    {"parameters", "datasets"},
+    {"rows"},
     {"privacy", "fairness"},
     {"engine", "certificate"},
     {"base"},

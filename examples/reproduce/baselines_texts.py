@@ -17,7 +17,8 @@ How to read the page:
   parity), the same among rows with label 1 (equal opportunity), the larger of the gaps of true and
   false positive rates (equalized odds), and of accuracies (accuracy parity).
 * **bound**: the certificate's 95 % upper bound on the demographic parity gap of the deployed model
-  in the population of the test rows. Each holds by itself.
+  in the population of the test rows. Each holds by itself. For models that smooth it is about
+  rates averaged over their draws, and shares its error with FairSmooth's own form.
 * **positive**: share of positive predictions. A model that gives everybody one answer has no gaps
   and no use.
 * **seconds**: processor time of `fit`, calibration of the noise included (it is kept between

@@ -86,8 +86,8 @@ How to read the tables:
   **odds**: the larger of the last two. (The papers do not define theirs. Their odds gap is below
   their opportunity gap, so it is no maximum; it may be the false positive gap.)
 * **bound**: the certificate's 95 % upper bound on the parity gap of the deployed model in the
-  population of the test rows. Each bound holds by itself; of twenty, one may fail. Test rows have
-  no privacy protection here.
+  population of the test rows; with several heads, on rates averaged over which head decides. Each
+  bound holds by itself; of twenty, one may fail. Test rows have no privacy protection here.
 * **seconds**: processor time of `fit` on one core, calibration of the noise included (it is kept
   between seeds); for faces without the fixed layers, about 2 ms an image.
 * "clean" is `DPSGDClassifier(epsilon=inf)`: the same path without noise. ε is for δ = {DELTA:g}

@@ -14,7 +14,7 @@ from skfairdp.aggregation.accounting import (
     voting_plan,
 )
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.parameters import BOOLEAN, RANDOM_STATE, SEQUENCE, Check, Choice, Number
+from skfairdp.parameters import BOOLEAN, CLASSES, DATASET_SIZE, RANDOM_STATE, Check, Choice, Number
 from skfairdp.privacy.ledger import LEDGER
 from skfairdp.privacy.plan import Plan
 
@@ -33,8 +33,8 @@ AGGREGATION_PARAMETERS: Mapping[str, tuple[Check, ...]] = {
     "n_queries": (Number(1, integer=True), NONE),
     "n_answers": (Number(1, integer=True), NONE),
     "shuffle": (BOOLEAN,),
-    "classes": (SEQUENCE, NONE),
-    "dataset_size": (Number(2, integer=True), NONE),
+    "classes": (CLASSES, NONE),
+    "dataset_size": (DATASET_SIZE, NONE),
     "n_jobs": (Number(integer=True), NONE),
     "random_state": RANDOM_STATE,
     "reproducible_noise": (BOOLEAN,),
@@ -87,11 +87,6 @@ def check_settings(estimator: Any) -> None:
         raise ValueError(
             f"'epsilon' and {names} fix how many answers are paid for; got n_answers="
             f"{estimator.n_answers} as well. Leave 'n_answers', the noise, or 'epsilon' None."
-        )
-    if isinstance(estimator.classes, str):
-        raise ValueError(
-            "'classes' must list the class labels, e.g. [0, 1]; got the text "
-            f"{estimator.classes!r}."
         )
 
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from skfairdp.figures import as_given, percent_text, significant_down, significant_up
+
 __all__ = ["AuditResult"]
 
 
@@ -51,7 +53,8 @@ class AuditResult:
         claim = (
             "no finite epsilon is claimed"
             if math.isinf(self.claimed_epsilon)
-            else f"claimed epsilon {self.claimed_epsilon:.4g}, p-value {self.p_value:.2g}"
+            else f"claimed epsilon {significant_up(self.claimed_epsilon, 4)}, "
+            f"p-value {significant_up(self.p_value, 2)}"
         )
         verdict = (
             "The claim is refuted: the implementation or its accounting is wrong."
@@ -60,7 +63,8 @@ class AuditResult:
         )
         details = ", ".join(f"{name}={value}" for name, value in self.settings.items())
         return (
-            f"{self.method} audit ({self.adjacency}): with {100 * self.confidence_level:.6g} % "
-            f"confidence epsilon >= {self.epsilon_lower_bound:.4g} at delta = {self.delta:g}; "
+            f"{self.method} audit ({self.adjacency}): with {percent_text(self.confidence_level)} "
+            f"confidence epsilon >= {significant_down(self.epsilon_lower_bound, 4)} at delta = "
+            f"{as_given(self.delta)}; "
             f"{claim}.\n{verdict}\n({details})"
         )

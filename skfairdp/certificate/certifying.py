@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import platform
 from collections.abc import Hashable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from os import PathLike
 
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from numpy.typing import ArrayLike
 
+from skfairdp.certificate.charging import charged, makes_claims, tell_ledgers
 from skfairdp.certificate.evaluation import Evaluation, evaluate
 from skfairdp.certificate.releases import leakage_remarks
 from skfairdp.certificate.spending import counts_guarantee, model_privacy, with_counts
 from skfairdp.certificate.statement import Certificate
 from skfairdp.certificate.terms import Terms
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
+from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
+from skfairdp.fairness.scopes import TRAINING
 from skfairdp.parameters import Number
 from skfairdp.privacy.events import parts_of
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -31,6 +37,8 @@ __all__ = ["certify"]
 _LEVEL = Number(0.0, 1.0, low_open=True, high_open=True)
 _COUNT_EPSILON = Number(1e-4, 1e3)
 _COUNTED = Number(1, integer=True)
+
+UNBOUND = "unbound"  # stands for the digest of a model that has none
 
 LIBRARIES = (
     "skfairdp",
@@ -108,7 +116,8 @@ def certify(
         Number of certificates planned on the same held-out rows; they share the error
         probability.
     certificate_index : int, optional
-        Which of several certificates on these rows this one is, counted from 1.
+        Which of several certificates on these rows this one is, counted from 1. None takes
+        it from the ledger, if there is one.
     public_steps : sequence of str, default=()
         Names of earlier Pipeline steps that were fitted without protected rows. Any
         other step that learned from rows and is not ours voids the privacy claim.
@@ -117,7 +126,9 @@ def certify(
         operating system.
     ledger : None, path or PrivacyLedger, default=None
         Where the cost of `count_epsilon` is charged before the rows are used, and where
-        certificates from held-out rows are counted, so that each says which one it is.
+        certificates from held-out rows are counted, so that each says which one it is: on
+        the same rows, in whatever order and under whatever name, where they are public; else
+        under the ledger's name. Sets that share only some rows are counted apart.
         None takes that of the model, or of the search that found it, if there is one.
 
     Returns
@@ -153,22 +164,11 @@ def certify(
         raise ValueError("y or sensitive_features were given without X; pass the held-out rows.")
     deployed = unwrap(model)
     privacy = model_privacy(deployed, public_steps)
+    tell_ledgers(deployed, privacy, public_steps)
     evaluation = Evaluation((), None)
     measured: tuple[str, ...] = ()
     if X is not None:
         source = NoiseSource() if count_noise is None else count_noise
-        book = as_ledger(ledger or deployed.ledger)
-        entry = None
-        # Only an evaluation looks at the rows.
-        if book is not None and sensitive_features is not None and not deployed.order_dependent:
-            entry = book.reserve(
-                counts_guarantee(count_epsilon, public_sizes=cell_sizes == "public", source=source),
-                activity="certify",
-                estimator=deployed.name,
-            )
-            if certificate_index is None:
-                certificate_index = entry.ordinal
-            _check_index(certificate_index, n_certificates)
         terms = Terms(
             notions=notions,
             confidence_level=confidence_level,
@@ -179,16 +179,30 @@ def certify(
             n_certificates=n_certificates,
             certificate_index=certificate_index,
         )
-        evaluation = evaluate(deployed, X, y, sensitive_features, terms, source)
-        if count_epsilon is None:
-            measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
+        book = as_ledger(ledger or deployed.ledger)
+        cost = counts_guarantee(count_epsilon, public_sizes=terms.public_sizes, source=source)
+        with ExitStack() as charges:
+            # Only an evaluation looks at the rows.
+            if makes_claims(deployed, X, y, sensitive_features, terms) and book is not None:
+                number = charges.enter_context(
+                    charged(
+                        book,
+                        cost,
+                        deployed.name,
+                        X if count_epsilon is None else None,
+                        lambda n: _check_index(certificate_index or n, n_certificates),
+                    )
+                )
+                if certificate_index is None:
+                    terms = replace(terms, certificate_index=number, counted=True)
+            evaluation = evaluate(deployed, X, y, sensitive_features, terms, source)
+            if count_epsilon is None:
+                measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
         if any(
             releases_rows(part)
             for _, part in (*deployed.trained.leaves(), ("", deployed.trained.final))
         ):
             privacy = model_privacy(deployed, public_steps)  # held-out rows were released too
-        if book is not None and entry is not None:
-            book.commit(entry)
         if count_epsilon is not None and evaluation.fairness:
             privacy = with_counts(
                 privacy,
@@ -197,16 +211,26 @@ def certify(
                 public_sizes=terms.public_sizes,
                 source=source,
             )
+    digest, libraries, unbound = _digest_of(deployed)
     return Certificate(
         privacy=privacy,
         fairness=(*evaluation.fairness, *_before_evaluation(deployed, notions)),
-        model_digest=deployed.digest,
+        model_digest=digest,
         model_name=deployed.name,
         n_rows=evaluation.n_rows,
-        remarks=(*evaluation.remarks, *measured),
+        remarks=(*evaluation.remarks, *measured, *unbound),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=_versions(),
+        versions=_versions(libraries),
     )
+
+
+def _digest_of(deployed: Deployed) -> tuple[str, frozenset[str], tuple[str, ...]]:
+    """Digest of a model, and libraries whose classes it names; or why there is none."""
+    try:
+        bound = deployed.bound
+    except UnboundModelError as error:
+        return UNBOUND, frozenset(), (f"{error} This certificate verifies no model.",)
+    return bound.digest, bound.libraries, ()
 
 
 def _before_evaluation(
@@ -219,9 +243,10 @@ def _before_evaluation(
         hooks.append(deployed.stages[place][1]._mechanism_fairness)
     claims = tuple(claim for hook in hooks if hook for n in notions for claim in hook(n.name))
     searched = any(charges_privacy(search) for search in deployed.searches)
-    if searched or _chosen_from_several(deployed.final):
-        # True of one fit over its noise, not of the best of several.
-        claims = tuple(claim for claim in claims if claim.scope != "training mechanism")
+    if searched or _chosen_from_several(deployed.final) or deployed.changes:
+        # True of one fit over its noise, not of the best of several, nor of what was put in
+        # its place.
+        claims = tuple(claim for claim in claims if claim.scope != TRAINING)
     return claims
 
 
@@ -235,14 +260,14 @@ def _chosen_from_several(final: object) -> bool:
     return any(isinstance(part, RepeatAndSelectDpEvent) for part, _ in parts_of(stated.event))
 
 
-def _versions() -> tuple[tuple[str, str], ...]:
-    found = [("python", platform.python_version())]
-    for name in LIBRARIES:
-        try:
-            found.append((name, importlib.metadata.version(name)))
-        except importlib.metadata.PackageNotFoundError:
-            found.append((name, "not installed as a distribution"))
-    return tuple(found)
+def _versions(packages: frozenset[str]) -> tuple[tuple[str, str], ...]:
+    """Versions of the usual libraries, and of others under whose names packages are installed."""
+    found = {"python": platform.python_version()}
+    found |= dict.fromkeys(LIBRARIES, "not installed as a distribution")
+    for name in (*LIBRARIES, *sorted(packages)):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return tuple(found.items())
 
 
 def _check_holdout(holdout: str | None, count_epsilon: float | None) -> str:

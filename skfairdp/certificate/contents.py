@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from skfairdp.certificate.blocks import Block, Figure, Figures, Items, Section, Table, Text
@@ -11,31 +10,35 @@ from skfairdp.certificate.plain_text import assumptions
 from skfairdp.certificate.rates import INTERVAL_NOTE, GroupRate, group_rates
 from skfairdp.certificate.unclaimed import not_claimed
 from skfairdp.certificate.vector import bounds_picture, rates_picture
+from skfairdp.certificate.verifying import DIGEST_SHOWS
 from skfairdp.certificate.wording import (
-    confidence,
-    epsilon_text,
+    SCOPE_TEXT,
+    certainty,
     group_text,
     learned_from,
-    number_text,
+    population,
     protected_text,
 )
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.scopes import AVERAGED, DEPLOYED
+from skfairdp.figures import (
+    as_given,
+    epsilon_text,
+    factor_text,
+    rounded_down,
+    rounded_up,
+    significant_up,
+)
 from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
-from skfairdp.privacy.ledger.page import HEADINGS, ledger_cells, ledger_statements
+from skfairdp.privacy.ledger.page import HEADINGS, ledger_cells
 
 if TYPE_CHECKING:
     from skfairdp.certificate.statement import Certificate
 
-__all__ = ["SCOPE_TEXT", "report_sections"]
+__all__ = ["report_sections"]
 
-SCOPE_TEXT = {
-    "deployed model": "Holds for the model as it is deployed.",
-    "training mechanism": "About the average over the noise of training, not about this model.",
-    "any downstream predictor": "Holds for whatever is predicted from the representation.",
-    "answered queries": "About the answers given so far, and nobody else.",
-}
 _EXCERPT = 40
 
 
@@ -72,11 +75,13 @@ def _asked(certificate: Certificate, epsilon: float | None, tolerance: float | N
     items = []
     if epsilon is not None:
         kept = "kept" if certificate.satisfies(epsilon) else "NOT kept"
-        items.append(f"Privacy loss of at most ε = {epsilon:g}: {kept}.")
+        items.append(f"Privacy loss of at most ε = {as_given(epsilon)}: {kept}.")
     if tolerance is not None:
         kept = "shown" if certificate.satisfies(tolerance=tolerance) else "NOT shown"
         items.append(
-            f"Differences between groups of at most {tolerance:g}: {kept} by this certificate."
+            f"Differences between groups of at most {as_given(tolerance)}: {kept} by this "
+            "certificate for "
+            "the model as it is deployed."
         )
     return Section("What was asked for", (Items(tuple(items)),))
 
@@ -87,7 +92,7 @@ def _sections(certificate: Certificate, ledger: PrivacyLedger | None) -> Iterato
     yield _privacy(privacy)
     yield _fairness(certificate)
     for claim in fairness:
-        yield _claim(claim)
+        yield _claim(claim, certificate.n_rows)
     yield _coverage(certificate)
     for title, texts in assumptions(privacy, fairness):
         yield Section(title, (Items(texts),))
@@ -102,7 +107,8 @@ def _key_figures(certificate: Certificate) -> Figures:
     for claim in certificate.fairness:
         value = f"≤ {claim.figure}" if claim.informative else "No useful bound"
         name = f"Largest difference, {claim.notion.replace('_', ' ')}"
-        figures.append((name, value, f"{_certainty(claim)}, {claim.scope}", claim.informative))
+        how = f"{claim.scope}; {certainty(claim)}; {population(claim, certificate.n_rows)}"
+        figures.append((name, value, how, claim.informative))
     if not certificate.fairness:
         remark = next(iter(certificate.remarks), "Not evaluated on held-out rows with groups.")
         figures.append(("Fairness", "No claim", remark, False))
@@ -111,15 +117,9 @@ def _key_figures(certificate: Certificate) -> Figures:
         why = "Trained without noise." if privacy is None else privacy.assumptions[0]
         figures.append(("Privacy", "No promise", why, False))
     else:
-        delta = f"δ = {number_text(privacy.delta)}, {privacy.adjacency}"
+        delta = f"δ = {significant_up(privacy.delta)}, {privacy.adjacency}"
         figures.append(("Privacy loss", f"ε = {epsilon_text(privacy.epsilon)}", delta, True))
     return Figures(tuple(figures))
-
-
-def _certainty(claim: FairnessGuarantee) -> str:
-    if claim.confidence_level is None:
-        return "counted" if claim.scope == "answered queries" else "derived"
-    return f"{confidence(claim)} confidence"
 
 
 def _privacy(privacy: PrivacyGuarantee | None) -> Section:
@@ -132,17 +132,17 @@ def _privacy(privacy: PrivacyGuarantee | None) -> Section:
         )
     rows = [
         ("Privacy loss ε, at most", epsilon_text(privacy.epsilon)),
-        ("Probability of failure δ, at most", number_text(privacy.delta)),
+        ("Probability of failure δ, at most", significant_up(privacy.delta)),
         ("What is protected", protected_text(privacy)),
         (f"Neighbouring data sets ({privacy.adjacency})", ADJACENCIES[privacy.adjacency]),
         ("Computed by", privacy.accountant or "as stated"),
     ]
     groups = privacy.per_group or {}
     rows += [(f"ε of a record of {group_text(k)}", epsilon_text(v)) for k, v in groups.items()]
-    factor = f" = {math.exp(privacy.epsilon):.3g}" if privacy.epsilon < 10 else ""
     meaning = (
-        f"Whatever anyone learns from {learned_from(privacy)} would have been at most e^ε"
-        f"{factor} times as likely or unlikely with a neighbouring data set, up to a failure of "
+        f"Whatever anyone learns from {learned_from(privacy)} would have been at most "
+        f"{factor_text(privacy.epsilon)} times as likely or unlikely with a neighbouring data set, "
+        "up to a failure of "
         "probability δ."
     )
     released = privacy.protects == "released_representation"
@@ -164,14 +164,21 @@ def _fairness(certificate: Certificate) -> Section:
         for claim in certificate.fairness
     )
     caption = f"Largest difference between two groups. {words[0].upper()}{words[1:]}."
-    picture = bounds_picture(certificate.fairness, caption)
     blocks: list[Block] = [Text(remark) for remark in certificate.remarks]
-    if picture is not None:
-        blocks.append(Figure(picture, caption))
+    blocks += _picture(lambda: bounds_picture(certificate.fairness, caption), caption)
     return Section("Fairness", tuple(blocks))
 
 
-def _claim(claim: FairnessGuarantee) -> Section:
+def _picture(draw: Callable[[], str | None], words: str) -> list[Block]:
+    """A picture, or what it shows in words: no label and no font may cost the page."""
+    try:
+        svg = draw()
+    except Exception as error:  # whatever the library makes of it
+        return [Text(f"{words} (The picture of it could not be drawn: {type(error).__name__}.)")]
+    return [] if svg is None else [Figure(svg, words)]
+
+
+def _claim(claim: FairnessGuarantee, n_rows: int | None) -> Section:
     notion = claim.notion.replace("_", " ")
     bound = f"at most {claim.figure}" if claim.informative else claim.figure
     observed = "" if claim.estimate is None else f" Observed: {claim.estimate:.3f}."
@@ -179,7 +186,8 @@ def _claim(claim: FairnessGuarantee) -> Section:
         Text(get_notion(claim.notion).meaning),
         Text(
             f"Largest difference in {claim.rates} between any two groups: {bound} "
-            f"({_certainty(claim)}; {claim.method}).{observed} {SCOPE_TEXT[claim.scope]}"
+            f"({claim.scope}; {certainty(claim)}; {population(claim, n_rows)}; {claim.method})."
+            f"{observed} {SCOPE_TEXT[claim.scope]}"
         ),
     ]
     rates = group_rates(claim)
@@ -191,6 +199,8 @@ def _claim(claim: FairnessGuarantee) -> Section:
 def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> list[Block]:
     noisy = any(item.noisy for item in rates)
     headings = ("Group", "Among", "Successes", "Rows", "Rate", "95 % interval")
+    if claim.scope == AVERAGED:
+        headings = (*headings[:2], "Sum of probabilities", *headings[3:])
     if noisy:
         headings = (*headings[:2], "Successes (noisy)", "Rows (noisy)", *headings[4:])
     rows = tuple(
@@ -200,7 +210,7 @@ def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> list[Block
             f"{item.successes:.6g}",
             f"{item.trials:.6g}",
             "no rows" if item.rate is None else f"{item.rate:.3f}",
-            "–" if item.low is None else f"{item.low:.3f} to {item.high:.3f}",
+            "–" if item.low is None else f"{rounded_down(item.low)} to {rounded_up(item.high)}",
         )
         for item in rates
     )
@@ -212,9 +222,7 @@ def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> list[Block
         if item.rate is not None
     )
     words = f"{claim.rates.capitalize()} by group, {claim.scope}: {shown}."
-    picture = rates_picture(rates, claim.rates, words)
-    if picture is not None:
-        blocks.append(Figure(picture, words))
+    blocks += _picture(lambda: rates_picture(rates, claim.rates, words), words)
     if any(item.low is not None for item in rates):
         blocks.append(Text(INTERVAL_NOTE))
     if noisy:
@@ -237,7 +245,7 @@ def _coverage(certificate: Certificate) -> Section:
     )
     if found:
         return Section("Coverage", (Items(found),))
-    if any(claim.scope == "deployed model" for claim in certificate.fairness):
+    if any(claim.scope == DEPLOYED for claim in certificate.fairness):
         rows = (
             "their number is private"
             if certificate.n_rows is None
@@ -258,9 +266,9 @@ def _model(certificate: Certificate) -> Section:
         ("Made with", versions),
     )
     how = (
-        "A certificate belongs to one model in one state. To check that a file holds this model: "
-        "python -m skfairdp verify certificate.json model.pkl, or certificate.verify(model). The "
-        "digest finds a mix-up of models; it is no signature of who issued the certificate."
+        "A certificate belongs to one model in one state. To check that a file holds this model, "
+        "and that the figures follow from what is stored with them: skfairdp verify "
+        f"certificate.json model.pkl, or certificate.verify(model). {DIGEST_SHOWS}"
     )
     return Section(
         "Which model", (Table("The certified model", ("", ""), rows, numbers_from=9), Text(how))
@@ -269,15 +277,8 @@ def _model(certificate: Certificate) -> Section:
 
 def _ledger(ledger: PrivacyLedger) -> Section:
     rows = tuple(map(ledger_cells, ledger.entries()))
-    blocks: list[Block] = [
-        Text(
-            f"Everything that was released about the data set “{ledger.data_set}”, with this model "
-            "among it. The total is what these people have been exposed to by all of it together. "
-            "It counts every entry for everybody, also where a run has drawn each person into one "
-            "of two parts, and can then exceed the figure of that run."
-        ),
-        Items(tuple(ledger_statements(ledger.budget, ledger.entries(), ledger.totals()))),
-    ]
+    title = f"What was charged to the ledger for the data set “{ledger.data_set}”."
+    blocks: list[Block] = [Text(title), Items(tuple(ledger.statements()))]
     if len(rows) > _EXCERPT:
         blocks.append(Text(f"The last {_EXCERPT} of {len(rows)} entries:"))
     if rows:

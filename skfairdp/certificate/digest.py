@@ -1,39 +1,98 @@
-"""A digest that binds a certificate to the fitted state of one model."""
+"""A digest that binds a certificate to everything that one model's predictions depend on."""
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import struct
-from collections.abc import Callable, Mapping
-from types import BuiltinFunctionType, FunctionType, MethodType
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from sklearn.base import BaseEstimator
+from sklearn.utils import Bunch
 
-__all__ = ["state_digest"]
+from skfairdp.certificate.code import (
+    class_members,
+    code_parts,
+    is_library,
+    is_unknowable,
+    library_name,
+    names_used,
+    replaced_methods,
+    wrapped,
+)
+from skfairdp.certificate.state import (
+    content_of_array,
+    content_of_pandas,
+    content_of_tensor,
+    evaluates,
+    is_pandas,
+    is_tensor,
+    state_of,
+)
+from skfairdp.exceptions import UnboundModelError
 
-# Settings that change no prediction of a fitted model.
-WITHOUT_EFFECT = {"ledger", "memory", "n_jobs", "progress", "random_state", "verbose"}
+__all__ = ["Bound", "bind", "state_digest"]
+
+_MAPPINGS = (dict, Bunch, OrderedDict, MappingProxyType)
+_CALLABLES = (type, FunctionType, BuiltinFunctionType, MethodType, np.ufunc)
+_SLOTS = (ClassMethodDescriptorType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A digest, and what it stands on.
+
+    Parameters
+    ----------
+    digest : str
+        "sha256:" and 64 hexadecimal digits.
+    with_code : bool
+        Whether byte code was covered, which another version of Python writes otherwise.
+    libraries : frozenset of str
+        Packages whose classes and functions are covered by their names.
+    """
+
+    digest: str
+    with_code: bool
+    libraries: frozenset[str]
 
 
 def state_digest(value: object) -> str:
     """SHA-256 over a value, such as a fitted estimator with all its parts.
 
     Equal for a pickled and restored model; another weight, threshold or state of an
-    earlier pipeline step gives another digest.
+    earlier pipeline step gives another digest, and so does another body, default,
+    closure or global of a function or class of yours. Functions and classes of installed
+    libraries count by their names.
 
     Parameters
     ----------
     value : object
-        Estimators, arrays, frames, and lists, dicts and objects of them.
+        Estimators, nets, arrays, frames, functions, and containers and objects of them.
 
     Returns
     -------
     str
         "sha256:" and 64 hexadecimal digits.
+
+    Raises
+    ------
+    UnboundModelError
+        Naming what cannot be covered.
 
     Examples
     --------
@@ -42,127 +101,258 @@ def state_digest(value: object) -> str:
     >>> state_digest(Normalizer("l1")) == state_digest(Normalizer("l2"))
     False
     """
-    return "sha256:" + _digest(value, ()).hex()
+    return bind(value).digest
 
 
-def _digest(value: Any, above: tuple[int, ...]) -> bytes:
-    """Digest of a value; `above` holds the ids of the objects that contain it."""
-    if id(value) in above:
-        return hashlib.sha256(b"cycle").digest()
-    tag, parts = _canonical(value)
+def bind(value: object) -> Bound:
+    """Digest a value, and say what the digest stands on.
+
+    Parameters
+    ----------
+    value : object
+        As `state_digest` takes it.
+
+    Returns
+    -------
+    Bound
+
+    Raises
+    ------
+    UnboundModelError
+        Naming what cannot be covered.
+    """
+    walk = _Walk()
+    try:
+        digest = walk.digest(value)
+    except RecursionError:
+        raise UnboundModelError(
+            "The model cannot be bound: its parts are nested too deeply."
+        ) from None
+    return Bound("sha256:" + digest.hex(), walk.with_code, frozenset(walk.libraries))
+
+
+class _Walk:
+    """One pass over a value; functions and classes are numbered as they are met."""
+
+    def __init__(self) -> None:
+        self.with_code = False
+        self.libraries: set[str] = set()
+        self._evaluating = False  # within what puts its nets into evaluation mode by itself
+        self._depths: dict[int, int] = {}  # of the objects around the one that is looked at
+        self._met: dict[int, tuple[int, Any]] = {}  # kept alive, so that no id comes twice
+        self._of_libraries: dict[int, list[bytes]] = {}
+        self._path: list[str] = []
+
+    def digest(self, value: Any, label: str = "") -> bytes:
+        """Digest of a value; `label` names it in messages."""
+        atom = _atom(value)
+        if atom is not None:
+            return _joined(*atom)
+        if id(value) in self._depths:
+            up = len(self._depths) - self._depths[id(value)]
+            return _joined(b"around", str(up).encode())
+        self._depths[id(value)] = len(self._depths)
+        self._path += [label] if label else []
+        try:
+            return _joined(*self._parts(value))
+        finally:
+            del self._depths[id(value)], self._path[len(self._path) - bool(label) :]
+
+    def _parts(self, value: Any) -> list[bytes]:
+        kind = type(value)
+        if kind in (list, tuple):
+            return [kind.__name__.encode(), *map(self.digest, value)]
+        if kind in _MAPPINGS:
+            return [b"mapping", *self._pairs(value)]
+        if kind in (set, frozenset):
+            return [b"set", *sorted(self._alone(item) for item in value)]
+        if kind in (np.ndarray, np.memmap) or _is_scalar(value):
+            header, content = content_of_array(value)
+            return [header, *(c if isinstance(c, bytes) else self.digest(c) for c in content)]
+        if is_pandas(value):
+            return [kind.__name__.encode(), *map(self.digest, content_of_pandas(value))]
+        if is_tensor(value):
+            return self._tensor(value)
+        if isinstance(value, ModuleType):
+            return self._module(value)
+        if isinstance(value, CodeType):
+            return [b"code", *map(self.digest, code_parts(value))]
+        if isinstance(value, _CALLABLES) or library_name(value) is not None:
+            return self._callable(value)
+        if isinstance(value, _SLOTS):
+            return [b"slot", value.__name__.encode(), self.digest(_owner(value))]
+        inside = wrapped(value)
+        if inside is not None:
+            return [kind.__name__.encode(), *map(self.digest, inside)]
+        return self._object(value)
+
+    def _pairs(self, items: Mapping[Any, Any]) -> list[bytes]:
+        parts = []
+        for key, item in items.items():
+            parts += [self.digest(key), self.digest(item, key if isinstance(key, str) else "")]
+        return parts
+
+    def _named(self, items: Mapping[str, Any]) -> list[bytes]:
+        """Attributes: what they are called counts, their order doesn't."""
+        return self._pairs({name: items[name] for name in sorted(items)})
+
+    def _alone(self, value: Any) -> bytes:
+        """Digest that does not depend on what was met before."""
+        other = _Walk()
+        other._path = [*self._path]
+        digest = other.digest(value)
+        self.with_code |= other.with_code
+        self.libraries |= other.libraries
+        return digest
+
+    def _tensor(self, value: Any) -> list[bytes]:
+        content = content_of_tensor(value)
+        if content is None:
+            raise self._unbound(f"a tensor of layout {value.layout} and type {value.dtype}")
+        beside = self._named(vars(value)) if vars(value) else []
+        return [b"tensor", self.digest(type(value)), *content, *beside]
+
+    def _module(self, module: ModuleType) -> list[bytes]:
+        if not is_library(module.__name__):
+            raise self._unbound(f"the whole module {module.__name__!r}")
+        return [b"module", self._library(module.__name__)]
+
+    def _library(self, name: str) -> bytes:
+        self.libraries.add(name.partition(".")[0])
+        return name.encode()
+
+    def _callable(self, value: Any) -> list[bytes]:
+        if id(value) in self._of_libraries:
+            return self._of_libraries[id(value)]
+        if is_unknowable(value):
+            raise self._unbound(f"a call of {value.__name__}, whose effect cannot be known")
+        name = library_name(value)
+        if name is not None:
+            parts = [b"library", self._library(name), *self._replaced(value)]
+            if isinstance(value, type):
+                self._of_libraries[id(value)] = parts
+            return parts
+        if isinstance(value, MethodType):
+            return [b"method", self.digest(value.__func__), self.digest(value.__self__)]
+        if isinstance(value, BuiltinFunctionType):
+            if value.__self__ is None or isinstance(value.__self__, ModuleType):
+                raise self._unbound(f"the compiled function {value.__name__!r}")
+            return [b"method", value.__name__.encode(), self.digest(value.__self__)]
+        if isinstance(value, np.ufunc):
+            raise self._unbound(
+                f"the ufunc {value.__name__!r}, which is neither numpy's nor scipy's: what it "
+                "computes cannot be read"
+            )
+        if id(value) in self._met:
+            return [b"met", str(self._met[id(value)][0]).encode()]
+        self._met[id(value)] = (len(self._met), value)
+        self.with_code = True
+        return self._function(value) if isinstance(value, FunctionType) else self._class(value)
+
+    def _replaced(self, value: Any) -> list[bytes]:
+        found = replaced_methods(value) if isinstance(value, type) else {}
+        return self._named(found) if found else []
+
+    def _function(self, function: FunctionType) -> list[bytes]:
+        code = function.__code__
+        try:
+            used = names_used(code)
+        except LookupError as error:
+            raise self._unbound(
+                f"the module {error.args[0]!r}, which {function.__qualname__} imports when it is "
+                "called; import it before"
+            ) from None
+        own = {
+            "code": code,
+            "closure": [_contents(cell) for cell in function.__closure__ or ()],
+            "defaults": function.__defaults__,
+            "keywords": function.__kwdefaults__,
+            "attributes": {k: v for k, v in vars(function).items() if k != "__wrapped__"},
+        }
+        known = [name for name in sorted(used) if name in function.__globals__]
+        parts = [b"function", *self._named(own)]
+        for name in known:
+            for chain in sorted(used[name]):
+                found = self._reached(function.__globals__[name], chain)
+                parts += [".".join((name, *chain)).encode(), self.digest(found, name)]
+        for name in sorted(set(used) - set(known)):
+            held = function.__builtins__.get(name)  # type: ignore[attr-defined]
+            parts += [name.encode(), self.digest(held, function.__qualname__)]
+        return parts
+
+    def _reached(self, value: Any, chain: tuple[str, ...]) -> Any:
+        """What code takes out of modules of the user; anything else as it is."""
+        for name in chain:
+            if not isinstance(value, ModuleType) or is_library(value.__name__):
+                break
+            value = getattr(value, name, None)
+        return value
+
+    def _class(self, kind: type) -> list[bytes]:
+        if not hasattr(kind, "__mro__") or not kind.__flags__ & (1 << 9):
+            raise self._unbound(f"the compiled class {kind.__qualname__!r}")
+        parts = [b"class", kind.__qualname__.encode(), self.digest(type(kind))]
+        parts += map(self.digest, kind.__bases__)
+        return [*parts, *self._named(class_members(kind))]
+
+    def _object(self, value: Any) -> list[bytes]:
+        evaluating = self._evaluating
+        self._evaluating = evaluating or evaluates(value)
+        try:
+            state = state_of(value, training=not self._evaluating)
+        except Exception as error:  # whatever an object raises that refuses to be stored
+            raise self._unbound(
+                f"a {type(value).__module__}.{type(value).__qualname__} ({error})"
+            ) from error
+        parts = [b"object", self.digest(type(value)), *self._named(state.attributes)]
+        parts += [self.digest(part) for part in state.stored]
+        self._evaluating = evaluating
+        return parts
+
+    def _unbound(self, what: str) -> UnboundModelError:
+        where = ".".join(self._path)
+        return UnboundModelError(
+            f"The model cannot be bound, because its predictions may depend on {what}"
+            + (f" (found at {where})." if where else ".")
+        )
+
+
+def _atom(value: Any) -> tuple[bytes, bytes] | None:
+    """Kind and content of a value without parts."""
+    kind = type(value)
+    if value is None or kind in (bool, int, type(Ellipsis), type(NotImplemented)):
+        return kind.__name__.encode(), str(value).encode()
+    if kind is float:
+        return b"float", struct.pack("<d", value)
+    if kind is complex:
+        return b"complex", struct.pack("<dd", value.real, value.imag)
+    if kind is str:
+        return b"str", value.encode("utf-8", "surrogatepass")
+    if kind in (bytes, bytearray):
+        return kind.__name__.encode(), bytes(value)
+    return None
+
+
+def _joined(*parts: bytes) -> bytes:
+    """Digest of parts, each with its length, so that no two sequences look alike."""
     digest = hashlib.sha256()
-    _feed(digest.update, tag.encode())
-    inside = (*above, id(value))
     for part in parts:
-        _feed(digest.update, part if isinstance(part, bytes) else _digest(part, inside))
+        digest.update(struct.pack("<q", len(part)))
+        digest.update(part)
     return digest.digest()
 
 
-def _feed(update: Callable[[bytes], None], content: bytes) -> None:
-    update(struct.pack("<q", len(content)))
-    update(content)
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, np.generic) and type(value).__module__ == "numpy"
 
 
-class _Ordered(list):
-    """Parts whose order has no meaning; sorted by their digests."""
+def _owner(slot: Any) -> Any:
+    """Class of a compiled method, or the object that it is bound to."""
+    return slot.__self__ if isinstance(slot, MethodWrapperType) else slot.__objclass__
 
 
-def _canonical(value: Any) -> tuple[str, list[Any]]:
-    """Type tag and parts of a value; bytes are final, all else is digested in its turn."""
-    if value is None or isinstance(value, bool | int | str | np.bool_ | np.integer):
-        kind = type(value).__name__ if isinstance(value, str) or value is None else "number"
-        return kind, [str(value).encode()]
-    if isinstance(value, float | np.floating):
-        return "float", [struct.pack("<d", float(value))]
-    if isinstance(value, bytes | bytearray):
-        return "bytes", [bytes(value)]
-    if isinstance(value, np.ndarray):
-        return _array(value)
-    if isinstance(value, pd.DataFrame | pd.Series | pd.Index):
-        return _pandas(value)
-    if isinstance(value, list | tuple):
-        return "sequence", list(value)
-    if isinstance(value, Mapping):
-        return "mapping", _sorted([_pair(k, v) for k, v in value.items()])
-    if isinstance(value, set | frozenset):
-        return "set", _sorted([_digest(item, ()) for item in value])
-    if isinstance(value, type | FunctionType | BuiltinFunctionType | MethodType | np.ufunc):
-        return "code", _code(value)
-    if isinstance(value, np.random.RandomState | np.random.Generator | np.dtype):
-        return "named", [repr(type(value)).encode()]
-    if hasattr(value, "detach") and hasattr(value, "cpu"):  # a torch tensor, unseen by name
-        return _array(value.detach().cpu().numpy())
-    return _name(type(value)), [_state(value)]
-
-
-def _pair(key: Any, value: Any) -> bytes:
-    return _digest(key, ()) + _digest(value, ())
-
-
-def _sorted(digests: list[bytes]) -> list[bytes]:
-    return sorted(digests)
-
-
-def _array(array: np.ndarray) -> tuple[str, list[Any]]:
-    if array.dtype.hasobject:
-        return f"objects {array.shape}", list(array.ravel())
-    if array.dtype.names is not None:  # records may have padding between their fields
-        return f"record {array.shape}", [(name, array[name]) for name in array.dtype.names]
-    plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-    return f"array {plain.dtype.str} {array.shape}", [plain.tobytes()]
-
-
-def _pandas(value: Any) -> tuple[str, list[Any]]:
-    if isinstance(value, pd.DataFrame):
-        columns = [value.iloc[:, j].to_numpy() for j in range(value.shape[1])]
-        return "frame", [value.columns.to_numpy(), value.index.to_numpy(), *columns]
-    if isinstance(value, pd.Series):
-        return "series", [value.index.to_numpy(), value.to_numpy()]
-    return "index", [value.to_numpy()]
-
-
-def _code(value: Any) -> list[Any]:
-    """Name of a class or function, with the byte code of one that has no importable name."""
-    parts: list[Any] = [_name(value).encode()]
-    if isinstance(value, MethodType):
-        parts.append(value.__self__)
-    function = getattr(value, "__func__", value)
-    if isinstance(function, FunctionType) and "<" in function.__qualname__:
-        cells = [cell.cell_contents for cell in function.__closure__ or ()]
-        parts += [function.__code__.co_code, list(map(repr, function.__code__.co_consts)), cells]
-    return parts
-
-
-def _name(value: Any) -> str:
-    return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', repr(value))}"
-
-
-def _state(value: Any) -> Any:
-    """What an object consists of, without settings that change no prediction."""
-    if hasattr(value, "_digest_state"):
-        state = dict(value._digest_state())
-        state["parameters"] = _effective(state.get("parameters", {}))
-        return state
-    if hasattr(value, "get_params") and hasattr(value, "initialize"):
-        return _effective(value.get_params(deep=False))  # a net: its recipe, not its history
-    if isinstance(value, BaseEstimator):
-        return _effective(vars(value))
-    if dataclasses.is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if vars_of := getattr(value, "__dict__", None):
-        return vars_of
-    return _reduced(value)
-
-
-def _effective(state: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: item for name, item in state.items() if name not in WITHOUT_EFFECT}
-
-
-def _reduced(value: Any) -> Any:
-    """What pickle would store of an object without a __dict__, e.g. a compiled tree."""
-    reduced = value.__reduce_ex__(4)
-    if isinstance(reduced, str):
-        return reduced
-    function, arguments, *rest = reduced
-    items = [list(part) if hasattr(part, "__next__") else part for part in rest]
-    return [_name(function), list(arguments), *items]
+def _contents(cell: Any) -> Any:
+    try:
+        return [cell.cell_contents]
+    except ValueError:  # a name that was never given a value
+        return []

@@ -8,12 +8,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import _num_samples
 
-from skfairdp.certificate.holdout import encode_holdout_groups, holdout_table
+from skfairdp.certificate.holdout import (
+    HeldOut,
+    ask_holdout,
+    draws_afresh,
+    encode_holdout_groups,
+)
 from skfairdp.certificate.rates import LEVEL
-from skfairdp.certificate.terms import DRAWN, Terms, holdout_assumptions
+from skfairdp.certificate.terms import Terms, holdout_assumptions
 from skfairdp.certificate.unwrap import Deployed
+from skfairdp.fairness.derivation import (
+    CLOPPER_PEARSON,
+    HOEFFDING,
+    NOISY_COUNTS,
+    Derivation,
+)
+from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.intervals import gap_estimate, gap_upper_bound, score_gap_upper_bound
 from skfairdp.fairness.noisy_counts import (
@@ -23,10 +34,13 @@ from skfairdp.fairness.noisy_counts import (
     private_rate_intervals,
 )
 from skfairdp.fairness.notions import Notion, Stratum
-from skfairdp.fairness.smoothing import OwnModels
+from skfairdp.fairness.scopes import AVERAGED, AVERAGED_RATES, DEPLOYED
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.rows import count_rows
 
 __all__ = ["Evaluation", "evaluate", "noisy_claim"]
+
+_APART = "The error probability is apart from that of the bound on the deployed model."
 
 
 @dataclass(frozen=True)
@@ -36,7 +50,8 @@ class Evaluation:
     Parameters
     ----------
     fairness : tuple of FairnessGuarantee
-        One claim a notion; empty where no claim is possible.
+        One claim a notion about the deployed model, then those about averages over its
+        draws; empty where no claim is possible.
     n_rows : int or None
         Held-out rows inside the claim; None where their number is private.
     remarks : tuple of str
@@ -85,7 +100,7 @@ def evaluate(
         For a group that the model does not know, unless the counts are private.
     """
     private = terms.count_epsilon is not None
-    n_rows = _num_samples(X)
+    n_rows = count_rows(X)
     if sensitive_features is None:
         return Evaluation(
             (),
@@ -113,12 +128,10 @@ def evaluate(
         return Evaluation(
             (), None if private else n_rows, ("Only one group is known: no gap can be claimed.",)
         )
-    classes, table = holdout_table(deployed, X, y, sensitive_features, groups, private, source)
-    with_labels = y is not None
-    strata = [notion.strata(classes, with_labels=with_labels) for notion in terms.notions]
-    assumptions = holdout_assumptions(terms, groups, with_labels)
-    hook = None if private else getattr(deployed.final, "_own_models", None)
-    own: OwnModels | None = None if hook is None else hook(groups.labels)
+    held = ask_holdout(deployed, X, y, sensitive_features, groups, private)
+    table, with_labels = held.table, y is not None
+    strata = [notion.strata(held.classes, with_labels=with_labels) for notion in terms.notions]
+    assumptions = holdout_assumptions(terms, groups, with_labels, held.how)
     if private:
         assert terms.count_epsilon is not None
         noise = source.discrete_laplace(terms.count_epsilon, table.shape)
@@ -127,29 +140,53 @@ def evaluate(
             for notion, cells in zip(terms.notions, strata, strict=True)
         ]
         return Evaluation(tuple(claims), None)
-    if own is not None:
-        terms = replace(terms, bounds_each=2)
-        assumptions = holdout_assumptions(terms, groups, with_labels)
     claims = [
         _claim(notion, cells, table, groups.labels, terms, assumptions)
         for notion, cells in zip(terms.notions, strata, strict=True)
     ]
+    if not draws_afresh(deployed):  # else each row would be released once more, for an average
+        claims += _averages(deployed, X, groups, held, strata, terms, with_labels)
+    return Evaluation(tuple(claims), int(table.sum()))
+
+
+def _averages(
+    deployed: Deployed,
+    X: Any,
+    groups: Groups,
+    held: HeldOut,
+    strata: Sequence[Sequence[Stratum]],
+    terms: Terms,
+    with_labels: bool,
+) -> list[FairnessGuarantee]:
+    """Bounds on rates averaged over the keys that a model's draws could have had."""
+    final = deployed.final
+    if not hasattr(final, "_success_scores"):
+        return []
+    rows = deployed.transform(X)
+    scores = final._success_scores(rows)
+    if scores is None:
+        return []
+    own = final._own_models(groups.labels) if hasattr(final, "_own_models") else None
+    terms = replace(terms, bounds_each=1 if own is None else 2)
+    assumptions = (*holdout_assumptions(terms, groups, with_labels, AVERAGED_RATES), _APART)
+    notions = tuple(zip(terms.notions, strata, strict=True))
+    table = held.averaged(scores)
+    claims = [_claim(n, cells, table, groups.labels, terms, assumptions) for n, cells in notions]
     if own is not None:
         # Every row is scored by the model of its own group, and else counted alike.
-        scored = replace(deployed, final=own.scorer(groups.codes))
-        own_table = holdout_table(scored, X, y, sensitive_features, groups, private, source)[1]
+        own_table = held.averaged(own.scores(rows, groups.codes))
         claims += [
             own.claim(
                 notion,
                 _stack(cells, own_table),
                 groups=groups.labels,
-                error=1.0 - terms.level_of_one_claim,
+                claims=terms.claims,
                 confidence_level=terms.confidence_level,
-                assumptions=(*assumptions, DRAWN),
+                assumptions=assumptions,
             )
-            for notion, cells in zip(terms.notions, strata, strict=True)
+            for notion, cells in notions
         ]
-    return Evaluation(tuple(claims), round(float(table.sum())))
+    return claims
 
 
 def _stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]:
@@ -159,10 +196,10 @@ def _stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]
 
 
 def _cell_counts(
-    strata: Sequence[Stratum], labels: tuple, hits: NDArray, rows: NDArray
+    strata: Sequence[Stratum], labels: tuple, hits: NDArray, rows: NDArray, *, noisy: bool = False
 ) -> tuple[CellCount, ...]:
     return tuple(
-        CellCount(label, stratum.name, hits[s, g].item(), rows[s, g].item())
+        CellCount(label, stratum.name, hits[s, g].item(), rows[s, g].item(), noisy)
         for s, stratum in enumerate(strata)
         for g, label in enumerate(labels)
     )
@@ -179,24 +216,28 @@ def _claim(
     hits, misses = _stack(strata, table)
     rows = hits + misses
     level = terms.level_of_one_claim
-    if table.dtype.kind == "f":
+    scope = AVERAGED if table.dtype.kind == "f" else DEPLOYED
+    if scope == AVERAGED:
         value = score_gap_upper_bound(hits, rows, confidence_level=level)
-        method = "Hoeffding, on the probabilities of the random predictions"
-        assumptions = (*assumptions, DRAWN)
+        method, kind = "Hoeffding, on the probabilities of the random predictions", HOEFFDING
     else:
         form = "exact" if terms.bound == "exact" else "difference"
         value = gap_upper_bound(hits, rows, confidence_level=level, bound=form)  # type: ignore[arg-type]
-        method = "exact (Clopper-Pearson)" if form == "exact" else "difference (Hoeffding)"
+        method, kind = {
+            "exact": ("exact (Clopper-Pearson)", CLOPPER_PEARSON),
+            "difference": ("difference (Hoeffding)", HOEFFDING),
+        }[form]
     return FairnessGuarantee(
         notion=notion.name,
         bound=float(value),
-        scope="deployed model",
+        scope=scope,
         method=method,
         estimate=gap_estimate(hits, rows),
         confidence_level=terms.confidence_level,
         groups=labels,
         counts=_cell_counts(strata, labels, hits, rows),
         assumptions=assumptions,
+        derivation=Derivation.of(kind, claims=terms.claims),
     )
 
 
@@ -241,13 +282,8 @@ def noisy_claim(
         sizes = true_hits + true_misses
         # Both noisy counts of a cell measure the same number when its rows are known.
         successes, rows = (sizes + hits - misses) / 2, sizes
-    cells = NoisyCells(
-        hits,
-        misses,
-        np.array([stratum.successes.sum() for stratum in strata]),
-        np.array([stratum.failures.sum() for stratum in strata]),
-        sizes,
-    )
+    added = np.array([[part.sum() for part in (s.successes, s.failures)] for s in strata])
+    cells = NoisyCells(hits, misses, added[:, 0], added[:, 1], sizes)
     kind = "public" if terms.public_sizes else "private"
     lower, upper = private_rate_intervals(cells, terms.count_epsilon, confidence_level=LEVEL)
     return FairnessGuarantee(
@@ -255,14 +291,21 @@ def noisy_claim(
         bound=private_gap_upper_bound(
             cells, terms.count_epsilon, confidence_level=terms.level_of_one_claim
         ),
-        scope="deployed model",
-        method=f"exact, from noisy counts with {kind} cell sizes",
+        scope=DEPLOYED,
+        method=f"exact, from noisy counts of answers with {kind} cell sizes",
         estimate=noisy_gap_estimate(cells),
         confidence_level=terms.confidence_level,
         groups=labels,
         counts=tuple(
-            replace(count, noisy=True, low=float(lower.flat[i]), high=float(upper.flat[i]))
-            for i, count in enumerate(_cell_counts(strata, labels, successes, rows))
+            replace(count, low=float(lower.flat[i]), high=float(upper.flat[i]))
+            for i, count in enumerate(_cell_counts(strata, labels, successes, rows, noisy=True))
         ),
         assumptions=assumptions,
+        derivation=Derivation.of(
+            NOISY_COUNTS,
+            claims=terms.claims,
+            epsilon=terms.count_epsilon,
+            public_sizes=terms.public_sizes,
+            terms=added,
+        ),
     )

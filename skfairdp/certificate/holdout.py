@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 
-from skfairdp.certificate.unwrap import Deployed
+from skfairdp.certificate.unwrap import Deployed, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.privacy.noise import NoiseSource
+from skfairdp.rows import label_column, positions
 
-__all__ = ["encode_holdout_groups", "holdout_table"]
+__all__ = ["ASSUMED", "HeldOut", "ask_holdout", "draws_afresh", "encode_holdout_groups"]
+
+# A model that tosses one coin a call, for all of its rows, passes with chance 2**-20.
+_CALLS = 20
+_COUNTED = "The rates count the answers that the model really gave to these rows"
+ALIKE = (
+    f"{_COUNTED}; asked again, in another order and in {_CALLS} parts, it gave each of them the "
+    "same answer."
+)
+AFRESH = (
+    f"{_COUNTED}, and with them the draws that it makes anew for each answer, independently of its "
+    "other answers."
+)
+ONE_BY_ONE = (
+    f"{_COUNTED} one at a time: asked again, in another order and in {_CALLS} parts, it answered "
+    "some otherwise, so it draws anew at each answer, or rows of one call influence each other. "
+    "The claim is about a model that is asked for one row at a time, and that answers without "
+    "regard to what it was asked before."
+)
+ASSUMED = (
+    f"{_COUNTED}. An answer depends on the row alone, or on draws that are made anew for it, "
+    "independently of all others."
+)
 
 
 def encode_holdout_groups(
@@ -59,20 +82,67 @@ def encode_holdout_groups(
     )
 
 
-def holdout_table(
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Answers to held-out rows, and which cell each row is in.
+
+    Parameters
+    ----------
+    classes : list
+        Class labels.
+    answers : ndarray of int64, shape (n_rows,)
+        Position of each answer among the classes; -1 for others, which only private rows
+        may get.
+    cells : ndarray of int64, shape (n_rows,)
+        Group and label of each row, as group times number of labels plus label; -1 for
+        rows outside the claim.
+    shape : tuple of int
+        (n_groups, n_labels, n_classes).
+    how : str
+        What is known about how the answers were given.
+    """
+
+    classes: list
+    answers: NDArray[np.int64]
+    cells: NDArray[np.int64]
+    shape: tuple[int, int, int]
+    how: str
+
+    @property
+    def table(self) -> NDArray[np.int64]:
+        """Counts of the answers, of the shape `shape`."""
+        kept = (self.cells >= 0) & (self.answers >= 0)
+        flat = self.cells[kept] * self.shape[2] + self.answers[kept]
+        return np.bincount(flat, minlength=math.prod(self.shape)).reshape(self.shape)
+
+    def averaged(self, scores: ArrayLike) -> NDArray[np.float64]:
+        """Sum probabilities in place of answers.
+
+        Parameters
+        ----------
+        scores : array-like, shape (n_rows,)
+            Probability of the second of two classes.
+
+        Returns
+        -------
+        ndarray of float64, of the shape `shape`
+        """
+        kept, n_cells = self.cells >= 0, self.shape[0] * self.shape[1]
+        weights = np.clip(np.asarray(scores, dtype=np.float64), 0.0, 1.0)[kept]
+        rows = np.bincount(self.cells[kept], minlength=n_cells)
+        positive = np.bincount(self.cells[kept], weights=weights, minlength=n_cells)
+        return np.stack([rows - positive, positive], axis=-1).reshape(self.shape)
+
+
+def ask_holdout(
     deployed: Deployed,
     X: Any,
     y: ArrayLike | None,
     sensitive_features: Any,
     groups: Groups,
     private: bool,
-    source: NoiseSource,
-) -> tuple[list, NDArray]:
-    """Classes and the (group x label x prediction) table of held-out rows.
-
-    A randomised predictor's rows count by the probabilities of its predictions; where
-    the table must be one of counts, because noise is added to it, each row's prediction
-    is drawn once.
+) -> HeldOut:
+    """Let the model answer held-out rows, as it will answer those to come.
 
     Parameters
     ----------
@@ -88,64 +158,86 @@ def holdout_table(
         The same, encoded.
     private : bool
         Whether the rows are protected.
-    source : NoiseSource
-        Draws the predictions of a randomised predictor.
 
     Returns
     -------
-    classes : list
-        Class labels.
-    table : ndarray, shape (n_groups, n_labels, n_classes)
-        Integers, or sums of probabilities.
+    HeldOut
     """
-    scores = _scores(deployed, X)
-    predicted = _predicted(deployed, X, sensitive_features, groups) if scores is None else None
+    predicted, how = _answers(deployed, X, sensitive_features, groups, private)
     classes = _classes(deployed, predicted, y, private)
-    if scores is not None and private:
-        scores = (source.sampling.random(scores.shape) < scores).astype(np.float64)
     n_rows = groups.codes.size
+    answers = _codes(predicted, classes, n_rows, "predict(X)", private)
     labels = np.zeros(n_rows, dtype=np.int64)
     if y is not None:
         labels = _codes(y, classes, n_rows, "y", private)
-    kept = (groups.codes >= 0) & (labels >= 0)
     shape = (len(groups.labels), 1 if y is None else len(classes), len(classes))
-    cell = groups.codes[kept] * shape[1] + labels[kept]
-    n_cells = shape[0] * shape[1]
-    if scores is None:
-        assert predicted is not None
-        predictions = _codes(predicted, classes, n_rows, "predict(X)", private)
-        flat = cell * shape[2] + np.maximum(predictions[kept], 0)
-        flat = flat[predictions[kept] >= 0]
-        return classes, np.bincount(flat, minlength=n_cells * shape[2]).reshape(shape)
-    rows = np.bincount(cell, minlength=n_cells)
-    positive = np.bincount(cell, weights=scores[kept], minlength=n_cells)
-    table = np.stack([rows - positive, positive], axis=-1).reshape(shape)
-    return classes, np.rint(table).astype(np.int64) if private else table
+    inside = (groups.codes >= 0) & (labels >= 0)
+    return HeldOut(
+        classes, answers, np.where(inside, groups.codes * shape[1] + labels, -1), shape, how
+    )
 
 
-def _predicted(deployed: Deployed, X: Any, sensitive_features: Any, groups: Groups) -> NDArray[Any]:
-    """Predictions; a model that predicts with groups is asked about rows inside the claim only.
+def draws_afresh(deployed: Deployed) -> bool:
+    """Whether a model is known to draw anew, for each row by itself, whenever it is asked.
 
-    It refuses a row without a group, which must not end a claim about the others, and would
-    reveal the row where rows are private.
+    Asking it again would cost the people in the rows once more.
+
+    Parameters
+    ----------
+    deployed : Deployed
+        The model.
+
+    Returns
+    -------
+    bool
     """
-    inside = np.flatnonzero(groups.codes >= 0)
-    if not deployed.group_aware or len(inside) == len(groups.codes):
-        return deployed.predict(X, sensitive_features)
-    if not len(inside):
-        return np.repeat(np.asarray(deployed.final.classes_)[:1], len(groups.codes))
-    rows = (_safe_indexing(values, inside) for values in (X, sensitive_features))
-    answers = np.asarray(deployed.predict(*rows))
-    predicted = np.repeat(answers[:1], len(groups.codes))  # of others any answer: none counts
-    predicted[inside] = answers
-    return predicted
+    parts = [*(step for _, step in deployed.leaves()), deployed.final]
+    return any(releases_rows(part) or getattr(part, "_draws_afresh", False) for part in parts)
 
 
-def _scores(deployed: Deployed, X: Any) -> NDArray[np.float64] | None:
-    """Probabilities of the second class for a predictor that decides at random."""
-    hook = getattr(deployed.final, "_success_scores", None)
-    scores = None if hook is None else hook(deployed.transform(X))
-    return None if scores is None else np.clip(np.asarray(scores, dtype=np.float64), 0.0, 1.0)
+def _answers(
+    deployed: Deployed, X: Any, sensitive_features: Any, groups: Groups, private: bool
+) -> tuple[NDArray[Any], str]:
+    """Answers, and how they were given.
+
+    Counts of answers are binomial if the answer to a row depends on the row and on draws of its
+    own alone. A model that is asked again, in other company and another order, and answers alike is
+    a function of the row, as far as these rows show. What does not is asked for one row at a
+    time: its answers are then independent even if it draws once a call, or lets rows of one call
+    influence each other.
+    """
+    everybody = np.arange(len(groups.codes))
+    # A model that predicts with groups refuses a row without one, which must not end a claim
+    # about the others, and would reveal the row where rows are private.
+    rows = np.flatnonzero(groups.codes >= 0) if deployed.group_aware else everybody
+    if not len(rows):
+        return np.repeat(np.asarray(deployed.final.classes_)[:1], len(everybody)), ASSUMED
+
+    def ask(some: NDArray[np.int64]) -> NDArray[Any]:
+        if np.array_equal(some, everybody):
+            return np.atleast_1d(np.asarray(deployed.predict(X, sensitive_features)))
+        table = X.tocsr() if hasattr(X, "tocsr") else X
+        own = _safe_indexing(sensitive_features, some) if deployed.group_aware else None
+        return np.atleast_1d(np.asarray(deployed.predict(_safe_indexing(table, some), own)))
+
+    def one_after_another(calls: int) -> NDArray[Any]:
+        parts = np.array_split(rows[::-1], min(calls, len(rows)))
+        return np.concatenate([ask(part) for part in parts])[::-1]
+
+    given = ask(rows)
+    if draws_afresh(deployed):
+        how = AFRESH
+    elif private:
+        how = ASSUMED  # whether one of these rows is answered otherwise is nobody's business
+    elif np.array_equal(given, one_after_another(_CALLS)):
+        how = ALIKE
+    else:
+        how, given = ONE_BY_ONE, one_after_another(len(rows))
+    if len(given) != len(rows) or len(rows) == len(everybody):
+        return given, how
+    answers = np.repeat(given[:1], len(everybody))  # of others any answer: none counts
+    answers[rows] = given
+    return answers, how
 
 
 def _classes(
@@ -165,14 +257,39 @@ def _classes(
 
 def _codes(values: ArrayLike, classes: list, n_rows: int, name: str, private: bool) -> NDArray:
     """Position of each value among the classes; -1 for others, which only private rows may be."""
-    column = values if isinstance(values, pd.Series) else np.asarray(values)
-    flat = pd.Series(np.asarray(column, dtype=object).reshape(-1), dtype=object)
-    if len(flat) != n_rows:
-        raise ValueError(f"{name} has {len(flat)} entries, but X has {n_rows} rows.")
-    codes = pd.Index(pd.array(classes, dtype=object), dtype=object).get_indexer(flat)
+    codes = positions(label_column(values, n_rows, declared=True, name=name), classes)
     if not private and bool(np.any(codes < 0)):
         raise ValueError(
             f"{name} has a missing value or a label that is not among the model's classes, "
             f"{classes}; use these labels, or drop the rows with others."
         )
-    return codes.astype(np.int64)
+    return codes
+
+
+def check_holdout_labels(
+    deployed: Deployed, y: ArrayLike | None, n_rows: int, private: bool
+) -> list | None:
+    """Refuse labels, or a model, that no table can be made from, before the model is asked.
+
+    Parameters
+    ----------
+    deployed : Deployed
+        The model.
+    y : array-like, shape (n_rows,), or None
+        True labels of the held-out rows.
+    n_rows : int
+        Number of held-out rows.
+    private : bool
+        Whether the rows are protected.
+
+    Returns
+    -------
+    list or None
+        Class labels; None where the predictions have to be seen first.
+    """
+    if not private and getattr(deployed.final, "classes_", None) is None:
+        return None
+    classes = _classes(deployed, None, y, private)
+    if y is not None:
+        _codes(y, classes, n_rows, "y", private)
+    return classes

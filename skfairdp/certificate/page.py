@@ -8,10 +8,11 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from skfairdp.certificate import wording
-from skfairdp.certificate.contents import SCOPE_TEXT
 from skfairdp.certificate.plain_text import assumptions
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.scopes import ANSWERED
+from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def certificate_page(certificate: Certificate) -> str:
     str
         HTML with its own style; every value is escaped.
     """
-    cards = [_fairness_card(claim) for claim in certificate.fairness]
+    cards = [_fairness_card(claim, certificate.n_rows) for claim in certificate.fairness]
     if not cards:
         cards = [_no_fairness_card(certificate.remarks)]
     cards.append(_privacy_card(certificate.privacy))
@@ -80,21 +81,15 @@ def _unbroken(sentence: str) -> str:
     )
 
 
-def _fairness_card(claim: FairnessGuarantee) -> str:
+def _fairness_card(claim: FairnessGuarantee, n_rows: int | None) -> str:
     kind = "skfairdp-claim" if claim.informative else "skfairdp-none"
     figure = f"≤ {claim.figure}" if claim.informative else "No useful bound"
     title = claim.notion.replace("_", " ")
     observed = ""
-    counted = claim.scope == "answered queries"
-    if claim.estimate is not None and not counted:
+    if claim.estimate is not None and claim.scope != ANSWERED:
         observed = f"Observed on the held-out rows: {claim.estimate:.3f}. "
-    certain = f"{wording.confidence(claim)} confidence."
-    if claim.confidence_level is None:
-        certain = (
-            "Counted on the table of answers."
-            if counted
-            else "Derived from how the model is trained, not estimated from rows."
-        )
+    terms = f"{claim.scope}; {wording.certainty(claim)}; {wording.population(claim, n_rows)}. "
+    about = observed + terms[0].upper() + terms[1:] + wording.SCOPE_TEXT[claim.scope]
     meaning = ""
     if claim.informative:
         meaning = (
@@ -104,7 +99,7 @@ def _fairness_card(claim: FairnessGuarantee) -> str:
     return (
         f"<section class='skfairdp-card {kind}'><h2>{escape(title)}</h2>"
         f"<p class='skfairdp-figure'>{escape(figure)}</p>{meaning}"
-        f"<p class='skfairdp-small'>{escape(observed + certain)} {SCOPE_TEXT[claim.scope]}</p>"
+        f"<p class='skfairdp-small'>{escape(about)}</p>"
         "</section>"
     )
 
@@ -132,13 +127,12 @@ def _privacy_card(privacy: PrivacyGuarantee | None) -> str:
     groups = ""
     if privacy.per_group:
         parts = ", ".join(
-            f"{wording.group_text(k)}: {wording.epsilon_text(v)}"
-            for k, v in privacy.per_group.items()
+            f"{wording.group_text(k)}: {epsilon_text(v)}" for k, v in privacy.per_group.items()
         )
         groups = f"<p class='skfairdp-small'>ε of a record by its group: {escape(parts)}.</p>"
     return (
-        start.format("skfairdp-claim", f"ε = {escape(wording.epsilon_text(privacy.epsilon))}")
-        + f"<p>δ = {wording.number_text(privacy.delta)}; "
+        start.format("skfairdp-claim", f"ε = {escape(epsilon_text(privacy.epsilon))}")
+        + f"<p>δ = {significant_up(privacy.delta)}; "
         f"protects {escape(wording.protected_text(privacy))}.</p>"
         f"<p class='skfairdp-small'>Whatever anyone learns from {wording.learned_from(privacy)} "
         "would have been at most e<sup>ε</sup> times as likely or unlikely if "
@@ -159,7 +153,8 @@ def _sections(sections: Iterable[tuple[str, tuple[str, ...]]]) -> str:
 
 def _counts(fairness: Iterable[FairnessGuarantee]) -> str:
     tables = [
-        f"<p><b>{escape(claim.notion.replace('_', ' '))}</b> ({escape(claim.method)})</p>"
+        f"<p><b>{escape(claim.notion.replace('_', ' '))}</b> "
+        f"({escape(claim.scope)}; {escape(claim.method)})</p>"
         "<table><thead><tr><th>Group</th><th class='skfairdp-text'>Among</th><th>Successes</th>"
         "<th>Rows</th><th>Rate</th></tr></thead><tbody>"
         + "".join(map(_count_row, claim.counts))

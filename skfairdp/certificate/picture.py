@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from skfairdp.certificate.wording import confidence
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.figures import as_given
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,7 +54,9 @@ def draw_certificate(
     for row, claim in enumerate(fairness):
         _draw_claim(ax, row, claim, labelled=row == 0)
     if threshold is not None:
-        ax.axvline(threshold, color="#b3261e", linestyle="--", label=f"threshold {threshold:g}")
+        ax.axvline(
+            threshold, color="#b3261e", linestyle="--", label=f"threshold {as_given(threshold)}"
+        )
     names = [f"{c.notion.replace('_', ' ')}\n({_scope(c)})" for c in fairness]
     ax.set_yticks(range(len(fairness)), names)
     ax.set_ylim(len(fairness) - 0.4, -0.6)

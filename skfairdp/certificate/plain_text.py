@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Protocol
 
 from skfairdp.certificate.wording import (
-    confidence,
-    epsilon_text,
+    SCOPE_TEXT,
+    certainty,
     group_text,
     learned_from,
-    number_text,
+    population,
     protected_text,
 )
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
+from skfairdp.figures import epsilon_text, factor_text, significant_up
 from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
 
 __all__ = ["assumptions", "certificate_text"]
@@ -33,6 +33,8 @@ class Statement(Protocol):
     @property
     def model_name(self) -> str: ...
     @property
+    def n_rows(self) -> int | None: ...
+    @property
     def remarks(self) -> tuple[str, ...]: ...
     @property
     def created(self) -> str: ...
@@ -42,33 +44,19 @@ class Statement(Protocol):
     def sentence(self) -> str: ...
 
 
-def _claim_line(claim: FairnessGuarantee) -> str:
-    """Print a fairness claim with its scope and confidence.
-
-    Parameters
-    ----------
-    claim : FairnessGuarantee
-        The claim.
-
-    Returns
-    -------
-    str
-    """
+def _claim_line(claim: FairnessGuarantee, n_rows: int | None) -> str:
+    """Print a fairness claim with its scope, confidence and population."""
     figure = f"at most {claim.figure}" if claim.informative else claim.figure
     observed = "" if claim.estimate is None else f", observed {claim.estimate:.3f}"
-    certain = f"{confidence(claim)} confidence"
-    if claim.confidence_level is None:
-        counted = claim.scope == "answered queries"
-        certain = "no statistical error" if counted else "derived, not estimated from rows"
     return (
         f"{claim.notion}: largest difference of {claim.rates} {figure}{observed} "
-        f"[{claim.scope}; {certain}; {claim.method}]"
+        f"[{claim.scope}; {certainty(claim)}; {population(claim, n_rows)}; {claim.method}]"
     )
 
 
 def _times(epsilon: float) -> str:
     """Say e^ε with its figure where that is a figure one can picture."""
-    return f"at most e^ε = {math.exp(epsilon):.3g} times" if epsilon < 10 else "at most e^ε times"
+    return f"at most {factor_text(epsilon)} times"
 
 
 def _privacy_lines(privacy: PrivacyGuarantee | None) -> list[str]:
@@ -88,7 +76,7 @@ def _privacy_lines(privacy: PrivacyGuarantee | None) -> list[str]:
     if privacy.is_void:
         return ["none (ε = ∞)"]
     lines = [
-        f"ε = {epsilon_text(privacy.epsilon)}, δ = {number_text(privacy.delta)}, "
+        f"ε = {epsilon_text(privacy.epsilon)}, δ = {significant_up(privacy.delta)}, "
         f"protects: {protected_text(privacy)}",
         f"whatever anyone learns from {learned_from(privacy)} is {_times(privacy.epsilon)} as "
         "likely or unlikely as it would be for a neighbouring data set, up to a failure of "
@@ -146,7 +134,9 @@ def certificate_text(certificate: Statement) -> str:
     """
     lines = [certificate.sentence, ""]
     lines.append("Fairness")
-    lines += [f"  {_claim_line(claim)}" for claim in certificate.fairness]
+    lines += [f"  {_claim_line(claim, certificate.n_rows)}" for claim in certificate.fairness]
+    scopes = dict.fromkeys(claim.scope for claim in certificate.fairness)
+    lines += [f"  {scope} means: {SCOPE_TEXT[scope]}" for scope in scopes]
     meanings = {c.notion: get_notion(c.notion).meaning for c in certificate.fairness}
     lines += [f"  {name} means: {meaning}" for name, meaning in meanings.items()]
     lines += [f"  {remark}" for remark in certificate.remarks]

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
 from skfairdp.certificate.unwrap import Deployed, releases_rows
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.leakage import classifier_lower_bound
+from skfairdp.figures import as_given, rounded_down
+from skfairdp.rows import count_rows
 
 __all__ = ["leakage_remarks"]
 
@@ -44,7 +45,7 @@ def leakage_remarks(
     place = next((i for i, step in enumerate(steps) if releases_rows(step)), None)
     if place is None or sensitive_features is None:
         return ()
-    groups = encode_groups(sensitive_features, n_rows=_num_samples(X), on_missing="drop")
+    groups = encode_groups(sensitive_features, n_rows=count_rows(X), on_missing="drop")
     inside = np.flatnonzero(groups.codes >= 0)
     if len(groups.labels) < 2 or groups.counts.min() < _LEAST:
         return (
@@ -59,8 +60,9 @@ def leakage_remarks(
         np.asarray(Z), groups.codes[inside], confidence_level=confidence_level, random_state=0
     )
     return (
-        f"Measured on {len(inside)} held-out rows: with {confidence_level:.4g} confidence a "
-        f"release tells at least {measured.lower_bound:.4f} nats about the group (estimate "
+        f"Measured on {len(inside)} held-out rows: with {as_given(confidence_level)} confidence a "
+        f"release tells at least {rounded_down(measured.lower_bound, 4)} nats about the group "
+        "(estimate "
         f"{measured.value:.4f}), shown by a classifier that guesses it; this confidence is apart "
         "from that of other claims.",
     )

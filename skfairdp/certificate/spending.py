@@ -9,14 +9,23 @@ from typing import Any
 from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 
 from skfairdp.certificate.searching import search_reason
-from skfairdp.certificate.unwrap import Deployed, charges_privacy, learns_from_rows
+from skfairdp.certificate.unwrap import Deployed, charges_privacy, kind_of, learns_from_rows
+from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting import compose
+from skfairdp.privacy.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.relations import PROTECTS
 
-__all__ = ["counts_guarantee", "model_privacy", "with_counts"]
+__all__ = ["DECLARED_PUBLIC", "counts_guarantee", "model_privacy", "with_counts"]
 
+DECLARED_PUBLIC = "was declared public: it was fitted without protected rows."
+_BY_INDEX = (
+    "The rows were held out by position, perhaps by label or group too, and neighbours keep these "
+    "(zero-out). Removing a record would move others from one part to the other, so that under "
+    "add-remove no finite ε follows: for that, let each record find its part by itself "
+    "(RecordSplit), and certify with holdout='per_record'."
+)
 _REPRODUCIBLE = "The noise of the counts is reproducible: whoever knows its seed can subtract it."
 
 
@@ -60,7 +69,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     if None in stated:
         return None
 
-    reasons = _unpaid(other)
+    reasons = [*shown.changes, *_unpaid(other)]
     if not charges_privacy(deployed.final):
         reasons.append(_foreign(deployed.final))
     elif own_search is None:
@@ -92,7 +101,8 @@ def with_counts(
     holdout : {"per_record", "by_index"}
         Whether each record was assigned to training or hold-out by its own draw
         (then a record is in one of the two, and the larger cost counts) or by
-        position (then the costs compose).
+        position (then the costs compose, for records that are blanked and keep it: add-remove
+        has no finite cost).
     public_sizes : bool
         Whether the numbers of rows of the (group, label) cells are public.
     source : NoiseSource
@@ -112,24 +122,32 @@ def with_counts(
         return _void([_REPRODUCIBLE], [privacy], ())
     # Counts with public sizes speak of blanked records; so does, at the same cost, a
     # guarantee for removal under declared sizes.
-    adjacency = "zero-out" if public_sizes else privacy.adjacency
+    # Cut by position, the parts of other records move when one is removed, not when it is
+    # blanked.
+    moved = holdout == "by_index" and privacy.adjacency == "add-remove"
+    adjacency = "zero-out" if public_sizes or moved else privacy.adjacency
     model = dataclasses.replace(privacy, adjacency=adjacency)
     alone = counts_guarantee(count_epsilon, public_sizes=public_sizes, source=source)
     assert alone is not None
     counts = dataclasses.replace(alone, adjacency=adjacency)
     if holdout == "by_index":
-        return compose([model, counts])
+        total = compose([model, counts])
+        return dataclasses.replace(total, assumptions=(*total.assumptions, _BY_INDEX))
     separate = (
         "Each record was assigned to training or hold-out by its own draw, so the larger of the "
         "two costs holds for every record."
     )
     per_group = model.per_group
+    shares = model.exposures
+    if shares == () and model.event is not None:
+        shares = (Exposure(model.event),)
     return dataclasses.replace(
         model,
         epsilon=max(model.epsilon, count_epsilon),
         per_group=per_group and {k: max(v, count_epsilon) for k, v in per_group.items()},
         # Covers a record of either part, for composition with further releases.
         event=None if model.event is None else ComposedDpEvent([model.event, counts.event]),
+        exposures=shares and (*shares, Exposure(DiscreteLaplaceDpEvent(count_epsilon, 1))),
         assumptions=(*model.assumptions, note, separate),
     )
 
@@ -170,7 +188,7 @@ def counts_guarantee(
 def _note(count_epsilon: float, source: NoiseSource) -> str:
     return (
         f"The counts of the held-out rows were released once with discrete Laplace noise from "
-        f"{source.name}, at ε = {count_epsilon:g} for each of these rows."
+        f"{source.name}, at ε = {as_given(count_epsilon)} for each of these rows."
     )
 
 
@@ -186,7 +204,7 @@ def _of_releases(
     later = dataclasses.replace(deployed, stages=deployed.stages[place + 1 :]).leaves()
     public = [leaf for leaf in earlier if _listed(leaf[0], public_steps)]
     other = [leaf for leaf in earlier if not _listed(leaf[0], public_steps)]
-    reasons = _unpaid(other)
+    reasons = [*deployed.changes, *_unpaid(other)]
     reasons += [
         f"Step {where!r} ({type(one).__name__}) comes before the releases of {name!r} and learned "
         "from rows under a promise of another kind; the two have no total. Certify each by itself."
@@ -215,8 +233,10 @@ def _beside(name: str, stated: PrivacyGuarantee | None) -> str:
     if stated is None or stated.is_void:
         return f"step {name!r} promises nothing of its own"
     return (
-        f"beside this, and never added to it, step {name!r} promises ε = {stated.epsilon:.6g}, "
-        f"δ = {stated.delta:.3g} for {PROTECTS[stated.protects]}, labels included, under "
+        f"beside this, and never added to it, step {name!r} promises ε = "
+        f"{significant_up(stated.epsilon)}, "
+        f"δ = {significant_up(stated.delta, 3)} for {PROTECTS[stated.protects]}, labels included, "
+        "under "
         f"{stated.adjacency}, to whoever sees the model and no release"
     )
 
@@ -224,7 +244,7 @@ def _beside(name: str, stated: PrivacyGuarantee | None) -> str:
 def _unpaid(steps: Sequence[tuple[str, Any]]) -> list[str]:
     """Why steps leave rows uncovered that they learned from without noise."""
     return [
-        f"Step {name!r} ({type(step).__name__}) learned from rows without noise, so every row can "
+        f"Step {name!r} ({kind_of(step)}) learned from rows without noise, so every row can "
         "show in the features of every other. Use declared bounds and categories (PublicScaler, "
         "PublicEncoder), or list the step in public_steps if it never saw protected rows."
         for name, step in steps
@@ -234,8 +254,7 @@ def _unpaid(steps: Sequence[tuple[str, Any]]) -> list[str]:
 
 def _declared(steps: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
     return tuple(
-        f"Step {name!r} ({type(step).__name__}) was declared public: it was fitted without "
-        "protected rows."
+        f"Step {name!r} ({kind_of(step)}) {DECLARED_PUBLIC}"
         for name, step in steps
         if charges_privacy(step) or learns_from_rows(step)
     )

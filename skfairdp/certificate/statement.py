@@ -12,14 +12,17 @@ import pandas as pd
 
 from skfairdp.certificate import wording
 from skfairdp.certificate.contents import report_sections
+from skfairdp.certificate.document import certificate_document, checked_document, own_version
 from skfairdp.certificate.html_report import html_report
 from skfairdp.certificate.model_card import markdown_card
 from skfairdp.certificate.page import certificate_page
 from skfairdp.certificate.picture import draw_certificate
 from skfairdp.certificate.plain_text import certificate_text
 from skfairdp.certificate.unwrap import unwrap
-from skfairdp.fairness.guarantee import SCOPES, FairnessGuarantee
+from skfairdp.certificate.verifying import Examination, examine
+from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.scopes import DEPLOYED, SCOPES
 from skfairdp.parameters import Number
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
@@ -28,8 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["Certificate"]
-
-FORMAT = "skfairdp certificate 1"
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,9 @@ class Certificate:
         Time of certification, UTC; not part of equality.
     versions : tuple of (str, str)
         Library versions; not part of equality.
+    model_file : str or None
+        SHA-256 of the file that the model was written to, in hexadecimal digits, by which
+        the file can be told before anything in it is run; not part of equality.
     """
 
     privacy: PrivacyGuarantee | None
@@ -67,6 +71,7 @@ class Certificate:
     remarks: tuple[str, ...] = ()
     created: str = field(default="", compare=False)
     versions: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    model_file: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fairness", tuple(self.fairness))
@@ -114,9 +119,10 @@ class Certificate:
         confidence_level : float, optional
             Smallest acceptable confidence; None accepts the certificate's.
         scope : str, optional
-            Scope that the fairness claim must have. None accepts claims that hold for
-            the deployed model; a claim about the "training mechanism" is not one and
-            must be asked for by name.
+            Scope that the fairness claim must have, see
+            `skfairdp.fairness.guarantee.FairnessGuarantee`. None asks about the deployed
+            model and people like those held out. No average over draws, training or
+            releases bounds that: such a claim must be asked for by name.
 
         Returns
         -------
@@ -157,11 +163,11 @@ class Certificate:
     def _fair(
         self, tolerance: float, notion: str | None, level: float | None, scope: str | None
     ) -> bool:
-        scopes = ("deployed model", "any downstream predictor") if scope is None else (scope,)
         eligible = [
             claim
             for claim in self.fairness
-            if claim.scope in scopes and (level is None or (claim.confidence_level or 1.0) >= level)
+            if claim.scope == (scope or DEPLOYED)
+            and (level is None or (claim.confidence_level or 1.0) >= level)
         ]
         asked = {claim.notion for claim in self.fairness} if notion is None else {notion}
         return bool(asked) and all(
@@ -169,8 +175,18 @@ class Certificate:
             for name in asked
         )
 
+    def examine(self) -> Examination:
+        """Recompute what is claimed from what is stored.
+
+        Returns
+        -------
+        Examination
+            Which figures follow, which do not, and which could not be recomputed.
+        """
+        return examine(self)
+
     def verify(self, model: object) -> bool:
-        """Whether this certificate was issued for a model in exactly this fitted state.
+        """Whether this certificate names a model in this very state, and its figures hold.
 
         Parameters
         ----------
@@ -180,8 +196,19 @@ class Certificate:
         Returns
         -------
         bool
+            True if the digest is that of the model, and nothing that `examine` recomputes
+            contradicts the certificate. False too where the model depends on something that no
+            digest can cover. It does not show who issued the certificate; for that see
+            `skfairdp.certificate.signing`.
+
+        Raises
+        ------
+        IncomparableModelError
+            The model has functions or classes of yours, and another version of Python made
+            the certificate.
         """
-        return unwrap(model).digest == self.model_digest
+        python = self.library_versions.get("python", "")
+        return unwrap(model).matches(self.model_digest, python) and self.examine().holds
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a claim.
@@ -237,19 +264,9 @@ class Certificate:
         -------
         str
         """
-        document = {
-            "format": FORMAT,
-            "sentence": self.sentence,
-            "privacy": None if self.privacy is None else self.privacy.to_dict(),
-            "fairness": [claim.to_dict() for claim in self.fairness],
-            "model_digest": self.model_digest,
-            "model_name": self.model_name,
-            "n_rows": self.n_rows,
-            "remarks": list(self.remarks),
-            "created": self.created,
-            "library_versions": self.library_versions,
-        }
-        return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
+        return json.dumps(
+            certificate_document(self), indent=indent, ensure_ascii=False, allow_nan=False
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -267,18 +284,24 @@ class Certificate:
         Raises
         ------
         ValueError
-            When the text is not a certificate of a known format.
+            When the text is not a certificate of a known format, or states what no
+            certificate can.
         """
-        document: Mapping[str, Any] = json.loads(text)
-        found = document.get("format") if isinstance(document, dict) else None
-        if found != FORMAT:
-            raise ValueError(f"The text has format {found!r}; a certificate has {FORMAT!r}.")
+        document = checked_document(text)
         try:
-            return cls._from_document(document)
+            found = cls._from_document(document)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(
                 f"The text is not a whole certificate: {type(error).__name__}: {error}."
             ) from error
+        # Other versions may say the same in other words; the first ones named no file.
+        same = found.library_versions.get("skfairdp") == own_version()
+        if same and "model_file" in document and document["sentence"] != found.sentence:
+            raise ValueError(
+                "The sentence of the certificate is not what its figures say, which is: "
+                f"{found.sentence}"
+            )
+        return found
 
     @classmethod
     def _from_document(cls, document: Mapping[str, Any]) -> Self:
@@ -288,6 +311,7 @@ class Certificate:
             fairness=tuple(map(FairnessGuarantee.from_dict, document["fairness"])),
             model_digest=document["model_digest"],
             model_name=document["model_name"],
+            model_file=document.get("model_file"),
             n_rows=document["n_rows"],
             remarks=tuple(document["remarks"]),
             created=document["created"],

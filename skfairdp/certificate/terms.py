@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
+from skfairdp.figures import as_given
 
-__all__ = ["DRAWN", "Terms", "holdout_assumptions"]
-
-DRAWN = (
-    "Rates are averaged over the predictor's own random draws. A draw is fixed by a key and the "
-    "person's row, so people with equal rows share it: where few different rows exist, one key's "
-    "rates can differ from their average."
-)
+__all__ = ["Terms", "holdout_assumptions"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +35,8 @@ class Terms:
         Number of certificates planned on these rows.
     certificate_index : int or None
         Which of several this one is, from 1.
+    counted : bool, default=False
+        Whether a ledger has counted that.
     bounds_each : int, default=1
         Bounds that are made for every notion.
     """
@@ -51,6 +49,7 @@ class Terms:
     groups: tuple[Hashable, ...] | None
     n_certificates: int
     certificate_index: int | None
+    counted: bool = False
     bounds_each: int = 1
 
     @property
@@ -61,10 +60,12 @@ class Terms:
     @property
     def level_of_one_claim(self) -> float:
         """Confidence of one claim, such that all of them hold together."""
-        return 1.0 - (1.0 - self.confidence_level) / self.claims
+        return level_of_one(self.confidence_level, self.claims)
 
 
-def holdout_assumptions(terms: Terms, groups: Groups, with_labels: bool) -> tuple[str, ...]:
+def holdout_assumptions(
+    terms: Terms, groups: Groups, with_labels: bool, how: str
+) -> tuple[str, ...]:
     """What must be true for a bound from held-out rows to hold.
 
     Parameters
@@ -75,6 +76,8 @@ def holdout_assumptions(terms: Terms, groups: Groups, with_labels: bool) -> tupl
         Groups of the held-out rows.
     with_labels : bool
         Whether true labels were given.
+    how : str
+        What the rates count.
 
     Returns
     -------
@@ -84,13 +87,14 @@ def holdout_assumptions(terms: Terms, groups: Groups, with_labels: bool) -> tupl
     texts = [
         "The held-out rows are independent draws from the population that the claim is about, one "
         "row a person.",
-        "They were used neither to train nor to select the model: figures from such rows would "
-        "bound nothing.",
+        "They were used neither to train nor to select the model or its key: figures from such "
+        "rows would bound nothing.",
+        how,
         ("Labels and groups are" if with_labels else "Groups are") + " as recorded.",
         "The number of held-out rows of each group (and true label, where it matters) is taken as "
         "given.",
-        "The model is deployed with the preprocessing, threshold and way of predicting that were "
-        "certified.",
+        "The model is deployed with the preprocessing, threshold, way of predicting and key that "
+        "were certified.",
     ]
     dropped = int((groups.codes < 0).sum())
     if private:
@@ -101,7 +105,7 @@ def holdout_assumptions(terms: Terms, groups: Groups, with_labels: bool) -> tupl
         assert terms.count_epsilon is not None
         texts.append(
             "Estimate and counts are the noisy ones; the bound allows for the noise "
-            f"(ε = {terms.count_epsilon:g} for each held-out row)."
+            f"(ε = {as_given(terms.count_epsilon)} for each held-out row)."
         )
         if terms.public_sizes:
             texts.append("The numbers of rows of the (group, label) cells are public.")
@@ -116,7 +120,7 @@ def holdout_assumptions(terms: Terms, groups: Groups, with_labels: bool) -> tupl
         )
     if terms.certificate_index is not None:
         texts.append(
-            f"This is certificate number {terms.certificate_index} on these held-out rows"
+            f"This is certificate number {terms.certificate_index} {_on_what(terms)}"
             + (
                 f" of {terms.n_certificates} that were planned."
                 if terms.n_certificates > 1
@@ -125,3 +129,15 @@ def holdout_assumptions(terms: Terms, groups: Groups, with_labels: bool) -> tupl
             )
         )
     return tuple(texts)
+
+
+def _on_what(terms: Terms) -> str:
+    """What the number of a certificate counts."""
+    if not terms.counted:
+        return "on these held-out rows"
+    if terms.count_epsilon is not None:
+        return "from protected rows under the ledger's name, which does not look at the rows"
+    return (
+        "on these held-out rows, whatever their order and name in the ledger (others that share "
+        "some of them are counted apart)"
+    )

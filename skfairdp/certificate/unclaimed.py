@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 __all__ = ["not_claimed"]
@@ -66,12 +67,13 @@ def _about_fairness(fairness: Sequence[FairnessGuarantee]) -> list[str]:
     if missing:
         names = ", ".join(name.replace("_", " ") for name in missing)
         texts.append(f"Other notions of fairness, which this model may violate: {names}.")
-    if not any(claim.scope == "deployed model" and claim.informative for claim in fairness):
+    if not any(claim.scope == DEPLOYED and claim.informative for claim in fairness):
         texts.append("A bound on differences between groups when this model is deployed.")
     return [
         *texts,
         "Fairness to other groups, to groups within the groups named, or to single persons.",
-        "Anything about another population, a later time, or rows chosen in another way.",
+        "Anything about this one model on another population, at a later time, or on rows chosen "
+        "in another way.",
     ]
 
 

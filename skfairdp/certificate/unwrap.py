@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
@@ -25,9 +25,22 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.certificate.digest import state_digest
+from skfairdp.certificate.code import is_elementwise, library_name
+from skfairdp.certificate.digest import Bound, bind
+from skfairdp.certificate.state import shadows
+from skfairdp.exceptions import IncomparableModelError, UnboundModelError
 
-__all__ = ["Deployed", "charges_privacy", "learns_from_rows", "releases_rows", "unwrap"]
+__all__ = [
+    "Deployed",
+    "charges_privacy",
+    "is_transparent",
+    "kind_of",
+    "learns_from_rows",
+    "releases_rows",
+    "unwrap",
+]
+
+CONTAINERS = (ColumnTransformer, FeatureUnion, Pipeline)
 
 # Exact types: a subclass may learn what its parent does not.
 STATELESS = (
@@ -37,6 +50,13 @@ STATELESS = (
     Normalizer,
     PolynomialFeatures,
 )
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnChoice:
+    """Columns that a function of yours chose after it saw the training rows."""
+
+    by: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +103,80 @@ class Deployed:
         return next(places, None)
 
     @property
-    def digest(self) -> str:
-        """Digest of all fitted state that predictions depend on, whatever search found it."""
-        return state_digest([*self.stages, self.final])
+    def bound(self) -> Bound:
+        """Digest of everything that predictions depend on, whatever search found it.
+
+        Raises
+        ------
+        UnboundModelError
+            Naming what no digest can cover.
+        """
+        return bind([*self.stages, self.final])
+
+    def matches(self, digest: str, python: str = "") -> bool:
+        """Whether a digest is that of this model.
+
+        Parameters
+        ----------
+        digest : str
+            From a certificate.
+        python : str, default=""
+            Version of Python that made it; "" where it is not known.
+
+        Returns
+        -------
+        bool
+            False for a model that no digest can cover.
+
+        Raises
+        ------
+        IncomparableModelError
+            The model has functions or classes of yours, whose byte code another Python made.
+        """
+        try:
+            own = self.bound
+        except UnboundModelError:
+            return False
+        if own.digest == digest:
+            return True
+        here = platform.python_version()
+        if own.with_code and digest.startswith("sha256:") and python not in ("", here):
+            raise IncomparableModelError(
+                f"The certificate was made under Python {python}, and this is {here}: functions "
+                "and classes of yours are compared by their byte code, which may differ. "
+                f"Verify under Python {python}, or certify anew."
+            )
+        return False
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """What of a part of ours is not as its fit left it: then nothing was promised for it."""
+        found = []
+        for where, part in self._ours():
+            if not hasattr(part, "_changed_since_fit"):
+                changed: tuple[str, ...] = ("what its fit left was not noted",)
+            else:
+                changed = part._changed_since_fit()
+            if changed:
+                found.append(
+                    f"{where}{type(part).__name__} was changed after its fit "
+                    f"({'; '.join(changed)}), and what was promised is about what the fit left. "
+                    "Fit it again, or undo the change."
+                )
+        return tuple(found)
+
+    def _ours(self) -> Iterator[tuple[str, Any]]:
+        """Parts whose promises a certificate repeats, and what post-processes them."""
+        for name, step in self.leaves():
+            if charges_privacy(step):
+                yield f"Step {name!r}, a ", step
+        for search in self.searches:
+            if charges_privacy(search):
+                yield "The ", search
+        if charges_privacy(self.final) or self._post_processes:
+            yield "The ", self.final
+        if self._post_processes:
+            yield from unwrap(getattr(self.final, self.final._post_processes))._ours()
 
     @property
     def group_aware(self) -> bool:
@@ -155,7 +246,7 @@ def unwrap(model: object) -> Deployed:
     check_is_fitted(model)
     predictor, searches = _best(model, ())
     final, stages = predictor, []
-    while isinstance(final, Pipeline):
+    while type(final) is Pipeline and is_transparent(final):
         stages += [(name, step) for name, step in final.steps[:-1]]
         final, searches = _best(final.steps[-1][1], searches)
     check_is_fitted(final)
@@ -163,7 +254,7 @@ def unwrap(model: object) -> Deployed:
 
 
 def _best(model: Any, searches: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    while (
+    while is_transparent(model) and (
         isinstance(model, FrozenEstimator)
         or hasattr(model, "cv_results_")
         or hasattr(model, "best_estimator_")
@@ -180,6 +271,23 @@ def _best(model: Any, searches: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
     return model, searches
 
 
+def is_transparent(wrapper: object) -> bool:
+    """Whether a Pipeline or search predicts as its class in the library does.
+
+    Parameters
+    ----------
+    wrapper : object
+        A fitted estimator.
+
+    Returns
+    -------
+    bool
+        False for one of a class of yours, which may predict by methods of its own, and for
+        one with functions put in place of its methods.
+    """
+    return library_name(type(wrapper)) is not None and not shadows(wrapper)
+
+
 def charges_privacy(step: object) -> bool:
     """Whether a step is an estimator of this package that states its privacy cost.
 
@@ -192,7 +300,23 @@ def charges_privacy(step: object) -> bool:
     -------
     bool
     """
-    return getattr(step, "_charges_privacy", False) is True
+    return _says(step, "_charges_privacy")
+
+
+def kind_of(step: object) -> str:
+    """What a step is, in a message.
+
+    Parameters
+    ----------
+    step : object
+        A fitted step.
+
+    Returns
+    -------
+    str
+    """
+    chosen = isinstance(step, ColumnChoice)
+    return "columns chosen by a function" if chosen else type(step).__name__
 
 
 def releases_rows(step: object) -> bool:
@@ -207,7 +331,13 @@ def releases_rows(step: object) -> bool:
     -------
     bool
     """
-    return getattr(step, "_releases_representation", False) is True
+    return _says(step, "_releases_representation")
+
+
+def _says(step: object, name: str) -> bool:
+    """Whether a step itself says so, and not one inside it that it passes questions on to."""
+    own = hasattr(type(step), name) or name in getattr(step, "__dict__", {})
+    return own and getattr(step, name) is True
 
 
 def learns_from_rows(step: Any) -> bool:
@@ -223,11 +353,17 @@ def learns_from_rows(step: Any) -> bool:
     bool
         True unless the step is known to learn nothing but the number of columns.
     """
-    if getattr(step, "_learns_from_rows", True) is False or type(step) in STATELESS:
+    if shadows(step):
+        return True
+    if getattr(step, "_learns_from_rows", True) is False:
         return False
+    if type(step) in STATELESS:
+        # What a function of yours does with the rows is not known, e.g. an `analyzer`.
+        given = step.get_params(deep=False).values()
+        return any(callable(value) and not isinstance(value, type) for value in given)
     if type(step) is FunctionTransformer:
         # Any other function may mix rows, as centring by the mean of the column does.
-        return not (step.func is None or isinstance(step.func, np.ufunc))
+        return not (step.func is None or is_elementwise(step.func))
     if type(step) is OneHotEncoder:
         limits = (step.min_frequency, step.max_categories)
         return isinstance(step.categories, str) or limits != (None, None)
@@ -245,14 +381,16 @@ def _leaves(name: str, stage: Any) -> Iterator[tuple[str, Any]]:
     """Steps inside containers, recursively; what passes columns on or drops them is left out."""
     if stage is None or isinstance(stage, str):
         return
-    if isinstance(stage, Pipeline):
+    if type(stage) not in CONTAINERS or shadows(stage):
+        yield name, stage  # a subclass may learn what its parent does not
+        return
+    if type(stage) is Pipeline:
         inner = list(stage.steps)
-    elif isinstance(stage, ColumnTransformer):
-        inner = [(key, transformer) for key, transformer, _ in stage.transformers_]
-    elif isinstance(stage, FeatureUnion):
+    elif type(stage) is FeatureUnion:
         inner = list(stage.transformer_list)
     else:
-        yield name, stage
-        return
+        inner = [(key, transformer) for key, transformer, _ in stage.transformers_]
+        chosen = [(key, columns) for key, _, columns in stage.transformers if callable(columns)]
+        inner += [(key, ColumnChoice(columns)) for key, columns in chosen]
     for key, step in inner:
         yield from _leaves(f"{name}__{key}", step)

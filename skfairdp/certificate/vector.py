@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -35,11 +35,11 @@ def bounds_picture(fairness: Sequence[FairnessGuarantee], words: str) -> str | N
     str or None
         SVG; None where matplotlib is not installed.
     """
-    figure = _figure(1.3 + 0.7 * len(fairness))
-    if figure is None:
-        return None
-    draw_certificate(fairness, ax=figure.subplots())
-    return _svg(figure, words)
+
+    def draw(figure: Figure) -> None:
+        draw_certificate(fairness, ax=figure.subplots())
+
+    return _svg(1.3 + 0.7 * len(fairness), draw, words)
 
 
 def rates_picture(rates: Sequence[GroupRate], label: str, words: str) -> str | None:
@@ -59,9 +59,10 @@ def rates_picture(rates: Sequence[GroupRate], label: str, words: str) -> str | N
     str or None
         SVG; None where matplotlib is not installed.
     """
-    figure = _figure(0.9 + 0.32 * len(rates))
-    if figure is None:
-        return None
+    return _svg(0.9 + 0.32 * len(rates), lambda figure: _draw_rates(figure, rates, label), words)
+
+
+def _draw_rates(figure: Figure, rates: Sequence[GroupRate], label: str) -> None:
     ax = figure.subplots()
     for row, item in enumerate(rates):
         if item.low is not None and item.high is not None:
@@ -76,24 +77,22 @@ def rates_picture(rates: Sequence[GroupRate], label: str, words: str) -> str | N
     ax.set_xlabel(label)
     ax.grid(axis="x", alpha=0.3)
     ax.set_axisbelow(True)
-    return _svg(figure, words)
 
 
-def _figure(height: float) -> Figure | None:
+def _svg(height: float, draw: Callable[[Figure], None], words: str) -> str | None:
     try:
+        import matplotlib
         from matplotlib.figure import Figure  # not pyplot: nobody's figures are touched
     except ImportError:
         return None
-    return Figure(figsize=(7.0, height), layout="constrained")
-
-
-def _svg(figure: Figure, words: str) -> str:
-    import matplotlib
-
     written = io.StringIO()
     # Text stays text, so that it can be read aloud and searched; ids differ between pictures.
     style: Any = {"svg.fonttype": "none", "svg.hashsalt": words, "font.family": "sans-serif"}
+    # Labels are what people wrote: a dollar in them is money.
+    style |= {"text.parse_math": False, "text.usetex": False}
     with matplotlib.rc_context(style):
+        figure = Figure(figsize=(7.0, height), layout="constrained")
+        draw(figure)
         figure.savefig(written, format="svg", metadata={"Date": None}, transparent=True)
     svg = written.getvalue()
     svg = svg[svg.index("<svg") :]

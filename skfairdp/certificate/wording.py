@@ -2,22 +2,50 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable, Sequence
 
-from skfairdp.fairness.guarantee import FairnessGuarantee, rounded_up
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.scopes import (
+    ANSWERED,
+    ANY_POPULATION,
+    AVERAGED,
+    DEPLOYED,
+    DOWNSTREAM,
+    TRAINING,
+)
+from skfairdp.figures import epsilon_text, percent_text, significant_up
 from skfairdp.privacy.guarantee import PROTECTS, PrivacyGuarantee
 
 __all__ = [
+    "SCOPE_TEXT",
+    "certainty",
     "confidence",
-    "epsilon_text",
     "group_text",
     "learned_from",
-    "number_text",
+    "population",
     "protected_text",
     "sentence",
 ]
 
+_DRAWS = "About rates averaged over the model's random draws, not about this one model."
+# What a bound of each scope is about; who it is about, `population` says.
+SCOPE_TEXT = {
+    DEPLOYED: "Counts the answers of this model as it is deployed, with the key of its draws.",
+    AVERAGED: _DRAWS,
+    ANY_POPULATION: _DRAWS,
+    TRAINING: "About the average over the noise of training, not about this one model.",
+    DOWNSTREAM: "About whatever is predicted from the representation, averaged over its noise.",
+    ANSWERED: "About the answers given so far, and nobody else.",
+}
+# How the first sentence begins, where no bound on the deployed model is stated.
+_LEADS = {
+    DOWNSTREAM: "Whatever is predicted from the released representation, averaged over its noise",
+    ANY_POPULATION: "Whoever the people are, averaged over the model's random draws (not for this "
+    "one model)",
+    AVERAGED: "Averaged over the model's random draws (not for this one model)",
+    ANSWERED: "Among the queries answered so far",
+    TRAINING: "Averaged over the noise of training (not for this one model)",
+}
 PROTECTED = {
     "record": "the training records are protected",
     "sensitive_features": "the sensitive features of the training records are protected",
@@ -54,32 +82,59 @@ def sentence(
 
 
 def _fairness_clause(fairness: Sequence[FairnessGuarantee], n_rows: int | None) -> str:
-    people = (
-        "people like those held out" if n_rows is None else f"people like the {n_rows} held out"
-    )
-    by_scope = {claim.scope: [c for c in fairness if c.scope == claim.scope] for claim in fairness}
-    deployed = by_scope.get("deployed model", [])
-    useful = _smallest(claim for claim in deployed if claim.informative)
+    deployed = _smallest(claim for claim in fairness if claim.scope == DEPLOYED)
+    useful = [claim for claim in deployed if claim.informative]
     if useful:
-        estimated = [claim for claim in useful if claim.confidence_level is not None]
-        if not estimated:
-            return f"Whoever the people are, {_differences(useful)}"
-        level = confidence(estimated[0])
-        return f"With {level} confidence {_differences(useful)} on {people}"
-    downstream = [c for c in by_scope.get("any downstream predictor", []) if c.informative]
-    if downstream:
-        return f"Whatever is predicted from the released representation, {_differences(downstream)}"
+        about = population(useful[0], n_rows)
+        return f"With {certainty(useful[0])} {_differences(useful)} on {about}"
     if deployed:
-        rates = _listed([claim.rates for claim in _smallest(deployed)])
-        return f"No useful bound on differences in {rates} follows for {people}"
-    answered = [c for c in by_scope.get("answered queries", []) if c.informative]
-    if answered:
-        return f"Among the queries answered so far {_differences(answered)}"
-    averaged = [c for c in by_scope.get("training mechanism", []) if c.informative]
-    if averaged:
-        scope = "Averaged over the noise of training (not for this one model)"
-        return f"{scope}, {_differences(averaged)}"
+        rates = _listed([claim.rates for claim in deployed])
+        about = population(deployed[0], n_rows)
+        return f"No useful bound on differences in {rates} follows for {about}"
+    for scope, lead in _LEADS.items():
+        found = _smallest(c for c in fairness if c.scope == scope and c.informative)
+        if found and scope == AVERAGED:
+            lead = f"With {certainty(found[0])}, {lead[0].lower()}{lead[1:]}"
+            return f"{lead}, {_differences(found)} on {population(found[0], n_rows)}"
+        if found:
+            return f"{lead}, {_differences(found)}"
     return "Nothing is claimed about differences between groups"
+
+
+def population(claim: FairnessGuarantee, n_rows: int | None) -> str:
+    """Say whom a bound is about.
+
+    Parameters
+    ----------
+    claim : FairnessGuarantee
+        The claim.
+    n_rows : int or None
+        Held-out rows, where their number is public.
+
+    Returns
+    -------
+    str
+    """
+    if claim.scope in (DEPLOYED, AVERAGED):
+        return f"people like {'those' if n_rows is None else f'the {n_rows}'} held out"
+    return "the people answered so far" if claim.scope == ANSWERED else "whoever the people are"
+
+
+def certainty(claim: FairnessGuarantee) -> str:
+    """Say how sure a bound is.
+
+    Parameters
+    ----------
+    claim : FairnessGuarantee
+        The claim.
+
+    Returns
+    -------
+    str
+    """
+    if claim.confidence_level is not None:
+        return f"{confidence(claim)} confidence"
+    return "counted" if claim.scope == ANSWERED else "derived, not estimated from rows"
 
 
 def _smallest(claims: Iterable[FairnessGuarantee]) -> list[FairnessGuarantee]:
@@ -104,7 +159,7 @@ def _privacy_clause(privacy: PrivacyGuarantee | None) -> str:
         return "nothing is promised about the privacy of the training records (reason below)"
     return (
         f"{PROTECTED[privacy.protects]} with ε = {epsilon_text(privacy.epsilon)}, "
-        f"δ = {number_text(privacy.delta)}"
+        f"δ = {significant_up(privacy.delta)}"
     )
 
 
@@ -146,39 +201,6 @@ def learned_from(privacy: PrivacyGuarantee) -> str:
     return "the releases" if privacy.protects == "released_representation" else "the model"
 
 
-def epsilon_text(epsilon: float) -> str:
-    """Print epsilon with up to four decimals, rounded up.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats.
-
-    Returns
-    -------
-    str
-    """
-    if epsilon == float("inf"):
-        return "∞"
-    digits = rounded_up(epsilon, 4).rstrip("0")
-    return f"{digits}0" if digits.endswith(".") else digits
-
-
-def number_text(value: float) -> str:
-    """Print a small number as people write it, 1e-6 and not 1e-06.
-
-    Parameters
-    ----------
-    value : float
-        The number.
-
-    Returns
-    -------
-    str
-    """
-    return re.sub(r"e([+-])0+", r"e\1", f"{value:g}")
-
-
 def group_text(group: Hashable) -> str:
     """Print a group label; an intersection as its parts.
 
@@ -208,4 +230,4 @@ def confidence(claim: FairnessGuarantee) -> str:
     """
     if claim.confidence_level is None:
         return "full"
-    return f"{round(100 * claim.confidence_level, 6):g} %"
+    return percent_text(claim.confidence_level)

@@ -1,4 +1,4 @@
-"""The command line: report, verify, ledger."""
+"""The command line: report, verify, keygen, ledger."""
 
 from __future__ import annotations
 

@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import joblib
 
 from skfairdp import Certificate, PrivacyLedger
+from skfairdp.certificate.signing import (
+    SIGNATURE_SHOWS,
+    check_signature,
+    is_signed,
+    load_public_key,
+)
+from skfairdp.certificate.verifying import DIGEST_SHOWS, Examination
 from skfairdp.command_line.complaint import CommandError
-from skfairdp.command_line.files import read_text
+from skfairdp.command_line.files import read_bytes, read_text
 
 __all__ = ["show_ledger", "verify"]
 
 _CARE = (
     "Loading {} runs whatever code the file holds: verify files of people whose programs you would "
-    "run. (--sha256 compares the file with a digest that they gave you, before it is loaded.)"
+    "run."
 )
 
 
 def verify(arguments: argparse.Namespace) -> int:
-    """Check that a certificate was issued for a model, and print what it says.
+    """Recompute what a certificate claims, check its signature and its model.
 
     Parameters
     ----------
@@ -33,47 +42,90 @@ def verify(arguments: argparse.Namespace) -> int:
     Returns
     -------
     int
-        0 if it was, 1 if not.
+        0 if everything that was checked holds, 1 if not. A model is loaded only after
+        all else has held.
     """
+    key = None if arguments.key is None else load_public_key(arguments.key)
+    text = read_text(arguments.certificate)
     try:
-        certificate = Certificate.from_json(read_text(arguments.certificate))
+        certificate = Certificate.from_json(text)
+        signed = is_signed(text)
+        valid = key is not None and check_signature(text, key)
     except ValueError as error:
         raise CommandError(f"{arguments.certificate} is no certificate: {error}") from None
-    _check_bytes(arguments)
-    print(_CARE.format(arguments.model), file=sys.stderr, flush=True)
-    model = _loaded(arguments)
-    if not certificate.verify(model):
-        print(f"No: {arguments.certificate} was issued for another model, or for another state of")
-        print(f"this one: {certificate.model_name}, {certificate.model_digest}.")
+    content = read_bytes(arguments.model)
+    found = certificate.examine()
+    lines = _figures(found)
+    refused = list(found.wrong)
+    if key is not None and not valid:
+        refused.append(
+            f"the signature is not that of {arguments.key} on this content"
+            if signed
+            else f"the certificate is not signed, and {arguments.key} was to have signed it"
+        )
+    if arguments.strict and found.missing:
+        refused.append("not everything could be recomputed, and --strict was given")
+    if not refused:
+        refused += _file(arguments, content, certificate.model_file)
+    if not refused:
+        print(_CARE.format(arguments.model), file=sys.stderr, flush=True)
+        if not certificate.verify(_loaded(arguments.model, content)):
+            refused.append(
+                "the model is another one, or in another state, than the certificate names: "
+                f"{certificate.model_name}, {certificate.model_digest} (a certificate of an "
+                "earlier version can name it by another digest: then certify the model again)"
+            )
+    if refused:
+        print(f"No: {arguments.certificate} does not hold for {arguments.model}.")
+        print("\n".join([*(f"- {_sentence(item)}" for item in refused), *lines]))
         return 1
-    print(f"Yes: {arguments.certificate} was issued for the model in {arguments.model}. It says:")
-    print(certificate)
+    print(
+        f"Yes: {arguments.certificate} names the model in {arguments.model}, and its figures "
+        "follow from what it stores."
+    )
+    signature = f"Signed with {arguments.key}. {SIGNATURE_SHOWS}"
+    if key is None:
+        signature = "Signed, but not checked: give --key FILE." if signed else "It is not signed."
+    print("\n".join([*lines, signature, DIGEST_SHOWS, "", "It says:", str(certificate)]))
     return 0
 
 
-def _check_bytes(arguments: argparse.Namespace) -> None:
-    if not arguments.model.is_file():
-        raise CommandError(f"{arguments.model} does not exist; give the file of a model.")
-    if arguments.sha256 is None:
-        return
-    found = hashlib.sha256(arguments.model.read_bytes()).hexdigest()
-    if found != arguments.sha256.lower():
-        raise CommandError(
-            f"{arguments.model} has the SHA-256 {found}, not the one given. It was not loaded."
-        )
+def _figures(found: Examination) -> list[str]:
+    lines = [f"Recomputed: {', '.join(found.recomputed) or 'nothing'}."]
+    return lines + [f"Not recomputed: {item}." for item in found.missing]
 
 
-def _loaded(arguments: argparse.Namespace) -> Any:
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _file(arguments: argparse.Namespace, content: bytes, named: str | None) -> list[str]:
+    """Why a file is not loaded: it is not the one that the certificate names."""
+    found = hashlib.sha256(content).hexdigest()
+    if arguments.sha256 is not None:
+        if found != arguments.sha256.lower():
+            raise CommandError(
+                f"{arguments.model} has the SHA-256 {found}, not the one given. It was not loaded."
+            )
+        return []
+    if named in (None, found):
+        return []
+    return [
+        f"{arguments.model} is not the file that the certificate names (SHA-256 {named}), and was "
+        "not loaded; if you know where it is from, give its own as --sha256"
+    ]
+
+
+def _loaded(path: Path, content: bytes) -> Any:
     try:
-        model = joblib.load(arguments.model)  # takes plain pickles too
-    except Exception as error:  # whatever the file makes it raise
+        model = joblib.load(io.BytesIO(content))  # takes plain pickles too
+    except Exception as error:  # whatever the file makes it raise; the message may quote the file
         raise CommandError(
-            f"{arguments.model} cannot be loaded as a model ({type(error).__name__}: {error}). It "
-            "must have been written by pickle or joblib, with the library versions that the "
-            "certificate names."
+            f"{path} cannot be loaded as a model ({type(error).__name__}). It must have been "
+            "written by pickle or joblib, with the library versions that the certificate names."
         ) from None
     if not hasattr(model, "predict"):
-        raise CommandError(f"{arguments.model} holds a {type(model).__name__}, which is no model.")
+        raise CommandError(f"{path} holds a {type(model).__name__}, which is no model.")
     return model
 
 

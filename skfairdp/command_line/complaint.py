@@ -2,8 +2,109 @@
 
 from __future__ import annotations
 
-__all__ = ["CommandError"]
+import dis
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+import skfairdp
+from skfairdp.exceptions import BudgetExceededError, SkfairdpError
+
+__all__ = ["CommandError", "Terminated", "explained", "show_warning", "terminable"]
 
 
-class CommandError(Exception):
+class CommandError(SkfairdpError):
     """Something that was given on the command line is not what it should be."""
+
+
+class Terminated(BaseException):
+    """Somebody asked the process to end."""
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Turn a request to end into an exception, so that a run says what stays of it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may ask for signals
+        return
+
+    def end(*_: object) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def explained(error: BaseException) -> tuple[int, str]:
+    """Say how a command ended that could not be done.
+
+    Parameters
+    ----------
+    error : BaseException
+        What ended it.
+
+    Returns
+    -------
+    code : int
+        What the process exits with.
+    message : str
+        A message that this package did not word may quote a row, and is not shown.
+    """
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    unworded = f"{type(error).__name__} ({place.filename}, line {place.lineno})"
+    match error:
+        case BudgetExceededError():
+            return 3, str(error)
+        case SkfairdpError():
+            return 2, str(error)
+        case OSError():
+            named = [text for text in (error.strerror, error.filename) if text]
+            return 2, ": ".join(map(str, named)) or unworded
+        case ValueError():
+            return 2, str(error) if _worded_here(error) else f"That cannot be used: {unworded}."
+        case Terminated():
+            return 128 + signal.SIGTERM, "Terminated."
+        case KeyboardInterrupt():
+            return 128 + signal.SIGINT, "Interrupted."
+        case _:  # Python's own exit code would be 1: "it doesn't hold"
+            return 4, f"{unworded}: this is a fault of this program, and no answer."
+
+
+def _worded_here(error: Exception) -> bool:
+    """Whether a ``raise`` of this package made the error, and not a function that it called."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None:
+        return False
+    code = last.tb_frame.f_code
+    own = Path(code.co_filename).is_relative_to(Path(skfairdp.__file__).parent)
+    return own and code.co_code[last.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning as a note; like errors, those of other packages may quote a row.
+
+    Parameters
+    ----------
+    message, category, filename, lineno, file, line
+        As in `warnings.showwarning`.
+    """
+    own = category.__module__.startswith("skfairdp")
+    said = message if own else f"{category.__name__} ({filename}, line {lineno})"
+    print(f"skfairdp: note: {said}", file=sys.stderr)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from skfairdp.certificate.document import strict_json
 from skfairdp.command_line.complaint import CommandError
 
-__all__ = ["check_outputs", "read_document", "read_rows", "read_text", "write_text"]
+__all__ = [
+    "check_outputs",
+    "read_bytes",
+    "read_document",
+    "read_rows",
+    "read_text",
+    "write_whole",
+]
 
 PARQUET = (".parquet", ".pq")
 YAML = (".yaml", ".yml")
@@ -43,16 +52,18 @@ def read_rows(path: Path) -> pd.DataFrame:
             f"{path} is a Parquet file, and reading those needs pyarrow, which is not installed: "
             "pip install pyarrow, or give a CSV file."
         ) from None
-    except (OSError, ValueError, UnicodeError) as error:
-        # The reader's own message may quote a row.
+    except Exception as error:  # whatever the reader makes of the file; its message may quote a row
         raise CommandError(
             f"{path} could not be read as a table: {type(error).__name__}."
         ) from None
     if len(rows) == 0:
         raise CommandError(f"{path} has no rows.")
-    twice = sorted({str(name) for name in rows.columns[rows.columns.duplicated()]})
-    if twice:
-        raise CommandError(f"{path} has columns of the same name: {', '.join(twice)}.")
+    # Where there is no header, these names are somebody's data: they are not shown.
+    if rows.columns.duplicated().any():
+        raise CommandError(f"{path} has columns of the same name; give each column its own.")
+    if path.suffix.lower() not in PARQUET and not isinstance(rows.index, pd.RangeIndex):
+        # pandas then takes the first columns for names of rows.
+        raise CommandError(f"{path} has rows with more fields than its first line has names.")
     rows.columns = [str(name) for name in rows.columns]
     return rows
 
@@ -77,9 +88,13 @@ def read_document(path: Path) -> Any:
     text = read_text(path)
     if path.suffix.lower() not in YAML:
         try:
-            return json.loads(text)
-        except ValueError as error:
-            raise CommandError(f"{path} is not JSON: {error}.") from None
+            return strict_json(text)
+        except json.JSONDecodeError as error:
+            raise CommandError(f"{path} is not JSON: {error.msg} in line {error.lineno}.") from None
+        except ValueError:
+            raise CommandError(
+                f"{path} is not JSON as it is wanted: no key twice in an object, no NaN."
+            ) from None
     try:
         import yaml
     except ImportError:
@@ -89,8 +104,11 @@ def read_document(path: Path) -> Any:
         ) from None
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise CommandError(f"{path} is not YAML: {error}.") from None
+    except (yaml.YAMLError, ValueError) as error:
+        # The message quotes the file, which may be a table by mistake.
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f" (line {mark.line + 1})"
+        raise CommandError(f"{path} is not YAML{where}.") from None
 
 
 def read_text(path: Path) -> str:
@@ -110,11 +128,34 @@ def read_text(path: Path) -> str:
     CommandError
         There is no such file, or it is no text.
     """
+    try:
+        return read_bytes(path).decode("utf-8")
+    except UnicodeError as error:
+        raise CommandError(f"{path} cannot be read: {type(error).__name__}.") from None
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    CommandError
+        There is no such file, or it can't be read.
+    """
     _check_exists(path)
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        raise CommandError(f"{path} cannot be read: {type(error).__name__}.") from None
+        return path.read_bytes()
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
@@ -153,27 +194,62 @@ def _check_can_write(path: Path) -> None:
         raise CommandError(f"{path} is a folder; give the name of a file.")
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise CommandError(f"{path} cannot be written: no permission.")
+    if not _is_replaced(path):
+        return
+    try:  # permissions do not say that a disk is full or read-only
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written: {error.strerror}.") from None
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file.
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file as a whole or not at all.
 
     Parameters
     ----------
     path : Path
-        The file.
-    text : str
-        Its content.
+        The file; one that exists keeps its content until all of the new one is written.
+    content : str or bytes
+        Its content; text becomes UTF-8.
 
     Raises
     ------
     CommandError
         It cannot be written.
     """
+    written = content.encode("utf-8") if isinstance(content, str) else content
     try:
-        path.write_text(text, encoding="utf-8")
+        if _is_replaced(path):
+            _replace(path.resolve(), written)  # what a link names, and not the link
+        else:
+            path.write_bytes(written)  # a device, or a pipe
     except OSError as error:
         raise CommandError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def _is_replaced(path: Path) -> bool:
+    return path.is_file() or not path.exists()
+
+
+def _replace(path: Path, content: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    beside = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.chmod(path.stat().st_mode if path.exists() else 0o666 & ~_umask())
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _check_exists(path: Path) -> None:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
-import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
 
 import skfairdp
 from skfairdp.command_line.checking import show_ledger, verify
-from skfairdp.command_line.complaint import CommandError
+from skfairdp.command_line.complaint import Terminated, explained, show_warning, terminable
+from skfairdp.command_line.keys import PASSPHRASE, keygen
 from skfairdp.command_line.mechanisms import DEFAULT, MECHANISMS
 from skfairdp.command_line.reporting import report
-from skfairdp.exceptions import BudgetExceededError, LedgerError
 from skfairdp.fairness.notions import NOTIONS
 
 __all__ = ["main"]
@@ -25,7 +25,7 @@ Train models that protect the people in their data and treat groups alike, and f
 
 exit codes: 0 done, and what was asked for holds; 1 done, and it doesn't; 2 something given is not
 what it should be; 3 the privacy budget has no room, and nothing was trained; 4 a fault of this
-program
+program; 130 and 143 interrupted and terminated
 """
 REPORT = """\
 Trains a private classifier on a part of the rows, certifies it on the others and writes a page
@@ -37,6 +37,18 @@ that can be filed. Columns need public bounds or categories, from a schema file:
 
 Who is held out is drawn row by row. The counts of the rows held out carry noise of the same
 epsilon.
+
+Files are written whole, the model first, then certificate, card and page. If a run breaks off, it
+says what was charged, which stays charged, and which files are there.
+"""
+VERIFY = """\
+Recomputes what a certificate claims from what it stores: bounds, estimates and intervals from
+counts, epsilon from events. Then compares the digest of the model in the file with the one that the
+certificate names.
+
+What a pickle holds is run when it is loaded, so the model comes last: not before the figures hold,
+the signature is valid (--key), and the file is the one whose SHA-256 the certificate names, if it
+names one. Only a valid signature makes that safe; without one, a stranger can have written both.
 """
 
 
@@ -46,58 +58,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        What stands behind ``python -m skfairdp``; None takes it from there.
+        What stands behind ``skfairdp`` or ``python -m skfairdp``; None takes it from there.
 
     Returns
     -------
     int
         Exit code: 0 done, and what was asked for holds; 1 done, and it does not hold;
         2 something given is not what it should be; 3 the privacy budget has no room; 4 a
-        fault of this program.
+        fault of this program; 130 interrupted, 143 terminated.
     """
     parsed = _parser().parse_args(arguments)
-    with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+    with warnings.catch_warnings(), terminable():
+        warnings.showwarning = show_warning
         try:
             code: int = parsed.run(parsed)
-        except BudgetExceededError as error:
-            return _complain(error, 3)
-        except (CommandError, LedgerError, ValueError, OSError) as error:
-            return _complain(error, 2)
-        except Exception as error:  # Python's own exit code would be 1: "it doesn't hold"
-            return _confess(error)
+            sys.stdout.flush()
+        except BrokenPipeError:  # whoever read the output has gone
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 128 + signal.SIGPIPE
+        except (Exception, KeyboardInterrupt, Terminated) as error:
+            code, message = explained(error)
+            for line in (message, *getattr(error, "__notes__", ())):
+                print(f"skfairdp: {line}", file=sys.stderr)
     return code
-
-
-def _complain(error: Exception, code: int) -> int:
-    print(f"skfairdp: {error}", file=sys.stderr)
-    return code
-
-
-def _confess(error: Exception) -> int:
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    print(
-        f"skfairdp: {type(error).__name__}: {error} ({place.filename}, line {place.lineno}). This "
-        "is a fault of this program, and no answer. What was charged stays charged.",
-        file=sys.stderr,
-    )
-    return 4
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    print(f"skfairdp: note: {message}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m skfairdp",
+        prog="skfairdp",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -105,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_report(commands)
     _add_verify(commands)
+    _add_keygen(commands)
     _add_ledger(commands)
     return parser
 
@@ -171,6 +160,7 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
     add("--certificate", type=Path, metavar="FILE", help="also write the certificate (JSON)")
     add("--card", type=Path, metavar="FILE", help="also write a model card (Markdown)")
     add("--model", type=Path, metavar="FILE", help="also write the model (pickle)")
+    add("--sign", type=Path, metavar="KEY", help="sign the certificate with this private key (PEM)")
     add("--quiet", action="store_true", help="no progress")
     parser.set_defaults(run=_report)
 
@@ -183,14 +173,42 @@ def _report(arguments: argparse.Namespace) -> int:
 def _add_verify(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "verify",
-        help="check that a certificate belongs to a model",
-        description="Check that a certificate was issued for exactly this model. Loading a model "
-        "runs whatever code its file holds.",
+        help="recompute a certificate, check its signature and its model",
+        description=VERIFY,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("certificate", type=Path, help="certificate (JSON)")
     parser.add_argument("model", type=Path, help="model, written by pickle or joblib")
     parser.add_argument("--sha256", metavar="HEX", help="load the model only if this is its digest")
+    parser.add_argument(
+        "--key", type=Path, metavar="FILE", help="public key (PEM) that must have signed it"
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with 1 too where a figure can't be recomputed"
+    )
     parser.set_defaults(run=verify)
+
+
+def _add_keygen(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "keygen",
+        help="make a pair of keys for signing certificates",
+        description="Make an Ed25519 key pair. Nothing is overwritten; only you can read the "
+        "private key.",
+    )
+    parser.add_argument(
+        "--out",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="private key; the public one goes beside it",
+    )
+    parser.add_argument(
+        "--passphrase",
+        action="store_true",
+        help=f"encrypt the private key; the passphrase is asked for, or taken from {PASSPHRASE}",
+    )
+    parser.set_defaults(run=keygen)
 
 
 def _add_ledger(commands: argparse._SubParsersAction) -> None:

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import hashlib
 import pickle
-import secrets
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skfairdp import Certificate, PrivacyLedger, certify
+from skfairdp.certificate.signing import sign_certificate
 from skfairdp.certificate.spending import counts_guarantee
+from skfairdp.command_line.aftermath import Aftermath
 from skfairdp.command_line.complaint import CommandError
-from skfairdp.command_line.files import check_outputs, read_document, read_rows, write_text
+from skfairdp.command_line.files import check_outputs, read_document, read_rows, write_whole
+from skfairdp.command_line.keys import private_key
 from skfairdp.command_line.mechanisms import MECHANISMS, TAKE_A_THRESHOLD, Wanted
 from skfairdp.command_line.schema import Schema, schema_from
 from skfairdp.command_line.table import People, people_of
+from skfairdp.figures import as_given
 from skfairdp.preprocessing import PublicEncoder, PublicScaler
 from skfairdp.privacy.noise import NoiseSource
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 __all__ = ["report"]
 
@@ -46,10 +56,16 @@ def report(arguments: argparse.Namespace) -> int:
     _wanted(arguments, ledger)  # wrong options show before a file is read
     for option, names in (("--sensitive", arguments.sensitive), ("--notion", arguments.notion)):
         _check_once(option, names)
+    key = _key(arguments)
     outputs = ("out", "certificate", "model", "card")
     check_outputs(
         {f"--{name}": getattr(arguments, name) for name in outputs},
-        {"data": arguments.data, "--schema": arguments.schema, "--ledger": arguments.ledger},
+        {
+            "data": arguments.data,
+            "--schema": arguments.schema,
+            "--ledger": arguments.ledger,
+            "--sign": arguments.sign,
+        },
     )
     declared = (
         Schema() if arguments.schema is None else schema_from(read_document(arguments.schema))
@@ -63,25 +79,65 @@ def report(arguments: argparse.Namespace) -> int:
         schema=declared,
         bounds_are_public=arguments.bounds_are_public,
     )
-    held = _held_out(len(people.y), arguments.held_out)
+    noise = NoiseSource()
+    # Each row by a draw of its own: who is held out then depends on nobody else.
+    held = noise.sampling.random(len(people.y)) < arguments.held_out
     _check_parts(people, held)
-    _say(arguments, f"Training {arguments.mechanism} on {int((~held).sum())} rows")
+    after = Aftermath(ledger, f"ε = {as_given(arguments.epsilon)}, δ = {as_given(arguments.delta)}")
+    try:
+        return _charged_run(arguments, people, held, noise, ledger, key, after)
+    except BaseException as error:
+        for line in after.lines():
+            error.add_note(line)
+        raise
+
+
+def _charged_run(
+    arguments: argparse.Namespace,
+    people: People,
+    held: np.ndarray,
+    noise: NoiseSource,
+    ledger: PrivacyLedger | None,
+    key: Ed25519PrivateKey | None,
+    after: Aftermath,
+) -> int:
+    """Train, certify, write: first what cannot be made again without another charge."""
     # A row is trained on or held out, by a draw of its own: protecting the latter at the same
     # epsilon adds nothing to the cost of a record.
     count_epsilon = None if arguments.held_out_is_public else arguments.epsilon
-    noise = NoiseSource()
     counts = counts_guarantee(count_epsilon, public_sizes=False, source=noise)
     # Training is refused where the budget has no room for the certificate as well.
     book = ledger if ledger is None or counts is None else ledger.setting_aside(counts)
+    _say(arguments, f"Training {arguments.mechanism}")
+    after.begin()
     model = _trained(people.part(~held), _wanted(arguments, book), arguments.mechanism)
-    _say(arguments, f"Certifying on {int(held.sum())} rows held out")
     # The path of the ledger does not travel with the model.
     model[-1].set_params(ledger=None)
+    written = pickle.dumps(model)
+    _write(arguments, after, arguments.model, lambda: written)
+    _say(arguments, "Certifying on the rows held out")
     certificate = _certified(
         model, people.part(held), arguments, count_epsilon=count_epsilon, noise=noise, ledger=ledger
     )
-    _write(arguments, certificate, model, ledger)
+    if arguments.model is not None:
+        digest = hashlib.sha256(written).hexdigest()
+        certificate = dataclasses.replace(certificate, model_file=digest)
+    _write(arguments, after, arguments.certificate, lambda: _signed(certificate, key))
+    _write_pages(arguments, after, certificate, ledger)
     return _answer(arguments, certificate)
+
+
+def _key(arguments: argparse.Namespace) -> Ed25519PrivateKey | None:
+    if arguments.sign is None:
+        return None
+    if arguments.certificate is None:
+        raise CommandError("--sign signs the certificate; say by --certificate where it goes.")
+    return private_key(arguments.sign)
+
+
+def _signed(certificate: Certificate, key: Ed25519PrivateKey | None) -> str:
+    text = certificate.to_json()
+    return text if key is None else sign_certificate(text, key)
 
 
 def _check_once(option: str, names: list[str]) -> None:
@@ -93,13 +149,6 @@ def _check_once(option: str, names: list[str]) -> None:
 def _say(arguments: argparse.Namespace, text: str) -> None:
     if not arguments.quiet:
         print(text, file=sys.stderr, flush=True)
-
-
-def _held_out(n: int, share: float) -> np.ndarray:
-    # Each row by a draw of its own: who is held out then depends on nobody else.
-    draws = np.random.Generator(np.random.SFC64(secrets.randbits(256))).random(n)
-    held: np.ndarray = draws < share
-    return held
 
 
 def _check_parts(people: People, held: np.ndarray) -> None:
@@ -184,32 +233,37 @@ def _certified(
     return dataclasses.replace(certificate, privacy=privacy)
 
 
-def _write(
+def _write_pages(
     arguments: argparse.Namespace,
+    after: Aftermath,
     certificate: Certificate,
-    model: Pipeline,
     ledger: PrivacyLedger | None,
 ) -> None:
     asked = {"epsilon": arguments.epsilon, "tolerance": arguments.tolerance, "ledger": ledger}
     title = f"Certificate of privacy and fairness: {arguments.target}"
-    written = {
-        arguments.out: lambda: certificate.to_html(title=title, **asked),
-        arguments.certificate: certificate.to_json,
-        arguments.card: lambda: certificate.to_model_card(title=title, **asked),
-    }
-    for path, text in written.items():
-        if path is not None:
-            write_text(path, text())
-            _say(arguments, f"Wrote {path}")
-    if arguments.model is not None:
-        arguments.model.write_bytes(pickle.dumps(model))
-        _say(arguments, f"Wrote {arguments.model}")
+    _write(
+        arguments, after, arguments.card, lambda: certificate.to_model_card(title=title, **asked)
+    )
+    _write(arguments, after, arguments.out, lambda: certificate.to_html(title=title, **asked))
+
+
+def _write(
+    arguments: argparse.Namespace,
+    after: Aftermath,
+    path: Path | None,
+    content: Callable[[], str | bytes],
+) -> None:
+    if path is None:
+        return
+    write_whole(path, content())
+    after.wrote(path)
+    _say(arguments, f"Wrote {path}")
 
 
 def _answer(arguments: argparse.Namespace, certificate: Certificate) -> int:
     print(certificate.sentence)
     kept = certificate.satisfies(arguments.epsilon, arguments.tolerance)
-    figures = f"ε ≤ {arguments.epsilon:g} and differences ≤ {arguments.tolerance:g}"
+    figures = f"ε ≤ {as_given(arguments.epsilon)} and differences ≤ {as_given(arguments.tolerance)}"
     print(f"Asked for: {figures}. {'Shown.' if kept else 'NOT shown by this certificate.'}")
     if not kept and arguments.ledger is not None:
         print("Another run is another release: the ledger adds it to what these people have spent.")

@@ -124,8 +124,10 @@ def public_schema(rows: pd.DataFrame, known: Schema, without: set[str]) -> Schem
 def _check_facts(name: Any, facts: Any) -> None:
     allowed = "'bounds' (with 'log' and 'fill' if need be), 'categories', or 'drop': true"
     if not isinstance(name, str) or not isinstance(facts, dict) or not set(facts) <= KEYS:
-        unknown = sorted(set(facts) - KEYS) if isinstance(facts, dict) else facts
-        raise CommandError(f"The schema says {unknown!r} of the column {name!r}; say {allowed}.")
+        # What stands there is not shown: it may be a table by mistake.
+        raise CommandError(
+            f"The schema says something else of the column {name!r} than it can; say {allowed}."
+        )
     if facts.get("drop") is True and len(facts) == 1:
         return
     if ("bounds" in facts) == ("categories" in facts) or "drop" in facts:
@@ -144,7 +146,7 @@ def _check_facts(name: Any, facts: Any) -> None:
         and pair[0] < pair[1]
     )
     if not ordered:
-        raise CommandError(f"'bounds' of the column {name!r} must be [low, high]; got {pair!r}.")
+        raise CommandError(f"'bounds' of the column {name!r} must be two numbers, [low, high].")
     if "fill" in facts and not _is_number(facts["fill"]):
         raise CommandError(f"'fill' of the column {name!r} must be a number.")
     if not isinstance(facts.get("log", False), bool):

@@ -124,8 +124,8 @@ def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> Non
     missing = [name for name in names if name not in rows.columns]
     if missing:
         raise CommandError(
-            f"{option} names {', '.join(map(repr, missing))}, which is no column of the table; its "
-            f"columns are {', '.join(map(repr, rows.columns))}."
+            f"{option} names {', '.join(map(repr, missing))}, which is no column of the table. Are "
+            "the names of the columns in its first line, and spelt like this?"
         )
 
 
@@ -135,22 +135,22 @@ def _outcome(column: pd.Series, positive: str | None) -> np.ndarray:
         raise CommandError(f"The target {name!r} is missing in some rows; leave those rows out.")
     values = sorted(column.unique(), key=str)
     if len(values) != 2:
+        many = "one value" if len(values) < 2 else "more than two values"
         raise CommandError(
-            f"The target {name!r} has {len(values)} different values; it must have two, such as "
-            "approved and refused."
+            f"The target {name!r} has {many}; it must have two, such as approved and refused."
         )
     if positive is not None:
         chosen = [value for value in values if str(value) == positive]
         if not chosen:
             raise CommandError(
-                f"--positive {positive!r} is no value of the target {name!r}; its values are "
-                f"{values[0]!s} and {values[1]!s}."
+                f"--positive {positive!r} is no value of the target {name!r}; give one of its two "
+                "values as the table spells it."
             )
         return (column == chosen[0]).to_numpy(dtype=np.int64)
     if not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column)):
         raise CommandError(
-            f"The target {name!r} is {values[0]!s} or {values[1]!s}; say which is the favourable "
-            f"outcome, e.g. --positive {values[1]!s}."
+            f"The target {name!r} is text; say which of its two values is the favourable outcome: "
+            "--positive VALUE."
         )
     return (column == max(values)).to_numpy(dtype=np.int64)
 
@@ -190,10 +190,11 @@ def _groups(rows: pd.DataFrame, sensitive: Sequence[str]) -> pd.Series | pd.Data
         )
     if len(sizes) < 2:
         raise CommandError(f"{', '.join(map(repr, sensitive))} makes one group; two are needed.")
-    small = [str(group) for group, size in sizes.items() if size < SMALLEST_GROUP]
+    small = int((sizes < SMALLEST_GROUP).sum())
     if small:
         raise CommandError(
-            f"The groups {', '.join(small)} have fewer than {SMALLEST_GROUP} rows, too few to say "
-            "anything about. Put them together with others, or leave them out."
+            f"{', '.join(map(repr, sensitive))} makes {len(sizes)} groups, {small} of them with "
+            f"fewer than {SMALLEST_GROUP} rows: too few to say anything about. Put small groups "
+            "together with others, or leave them out."
         )
     return groups[sensitive[0]] if len(sensitive) == 1 else groups

@@ -9,8 +9,10 @@ size and are summed in float64; what ``vmap`` cannot take goes through ``grad`` 
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
@@ -18,6 +20,7 @@ from torch.func import functional_call, grad, vmap
 from skfairdp.engine.blocks import DEFAULT_ROWS, PairwiseSum, blocks, fill, rows_within
 from skfairdp.engine.flat import copy_module
 from skfairdp.engine.norms import clip_factors, rounding_margin
+from skfairdp.engine.randomness import OwnDraws, are_served
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,11 +42,19 @@ _WRITES = (
     "private rows outside the noisy sum is not allowed; compute it without in-place writes or "
     "leave it out."
 )
+_DRAWS = (
+    "draws random numbers in training, which it did not do on rows of zeros before. Draw at every "
+    "forward pass, or never, so that the numbers come from a generator of the fit's own."
+)
 # What torch.func says of modules that cannot be taken record by record at all, and of in-place
 # writes, which may also go to a tensor that lives no longer than the record.
-_CONTROL_FLOW = ("data-dependent control flow", ".item()")
+_REFUSALS = (
+    ("data-dependent control flow", _DECIDES),
+    (".item()", _DECIDES),
+    ("mutate a captured Tensor", _WRITES),
+    ("called random operation", _DRAWS),
+)
 _IN_PLACE = ("vmap: inplace", "doesn't match the broadcast shape")
-_CAPTURED = "mutate a captured Tensor"
 
 
 class FunctionalClipper:
@@ -207,20 +218,26 @@ class FunctionalClipper:
         try:
             if not self._one_by_one:
                 in_dims = (None,) + (0,) * (1 + len(targets))
-                of_all = vmap(of_one, in_dims=in_dims, randomness="different")
+                randomness = "different" if are_served() else "error"
+                of_all = vmap(of_one, in_dims=in_dims, randomness=randomness)
                 gradients, outputs = of_all(trained, X, *targets)
         except RuntimeError as error:
             kind, said = type(module).__name__, str(error)
-            if any(key in said for key in _CONTROL_FLOW):
-                raise ValueError(f"The module {kind} {_DECIDES}") from error
-            in_place = any(key in said for key in _IN_PLACE)
-            if _CAPTURED in said or (in_place and _keeps_state(module, X)):
-                raise ValueError(f"The module {kind} {_WRITES}") from error
-            if not in_place:
+            reason = next((text for key, text in _REFUSALS if key in said), None)
+            if reason is None and any(key in said for key in _IN_PLACE):
+                if not _keeps_state(module, X):
+                    self._one_by_one = True
+                else:
+                    reason = _WRITES
+            if reason is not None:
+                raise ValueError(f"The module {kind} {reason}") from error
+            if not self._one_by_one:
                 raise
-            self._one_by_one = True
         if self._one_by_one:
-            each = [of_one(trained, *row) for row in zip(X, *targets, strict=True)]
+            with nullcontext() if are_served() else OwnDraws(np.random.default_rng()) as watch:
+                each = [of_one(trained, *row) for row in zip(X, *targets, strict=True)]
+            if watch is not None and watch.used:
+                raise ValueError(f"The module {type(module).__name__} {_DRAWS}")
             gradients = {name: torch.stack([found[name] for found, _ in each]) for name in trained}
             outputs = torch.stack([output for _, output in each])
         return [gradients[slot.name].detach() for slot in self._layout], outputs.detach()

@@ -8,8 +8,20 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from skfairdp.engine.flat import copy_module
+from skfairdp.engine.randomness import SeededDraws
 
-__all__ = ["find_head", "refuse_mixing_modules", "refuse_unstable_rows"]
+__all__ = [
+    "BLOCK",
+    "find_head",
+    "refuse_mixed_block",
+    "refuse_mixing_modules",
+    "refuse_rows_it_cannot_take",
+    "refuse_unstable_rows",
+    "refuse_wrong_outputs",
+]
+
+BLOCK = 256  # rows that a module is shown at a time where a row must not see the others
+_CHUNK = 16384
 
 
 def refuse_mixing_modules(module: nn.Module) -> None:
@@ -82,12 +94,12 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
     probe = copy_module(module).eval()
     kind = type(module).__name__
     reference = next(probe.parameters())
-    with torch.no_grad():
+    with torch.no_grad(), SeededDraws(0):
         for n in (2, 3):
             zeros = torch.zeros((n, *row_shape), dtype=reference.dtype, device=reference.device)
             try:
                 output = probe(zeros)
-            except RuntimeError as error:
+            except Exception as error:  # whatever the module raises: these rows are public
                 raise ValueError(
                     f"The module {kind} fails on {n} rows of zeros of shape {tuple(row_shape)}: "
                     f"{error}"
@@ -111,6 +123,122 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
             f"The module {kind} mixes the records of a batch: its output for a row changes with "
             "the other rows. Let every row be processed by itself."
         )
+
+
+def refuse_wrong_outputs(
+    module: nn.Module, row_shape: tuple[int, ...], n_classes: int, link: str
+) -> None:
+    """Refuse a module whose outputs do not fit the classes, before a label is used.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Takes such rows (`refuse_unstable_rows`). Left as it is.
+    row_shape : tuple of int
+        Shape of one row.
+    n_classes : int
+        Number of classes, declared or of the rows.
+    link : {"logit", "softmax", "identity"}
+        What its outputs are.
+
+    Raises
+    ------
+    ValueError
+        The outputs are no tensor, or not one logit a row ("logit"), one a class (else).
+    """
+    probe = copy_module(module).eval()
+    reference = next(probe.parameters())
+    with torch.no_grad(), SeededDraws(0):
+        output = probe(torch.zeros((2, *row_shape)).to(reference))
+    allowed = [(), (1,)] if link == "logit" else [(n_classes,)]
+    shape = tuple(output.shape[1:]) if isinstance(output, torch.Tensor) else None
+    if shape not in allowed:
+        got = type(output).__name__ if shape is None else f"outputs of shape {shape} a row"
+        raise ValueError(
+            f"The module {type(module).__name__} returns {got}, but there are {n_classes} classes: "
+            f"its criterion needs one tensor with {'one logit' if link == 'logit' else n_classes} "
+            f"{'' if link == 'logit' else 'outputs '}a row. Set its number of outputs (such as "
+            "module__n_outputs), or leave it open."
+        )
+
+
+def refuse_rows_it_cannot_take(module: nn.Module, rows: torch.Tensor) -> None:
+    """Refuse rows that a module fails on, such as codes beyond an embedding.
+
+    Modules made of layers that take any finite number are not run.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Left as it is.
+    rows : Tensor, shape (n, ...)
+        In the module's dtype.
+
+    Raises
+    ------
+    ValueError
+        Which does not say what the module said, for that may quote a row.
+    """
+    indexes = any(isinstance(layer, nn.Embedding | nn.EmbeddingBag) for layer in module.modules())
+    if not indexes and type(module).__module__.startswith(("skfairdp.", "torch.nn.")):
+        return
+    # On the CPU: an index out of range on a GPU ends the process's use of it.
+    probe = copy_module(module).cpu().eval()
+    failed = False
+    with torch.no_grad(), SeededDraws(0):
+        for part in rows.split(_CHUNK):
+            try:
+                probe(part.cpu())
+            except Exception:
+                failed = True
+                break
+    if failed:
+        raise ValueError(
+            f"The module {type(module).__name__} takes rows of zeros, but not all rows of 'X'. "
+            "Codes for an Embedding are integers from 0 to num_embeddings - 1: give undeclared "
+            "values a code of their own."
+        )
+
+
+def refuse_mixed_block(module: nn.Module, row_shape: tuple[int, ...]) -> None:
+    """Refuse a module whose output for a row changes by a bit with the rest of its block.
+
+    Blocks are of one size, so that no kernel is chosen by it; a row stays at its place while
+    all others change, to rows of several sizes.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Left as it is.
+    row_shape : tuple of int
+        Shape of one row.
+
+    Raises
+    ------
+    ValueError
+        If a row's output changes.
+    """
+    probe = copy_module(module).eval()
+    reference = next(probe.parameters())
+    generator = torch.Generator().manual_seed(1)
+    shape = (BLOCK, *row_shape)
+
+    def rows(scale: float) -> torch.Tensor:
+        return (scale * torch.randn(shape, generator=generator)).to(reference)
+
+    with torch.no_grad(), SeededDraws(0):
+        first = rows(1.0)
+        output = probe(first)
+        places = (0, BLOCK - 1, BLOCK // 2, 1, BLOCK // 3, BLOCK - 2)
+        for place, scale in zip(places, (0.0, 1.0, 1.0, 30.0, 1e4, 1e12), strict=True):
+            block = rows(scale)
+            block[place] = first[place]
+            if not torch.equal(probe(block)[place], output[place]):
+                raise ValueError(
+                    f"The module {type(module).__name__} mixes the records of a batch: its output "
+                    f"for a row of {BLOCK} changes with the other rows, or from call to call. Let "
+                    "every row be processed by itself, without draws."
+                )
 
 
 def find_head(module: nn.Module, name: str | None = None) -> tuple[str, nn.Linear]:

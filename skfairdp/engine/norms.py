@@ -54,7 +54,7 @@ __all__ = ["clip_factors", "rounding_margin", "row_capacity", "sum_margin"]
 
 _EXTRA_ROUNDINGS = 16
 _UNIT = 2.0**-53
-_FEWEST_ROWS = 1 << 16
+_FEWEST_ROWS, _MOST_ROWS = 1 << 16, 1 << 32
 _OTHER_ADDITIONS = 66
 
 
@@ -109,7 +109,7 @@ def row_capacity(expected: float, n_rows: int = 0) -> int:
     Returns
     -------
     int
-        Four times what is expected, and 65,536 at least: a declared size need not be exact.
+        Four times what is expected, between 2**16 and 2**32: a declared size need not be exact.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def row_capacity(expected: float, n_rows: int = 0) -> int:
     >>> row_capacity(100), row_capacity(10**6)
     (65536, 4000000)
     """
-    capacity = max(_FEWEST_ROWS, 4 * math.ceil(expected))
+    capacity = min(max(_FEWEST_ROWS, 4 * math.ceil(expected)), _MOST_ROWS)
     if n_rows > capacity:
         raise ValueError(
             f"There are more than {capacity:,} rows; where {expected:,.0f} were declared, the "

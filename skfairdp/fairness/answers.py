@@ -7,12 +7,13 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skfairdp.fairness.derivation import COUNTED, Derivation
 from skfairdp.fairness.gate import ParityGate
-from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee, rounded_up
+from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
+from skfairdp.fairness.scopes import ANSWERED
+from skfairdp.figures import as_given, rounded_up
 
 __all__ = ["answered_guarantee", "coverage_sentence"]
-
-SCOPE = "answered queries"
 
 
 def answered_guarantee(
@@ -83,13 +84,14 @@ def answered_guarantee(
     return FairnessGuarantee(
         notion="demographic_parity",
         bound=gap,
-        scope=SCOPE,
-        method=f"counted; parity gate over {_checked(gate)}, γ = {gate.tolerance:g}, "
+        scope=ANSWERED,
+        method=f"counted; parity gate over {_checked(gate)}, γ = {as_given(gate.tolerance)}, "
         f"cold start {gate.cold_start}",
         estimate=gap if defined else None,
         groups=tuple(groups),
         counts=tuple(counts),
         assumptions=_texts(gate, groups, classes, queries),
+        derivation=Derivation.of(COUNTED),
     )
 
 
@@ -143,7 +145,7 @@ def _texts(
         "learn from these answers, or about how often answers are right.",
         f"Worst cell of the table: Γ = {rounded_up(float(gaps[z, k]))}, the share of label "
         f"{classes[k]} in group {groups[z]} minus its share in all other groups together; "
-        f"wanted: at most {gate.tolerance:g}.",
+        f"wanted: at most {as_given(gate.tolerance)}.",
         _invariant(gate, groups, answers),
     ]
     if gate.stuck:

@@ -11,6 +11,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.exceptions import UnknownGroupError
+from skfairdp.parameters import is_missing
+from skfairdp.rows import factorized
 
 __all__ = ["Groups", "encode_groups"]
 
@@ -43,7 +45,7 @@ def encode_groups(
     *,
     n_rows: int,
     labels: Sequence[Hashable] | None = None,
-    on_missing: Literal["raise", "drop"] = "raise",
+    on_missing: Literal["raise", "drop"] | None = None,
     on_unknown: Literal["raise", "drop"] = "raise",
     name: str = "sensitive_features",
 ) -> Groups:
@@ -61,11 +63,13 @@ def encode_groups(
     labels : sequence, optional
         The groups that exist. None takes those that occur, sorted (numbers before
         strings).
-    on_missing : {"raise", "drop"}, default="raise"
+    on_missing : {"raise", "drop"} or None, default=None
         What happens to a row with a missing value (None, NaN, NaT or ``pd.NA`` in
-        any column); "drop" gives it code -1.
+        any column), or one that can name no group because it has no hash; "drop" gives
+        it code -1. None does as with a group that is not known.
     on_unknown : {"raise", "drop"}, default="raise"
-        What happens to a row whose group is not in `labels`.
+        What happens to a row whose group is not in `labels`. With "drop" a row in none
+        of the declared groups, for whatever reason, raises nothing.
     name : str, default="sensitive_features"
         How error messages call the values.
 
@@ -78,7 +82,8 @@ def encode_groups(
     ------
     ValueError
         For a wrong number of rows or dimensions, repeated or missing `labels`, or a
-        missing value when ``on_missing="raise"``.
+        missing value or one without a hash when these raise. No message shows a value
+        that was not declared, or how many rows there are.
     UnknownGroupError
         For a group outside `labels` when ``on_unknown="raise"``.
 
@@ -91,19 +96,25 @@ def encode_groups(
     """
     columns = _columns(sensitive_features, n_rows, name)
     codes, found = _factorize(columns)
-    if on_missing == "raise" and bool(np.any(codes < 0)):
-        raise ValueError(
-            f"{name} has missing values (None, NaN or pd.NA). Every row needs a group: drop the "
-            "rows without one, or give them a category of their own such as 'unknown'."
-        )
+    if (on_missing or on_unknown) == "raise":
+        if bool(np.any(codes == -2)):
+            raise ValueError(
+                f"{name} has values of an unhashable type, such as lists; name groups by text or "
+                "numbers."
+            )
+        if bool(np.any(codes == -1)):
+            raise ValueError(
+                f"{name} has missing values (None, NaN or pd.NA). Every row needs a group: drop "
+                "the rows without one, or give them a category of their own such as 'unknown'."
+            )
     if labels is None:
         order = sorted(range(len(found)), key=lambda i: _sort_key(found[i]))
         known = tuple(found[i] for i in order)
     else:
         known = _declared(labels, name)
     position = {label: i for i, label in enumerate(known)}
-    # One extra entry at the end: code -1 (missing) indexes it and stays -1.
-    table = np.array([position.get(label, -1) for label in found] + [-1], dtype=np.int64)
+    # Two more entries at the end: the codes -1 and -2 index them and become -1.
+    table = np.array([*(position.get(label, -1) for label in found), -1, -1], dtype=np.int64)
     if on_unknown == "raise" and any(label not in position for label in found):
         raise UnknownGroupError(
             f"{name} has a group that is not among the known ones, {list(known)!r}. Use only these "
@@ -122,7 +133,10 @@ def _columns(values: object, n_rows: int, name: str) -> list[pd.Series]:
     else:
         # dtype=object keeps a list such as ["a", nan] from becoming the text "nan".
         keep_dtype = isinstance(values, np.ndarray)
-        array = np.asarray(values) if keep_dtype else np.asarray(values, dtype=object)
+        try:
+            array = np.asarray(values) if keep_dtype else np.asarray(values, dtype=object)
+        except ValueError:  # arrays of several shapes
+            array = np.empty((0, 0, 0))
         if array.ndim not in (1, 2):
             raise ValueError(
                 f"{name} has {array.ndim} dimensions; give one value per row, or one column per "
@@ -133,7 +147,7 @@ def _columns(values: object, n_rows: int, name: str) -> list[pd.Series]:
         columns = [pd.Series(matrix[:, j]) for j in range(matrix.shape[1])]
     if length != n_rows:
         raise ValueError(
-            f"{name} has {length} rows, but X has {n_rows}; give one group value per row of X."
+            f"{name} has another number of rows than X; give one group value per row of X."
         )
     if not columns:
         raise ValueError(f"{name} has no column; give at least one attribute.")
@@ -141,19 +155,21 @@ def _columns(values: object, n_rows: int, name: str) -> list[pd.Series]:
 
 
 def _factorize(columns: list[pd.Series]) -> tuple[NDArray[np.int64], list[Hashable]]:
-    """Codes and labels of the combinations that occur; -1 where any column is missing."""
+    """Codes and labels of the combinations that occur.
+
+    -1 where any column is missing, -2 where any has a value without a hash.
+    """
     parts, uniques = [], []
     for column in columns:
-        # Object dtype: hashing then works alike for categories, extension types and mixtures.
-        codes, values = pd.factorize(column.astype(object), use_na_sentinel=True)
-        parts.append(np.asarray(codes, dtype=np.int64))
+        codes, values = factorized(column)
+        parts.append(codes)
         uniques.append([_scalar(value) for value in values])
     if len(columns) == 1:
         return parts[0], uniques[0]
     frame = np.stack(parts, axis=1)
     complete = (frame >= 0).all(axis=1)
     combinations, inverse = np.unique(frame[complete], axis=0, return_inverse=True)
-    codes = np.full(frame.shape[0], -1, dtype=np.int64)
+    codes = frame.min(axis=1)
     codes[complete] = inverse.ravel()
     labels: list[Hashable] = [
         tuple(values[code] for values, code in zip(uniques, row, strict=True))
@@ -165,8 +181,7 @@ def _factorize(columns: list[pd.Series]) -> tuple[NDArray[np.int64], list[Hashab
 def _declared(labels: Sequence[Hashable], name: str) -> tuple[Hashable, ...]:
     """Normalise declared labels and refuse repeated or missing ones."""
     known = tuple(_scalar(label) for label in labels)
-    parts = [part for label in known for part in (label if isinstance(label, tuple) else (label,))]
-    if any(part is pd.NA or part is pd.NaT or part is None or part != part for part in parts):
+    if is_missing(known):
         raise ValueError(f"The declared groups of {name} contain a missing value; remove it.")
     if len(set(known)) != len(known):
         raise ValueError(f"The declared groups of {name} repeat a label: {list(known)!r}.")

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass
+from numbers import Real
 from typing import Any, Self
 
+from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.scopes import SCOPES, check_scope, scope_of_old
+from skfairdp.figures import rounded_up
 
 __all__ = [
     "CellCount",
@@ -17,13 +21,6 @@ __all__ = [
     "label_from_json",
     "rounded_up",
 ]
-
-SCOPES = (
-    "deployed model",
-    "training mechanism",
-    "any downstream predictor",
-    "answered queries",
-)
 
 
 @dataclass(frozen=True)
@@ -57,6 +54,15 @@ class CellCount:
     high: float | None = None
 
     def __post_init__(self) -> None:
+        _check_number("successes", self.successes, None if self.noisy else (0.0, math.inf))
+        _check_number("trials", self.trials, None if self.noisy else (0.0, math.inf))
+        if not self.noisy and self.successes > self.trials * (1 + 1e-12):
+            raise ValueError(f"{self.successes!r} successes of {self.trials!r} are impossible.")
+        if (self.low is None) is not (self.high is None):
+            raise ValueError("An interval needs both 'low' and 'high'.")
+        if self.low is not None and self.high is not None:
+            _check_number("high", self.high, (0.0, 1.0))
+            _check_number("low", self.low, (0.0, self.high))
         object.__setattr__(self, "group", label_from_json(json_label(self.group)))
 
 
@@ -70,23 +76,39 @@ class FairnessGuarantee:
         Which rates: a name of `skfairdp.fairness.notions.NOTIONS`.
     bound : float in [0, 1]
         The largest difference is at most this.
-    scope : {"deployed model", "training mechanism", "any downstream predictor", \
-"answered queries"}
-        What the claim is about. "answered queries": the answers that a parity gate has
-        let pass, and nobody else.
+    scope : str
+        What the claim is about.
+
+        * "deployed model": the answers of this very model, with the key of its random
+          draws if it has one, to people like those held out. Counted.
+        * "averaged over its draws": the same people, and the average over all keys that
+          the model's draws could have had.
+        * "any population": that average, whoever the people are.
+        * "training mechanism": the average over the noise of training.
+        * "any downstream predictor": whatever is predicted from a private release,
+          averaged over its noise.
+        * "answered queries": the answers that a parity gate has let pass, and nobody
+          else.
     method : str
         How the bound was derived.
     estimate : float or None
         Largest observed difference, where rows were observed.
     confidence_level : float or None
         Probability that the bound holds over the draw of the held-out rows; None for a
-        claim without statistical error.
+        claim without statistical error, which the first two scopes always have.
     groups : tuple
         Labels of the groups that are compared.
     counts : tuple of CellCount
         The counts behind the bound.
     assumptions : tuple of str
         What must be true for the claim to hold.
+    derivation : Derivation or None
+        How the bound follows from the counts, for whoever computes it again.
+
+    Raises
+    ------
+    ValueError
+        For a name that is not known, and for figures that no claim can have.
 
     Examples
     --------
@@ -106,13 +128,30 @@ class FairnessGuarantee:
     groups: tuple[Hashable, ...] = ()
     counts: tuple[CellCount, ...] = ()
     assumptions: tuple[str, ...] = ()
+    derivation: Derivation | None = None
 
     def __post_init__(self) -> None:
         get_notion(self.notion)
-        if self.scope not in SCOPES:
-            raise ValueError(f"scope={self.scope!r} is not known; use one of {SCOPES}.")
-        if not 0.0 <= self.bound <= 1.0:
-            raise ValueError(f"bound={self.bound!r} must lie between 0 and 1.")
+        check_scope(
+            self.scope,
+            confidence_level=self.confidence_level,
+            kind=None if self.derivation is None else self.derivation.kind,
+            whole_counts=all(c.noisy or float(c.successes).is_integer() for c in self.counts),
+        )
+        _check_number("bound", self.bound, (0.0, 1.0))
+        level = self.confidence_level
+        if level is not None:
+            _check_number("confidence_level", level, (0.0, 1.0))
+            if level in (0.0, 1.0):
+                raise ValueError(f"confidence_level={level!r} must lie between 0 and 1.")
+        if self.estimate is not None:
+            _check_number("estimate", self.estimate, (0.0, 1.0))
+            # At less confidence than one half a bound may lie below what was observed.
+            if self.estimate > self.bound + 1e-9 and (level is None or level >= 0.5):
+                raise ValueError(
+                    f"bound={self.bound!r} lies below what was observed, estimate="
+                    f"{self.estimate!r}."
+                )
         # Labels that JSON does not know are kept as text, so that a stored claim equals itself.
         labels = tuple(label_from_json(json_label(group)) for group in self.groups)
         object.__setattr__(self, "groups", labels)
@@ -145,6 +184,7 @@ class FairnessGuarantee:
             "groups": [json_label(group) for group in self.groups],
             "counts": [asdict(count) | {"group": json_label(count.group)} for count in self.counts],
             "assumptions": list(self.assumptions),
+            "derivation": None if self.derivation is None else self.derivation.to_dict(),
         }
 
     @classmethod
@@ -154,38 +194,31 @@ class FairnessGuarantee:
         Parameters
         ----------
         values : mapping
-            What `to_dict` returned, perhaps after a round trip through JSON.
+            What `to_dict` returned, perhaps after a round trip through JSON. What an
+            earlier version said of the deployed model, and is true of an average over
+            draws, is read as that.
 
         Returns
         -------
         FairnessGuarantee
         """
         content = dict(values)
+        content["scope"] = scope_of_old(content["scope"], content["method"])
         content["groups"] = tuple(label_from_json(group) for group in content["groups"])
         content["counts"] = tuple(
             CellCount(**(count | {"group": label_from_json(count["group"])}))
             for count in content["counts"]
         )
-        return cls(**content)
+        how = content.pop("derivation", None)  # earlier versions did not store it
+        return cls(**content, derivation=None if how is None else Derivation.from_dict(how))
 
 
-def rounded_up(value: float, digits: int = 3) -> str:
-    """Print a number with `digits` decimals, never smaller than it is.
-
-    Parameters
-    ----------
-    value : float
-        A number, such as an upper bound.
-    digits : int, default=3
-        Number of decimals.
-
-    Returns
-    -------
-    str
-    """
-    scale = 10**digits
-    # The slack forgives the last bits of a value that is a round decimal.
-    return f"{math.ceil(value * scale - 1e-9) / scale:.{digits}f}"
+def _check_number(name: str, value: Any, between: tuple[float, float] | None) -> None:
+    """Refuse what is no finite number, or lies outside of a range."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise ValueError(f"{name}={value!r} must be a finite number.")
+    if between is not None and not between[0] <= float(value) <= between[1]:
+        raise ValueError(f"{name}={value!r} must lie between {between[0]:g} and {between[1]:g}.")
 
 
 def json_label(label: Hashable) -> Any:

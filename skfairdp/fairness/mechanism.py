@@ -13,11 +13,13 @@ the forms below are the corrected ones.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 from scipy import special, stats
 
+from skfairdp.fairness.derivation import LAST_STEP, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.scopes import TRAINING
 
 __all__ = ["THEOREM2_NOTIONS", "theorem2_bound", "theorem2_guarantee"]
 
@@ -188,21 +190,23 @@ def theorem2_guarantee(
         raise ValueError(
             f"notion={notion!r} is not covered by Theorem 2; use one of {list(THEOREM2_NOTIONS)}."
         )
+    inputs: dict[str, Any] = {
+        "max_head_norm": max_head_norm,
+        "max_grad_norm": max_grad_norm,
+        "learning_rate": learning_rate,
+        "noise_std": noise_std,
+        "n_heads": n_heads,
+        "prediction": prediction,
+        "group_update": group_update,
+        "expected_batch_size": expected_batch_size,
+        "n_groups": n_groups,
+    }
     return FairnessGuarantee(
         notion=notion,
-        bound=theorem2_bound(
-            max_head_norm=max_head_norm,
-            max_grad_norm=max_grad_norm,
-            learning_rate=learning_rate,
-            noise_std=noise_std,
-            n_heads=n_heads,
-            prediction=prediction,
-            group_update=group_update,
-            expected_batch_size=expected_batch_size,
-            n_groups=n_groups,
-        ),
-        scope="training mechanism",
+        bound=theorem2_bound(**inputs),
+        scope=TRAINING,
         method="noise of the last head step (FairDP Theorem 2, corrected)",
         groups=groups,
         assumptions=CONDITIONS,
+        derivation=Derivation.of(LAST_STEP, **inputs),
     )

@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
+from skfairdp.fairness.derivation import OWN_MODELS, Derivation, level_of_one
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion
+from skfairdp.fairness.scopes import AVERAGED
 
 __all__ = ["OwnModels", "own_models_bound", "smoothing_distance"]
 
@@ -110,16 +112,16 @@ class OwnModels:
 
     Parameters
     ----------
-    scorer : callable
-        Maps group codes of rows to a predictor whose ``_success_scores`` scores these rows,
-        each by its own group's model.
+    scores : callable
+        Maps rows and their group codes to the smoothed decision on each row by its own
+        group's model.
     distances : ndarray, shape (n_groups,)
         Total variation between the common model and each group's own.
     n_draws : int or None
         Draws that stand for the noise; None for exact probabilities.
     """
 
-    scorer: Callable[[NDArray[np.int64]], Any]
+    scores: Callable[[Any, NDArray[np.int64]], NDArray[np.float64]]
     distances: NDArray[np.float64]
     n_draws: int | None
 
@@ -129,7 +131,7 @@ class OwnModels:
         counts: tuple[NDArray[Any], NDArray[Any]],
         *,
         groups: tuple[Hashable, ...],
-        error: float,
+        claims: int,
         confidence_level: float,
         assumptions: tuple[str, ...],
     ) -> FairnessGuarantee:
@@ -143,10 +145,10 @@ class OwnModels:
             Successes and failures of each cell under its group's own model.
         groups : tuple
             Labels.
-        error : float
-            Probability that this bound may fail.
+        claims : int
+            How many claims share the error probability, this one among them.
         confidence_level : float
-            What is stated, for all bounds together.
+            What is stated, for all of them together.
         assumptions : tuple of str
             Those of the held-out rows.
 
@@ -155,12 +157,21 @@ class OwnModels:
         FairnessGuarantee
         """
         sums, rows = counts[0], counts[0] + counts[1]
+        error = 1.0 - level_of_one(confidence_level, claims)
         return FairnessGuarantee(
             notion=notion.name,
             bound=own_models_bound(sums, rows, self.distances, error=error, n_draws=self.n_draws),
-            scope="deployed model",
+            scope=AVERAGED,
             method="smoothing: every group's own model, and its distance to the common one",
             confidence_level=confidence_level,
             groups=groups,
             assumptions=assumptions,
+            derivation=Derivation.of(
+                OWN_MODELS,
+                claims=claims,
+                sums=sums,
+                trials=rows,
+                distances=self.distances,
+                n_draws=self.n_draws,
+            ),
         )

@@ -10,6 +10,7 @@ from typing import Any
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 
+from skfairdp.engine.nets import PreparedNet
 from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, GradientClassifier, Run
 from skfairdp.inprocessing.public_parity import PublicParity
@@ -184,6 +185,11 @@ default="linear"
             blocks=(gradient,),
         )
         return Plan(sizes.cells, (segment,), (), sizes.adjacency, float(self.delta))
+
+    def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
+        super()._check_net(prepared, plan, row_shape)
+        if self.public_parity is not None:
+            self.public_parity.bind(prepared, row_shape)
 
     def _train(self, run: Run) -> None:
         parity = self.public_parity

@@ -10,6 +10,7 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike
 
 from skfairdp.engine.inspection import find_head
+from skfairdp.engine.nets import PreparedNet
 from skfairdp.engine.training import run_segment
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.mechanism import (
@@ -26,7 +27,7 @@ from skfairdp.inprocessing.gradient import NONE, Run
 from skfairdp.inprocessing.grouped import GROUPED_PARAMETERS, GroupedClassifier
 from skfairdp.inprocessing.heads import check_head, clip_norm, train_heads
 from skfairdp.inprocessing.stopping import GapStop
-from skfairdp.parameters import MAPPING, Choice, Number
+from skfairdp.parameters import MAPPING, NOISE_MULTIPLIER, NORM, Choice, Number
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes
@@ -173,8 +174,8 @@ default="linear"
     _multiclass: ClassVar[bool] = False
     _parameters = {
         **GROUPED_PARAMETERS,
-        "noise_multiplier": (Number(1e-3), MAPPING, NONE),
-        "max_head_norm": (_POSITIVE, NONE),
+        "noise_multiplier": (NOISE_MULTIPLIER, MAPPING, NONE),
+        "max_head_norm": (NORM, NONE),
         "sampling": (Choice(("proportional", "balanced")), MAPPING),
         "group_update": (Choice(("mean", "sum")),),
         "releases": (Choice(("average", "group_models")),),
@@ -326,12 +327,17 @@ default="linear"
             delta=self.delta,
         )
 
+    def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
+        super()._check_net(prepared, plan, row_shape)
+        check_head(prepared.module, find_head(prepared.module, self.head)[1], row_shape)
+        if plan.counts and len(plan.cells) < 2:
+            raise ValueError("'stop_tolerance' needs sensitive_features with at least two groups.")
+
     # -- training ---------------------------------------------------------------------
 
     def _train(self, run: Run) -> None:
         prepared = run.prepared
-        name, head = find_head(prepared.module, self.head)
-        check_head(prepared.module, head, run.release.row_shape)
+        name, _ = find_head(prepared.module, self.head)
         where = prepared.flat.positions(name) if name else slice(0, len(prepared.flat.vector))
         vector = prepared.flat.vector
         stop = self._gap_stop(run, len(run.plan.cells))
@@ -382,8 +388,6 @@ default="linear"
     def _gap_stop(self, run: Run, n_groups: int) -> GapStop | None:
         if self.stop_tolerance is None or not run.plan.counts:
             return None
-        if n_groups < 2:
-            raise ValueError("'stop_tolerance' needs sensitive_features with at least two groups.")
         return GapStop(
             release=run.release,
             price=run.plan.counts[0],

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.parameters import Number
+from skfairdp.parameters import NOISE_MULTIPLIER, Number
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
 from skfairdp.privacy.sizes import (
@@ -20,7 +20,6 @@ from skfairdp.privacy.sizes import (
 
 __all__ = ["fairdp_groups", "fairdp_plan", "fairdp_sizes", "group_multipliers", "group_rates"]
 
-_MULTIPLIER = Number(1e-3)
 _RATE = Number(0.0, 1.0, low_open=True)
 
 
@@ -147,10 +146,10 @@ def group_multipliers(given: Any, sizes: Sizes, noise_multiplier: float) -> tupl
     if not isinstance(given, Mapping):
         return (float(noise_multiplier),) * len(sizes.cells)
     values = [given.get(cell) for cell in sizes.cells]
-    if not all(_MULTIPLIER.accepts(value) for value in values):
+    if not all(NOISE_MULTIPLIER.accepts(value) for value in values):
         raise ValueError(
-            f"'noise_multiplier' must map every group to a number >= 0.001; got {dict(given)!r} "
-            f"for the groups {sizes.cells!r}."
+            f"'noise_multiplier' must map every group to {NOISE_MULTIPLIER.describe()}; got "
+            f"{dict(given)!r} for {len(values)} groups."
         )
     return tuple(float(value) for value in values if value is not None)
 
@@ -183,7 +182,7 @@ def group_rates(sampling: Any, sizes: Sizes, batch_size: int) -> tuple[float, ..
         if not all(_RATE.accepts(rate) for rate in rates):
             raise ValueError(
                 "'sampling' must map every group to a rate in (0, 1]; got "
-                f"{dict(sampling)!r} for the groups {sizes.cells!r}."
+                f"{dict(sampling)!r} for {len(rates)} groups."
             )
         return tuple(float(rate) for rate in rates if rate is not None)
     if sampling == "balanced":

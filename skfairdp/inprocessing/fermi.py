@@ -18,7 +18,7 @@ from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.ermi import DualMatrix, ErmiObjective
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GROUPED_PARAMETERS, GroupedClassifier
-from skfairdp.parameters import Choice, Number
+from skfairdp.parameters import NORM, Choice, Number
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
@@ -145,8 +145,8 @@ default="linear"
         "notion": (Choice(("demographic_parity", "equalized_odds")),),
         "fairness_weight": (Number(0.0),),
         "dual_noise_ratio": (_POSITIVE,),
-        "max_dual_grad_norm": (_POSITIVE, Choice(("auto",))),
-        "max_dual_norm": (_POSITIVE,),
+        "max_dual_grad_norm": (NORM, Choice(("auto",))),
+        "max_dual_norm": (NORM,),
         "dual_learning_rate": (_POSITIVE,),
         "label_counts_epsilon": (_POSITIVE,),
     }

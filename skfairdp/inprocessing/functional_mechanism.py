@@ -29,9 +29,12 @@ from skfairdp.inprocessing.functional_plan import (
 )
 from skfairdp.parameters import (
     BOOLEAN,
+    CLASSES,
+    DATASET_SIZE,
     MAPPING,
+    NOISE_MULTIPLIER,
+    NORM,
     RANDOM_STATE,
-    SEQUENCE,
     Choice,
     Number,
     check_parameters,
@@ -43,6 +46,7 @@ from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta, check_group_sizes
+from skfairdp.privacy.streams import ATTACKER
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 __all__ = ["FunctionalMechanismClassifier"]
@@ -164,20 +168,20 @@ class FunctionalMechanismClassifier(PrivateClassifier):
     _parameters = {
         "epsilon": (Number(1e-4, finite=False), _NONE),
         "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
-        "noise_multiplier": (_POSITIVE, _NONE),
+        "noise_multiplier": (NOISE_MULTIPLIER, _NONE),
         "noise": (Choice(("gaussian", "laplace")),),
         "sensitivity": (Choice(("tight", "published")),),
         "objective": (Choice(("pooled", "group_average")),),
         "releases": (Choice(("average", "group_models")),),
-        "max_row_norm": (_POSITIVE,),
+        "max_row_norm": (NORM,),
         "intercept_scale": (Number(0.0, 1.0, high_open=True),),
         "quadratic_share": (Number(0.0, 1.0, low_open=True, high_open=True),),
         "repair": (Choice(("floor", "trim", "ridge")),),
         "repair_strength": (Number(0.0),),
-        "dataset_size": (Number(2, integer=True), _NONE),
+        "dataset_size": (DATASET_SIZE, _NONE),
         "group_sizes": (MAPPING, _NONE),
         "group_sizes_epsilon": (_POSITIVE, _NONE),
-        "classes": (SEQUENCE, _NONE),
+        "classes": (CLASSES, _NONE),
         "random_state": RANDOM_STATE,
         "reproducible_noise": (BOOLEAN,),
         "ledger": LEDGER,
@@ -322,10 +326,6 @@ class FunctionalMechanismClassifier(PrivateClassifier):
                 "sensitivity='published' is a bound for Laplace noise; got noise="
                 f"{self.noise!r}. Set noise='laplace', or sensitivity='tight'."
             )
-        if isinstance(self.classes, str):
-            raise ValueError(
-                f"'classes' must list the class labels, e.g. [0, 1]; got the text {self.classes!r}."
-            )
         if self.group_sizes is not None and self.group_sizes_epsilon is not None:
             raise ValueError(
                 "Set 'group_sizes' (declared) or 'group_sizes_epsilon' (bought), not both."
@@ -438,8 +438,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
                     )
                 ),
                 "feature_bounds and max_row_norm were declared, not computed from rows",
-                f"noise from {noise.name}, drawn and added in float64; {real}, and for an attacker "
-                "who cannot recover the generator's state",
+                f"noise from {noise.name}, drawn and added in float64; {real}, and for {ATTACKER}",
                 "one row is one person; rows reach the model through the noisy sums alone, and "
                 "running time is not part of what is released",
                 "the guarantee starts at the array passed to fit",

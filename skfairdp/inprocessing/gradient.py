@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -20,10 +19,14 @@ from skfairdp.base import PrivateClassifier
 from skfairdp.engine.clipping import make_clipper
 from skfairdp.engine.flat import copy_module, copy_parameters
 from skfairdp.engine.inference import link_of, outputs, probabilities
-from skfairdp.engine.inspection import refuse_unstable_rows
+from skfairdp.engine.inspection import (
+    refuse_rows_it_cannot_take,
+    refuse_unstable_rows,
+    refuse_wrong_outputs,
+)
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.objectives import Objective, objective_for
-from skfairdp.engine.randomness import seeded_torch
+from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.schedules import schedule_factors
@@ -32,6 +35,10 @@ from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.parameters import (
     BOOLEAN,
+    CLASSES,
+    DATASET_SIZE,
+    NOISE_MULTIPLIER,
+    NORM,
     RANDOM_STATE,
     SEQUENCE,
     Check,
@@ -46,6 +53,7 @@ from skfairdp.privacy.ledger import LEDGER
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta
+from skfairdp.privacy.streams import ATTACKER
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 __all__ = ["GradientClassifier", "Run"]
@@ -56,13 +64,12 @@ GRADIENT_PARAMETERS: dict[str, tuple[Check, ...]] = {
     # Below the limit the noise drowns any sum, and accounting takes minutes.
     "epsilon": (Number(1e-4, finite=False), NONE),
     "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
-    # Below the limits nothing is protected, and squares leave the range of a float.
-    "noise_multiplier": (Number(1e-3), NONE),
-    "max_grad_norm": (Number(1e-100),),
+    "noise_multiplier": (NOISE_MULTIPLIER, NONE),
+    "max_grad_norm": (NORM,),
     "batch_size": (Number(1, integer=True), Choice(("auto",))),
     "max_epochs": (Number(1, integer=True),),
-    "dataset_size": (Number(2, integer=True), NONE),
-    "classes": (SEQUENCE, NONE),
+    "dataset_size": (DATASET_SIZE, NONE),
+    "classes": (CLASSES, NONE),
     "learning_rate_schedule": (Choice(("linear", "cosine")), SEQUENCE, NONE),
     "random_state": RANDOM_STATE,
     "reproducible_noise": (BOOLEAN,),
@@ -147,6 +154,26 @@ class GradientClassifier(PrivateClassifier):
             return None
         return encode_groups(sensitive_features, n_rows=n)
 
+    def _used(
+        self, X: np.ndarray, labels: np.ndarray, groups: Groups | None
+    ) -> tuple[np.ndarray, np.ndarray, Groups | None]:
+        """Rows, label codes and groups that the mechanism speaks of."""
+        return X, labels, groups
+
+    def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
+        """Check what the mechanism asks of its net, before anything is charged."""
+        vector = prepared.flat.vector
+        before = vector.detach().clone()
+        try:
+            prepared.optimizer().step(torch.zeros_like(before))
+        except Exception as error:
+            raise ValueError(
+                f"'net' has the optimizer {getattr(prepared.net.optimizer, '__name__', '?')}, "
+                f"which takes no step with a gradient alone: {error}"
+            ) from error
+        finally:
+            vector.data.copy_(before)
+
     def _check_settings(self) -> None:
         """Check what the parameter table cannot say."""
         if (self.epsilon is None) == (self.noise_multiplier is None):
@@ -154,10 +181,6 @@ class GradientClassifier(PrivateClassifier):
                 "Set either 'epsilon' (the noise is calibrated) or 'noise_multiplier' with "
                 f"epsilon=None; got epsilon={self.epsilon!r} and "
                 f"noise_multiplier={self.noise_multiplier!r}."
-            )
-        if isinstance(self.classes, str):
-            raise ValueError(
-                f"'classes' must list the class labels, e.g. [0, 1]; got the text {self.classes!r}."
             )
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
@@ -168,6 +191,7 @@ class GradientClassifier(PrivateClassifier):
         )
         classes, labels = encode_labels(y, self.classes, multiclass=self._multiclass)
         groups = self._encode_groups(sensitive_features, len(X))
+        X, labels, groups = self._used(X, labels, groups)
         seed, noise = self._randomness()
         sizes = self._sizes(groups, len(X), noise)
         check_delta(self.delta, sizes.total)
@@ -177,22 +201,26 @@ class GradientClassifier(PrivateClassifier):
         prepared = prepare_net(
             self.net, n_features=int(np.prod(X.shape[1:])), n_classes=len(classes), seed=seed
         )
-        refuse_unstable_rows(prepared.module, X.shape[1:])
-        # What training may leave on a module besides its weights is not released.
+        # What rows may leave on a module besides its weights is not released.
         released = copy_module(prepared.module)
+        refuse_unstable_rows(prepared.module, X.shape[1:])
         link = link_of(prepared.criterion)
+        self._check_net(prepared, plan, X.shape[1:])
+        refuse_wrong_outputs(prepared.module, X.shape[1:], len(classes), link)
         rows = _rows(X, labels, self._cells(plan, groups), prepared.module, link)
+        refuse_rows_it_cannot_take(prepared.module, rows.X)
+        draws = own_draws(prepared.module, X.shape[1:], noise.masks)
         codes = None if groups is None else groups.codes
         rows = replace(rows, targets=self._targets(rows.targets[0], codes))
         objective = self._objective(objective_for(prepared.criterion), groups, classes)
         clipper = make_clipper(prepared.module, prepared.flat, objective)
         rehearse(prepared.module, clipper, rows.X, rows.targets, plan)
-        stated = self._guarantee(plan, noise, groups)
-        self._charge(stated)  # before a row reaches the engine
-        release = NoisyRelease(rows, len(plan.cells), clipper, noise)
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
+        stated = self._guarantee(plan, noise, groups)
+        self._charge(stated)  # before a row reaches the engine
+        release = NoisyRelease(rows, len(plan.cells), clipper, noise)
         progress = Progress(plan.steps, self.progress, type(self).__name__)
         run = Run(
             plan=plan,
@@ -205,7 +233,7 @@ class GradientClassifier(PrivateClassifier):
             steps_per_epoch=epoch,
         )
         try:
-            with seeded_torch(seed if noise.reproducible else secrets.randbits(63)):
+            with draws:
                 self._train(run)
         finally:
             progress.close()
@@ -263,7 +291,7 @@ class GradientClassifier(PrivateClassifier):
                 f"the set of class labels is {declared}",
                 *(() if groups is None else (f"the set of groups is {named}",)),
                 f"noise from {noise.name}, drawn and added in float64; the guarantee is for "
-                "real-valued noise, and for an attacker who cannot recover the generator's state",
+                f"real-valued noise, and for {ATTACKER}",
                 "one row is one person; rows reach the model through the noisy sums alone, and "
                 "running time is not part of what is released",
                 "the guarantee starts at the array passed to fit",

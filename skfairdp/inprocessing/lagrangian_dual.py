@@ -8,11 +8,9 @@ from os import PathLike
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from torch import Tensor
 
 from skfairdp.engine.clipping import make_clipper
@@ -23,7 +21,7 @@ from skfairdp.inprocessing.constrained import ConstrainedClassifier, DualAscent,
 from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, Run
 from skfairdp.inprocessing.group_blocks import BlockLagrangian, LossOrRates
 from skfairdp.inprocessing.rate_constraints import RateConstraints
-from skfairdp.parameters import MAPPING, SEQUENCE, Choice, Kind, Number
+from skfairdp.parameters import GROUPS, MAPPING, NORM, SEQUENCE, Choice, Kind, Number
 from skfairdp.privacy.accounting import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
@@ -31,6 +29,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.relations import PROTECTS
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.streams import ATTACKER
 
 __all__ = ["LagrangianDualClassifier"]
 
@@ -166,7 +165,7 @@ default="linear"
         **{name: checks for name, checks in GRADIENT_PARAMETERS.items() if name != "dataset_size"},
         "notion": (Kind((str,), "a notion's name"), SEQUENCE),
         "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
-        "max_constraint_norm": (_POSITIVE,),
+        "max_constraint_norm": (NORM,),
         "histogram_share": (Number(0.0, 1.0, low_open=True, high_open=True),),
         "sharpness": (_POSITIVE,),
         "dual": (Choice(("steps", "epochs")),),
@@ -177,7 +176,7 @@ default="linear"
         "averaged_share": (Number(0.0, 1.0),),
         "loss_batch_size": (Number(1, integer=True), Choice(("auto",))),
         "warmup_epochs": (Number(0, integer=True),),
-        "groups": (SEQUENCE, NONE),
+        "groups": (GROUPS, NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (*ConstrainedClassifier._released, "multipliers_")
 
@@ -267,10 +266,17 @@ default="linear"
 
     # -- rows, groups and plan --------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
-        if isinstance(self.classes, Sequence | np.ndarray) and not isinstance(self.classes, str):
-            X, y, sensitive_features = _declared_only(X, y, sensitive_features, self.classes)
-        super()._fit(X, y, sensitive_features)
+    def _used(
+        self, X: np.ndarray, labels: np.ndarray, groups: Groups | None
+    ) -> tuple[np.ndarray, np.ndarray, Groups | None]:
+        # Labels are public under this relation, and losses are of all rows.
+        known = labels >= 0
+        if known.all():
+            return X, labels, groups
+        if known.sum() < 2:
+            raise ValueError("y holds fewer than two labels that 'classes' declares.")
+        kept = None if groups is None else Groups(groups.labels, groups.codes[known])
+        return X[known], labels[known], kept
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         if sensitive_features is None:
@@ -442,7 +448,7 @@ default="linear"
                 "whoever declines to disclose the attribute, or discloses it after all, is "
                 "covered by the same epsilon",
                 f"noise from {noise.name}, drawn and added in float64; the guarantee is for "
-                "real-valued noise, and for an attacker who cannot recover the generator's state",
+                f"real-valued noise, and for {ATTACKER}",
                 "one row is one person; the attribute reaches the model through the noisy sums "
                 "alone, and running time is not part of what is released",
             ),
@@ -454,17 +460,3 @@ def _size(batch_size: int | str, n: int, largest: int) -> int:
     if batch_size == "auto":
         return min(largest, -(-n // 8))
     return expected_batch_size(batch_size, n)
-
-
-def _declared_only(X: Any, y: Any, sensitive_features: Any, classes: Any) -> tuple[Any, Any, Any]:
-    """Leave out rows of undeclared labels; labels are public under this relation."""
-    if y is None:
-        return X, y, sensitive_features
-    parts = (X, y) if sensitive_features is None else (X, y, sensitive_features)
-    check_consistent_length(*parts)
-    labels = pd.Index(column_or_1d(y).astype(object))
-    known = np.flatnonzero(labels.isin(list(classes)))
-    if len(known) == len(labels):
-        return X, y, sensitive_features
-    kept = [_safe_indexing(part, known) for part in parts]
-    return kept[0], kept[1], kept[2] if len(kept) > 2 else None

@@ -34,16 +34,17 @@ from skfairdp.inprocessing.ensemble import row_uniforms
 from skfairdp.inprocessing.true_groups import attenuated_bound, estimated_joint, even_decisions
 from skfairdp.parameters import (
     BOOLEAN,
+    GROUPS,
     RANDOM_STATE,
-    SEQUENCE,
     Choice,
     Number,
     check_parameters,
 )
-from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.randomized_response import RandomizedResponse
+from skfairdp.privacy.streams import ATTACKER
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 __all__ = ["RandomizedAttributeClassifier"]
@@ -204,7 +205,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         "notion": (Choice(tuple(_MOMENTS)),),
         "tolerance": (Number(0.0, 1.0, high_open=True),),
         "group_at_predict": (Choice(("none", "randomized", "raw")),),
-        "groups": (SEQUENCE, Choice((None,))),
+        "groups": (GROUPS, Choice((None,))),
         "max_iter": (Number(1, integer=True),),
         "random_state": RANDOM_STATE,
         "reproducible_noise": (BOOLEAN,),
@@ -321,7 +322,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         if len(groups.labels) < 2:
             raise ValueError(
                 "sensitive_features must hold at least two groups to compare; got "
-                f"{list(groups.labels)!r}. Declare groups= if not all of them occur."
+                f"{len(groups.labels)}. Declare groups= if not all of them occur."
             )
         if math.isinf(self.epsilon):
             warnings.warn(
@@ -414,10 +415,10 @@ class RandomizedAttributeClassifier(PrivateClassifier):
                 "local: the attribute of each row was randomised by itself before anything looked "
                 "at it, so the answers themselves could be published",
                 f"the set of groups is {named}; features, labels and the number of rows are public",
-                f"randomness from {noise.name}; the guarantee is for an attacker who cannot "
-                "recover the generator's state",
+                f"randomness from {noise.name}; the guarantee is for {ATTACKER}",
                 "one row is one person; every fit asks anew and spends epsilon once more",
                 later,
+                VALIDATION,
             ),
         )
 
@@ -493,9 +494,14 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         rates = self.decision_rates_[:, codes]
         return np.asarray((1.0 - scores) * rates[0] + scores * rates[1])
 
+    @property
+    def _draws_afresh(self) -> bool:
+        """Whether the group of each row is randomised anew whenever the row is predicted."""
+        return self.decision_rates_ is not None and self.group_use_ == "randomized"
+
     def _success_scores(self, X: ArrayLike) -> NDArray[np.float64] | None:
         if self.decision_rates_ is not None:
-            return None  # depends on the group: certify asks for drawn decisions
+            return None  # depends on the group
         return self._scores(check_features(self, X), None)
 
 

@@ -20,7 +20,7 @@ from skfairdp.inprocessing.cost_objective import CostObjective
 from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, Run
 from skfairdp.inprocessing.multipliers import ScaledAscent
 from skfairdp.inprocessing.rate_constraints import RateConstraints, tolerance_of_notions
-from skfairdp.parameters import MAPPING, SEQUENCE, Kind, Number
+from skfairdp.parameters import GROUPS, MAPPING, SEQUENCE, Kind, Number
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
@@ -171,7 +171,7 @@ default="linear"
         "max_multiplier": (_POSITIVE,),
         "memory": (Number(0.0, 1.0, high_open=True),),
         "averaged_share": (Number(0.0, 1.0),),
-        "groups": (SEQUENCE, NONE),
+        "groups": (GROUPS, NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (
         *ConstrainedClassifier._released,
@@ -263,10 +263,6 @@ default="linear"
         if not all(isinstance(name, str) for name in names):
             raise ValueError(f"'notion' must name notions; got {self.notion!r}.")
         tolerance_of_notions(names, self.tolerance)
-        if isinstance(self.groups, str):
-            raise ValueError(
-                f"'groups' must list the groups, e.g. ['a', 'b']; got the text {self.groups!r}."
-            )
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
         if sensitive_features is None:

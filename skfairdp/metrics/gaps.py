@@ -7,13 +7,16 @@ who are not among these rows is the business of a certificate.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 
 import numpy as np
+import pandas as pd
 from fairlearn.metrics import MetricFrame, selection_rate
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import Stratum, get_notion
+from skfairdp.rows import count_rows, label_column
 
 __all__ = ["group_gap"]
 
@@ -87,11 +90,13 @@ def group_gap(
 
 def label_arrays(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[NDArray, NDArray]:
     """Two label arrays of one length, shape (n_rows,) each."""
-    truth, guess = np.asarray(y_true), np.asarray(y_pred)
-    if truth.ndim != 1 or truth.shape != guess.shape or len(truth) == 0:
+    n_rows = count_rows(y_true)
+    truth = label_column(y_true, n_rows, declared=False, name="y_true")
+    guess = label_column(y_pred, n_rows, declared=False, name="y_pred")
+    if n_rows == 0 or not {truth.dtype.kind, guess.dtype.kind} <= set("biufUO"):
         raise ValueError(
-            "y_true and y_pred must be two non-empty arrays of one length; "
-            f"got shapes {truth.shape} and {guess.shape}."
+            "y_true and y_pred must be two non-empty arrays of one length, of text, numbers or "
+            "truth values."
         )
     return truth, guess
 
@@ -100,10 +105,18 @@ def known_classes(
     truth: NDArray, guess: NDArray, classes: Sequence[Hashable] | None
 ) -> list[Hashable]:
     """All labels: the declared ones in their order, or those that occur, sorted."""
+    found = None
+    if not any(pd.isna(part).any() or (part == np.inf).any() for part in (truth, guess)):
+        with suppress(TypeError):  # kinds that have no common order
+            found = np.union1d(truth, guess)
+    if found is None:
+        raise ValueError(
+            "y_true and y_pred must hold labels of one kind, finite, and none of them missing."
+        )
     if classes is None:
-        return np.union1d(truth, guess).tolist()
+        return found.tolist()
     known: list[Hashable] = np.asarray(classes).tolist()
-    if not np.isin(np.union1d(truth, guess), np.asarray(classes)).all():
+    if not np.isin(found, np.asarray(classes)).all():
         raise ValueError(
             f"y_true and y_pred may only hold the declared classes {known!r}; name all of them."
         )

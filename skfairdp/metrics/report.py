@@ -155,7 +155,7 @@ def fairness_report(
         pos_label = known[-1]
     else:
         raise ValueError(
-            f"y_true and y_pred hold {len(known)} labels; name the favourable one with pos_label= "
+            "y_true and y_pred hold more than two labels; name the favourable one with pos_label= "
             "and the report compares it with the rest."
         )
     table = rates_by_group(

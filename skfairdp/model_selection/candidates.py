@@ -14,7 +14,7 @@ from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 
 from skfairdp.base import PrivateClassifier
-from skfairdp.certificate.unwrap import charges_privacy, learns_from_rows, unwrap
+from skfairdp.certificate.unwrap import charges_privacy, kind_of, learns_from_rows, unwrap
 from skfairdp.model_selection.holding_out import Rows
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
@@ -261,7 +261,7 @@ def check_steps(model: Any) -> None:
             )
         if learns_from_rows(step) and not isinstance(step, FrozenEstimator):
             raise ValueError(
-                f"Step {name!r} ({type(step).__name__}) learned from rows without noise, so the "
+                f"Step {name!r} ({kind_of(step)}) learned from rows without noise, so the "
                 "search would not be private. Use declared bounds and categories (PublicScaler, "
                 "PublicEncoder), or fit the step on public rows and wrap it in FrozenEstimator."
             )

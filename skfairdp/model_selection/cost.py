@@ -10,6 +10,7 @@ from sklearn.model_selection import PredefinedSplit
 
 from skfairdp.certificate.searching import FitsOfSearch, fits_of_search
 from skfairdp.certificate.unwrap import charges_privacy, unwrap
+from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 __all__ = ["SearchCost", "search_cost"]
@@ -118,8 +119,8 @@ def _own(stated: PrivacyGuarantee | None) -> SearchCost:
     if stated.is_void:
         return SearchCost(stated, None, None, f"Nothing is promised: {stated.assumptions[0]}.")
     sentence = (
-        f"The whole search, choice included, costs ε = {stated.epsilon:.4g} at "
-        f"δ = {stated.delta:g}; how many candidates it fitted is secret."
+        f"The whole search, choice included, costs ε = {epsilon_text(stated.epsilon)} at "
+        f"δ = {significant_up(stated.delta)}; how many candidates it fitted is secret."
     )
     return SearchCost(stated, None, None, sentence)
 
@@ -143,7 +144,8 @@ def _of_others(
     alone = (
         f"Its {fits.n_fits} fits on overlapping rows ({fits.n_candidates} candidates times "
         f"{fits.folds} folds a row is in, and the refit) compose to ε = "
-        f"{fits.privacy.epsilon:.4g} at δ = {fits.privacy.delta:g}"
+        f"{epsilon_text(fits.privacy.epsilon)} at δ = {significant_up(fits.privacy.delta)}, "
+        f"{fits.privacy.adjacency}"
     )
     if public_validation:
         note = "the validation rows were declared public: nothing protects them"

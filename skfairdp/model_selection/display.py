@@ -174,7 +174,7 @@ class ParetoDisplay:
         drawn = None
         for panel, gap in zip(self.axes_, self.gaps, strict=True):
             drawn = self._panel(panel, gap, epsilon, scale) or drawn
-        self.axes_[0].set_ylabel(self.value)
+        self.axes_[0].set_ylabel(self.value, parse_math=False)
         if self.label is not None:
             handles, names = self.axes_[0].get_legend_handles_labels()
             small: dict[str, Any] = {
@@ -184,11 +184,13 @@ class ParetoDisplay:
             }
             if ax is None:  # below the panels, where no model is
                 columns = min(len(names), 2 * len(self.gaps) + 1)
-                self.figure_.legend(
+                legend = self.figure_.legend(
                     handles, names, loc="outside lower center", ncols=columns, **small
                 )
             else:
-                ax.legend(handles, names, **small)
+                legend = ax.legend(handles, names, **small)
+            for text in (legend.get_title(), *legend.get_texts()):
+                text.set_parse_math(False)  # names are what people wrote
         if drawn is not None:
             bar = self.figure_.colorbar(drawn, ax=list(self.axes_), label="ε")
             ticks = np.unique(finite)
@@ -230,7 +232,7 @@ class ParetoDisplay:
                 frame[epsilon == level], maximize=[self.value], minimize=[gap]
             ).sort_values(gap)
             panel.step(best[gap], best[self.value], where="post", color="grey", lw=0.7, zorder=0)
-        panel.set_xlabel(gap.replace("_", " "))
+        panel.set_xlabel(gap.replace("_", " "), parse_math=False)
         panel.grid(alpha=0.3)
         return drawn
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing, indexable
-from sklearn.utils.validation import _num_samples
+from sklearn.utils import _safe_indexing
 
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.rows import count_rows, label_column
 
 __all__ = ["Divided", "Rows", "divide"]
 
@@ -64,8 +64,8 @@ def divide(
     -------
     Divided
     """
-    indexable(X, y, sensitive_features)
-    n_rows = _num_samples(X)
+    n_rows = count_rows(X)
+    label_column(y, n_rows, declared=True)
     groups = Groups(("all",), np.zeros(n_rows, dtype=np.int64))
     if sensitive_features is not None:
         groups = encode_groups(sensitive_features, n_rows=n_rows)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skfairdp.certificate.holdout import holdout_table
+from skfairdp.certificate.holdout import ask_holdout
 from skfairdp.certificate.unwrap import unwrap
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.noisy_counts import NoisyCells, noisy_gap_estimate
@@ -72,7 +72,7 @@ def noisy_table(
         codes = np.where(groups.codes >= 0, groups.codes * BINS + bins, -1)
         groups = Groups(labels, codes)
     rows = (held.X, held.y, held.sensitive_features)
-    _, flat = holdout_table(unwrap(model), *rows, groups, True, source)
+    flat = ask_holdout(unwrap(model), *rows, groups, True).table
     table = np.moveaxis(flat.reshape(-1, n_bins, *flat.shape[1:]), 1, -1)
     if math.isinf(epsilon):
         return table

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.figures import significant_down
 from skfairdp.model_selection.budget import SearchBudget, search_budget
 from skfairdp.model_selection.candidates import (
     check_distributions,
@@ -294,7 +295,8 @@ class PrivateSearchCV(PrivateClassifier):
         if self.score_epsilon > budget.score_epsilon:
             raise ValueError(
                 f"'score_epsilon' = {self.score_epsilon:g} would make the search dearer for "
-                f"held-out records than for training ones; at most {budget.score_epsilon:.4g} is "
+                "held-out records than for training ones; at most "
+                f"{significant_down(budget.score_epsilon, 4)} is "
                 f"allowed at epsilon={self.epsilon:g} and mean_fits={self.mean_fits:g}. Leave it "
                 "at None."
             )
@@ -373,7 +375,7 @@ class PrivateSearchCV(PrivateClassifier):
         score, gap, model, parameters, table, _ = best
         final = final_of(model)
         # Whoever takes the model out of here states what its rows have spent.
-        final.privacy_ = stated
+        final._state(stated)
         self.best_estimator_ = model
         self.best_params_ = parameters
         self.best_score_ = score.value

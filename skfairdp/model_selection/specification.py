@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -14,14 +15,15 @@ from sklearn.model_selection import ParameterGrid
 
 from skfairdp.certificate import certify
 from skfairdp.certificate.evaluation import noisy_claim
+from skfairdp.certificate.holdout import ASSUMED
 from skfairdp.certificate.terms import Terms, holdout_assumptions
-from skfairdp.fairness.guarantee import rounded_up
 from skfairdp.fairness.noisy_counts import (
     NoisyCells,
     private_gap_lower_bound,
     private_gap_upper_bound,
 )
 from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.figures import as_given, epsilon_text, percent_text, rounded_up, significant_up
 from skfairdp.model_selection.attempts import (
     Attempt,
     Shares,
@@ -46,6 +48,7 @@ from skfairdp.privacy.accountants import event_epsilon
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.streams import ATTACKER
 
 __all__ = ["Specification", "specify"]
 
@@ -119,11 +122,12 @@ class Specification:
     @property
     def sentence(self) -> str:
         """The answer in words."""
-        level = f"{100 * self.confidence_level:g} %"
-        asked = f"ε = {self.epsilon:g} and a gap of at most {self.tolerance:g}"
+        level = percent_text(self.confidence_level)
+        asked = f"ε = {as_given(self.epsilon)} and a gap of at most {as_given(self.tolerance)}"
         cost = (
-            f"All {len(self.attempts)} attempts together cost ε = {self.privacy.epsilon:.4g} at "
-            f"δ = {self.privacy.delta:g}, and share the error probability."
+            f"All {len(self.attempts)} attempts together cost ε = "
+            f"{epsilon_text(self.privacy.epsilon)} at "
+            f"δ = {significant_up(self.privacy.delta)}, and share the error probability."
         )
         if self.best is not None:
             chosen = self.attempts[self.best]
@@ -309,7 +313,6 @@ def specify(
     privacy = _stated(shares, len(points), holdout_fraction, source)
     book = as_ledger(ledger)
     name = type(final_of(estimator)).__name__
-    entry = None if book is None else book.reserve(privacy, activity="search", estimator=name)
     terms = Terms(
         notions=(get_notion(notion),),
         confidence_level=float(confidence_level),
@@ -321,15 +324,18 @@ def specify(
         certificate_index=None,
     )
     attempts = []
-    for number, (point, multiplier) in enumerate(zip(points, shares.multipliers, strict=True), 1):
-        model = told(estimator, point, delta=delta, epsilon=None, noise_multiplier=multiplier)
-        rows = parts.training
-        model.fit(rows.X, rows.y, **groups_by_name(model, rows.sensitive_features))
-        check_steps(model)
-        at = dataclasses.replace(terms, certificate_index=number)
-        attempts.append(_attempt(model, point, parts, at, tolerance, objective, privacy, source))
-    if book is not None and entry is not None:
-        book.commit(entry)
+    charge = book.charge(privacy, activity="search", estimator=name) if book else nullcontext()
+    with charge:
+        pairs = zip(points, shares.multipliers, strict=True)
+        for number, (point, multiplier) in enumerate(pairs, 1):
+            model = told(estimator, point, delta=delta, epsilon=None, noise_multiplier=multiplier)
+            rows = parts.training
+            model.fit(rows.X, rows.y, **groups_by_name(model, rows.sensitive_features))
+            check_steps(model)
+            at = dataclasses.replace(terms, certificate_index=number)
+            attempts.append(
+                _attempt(model, point, parts, at, tolerance, objective, privacy, source)
+            )
     return Specification(
         float(epsilon),
         float(tolerance),
@@ -361,13 +367,13 @@ def _stated(
         shares.privacy,
         assumptions=(
             f"{n} models were trained on the same records and compose; their {n} tables of "
-            f"held-out counts, at epsilon {shares.count_epsilon:.4g} each, compose",
-            f"each record was held out by its own draw with probability {holdout_fraction:g}, so "
+            f"held-out counts, at epsilon {significant_up(shares.count_epsilon, 4)} each, compose",
+            "each record was held out by its own draw with probability "
+            f"{as_given(holdout_fraction)}, so "
             "the larger of the two costs holds for every record",
             "the sets of class labels and of groups are public",
             f"noise from {source.name}, drawn and added in float64 (counts: in integers); the "
-            "guarantee is for real-valued noise, and for an attacker who cannot recover the "
-            "generator's state",
+            f"guarantee is for real-valued noise, and for {ATTACKER}",
             "one row is one person; running time is not part of what is released",
             "the guarantee starts at the array passed to specify",
         ),
@@ -393,7 +399,7 @@ def _attempt(
         noisy, objective=objective, notion=notion, classes=final.classes_, tolerance=None
     )
     strata = notion.strata(final.classes_)
-    assumptions = holdout_assumptions(terms, parts.held_out.groups, True)
+    assumptions = holdout_assumptions(terms, parts.held_out.groups, True, ASSUMED)
     # Sizes are private: of the first table nothing is read.
     claim = noisy_claim(
         notion, strata, flat, flat, parts.held_out.groups.labels, terms, assumptions
@@ -403,7 +409,7 @@ def _attempt(
         *level_table(flat, notion.name, final.classes_), cells.success_terms, cells.failure_terms
     )
     lower = private_gap_lower_bound(cells, price, confidence_level=level)
-    final.privacy_ = privacy  # what its rows have spent, not this fit alone
+    final._state(privacy)  # what its rows have spent, not this fit alone
     return Attempt(
         parameters=point,
         value=score.value,

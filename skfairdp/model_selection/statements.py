@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from skfairdp.figures import as_given, significant_up
 from skfairdp.model_selection.budget import SearchBudget
 from skfairdp.privacy.accountants import accountant_name
-from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.streams import ATTACKER
 
 __all__ = ["search_guarantee"]
 
@@ -53,21 +55,24 @@ def search_guarantee(
         accountant=accountant_name(event, budget.delta, budget.adjacency),
         event=event,
         assumptions=(
-            f"the best of a random number of candidates (mean {budget.runs.mean:g}, truncated "
-            f"negative binomial of shape {budget.runs.shape:g}), each drawn from the same prior "
+            f"the best of a random number of candidates (mean {as_given(budget.runs.mean)}, "
+            "truncated "
+            f"negative binomial of shape {as_given(budget.runs.shape)}), each drawn from the same "
+            "prior "
             "with noise of its own; the number was drawn before, and neither it nor anything of "
             "the other candidates is released",
             "every candidate costs at most the one event that is repeated, at every order of the "
             "accountant",
-            f"each record was held out by its own draw with probability {holdout_fraction:g}; "
+            "each record was held out by its own draw with probability "
+            f"{as_given(holdout_fraction)}; "
             f"held-out records reach the search through one table of counts a candidate, at "
-            f"epsilon {score_epsilon:.4g}, whose search costs no more at any order",
+            f"epsilon {significant_up(score_epsilon, 4)}, whose search costs no more at any order",
             f"{sets} are public",
             f"noise from {noise.name}, drawn and added in float64 (counts: in integers); the "
-            "guarantee is for real-valued noise, and for an attacker who cannot recover the "
-            "generator's state",
+            f"guarantee is for real-valued noise, and for {ATTACKER}",
             "one row is one person; running time and memory, which grow with the number of "
             "candidates, are not part of what is released",
             "the guarantee starts at the array passed to fit",
+            VALIDATION,
         ),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn import get_config
 from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import FairnessWarning
@@ -23,10 +24,11 @@ from skfairdp.fairness.disparity import smallest_cold_start
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.parameters import SEQUENCE, Choice, Number, check_parameters
+from skfairdp.parameters import GROUPS, Choice, Kind, Number, check_parameters
 from skfairdp.postprocessing.marker import abstention_marker
 from skfairdp.postprocessing.passing_groups import accepts_groups, fit_parameters, known_groups
 from skfairdp.postprocessing.turnstile import Turnstile
+from skfairdp.rows import count_rows
 
 __all__ = ["AbstainingClassifier"]
 
@@ -62,6 +64,11 @@ class AbstainingClassifier(PrivateClassifier):
     abstention_label : scalar or "auto", default="auto"
         What `predict` returns in place of an answer. "auto": −1 for numbers (the
         smallest class minus 1 where −1 is a class), "abstained" for text.
+    table : path or None, default=None
+        SQLite file in which all copies of the fitted model count their answers: pickles,
+        workers, other processes that see the file. Every fit begins a table of its own in
+        it. None counts in memory, where each copy keeps its promise for its own answers
+        only.
 
     Attributes
     ----------
@@ -76,7 +83,8 @@ class AbstainingClassifier(PrivateClassifier):
         What stands for an abstention; None if there are no groups and none was given.
     turnstile_ : Turnstile or None
         All that is remembered of the queries: ``coverage``, ``coverage_by_group``,
-        ``save()``, ``restore()``, ``reset()``. Pickles carry it.
+        ``save()``, ``restore()``, ``reset()``. Pickles carry it, or with `table` the name
+        of its file; `scope` says which.
 
     Notes
     -----
@@ -113,12 +121,15 @@ class AbstainingClassifier(PrivateClassifier):
     """
 
     _charges_privacy = False
+    _changes_by_use: ClassVar[tuple[str, ...]] = ("turnstile_",)
+    _served_the_fit: ClassVar[tuple[str, ...]] = ("estimator", "table")
     _post_processes = "estimator_"  # certify looks there for the privacy of the training rows
     _parameters: ClassVar = {
         "tolerance": (Number(0.0, 1.0),),
         "cold_start": (Choice(("auto",)), Number(0, integer=True)),
         "gate": (Choice(("all_cells", "queried_cell")),),
-        "groups": (Choice((None,)), SEQUENCE),
+        "groups": (Choice((None,)), GROUPS),
+        "table": (Choice((None,)), Kind((str, PathLike), "a path")),
     }
     _released: ClassVar = (
         "abstention_label_",
@@ -140,6 +151,7 @@ class AbstainingClassifier(PrivateClassifier):
         gate: Literal["all_cells", "queried_cell"] = "all_cells",
         groups: Sequence[Hashable] | None = None,
         abstention_label: Any = "auto",
+        table: str | PathLike[str] | None = None,
     ) -> None:
         self.estimator = estimator
         self.tolerance = tolerance
@@ -147,6 +159,7 @@ class AbstainingClassifier(PrivateClassifier):
         self.gate = gate
         self.groups = groups
         self.abstention_label = abstention_label
+        self.table = table
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
@@ -156,16 +169,24 @@ class AbstainingClassifier(PrivateClassifier):
                 f"and predict; got {self.estimator!r}."
             )
         self._new_gate(1, 2)  # wrong settings show before anything is spent on training
+        if sensitive_features is not None:
+            encode_groups(sensitive_features, n_rows=count_rows(X), on_missing="drop")
         inner = clone(self.estimator)
         inner.fit(X, y, **self._routed(inner, "fit", sensitive_features))
         classes = np.asarray(inner.classes_ if hasattr(inner, "classes_") else np.unique(y))
-        groups = known_groups(inner, self.groups, sensitive_features, _num_samples(X))
+        groups = known_groups(inner, self.groups, sensitive_features, count_rows(X))
         marker, turnstile = None, None
         # Without groups every query is answered, and two truth values need no third.
         if groups is not None or self.abstention_label != "auto":
             marker, _ = abstention_marker(classes, self.abstention_label)
         if groups is not None:
-            turnstile = Turnstile(self._new_gate(len(groups), max(len(classes), 2)))
+            gate = self._new_gate(len(groups), max(len(classes), 2))
+            turnstile = Turnstile(gate, self.table)
+        elif self.table is not None:
+            raise ValueError(
+                f"'table' is {str(self.table)!r}, but no groups are known, so nothing is gated or "
+                "counted. Fit with sensitive_features=, declare groups=, or leave 'table' None."
+            )
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
@@ -215,7 +236,7 @@ class AbstainingClassifier(PrivateClassifier):
                 "value per row; rows with a missing value are not answered."
             )
         codes = encode_groups(
-            sensitive_features, n_rows=_num_samples(X), labels=self.groups_, on_missing="drop"
+            sensitive_features, n_rows=count_rows(X), labels=self.groups_, on_missing="drop"
         ).codes
         passed_on = self._routed(self.estimator_, "predict", sensitive_features)
         predicted = np.asarray(self.estimator_.predict(X, **passed_on))
@@ -278,7 +299,7 @@ class AbstainingClassifier(PrivateClassifier):
         claim = answered_guarantee(
             gate, groups=self.groups_, classes=self.classes_.tolist(), asked=asked
         )
-        texts = [*claim.assumptions, _QUERIERS]
+        texts = [*claim.assumptions, self.turnstile_.scope, _QUERIERS]
         if without:
             texts.append(f"Beside these, {without} queries had no group and were refused.")
         return [replace(claim, assumptions=tuple(texts))]
@@ -297,7 +318,6 @@ class AbstainingClassifier(PrivateClassifier):
     def _digest_state(self) -> dict[str, Any]:
         """Return what predictions depend on: the fitted estimator, and all that was answered."""
         state = super()._digest_state()
-        del state["parameters"]["estimator"]
         state["turnstile_"] = None if self.turnstile_ is None else self.turnstile_.save()
         return state
 

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from skfairdp.certificate.unwrap import charges_privacy
 from skfairdp.fairness.groups import Groups
+from skfairdp.privacy.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 __all__ = ["GroupPart", "group_parts", "parallel_privacy", "refuse_unfit"]
@@ -184,6 +185,11 @@ def parallel_privacy(
         per_group={label: item.epsilon for label, item in zip(labels, bounded, strict=True)},
         # Groups of different size have different events; then epsilon and delta compose.
         event=first.event if len(events) == 1 else None,
+        exposures=tuple(
+            Exposure(item.event, (label,))
+            for label, item in zip(labels, bounded, strict=True)
+            if item.event is not None
+        ),
         assumptions=(
             *(
                 f"the set of {name} is {'declared' if known else 'taken from the rows and public'}"

@@ -16,8 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.row_keys import row_uniforms
+from skfairdp.fairness.derivation import WEIGHT_LENGTH, Derivation
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.scopes import ANY_POPULATION, AVERAGED_RATES
 from skfairdp.fairness.smoothing import OwnModels, smoothing_distance
 from skfairdp.parameters import MAPPING, RANDOM_STATE, Choice, Number, check_parameters
 from skfairdp.postprocessing.group_models import (
@@ -31,11 +33,6 @@ from skfairdp.privacy.sizes import check_group_sizes
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 __all__ = ["SmoothedClassifier"]
-
-_DRAWN = (
-    "Rates are averaged over the draw that decides for each row. A draw is fixed by a key and the "
-    "person's row, so people with equal rows share it."
-)
 
 
 class SmoothedClassifier(PrivateClassifier):
@@ -62,7 +59,7 @@ class SmoothedClassifier(PrivateClassifier):
         average of their parameters.
     decision : {"draw", "threshold"}, default="draw"
         "draw" gives a row the second class with probability ``h(x)``, by a draw that is a
-        keyed function of the row: this is the predictor that smoothing certifies.
+        keyed function of the row: smoothing bounds its rates, averaged over the key.
         "threshold" does when ``h(x) > 1/2``, which for a linear model is what it does
         without smoothing.
     part : {"all", "head"}, default="all"
@@ -107,12 +104,13 @@ class SmoothedClassifier(PrivateClassifier):
 
     Notes
     -----
-    Smoothing is post-processing: it costs no privacy. With held-out rows `certify` prints,
-    with ``decision="draw"``, the direct bound on these rows and, where groups have released
-    models of their own, FairSmooth's form beside it. Without rows it prints, for linear
-    models, a bound from the length of the weights alone, which holds for every population.
-    They are derived in ``docs/theory/smoothing.md``. The direct bound is as a rule the
-    smallest.
+    Smoothing is post-processing: it costs no privacy. With held-out rows `certify` bounds
+    the gap of the deployed model by counting its answers. With ``decision="draw"`` it also
+    prints bounds on rates *averaged over the draws*: on these rows, directly and, where
+    groups have released models of their own, by FairSmooth's form; and, for linear models,
+    from the length of the weights alone, whoever the people are. No average bounds the one
+    model that is deployed: where few different rows exist, people with equal rows share its
+    draws. See ``docs/theory/smoothing.md``.
 
     References
     ----------
@@ -134,6 +132,7 @@ class SmoothedClassifier(PrivateClassifier):
     """
 
     _multiclass: ClassVar[bool] = False
+    _served_the_fit: ClassVar[tuple[str, ...]] = ("estimator",)
     _nets: ClassVar[tuple[str, ...]] = ()
     _parameters: ClassVar = {
         "std": (Number(0.0, low_open=True),),
@@ -255,15 +254,17 @@ class SmoothedClassifier(PrivateClassifier):
 
     def _fit_together(self, X: Any, y: Any, sensitive_features: Any, n: int) -> None:
         inner = clone(self.estimator)
-        given = {}
+        given: dict[str, Any] = {}
+        names = None
         if sensitive_features is not None:
             given = fit_parameters(inner, sensitive_features)
+            left_out = "drop" if given else "raise"
+            names = encode_groups(sensitive_features, n_rows=n, on_missing=left_out).labels
         inner.fit(X, y, **given)
         # An estimator that was told the groups knows which of them were declared, and what
         # becomes of rows without one.
-        self.groups_ = getattr(inner, "groups_", None) if given else None
-        if self.groups_ is None and sensitive_features is not None:
-            self.groups_ = encode_groups(sensitive_features, n_rows=n).labels
+        known = getattr(inner, "groups_", None) if given else None
+        self.groups_ = names if known is None else known
         self.model_ = smooth_model(inner, self.part)
         thetas = getattr(inner, "group_thetas_", None)
         self.own_models_ = ()
@@ -378,19 +379,20 @@ class SmoothedClassifier(PrivateClassifier):
     def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
         if self.decision != "draw" or self.groups_ is None or not self.model_.exact:
             return []
-        reach = float(np.linalg.norm(self.model_.vector)) / float(self.std)
+        norm, std = float(np.linalg.norm(self.model_.vector)), float(self.std)
         return [
             FairnessGuarantee(
                 notion=notion,
-                bound=float(erf(reach / math.sqrt(2.0))),
-                scope="deployed model",
+                bound=float(erf(norm / std / math.sqrt(2.0))),
+                scope=ANY_POPULATION,
                 method="smoothing: length of the released weights against the noise",
                 groups=self.groups_,
                 assumptions=(
-                    _DRAWN,
-                    "Holds for every population: no row, however unusual, is more certain of its "
-                    "decision than the weights' length allows.",
+                    AVERAGED_RATES,
+                    "No row, however unusual, is more certain of its decision than the weights' "
+                    "length allows.",
                 ),
+                derivation=Derivation.of(WEIGHT_LENGTH, norm=norm, std=std),
             )
         ]
 
@@ -399,10 +401,20 @@ class SmoothedClassifier(PrivateClassifier):
         if self.decision != "draw" or self.distances_ is None or labels != self.groups_:
             return None
         return OwnModels(
-            scorer=lambda codes: _OwnScores(self, codes),
+            scores=self._own_scores,
             distances=smoothing_distance(self.distances_, float(self.std)),
             n_draws=None if self.model_.exact else int(self.n_draws),
         )
+
+    def _own_scores(self, X: ArrayLike, codes: np.ndarray) -> np.ndarray:
+        """Smoothed decisions, each by the model of the row's own group."""
+        X = self._features(X)
+        scores = np.zeros(len(X))
+        for code, model in enumerate(self.own_models_):
+            member = codes == code
+            if member.any():
+                scores[member] = self._smoothed(model, X[member])
+        return scores
 
     @property
     def _charges_privacy(self) -> bool:  # type: ignore[override]
@@ -424,12 +436,6 @@ class SmoothedClassifier(PrivateClassifier):
             state["estimator"] = clone(state["estimator"])
         return state
 
-    def _digest_state(self) -> dict[str, Any]:
-        """Return what predictions depend on."""
-        state = super()._digest_state()
-        del state["parameters"]["estimator"]
-        return state
-
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn: like the one inside, for two classes."""
         tags = super().__sklearn_tags__()
@@ -437,25 +443,3 @@ class SmoothedClassifier(PrivateClassifier):
             return tags  # fit says what is wrong with it
         tags.non_deterministic = get_tags(self.estimator).non_deterministic
         return tags
-
-
-class _OwnScores:
-    """Scores rows, each by the model of its own group."""
-
-    def __init__(self, smoothed: SmoothedClassifier, codes: np.ndarray) -> None:
-        self.classes_ = smoothed.classes_
-        self._smoothed = smoothed
-        self._codes = codes
-
-    def predict(self, X: Any) -> Any:
-        """Refuse: only probabilities are asked."""
-        raise NotImplementedError
-
-    def _success_scores(self, X: Any) -> np.ndarray:
-        X = self._smoothed._features(X)
-        scores = np.zeros(len(X))
-        for code, model in enumerate(self._smoothed.own_models_):
-            member = self._codes == code
-            if member.any():
-                scores[member] = self._smoothed._smoothed(model, X[member])
-        return scores

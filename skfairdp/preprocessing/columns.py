@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeGuard
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
-__all__ = ["checked", "column", "column_names", "floats", "is_frame", "positions_of", "replaced"]
+from skfairdp.rows import validated
+
+__all__ = [
+    "all_or_nothing",
+    "checked",
+    "column",
+    "column_names",
+    "floats",
+    "is_frame",
+    "positions_of",
+    "replaced",
+]
+
+
+@contextmanager
+def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
+    """Leave a transformer unfitted if its fit fails."""
+    fitted = ("n_features_in_", "feature_names_in_")
+    try:
+        yield
+    except BaseException:
+        for name in fitted:
+            vars(estimator).pop(name, None)
+        raise
 
 
 def is_frame(X: object) -> TypeGuard[pd.DataFrame]:
@@ -32,11 +55,16 @@ def positions_of(
     Raises
     ------
     ValueError
-        If a declared column is absent. A column that is silently left alone because its name was
-        misspelt would reach the model unscaled.
+        If a declared column is absent, or there are two of its name. A column that is silently
+        left alone because its name was misspelt would reach the model unscaled.
     """
-    where = {name: position for position, name in enumerate(names)}
     declared = list(declared)
+    twice = [name for name in declared if names.count(name) > 1]
+    if twice:
+        raise ValueError(
+            f"{parameter} declares {twice!r}, but X has several columns of that name; rename them."
+        )
+    where = {name: position for position, name in enumerate(names)}
     absent = [name for name in declared if name not in where]
     if absent:
         kind = "columns are" if len(names) != 1 else "column is"
@@ -67,14 +95,13 @@ def checked(
     """
     if not is_frame(X):
         dtype = None if mixed else "numeric"
-        return validate_data(estimator, X, reset=reset, dtype=dtype, ensure_all_finite=False)
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return validated(estimator, X, reset=reset, dtype=dtype, ensure_all_finite=False)
     if not len(X) or not X.shape[1]:
         raise ValueError(
-            f"Found array with {len(X)} sample(s) and {X.shape[1]} feature(s) (shape={X.shape}) "
-            f"while a minimum of 1 is required by {type(estimator).__name__}."
+            f"{'Found no row' if X.shape[1] else 'Found array with 0 feature(s)'} in X, while a "
+            f"minimum of 1 is required by {type(estimator).__name__}."
         )
-    return X
+    return validated(estimator, X, reset=reset, skip_check_array=True)
 
 
 def column(X: Any, position: int) -> pd.Series:
@@ -92,14 +119,18 @@ def floats(
     ValueError or TypeError
         If something in the column is no number. The value is not quoted: it is private.
     """
-    try:
-        return values.to_numpy(dtype=dtype, na_value=np.nan)
-    except (TypeError, ValueError) as error:
-        raise type(error)(
-            f"Column {name!r} {why} and holds something that is no number (an argument must be a "
-            "string of digits or a number). Declare it in categories, or drop it, or turn it into "
-            "numbers first."
-        ) from None
+    failure = ValueError
+    if values.dtype.kind not in "mMc":
+        try:
+            return values.to_numpy(dtype=dtype, na_value=np.nan)
+        except Exception as error:  # whatever a cell raises when it is asked for its number
+            failure = TypeError if isinstance(error, TypeError) else ValueError
+    # Out here, so that the chain of exceptions does not lead to what quotes a cell.
+    raise failure(
+        f"Column {name!r} {why} and holds something that is no number (an argument must be a "
+        "string of digits or a number). Declare it in categories, or drop it, or turn it into "
+        "numbers first."
+    )
 
 
 def replaced(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from .columns import checked, column, column_names, floats, positions_of
+from skfairdp.parameters import is_missing
+from skfairdp.rows import positions
+
+from .columns import all_or_nothing, checked, column, column_names, floats, positions_of
 
 __all__ = ["PublicEncoder"]
 
@@ -114,16 +117,14 @@ class PublicEncoder(TransformerMixin, BaseEstimator):
                 f"categories is a {type(self.categories).__name__}. Allowed is a mapping of "
                 "column to its categories; {} leaves every column alone."
             )
-        X = self._checked(X, reset=True)
-        names = column_names(X, self.n_features_in_)
-        for name, position in positions_of(self.categories, names, "categories").items():
-            if isinstance(self.categories[name], str):
-                raise ValueError(
-                    f"categories[{name!r}] is the text {self.categories[name]!r}, which would be "
-                    "read as a list of its letters. Allowed is a list of categories."
-                )
-            _refuse_other_kind(column(X, position), list(self.categories[name]), name)
-        self._encoded(X)
+        for name, categories in self.categories.items():
+            _refuse_categories(categories, name)
+        with all_or_nothing(self):
+            X = self._checked(X, reset=True)
+            names = column_names(X, self.n_features_in_)
+            for name, position in positions_of(self.categories, names, "categories").items():
+                _refuse_other_kind(column(X, position), list(self.categories[name]), name)
+            self._encoded(X)
         return self
 
     def transform(self, X: ArrayLike | pd.DataFrame) -> NDArray[np.floating]:
@@ -196,7 +197,7 @@ class PublicEncoder(TransformerMixin, BaseEstimator):
 
     def _encode(self, values: pd.Series, name: Hashable, out: NDArray[np.floating]) -> None:
         categories = list(self.categories[name])
-        codes = pd.Index(categories).get_indexer(pd.Index(values))
+        codes = positions(values, categories)
         if self.handle_unknown == "error" and (codes < 0).any():
             raise ValueError(
                 f"Column {name!r} holds a value outside of its declared categories "
@@ -218,11 +219,25 @@ class PublicEncoder(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _refuse_other_kind(values: pd.Series, categories: list[Hashable], name: Hashable) -> None:
-    if not categories:
+def _refuse_categories(categories: Any, name: Hashable) -> None:
+    if isinstance(categories, str):
+        raise ValueError(
+            f"categories[{name!r}] is the text {categories!r}, which would be read as a list of "
+            "its letters. Allowed is a list of categories."
+        )
+    listed = list(categories) if isinstance(categories, Iterable) else None
+    if listed is None or not all(isinstance(one, Hashable) for one in listed) or is_missing(listed):
+        raise ValueError(
+            f"categories[{name!r}] is {categories!r}. Allowed is a list of texts or numbers; a "
+            "missing value is none of them, and becomes zeros."
+        )
+    if not listed:
         raise ValueError(f"categories[{name!r}] is empty. Declare at least one category.")
-    if len(set(categories)) != len(categories):
+    if len(set(listed)) != len(listed):
         raise ValueError(f"categories[{name!r}] repeats a category. Declare each one once.")
+
+
+def _refuse_other_kind(values: pd.Series, categories: list[Hashable], name: Hashable) -> None:
     numbers = pd.api.types.is_numeric_dtype(values.dtype)
     text = isinstance(values.dtype, pd.StringDtype)
     all_text = all(isinstance(category, str) for category in categories)

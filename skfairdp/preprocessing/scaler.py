@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from .columns import checked, column, column_names, floats, positions_of, replaced
+from .columns import all_or_nothing, checked, column, column_names, floats, positions_of, replaced
 
 __all__ = ["PublicScaler"]
 
@@ -103,7 +103,8 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             If a bound, `feature_range`, `log_columns` or `fill` is malformed or names a column
             that ``X`` does not have, or as in :meth:`transform`.
         """
-        self._read(self._checked(X, reset=True))
+        with all_or_nothing(self):
+            self._read(self._checked(X, reset=True))
         return self
 
     def transform(self, X: ArrayLike | pd.DataFrame) -> NDArray[Any] | pd.DataFrame:

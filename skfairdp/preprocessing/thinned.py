@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from typing import Any
 
+from skfairdp.figures import significant_up
 from skfairdp.privacy.accounting import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.rates import SamplingRates
 
-__all__ = ["combined_privacy", "inner_settings", "refuse_unfit"]
+__all__ = [
+    "combined_privacy",
+    "inner_settings",
+    "refuse_other_promises",
+    "refuse_unfit",
+    "takes_groups",
+]
 
 
 def refuse_unfit(estimator: Any) -> None:
@@ -47,15 +55,58 @@ def refuse_unfit(estimator: Any) -> None:
             "'estimator' has a ledger of its own, which would not hear of the table; set 'ledger' "
             "on PrivateThinningClassifier, which charges table and training together."
         )
-    for parameter in ("classes", "dataset_size", "group_sizes", "group_sizes_epsilon"):
+    here = {"classes": "classes", "groups": "groups", "group_sizes": "groups"}
+    for parameter in (*here, "dataset_size", "group_sizes_epsilon"):
         if known.get(parameter) is not None:
-            instead = {"classes": "set 'classes' here", "group_sizes": "set 'groups' here"}.get(
-                parameter, "leave it at None"
-            )
+            instead = f"set {here[parameter]!r} here" if parameter in here else "leave it at None"
             raise ValueError(
                 f"'estimator' sets {parameter}={known[parameter]!r}, but it is trained on thinned "
                 f"rows and is told their sizes and labels; {instead}."
             )
+
+
+def takes_groups(estimator: Any) -> bool:
+    """Whether the groups can be declared to an estimator, by name or with their sizes.
+
+    Parameters
+    ----------
+    estimator : private classifier
+        Any.
+
+    Returns
+    -------
+    bool
+    """
+    return hasattr(estimator, "group_sizes") or hasattr(estimator, "groups")
+
+
+def refuse_other_promises(inner: Any, X: Any, y: Any, sensitive_features: Any) -> None:
+    """Refuse, before anything is charged, an estimator that won't train or promises otherwise.
+
+    Parameters
+    ----------
+    inner : private classifier
+        The clone, told sizes and labels.
+    X, y, sensitive_features : ndarray
+        Rows that stand for nobody, and their groups.
+
+    Raises
+    ------
+    ValueError
+        What its fit raises; or it protects something else than one record that is added or
+        removed.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit will say it
+        stated = inner._quote(X, y, sensitive_features)
+    if stated is None or stated.is_void:
+        return
+    if (stated.adjacency, stated.protects) != ("add-remove", "record"):
+        raise ValueError(
+            f"'estimator' ({type(inner).__name__}) protects {stated.protects} under "
+            f"{stated.adjacency}; thinning needs one that protects a record that is added or "
+            "removed, with declared sizes."
+        )
 
 
 def inner_settings(estimator: Any, rates: SamplingRates, *, grouped: bool) -> dict[str, Any]:
@@ -76,6 +127,8 @@ def inner_settings(estimator: Any, rates: SamplingRates, *, grouped: bool) -> di
         Parameters for ``set_params``.
     """
     settings: dict[str, Any] = {"classes": list(range(len(rates.classes)))}
+    if grouped and hasattr(estimator, "groups"):
+        settings["groups"] = list(rates.groups)
     if grouped and hasattr(estimator, "group_sizes"):
         settings["group_sizes"] = rates.group_sizes
     else:
@@ -113,11 +166,6 @@ def combined_privacy(
     -------
     PrivacyGuarantee or None
         None after ``epsilon=inf``.
-
-    Raises
-    ------
-    ValueError
-        The estimator protects something else than one record that is added or removed.
     """
     stated = inner.privacy_
     if stated is None:
@@ -129,12 +177,6 @@ def combined_privacy(
         )
     if stated.is_void:
         return stated
-    if (stated.adjacency, stated.protects) != ("add-remove", "record"):
-        raise ValueError(
-            f"'estimator' ({type(inner).__name__}) protects {stated.protects} under "
-            f"{stated.adjacency}; thinning needs one that protects a record that is added or "
-            "removed, with declared sizes."
-        )
     read_off, declared = "taken from the rows and public", "declared"
     sets = [f"the set of class labels is {declared if labels_declared else read_off}"]
     if groups_declared is not None:
@@ -146,7 +188,8 @@ def combined_privacy(
         budget=None if inner.epsilon is None else price + float(inner.epsilon),
         assumptions=(
             *sets,
-            f"the (group x label) table was released at epsilon {price:g}, and every record was "
+            f"the (group x label) table was released at epsilon {significant_up(price)}, and every "
+            "record was "
             "kept by a draw of its own with a probability made from that table",
             *others,
         ),

@@ -21,14 +21,21 @@ from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import (
     BOOLEAN,
+    CLASSES,
+    GROUPS,
     RANDOM_STATE,
-    SEQUENCE,
     Choice,
     Kind,
     Number,
     check_parameters,
 )
-from skfairdp.preprocessing.thinned import combined_privacy, inner_settings, refuse_unfit
+from skfairdp.preprocessing.thinned import (
+    combined_privacy,
+    inner_settings,
+    refuse_other_promises,
+    refuse_unfit,
+    takes_groups,
+)
 from skfairdp.privacy.accounting import budget_guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
@@ -118,8 +125,8 @@ class PrivateThinningClassifier(PrivateClassifier):
         "epsilon_histogram": (Number(1e-4, 1e3),),
         "tolerance": (Number(0.0, 1.0),),
         "minimum_rate": (Number(0.0, 1.0),),
-        "groups": (SEQUENCE, _NONE),
-        "classes": (SEQUENCE, _NONE),
+        "groups": (GROUPS, _NONE),
+        "classes": (CLASSES, _NONE),
         "random_state": RANDOM_STATE,
         "reproducible_noise": (BOOLEAN,),
         "ledger": LEDGER,
@@ -182,11 +189,18 @@ class PrivateThinningClassifier(PrivateClassifier):
         )
         classes, labels = encode_labels(y, self.classes, multiclass=self.estimator._multiclass)
         groups = self._encode_groups(sensitive_features, len(X))
+        grouped = sensitive_features is not None
+        shape = (len(groups.labels), len(classes))
+        # What the estimator would refuse of any table, it refuses now: of one with even cells.
+        even = SamplingRates.equal_label_rates(
+            np.full(shape, max(1, len(X) // (shape[0] * shape[1]))), groups.labels, classes.tolist()
+        )
+        nobody = np.zeros(len(X), dtype=bool)
+        check_delta(self.estimator.delta, even.total)
+        refuse_other_promises(*self._told(even, X, labels, groups, nobody, grouped=grouped))
         noise = self._randomness()[1]
         self._charge(self._budget(noise))
-        table = release_table(
-            groups.codes, labels, (len(groups.labels), len(classes)), self.epsilon_histogram, noise
-        )
+        table = release_table(groups.codes, labels, shape, self.epsilon_histogram, noise)
         rates = SamplingRates.equal_label_rates(
             table,
             groups.labels,
@@ -197,13 +211,7 @@ class PrivateThinningClassifier(PrivateClassifier):
         )
         check_delta(self.estimator.delta, rates.total)
         kept = rates.keep(groups.codes, labels, noise.sampling.random(len(X)))
-        grouped = sensitive_features is not None
-        inner = clone(self.estimator)
-        inner.set_params(**inner_settings(inner, rates, grouped=grouped))
-        # Two rows without a label contribute nothing: no clone can fail for want of rows.
-        rows = np.concatenate([X[kept], np.zeros_like(X, shape=(2, *X.shape[1:]))])
-        targets = np.append(labels[kept], [-1, -1])
-        names = self._groups_of(inner, groups, kept, grouped)
+        inner, rows, targets, names = self._told(rates, X, labels, groups, kept, grouped=grouped)
         with warnings.catch_warnings():
             # Said above already, with the number of all records.
             warnings.filterwarnings("ignore", message="'delta' = ", category=PrivacyWarning)
@@ -223,7 +231,7 @@ class PrivateThinningClassifier(PrivateClassifier):
             groups_declared=None if not grouped else self.groups is not None,
         )
         # Whoever takes the clone out of here states what its rows have spent.
-        inner.privacy_ = self.privacy_
+        inner._state(self.privacy_)
         self.estimator_ = inner
 
     def _budget(self, noise: NoiseSource) -> PrivacyGuarantee | None:
@@ -249,16 +257,28 @@ class PrivateThinningClassifier(PrivateClassifier):
             on_unknown="drop" if self.groups is not None else "raise",
         )
 
-    @staticmethod
-    def _groups_of(
-        inner: Any, groups: Groups, kept: np.ndarray, grouped: bool
-    ) -> np.ndarray | None:
-        # An estimator that can't be told the groups would find, and show, those that are left.
-        if not grouped or not hasattr(inner, "group_sizes"):
-            return None
+    def _told(
+        self,
+        rates: SamplingRates,
+        X: np.ndarray,
+        labels: np.ndarray,
+        groups: Groups,
+        kept: np.ndarray,
+        *,
+        grouped: bool,
+    ) -> tuple[PrivateClassifier, np.ndarray, np.ndarray, np.ndarray | None]:
+        """A clone that knows sizes and labels, and the rows, labels and groups to fit it on."""
+        inner = clone(self.estimator)
+        inner.set_params(**inner_settings(inner, rates, grouped=grouped))
+        # Two rows without a label contribute nothing: no clone can fail for want of rows.
+        rows = np.concatenate([X[kept], np.zeros_like(X, shape=(2, *X.shape[1:]))])
+        targets = np.append(labels[kept], [-1, -1])
+        if not grouped or not takes_groups(inner):
+            # It would find, and show, those that are left.
+            return inner, rows, targets, None
         names = np.empty(len(groups.labels), dtype=object)
         names[:] = groups.labels
-        return names[np.append(groups.codes[kept], [0, 0])]
+        return inner, rows, targets, names[np.append(groups.codes[kept], [0, 0])]
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict the class of each row.

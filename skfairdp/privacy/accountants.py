@@ -1,7 +1,8 @@
 """The cost of one dp_accounting event: which accountant answers.
 
-A thin layer over ``dp_accounting``: the losses are computed there. Privacy loss
-distributions come first; Renyi divergences answer where those refuse.
+Privacy loss distributions come first, with their rounding charged; dp_accounting's Renyi
+divergences answer where those refuse. Here alone, delta is reduced by the probability with
+which a release is not what its event says.
 """
 
 from __future__ import annotations
@@ -15,25 +16,16 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
-from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
-from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from numpy.typing import NDArray
 
-from skfairdp.privacy.attribute_change import both_directions, loss_epsilon
-from skfairdp.privacy.events import canonical, parts_of
-from skfairdp.privacy.grid import grid_interval
+from skfairdp.figures import significant_up
+from skfairdp.privacy.directions import RELATIONS, both_directions, loss_epsilon
+from skfairdp.privacy.events import FailureDpEvent, canonical, parts_of, without_failures
 
 __all__ = ["RELATIONS", "accountant_name", "event_epsilon", "renyi_divergences", "renyi_form"]
-
-RELATIONS = {
-    "add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
-    "zero-out": NeighboringRelation.REPLACE_SPECIAL,
-    "replace-one": NeighboringRelation.REPLACE_ONE,
-    # One cell loses a record and another gains it: the library knows each half.
-    "change-attribute": NeighboringRelation.ADD_OR_REMOVE_ONE,
-}
 
 
 def event_epsilon(event: DpEvent, delta: float, adjacency: str = "add-remove") -> float:
@@ -90,11 +82,19 @@ default="add-remove"
     Returns
     -------
     str
-        For example ``"dp_accounting 0.6.0 PLD (connect-the-dots)"``.
+        For example ``"dp_accounting 0.6.0 RDP"``.
     """
     kind = "PLD" if event is None else _answer(event, delta, adjacency)[1]
-    detail = {"PLD": "PLD (connect-the-dots)", "RDP": "RDP"}[kind]
-    return f"dp_accounting {importlib.metadata.version('dp_accounting')} {detail}"
+    detail = {
+        "PLD": "privacy loss distributions (PLD, connect-the-dots), rounding charged to delta",
+        "RDP": f"dp_accounting {importlib.metadata.version('dp_accounting')} RDP",
+    }[kind]
+    failure = 0.0 if event is None else without_failures(canonical(event))[1]
+    return (
+        f"{detail}; {significant_up(failure, 2)} of delta set aside for tails"
+        if failure
+        else detail
+    )
 
 
 def _answer(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
@@ -126,10 +126,14 @@ def _cost(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
     relation = RELATIONS[adjacency]
     if any(isinstance(part, dp_event.NonPrivateDpEvent) for part, _ in parts_of(event)):
         return math.inf, "PLD"
-    cost = _pld_epsilon(event, delta, adjacency)
+    event, failure = without_failures(event)
+    delta -= failure
+    if delta < 0.0:
+        return math.inf, "PLD"
+    cost = loss_epsilon(event, delta, adjacency)
     if cost is not None and math.isfinite(cost):
         return cost, "PLD"
-    # Refused, or delta is below the mass that the library cuts off the tails.
+    # Refused, or delta does not cover the tails that are cut off.
     rdp = RdpAccountant(neighboring_relation=relation)
     charged = _charged(event, adjacency)
     if rdp.supports(charged):
@@ -203,7 +207,8 @@ def _quiet() -> Iterator[None]:
 def renyi_form(event: DpEvent) -> DpEvent:
     """Rewrite an event so that the accountant of Renyi divergences takes it.
 
-    That accountant has no discrete Laplace noise. Whatever is pure at epsilon has a
+    Failures cost no divergence: delta covers them. And that accountant has no discrete
+    Laplace noise. Whatever is pure at epsilon has a
     divergence of at most ``order * epsilon**2 / 2``, and of at most epsilon: the first is
     charged up to epsilon = 0.2, beyond which it wastes more at the orders that count.
 
@@ -215,9 +220,11 @@ def renyi_form(event: DpEvent) -> DpEvent:
     Returns
     -------
     dp_accounting.DpEvent
-        Costs at least as much; equal to `event` where nothing had to change.
+        Costs at least as much, failures apart; equal to `event` where nothing had to change.
     """
     match event:
+        case FailureDpEvent():
+            return dp_event.NoOpDpEvent()
         case dp_event.DiscreteLaplaceDpEvent(noise_parameter=rate, sensitivity=sensitivity):
             pure = float(rate) * int(sensitivity)
             if pure <= 0.2:
@@ -231,15 +238,3 @@ def renyi_form(event: DpEvent) -> DpEvent:
             return dp_event.RepeatAndSelectDpEvent(renyi_form(inner), mean, shape)
         case _:
             return event
-
-
-def _pld_epsilon(event: DpEvent, delta: float, adjacency: str) -> float | None:
-    """Epsilon by privacy loss distributions, None for an event that has none here."""
-    if adjacency == "change-attribute":
-        return loss_epsilon(event, delta)
-    accountant = PLDAccountant(RELATIONS[adjacency], grid_interval(event))
-    if not accountant.supports(event):
-        return None
-    # An epsilon near 710, where its exponential overflows, comes out as infinity: RDP answers.
-    with np.errstate(over="ignore"):
-        return float(accountant.compose(event).get_epsilon(delta))

@@ -10,9 +10,11 @@ from typing import TypedDict
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
+from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accountants import RELATIONS, accountant_name, event_epsilon
 from skfairdp.privacy.events import canonical, covering_event, events, undominated_cells
-from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.exposure import Exposure
+from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 
 __all__ = [
@@ -127,7 +129,7 @@ def guarantee(
         (``plan.prior_epsilon > 0``): the cost then depends on that answer, and only
         the target was fixed before.
     assumptions : iterable of str, default=()
-        Conditions of the statement.
+        Conditions of the statement; `VALIDATION` is added.
 
     Returns
     -------
@@ -149,6 +151,7 @@ def guarantee(
     >>> guarantee(plan).satisfies(epsilon=1.6)
     True
     """
+    assumptions = dict.fromkeys((*assumptions, VALIDATION))
     costs = epsilons(plan)
     largest = max(costs.values())
     relation: _Relation = {
@@ -160,20 +163,25 @@ def guarantee(
         return _void(("The plan releases sums or counts without noise.", *assumptions), relation)
     if budget is not None and largest > budget:
         raise ValueError(
-            f"the plan costs epsilon={largest:.6g}, above its budget={budget:.6g}: calibrate the "
+            f"the plan costs epsilon={significant_up(largest)}, above its "
+            f"budget={as_given(budget)}: calibrate the "
             "noise to the budget"
         )
     event = covering_event(plan)
     accountant = accountant_name(event, plan.delta, plan.adjacency)
     if plan.prior_epsilon == 0.0:
+        # A changed attribute is a matter of two groups: there is no figure of one.
+        apart = len(plan.cells) > 1 and plan.adjacency != "change-attribute"
         return PrivacyGuarantee(
             epsilon=largest,
             accountant=accountant,
-            # A changed attribute is a matter of two groups: there is no figure of one.
-            per_group=costs
-            if len(plan.cells) > 1 and plan.adjacency != "change-attribute"
-            else None,
+            per_group=costs if apart else None,
             event=event,
+            exposures=tuple(
+                Exposure(own, (cell,)) for cell, own in zip(plan.cells, events(plan), strict=True)
+            )
+            if apart
+            else (),
             assumptions=tuple(assumptions),
             **relation,
         )
@@ -184,7 +192,8 @@ def guarantee(
         )
         return _void((reason, *assumptions), relation)
     note = (
-        f"epsilon is the budget fixed in advance; {plan.prior_epsilon:g} of it bought the noisy "
+        f"epsilon is the budget fixed in advance; {as_given(plan.prior_epsilon)} of it bought the "
+        "noisy "
         "sizes that the plan was made from, added by basic composition"
     )
     # No single event covers a plan that was chosen after a private answer.
@@ -220,7 +229,9 @@ def budget_guarantee(
         how = "the noise repeats with a seed" if reproducible else "no budget was fixed"
         return PrivacyGuarantee.void(f"{how}, and the plan is made from a private answer")
     note = "epsilon is the budget fixed in advance; the plan was made from a private answer"
-    return PrivacyGuarantee(float(epsilon), float(delta), "add-remove", assumptions=(note,))
+    return PrivacyGuarantee(
+        float(epsilon), float(delta), "add-remove", assumptions=(note, VALIDATION)
+    )
 
 
 def compose(
@@ -265,7 +276,9 @@ def compose(
         return guarantees[0]
     if any(item.adjacency not in RELATIONS for item in guarantees if not item.is_void):
         # What the events mean there is the mechanism's affair; the statements are enough.
-        guarantees = [item if item.is_void else replace(item, event=None) for item in guarantees]
+        guarantees = [
+            item if item.is_void else replace(item, event=None, exposures=()) for item in guarantees
+        ]
     aside = sum(item.delta for item in guarantees if item.event is None)
     if delta is None:
         delta = aside + max((item.delta for item in guarantees if item.event), default=0.0)

@@ -11,6 +11,7 @@ from functools import lru_cache, reduce
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
+from skfairdp.figures import significant_up
 from skfairdp.privacy.accountants import event_epsilon
 from skfairdp.privacy.closed_form import ClosedFormBound
 from skfairdp.privacy.events import events, undominated_cells
@@ -155,7 +156,8 @@ def _refuse_impossible(problem: _Problem) -> None:
         if floor > problem.epsilon * CEILING:
             raise ValueError(
                 f"epsilon={problem.epsilon!r} cannot be met: releases whose noise is fixed "
-                f"(counts) cost {floor:.4g} alone; give a larger epsilon or spend less on them"
+                f"(counts) cost {significant_up(floor, 4)} alone; give a larger epsilon or spend "
+                "less on them"
             )
 
 

@@ -5,12 +5,39 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+import attr
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
 from skfairdp.privacy.plan import Plan, Segment
 
-__all__ = ["canonical", "covering_event", "events", "parts_of", "undominated_cells"]
+__all__ = [
+    "FailureDpEvent",
+    "canonical",
+    "covering_event",
+    "events",
+    "parts_of",
+    "undominated_cells",
+    "without_failures",
+]
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class FailureDpEvent(DpEvent):
+    """A release that may, with a small probability, not be what its event says.
+
+    Composed with the event of the release. Its probability is taken from delta before the
+    accountants are asked, and costs nothing else.
+
+    Parameters
+    ----------
+    probability : float
+        Bound, under any data set, on the probability of the outcomes (or secret choices
+        that neighbouring data sets share, such as the other records of a batch) for which
+        the event of the release is no upper bound.
+    """
+
+    probability: float
 
 
 def events(plan: Plan) -> tuple[DpEvent, ...]:
@@ -150,6 +177,12 @@ def canonical(event: DpEvent) -> DpEvent:
             if math.isinf(rate):
                 return dp_event.NonPrivateDpEvent()
             return dp_event.DiscreteLaplaceDpEvent(rate, int(sensitivity))
+        case FailureDpEvent(probability=probability):
+            if not 0.0 <= probability <= 1.0:
+                raise ValueError(
+                    f"a probability of {probability!r} is not allowed: give one in [0, 1]"
+                )
+            return FailureDpEvent(float(probability)) if probability else dp_event.NoOpDpEvent()
         case dp_event.SelfComposedDpEvent(event=inner, count=count):
             inner = canonical(inner)
             if count == 0 or isinstance(inner, dp_event.NoOpDpEvent):
@@ -168,6 +201,38 @@ def canonical(event: DpEvent) -> DpEvent:
             return event
 
 
+def without_failures(event: DpEvent) -> tuple[DpEvent, float]:
+    """Split an event into what the accountants take and what delta has to cover.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        In canonical form.
+
+    Returns
+    -------
+    event : dp_accounting.DpEvent
+        In canonical form, without failures.
+    probability : float
+        Of any failure, by the sum over all of them; of a random number of runs, by its mean.
+    """
+    match event:
+        case FailureDpEvent(probability=probability):
+            return dp_event.NoOpDpEvent(), probability
+        case dp_event.ComposedDpEvent(events=parts):
+            split = [without_failures(part) for part in parts]
+            kept = canonical(dp_event.ComposedDpEvent(tuple(part for part, _ in split)))
+            return kept, math.fsum(probability for _, probability in split)
+        case dp_event.SelfComposedDpEvent(event=inner, count=count):
+            kept, probability = without_failures(inner)
+            return canonical(dp_event.SelfComposedDpEvent(kept, count)), count * probability
+        case dp_event.RepeatAndSelectDpEvent(event=inner, mean=mean, shape=shape):
+            kept, probability = without_failures(inner)
+            return dp_event.RepeatAndSelectDpEvent(kept, mean, shape), mean * probability
+        case _:
+            return event, 0.0
+
+
 def _composed(plan: Plan, steps: list[tuple[float, float]], pure: list[float]) -> DpEvent:
     sums = [
         dp_event.SelfComposedDpEvent(
@@ -182,11 +247,15 @@ def _composed(plan: Plan, steps: list[tuple[float, float]], pure: list[float]) -
         )
         for count in plan.counts
     ]
+    failures = [
+        dp_event.SelfComposedDpEvent(FailureDpEvent(segment.failure), segment.steps)
+        for segment in plan.segments
+    ]
     # Discrete Laplace noise on one count loses exactly +-epsilon, as randomised response
     # does, and that dominates every pure mechanism. No such claim is needed, or made, for
     # a vector of Laplace noises and dp_accounting's one-dimensional Laplace event.
     vectors = [dp_event.DiscreteLaplaceDpEvent(epsilon, 1) for epsilon in pure]
-    return canonical(dp_event.ComposedDpEvent([*sums, *counts, *vectors]))
+    return canonical(dp_event.ComposedDpEvent([*sums, *counts, *vectors, *failures]))
 
 
 def _worst_case(segment: Segment, n_cells: int) -> tuple[float, float]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from dp_accounting import dp_event as events
 
+from skfairdp.privacy.exposure import Exposure
 from skfairdp.privacy.relations import ADJACENCIES, PROTECTS, check_name
 from skfairdp.privacy.serialization import (
     event_from_dict,
@@ -21,7 +22,14 @@ from skfairdp.privacy.serialization import (
     plain_label,
 )
 
-__all__ = ["ADJACENCIES", "PROTECTS", "PrivacyGuarantee"]
+__all__ = ["ADJACENCIES", "PROTECTS", "VALIDATION", "PrivacyGuarantee"]
+
+# An assumption of every private fit, and the rule that all checks of rows keep.
+VALIDATION = (
+    "whether rows pass the checks of their form (numbers, lengths, kinds of values), and what is "
+    "said where they do not, is assumed public: these checks are the data owner's; no message "
+    "shows a value or a number of rows"
+)
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,10 @@ class PrivacyGuarantee:
         are composed.
     assumptions : tuple of str, default=()
         Conditions under which the statement holds.
+    exposures : tuple of Exposure or None, default=()
+        Which records take part in which event, where `epsilon` is the largest cost of
+        these and smaller than that of `event`. Empty where all take part in `event`; None
+        where that is not known, as in files of earlier versions.
 
     Raises
     ------
@@ -75,6 +87,7 @@ class PrivacyGuarantee:
     per_group: Mapping[Hashable, float] | None = None
     event: events.DpEvent | None = None
     assumptions: tuple[str, ...] = ()
+    exposures: tuple[Exposure, ...] | None = ()
 
     def __post_init__(self) -> None:
         """Check names and numbers, and detach the guarantee from mutable arguments."""
@@ -87,8 +100,12 @@ class PrivacyGuarantee:
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(self.delta))
         object.__setattr__(self, "assumptions", tuple(self.assumptions))
+        if self.exposures is not None:
+            object.__setattr__(self, "exposures", tuple(self.exposures))
         if self.per_group is not None:
             groups = {plain_label(k): float(v) for k, v in self.per_group.items()}
+            if any(not value >= 0.0 for value in groups.values()):
+                raise ValueError("per_group must hold numbers >= 0")
             if groups and max(groups.values()) > self.epsilon:
                 raise ValueError(
                     f"epsilon={self.epsilon!r} is below the largest value of per_group, "
@@ -208,7 +225,7 @@ class PrivacyGuarantee:
             Read back by `from_dict` without loss.
         """
         groups = self.per_group
-        return {
+        document: dict[str, Any] = {
             "epsilon": number_to_json(self.epsilon),
             "delta": self.delta,
             "adjacency": self.adjacency,
@@ -220,6 +237,9 @@ class PrivacyGuarantee:
             "event": None if self.event is None else event_to_dict(self.event),
             "assumptions": list(self.assumptions),
         }
+        if self.exposures is not None:
+            document["exposures"] = [share.to_dict() for share in self.exposures]
+        return document
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> PrivacyGuarantee:
@@ -241,6 +261,7 @@ class PrivacyGuarantee:
             If an event or a value of the document is of an unknown kind.
         """
         groups, event = document["per_group"], document["event"]
+        shares = document.get("exposures")
         return cls(
             epsilon=number_from_json(document["epsilon"]),
             delta=float(document["delta"]),
@@ -252,4 +273,5 @@ class PrivacyGuarantee:
             else {label_from_json(k): number_from_json(v) for k, v in groups},
             event=None if event is None else event_from_dict(event),
             assumptions=tuple(document["assumptions"]),
+            exposures=None if shares is None else tuple(map(Exposure.from_dict, shares)),
         )

@@ -90,6 +90,9 @@ class Segment:
         sampled record falls into one of them, uniformly and by itself; a head's
         sum gets weight ``n_heads * weights[k]`` and noise ``n_heads * noise_std``,
         so the multiplier of the step does not change.
+    failure : float, default=0.0
+        Probability with which one step is not what the rest of the plan says (a batch too
+        large for the rounding margin, a tail of the noise that is cut off); taken from delta.
     """
 
     steps: int
@@ -97,6 +100,7 @@ class Segment:
     expected_sizes: tuple[float, ...]
     blocks: tuple[Block, ...]
     n_heads: int = 1
+    failure: float = 0.0
 
     def multiplier(self, cell: int) -> float:
         """Combined noise multiplier of one step for a record of one cell.

@@ -10,6 +10,8 @@ import attr
 import numpy as np
 from dp_accounting import dp_event as events
 
+from skfairdp.privacy.events import FailureDpEvent
+
 __all__ = [
     "event_from_dict",
     "event_to_dict",
@@ -26,6 +28,7 @@ KINDS: dict[str, type[events.DpEvent]] = {
     for kind in (
         events.ComposedDpEvent,
         events.DiscreteLaplaceDpEvent,
+        FailureDpEvent,
         events.GaussianDpEvent,
         events.LaplaceDpEvent,
         events.NoOpDpEvent,
@@ -35,6 +38,9 @@ KINDS: dict[str, type[events.DpEvent]] = {
         events.SelfComposedDpEvent,
     )
 }
+
+# What numbers of an event may be; others are at least 0.
+LIMITS = {"sampling_probability": (0.0, 1.0), "shape": (-1.0, math.inf)}
 
 
 def event_to_dict(event: events.DpEvent) -> dict[str, Any]:
@@ -85,8 +91,11 @@ def event_from_dict(document: Mapping[str, Any]) -> events.DpEvent:
     kind = document.get("kind")
     if kind not in KINDS:
         raise ValueError(f"cannot read an event of kind {kind!r}: known are {sorted(KINDS)}")
-    fields = {name: _read(value) for name, value in document.items() if name != "kind"}
-    return KINDS[kind](**fields)
+    names = {field.name for field in attr.fields(KINDS[kind])}
+    odd = sorted({*document} - {"kind"} ^ names)
+    if odd:
+        raise ValueError(f"an event of kind {kind!r} has the fields {sorted(names)}; not so: {odd}")
+    return KINDS[kind](**{name: _read(name, document[name]) for name in sorted(names)})
 
 
 def _value(value: Any) -> Any:
@@ -97,12 +106,19 @@ def _value(value: Any) -> Any:
     return number_to_json(value)
 
 
-def _read(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return event_from_dict(value)
-    if isinstance(value, list):
-        return tuple(_read(item) for item in value)
-    return number_from_json(value)
+def _read(name: str, value: Any) -> Any:
+    if name in ("event", "events"):
+        if isinstance(value, Mapping) and name == "event":
+            return event_from_dict(value)
+        if isinstance(value, list) and name == "events":
+            return tuple(map(event_from_dict, value))
+        raise ValueError(f"cannot read {value!r} as an event")
+    number = number_from_json(value)
+    low, high = LIMITS.get(name, (0.0, math.inf))
+    whole = name != "count" or isinstance(number, int)
+    if isinstance(number, bool) or not whole or not low <= number <= high:
+        raise ValueError(f"cannot read an event with {name}={value!r}")
+    return number
 
 
 def number_to_json(value: float) -> float | str:

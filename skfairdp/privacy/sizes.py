@@ -6,13 +6,15 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from skfairdp.exceptions import PrivacyWarning
+from skfairdp.figures import as_given, significant_down
+from skfairdp.parameters import GROUP_SIZE, is_missing
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.serialization import plain_label
 
 __all__ = [
     "Sizes",
@@ -22,6 +24,8 @@ __all__ = [
     "noisy_sizes",
     "steps_for",
 ]
+
+_MOST_STEPS = 10**8  # a day at a millisecond a step
 
 
 @dataclass(frozen=True)
@@ -70,15 +74,20 @@ def check_delta(delta: float, n: int, *, public: bool = True) -> None:
         ``delta >= 1 / n``.
     """
     if delta >= 1.0 / n:
-        limit = f"1/n = {1.0 / n:.3g} for n = {n} records" if public else "1/n for n records"
+        limit = (
+            f"1/n = {significant_down(1.0 / n, 3)} for n = {n} records"
+            if public
+            else "1/n for n records"
+        )
         raise ValueError(
-            f"'delta' must be below {limit}; got {delta:g}. A larger delta allows a whole record "
+            f"'delta' must be below {limit}; got {as_given(delta)}. A larger delta allows a whole "
+            "record "
             "to be published."
         )
     if delta > 1.0 / (10.0 * n):
-        limit = f"1/(10 n) = {0.1 / n:.3g}" if public else "1/(10 n) for n records"
+        limit = f"1/(10 n) = {significant_down(0.1 / n, 3)}" if public else "1/(10 n) for n records"
         warnings.warn(
-            f"'delta' = {delta:g} is above {limit}; a smaller one is usual.",
+            f"'delta' = {as_given(delta)} is above {limit}; a smaller one is usual.",
             PrivacyWarning,
             stacklevel=5,  # whoever called fit
         )
@@ -113,8 +122,21 @@ def expected_batch_size(batch_size: Any, n: int) -> int:
 
 
 def steps_for(max_epochs: int, n: int, batch_size: int) -> int:
-    """Number of steps of `max_epochs` passes, computed in integers."""
-    return max_epochs * -(-n // batch_size)
+    """Number of steps of `max_epochs` passes, computed in integers.
+
+    Raises
+    ------
+    ValueError
+        More steps than anybody waits for.
+    """
+    steps = max_epochs * -(-n // batch_size)
+    if steps > _MOST_STEPS:
+        raise ValueError(
+            f"'max_epochs' = {max_epochs} passes over {n} records in batches of {batch_size} are "
+            f"{steps} steps, more than {_MOST_STEPS:g}: set 'batch_size' higher, 'max_epochs' or "
+            "the declared sizes lower."
+        )
+    return steps
 
 
 def check_group_sizes(group_sizes: Mapping[Any, Any]) -> dict[Any, int]:
@@ -132,18 +154,23 @@ def check_group_sizes(group_sizes: Mapping[Any, Any]) -> dict[Any, int]:
     Raises
     ------
     ValueError
-        No group, or a count that is not an integer >= 1.
+        No group, a missing one, or a count that is not an integer from 1 to 10^12.
     """
     if not group_sizes:
         raise ValueError("'group_sizes' must name at least one group; got an empty mapping.")
     checked = {}
     for label, count in group_sizes.items():
-        if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+        if is_missing(label):
             raise ValueError(
-                f"'group_sizes' must map every group to an integer >= 1; got {count!r} for the "
-                f"group {label!r}."
+                f"'group_sizes' names a missing value, {label!r}, which is no group; leave it out: "
+                "rows without a group contribute nothing."
             )
-        checked[label] = int(count)
+        if not GROUP_SIZE.accepts(count):
+            raise ValueError(
+                f"'group_sizes' must map every group to {GROUP_SIZE.describe()}; got {count!r} for "
+                f"the group {label!r}."
+            )
+        checked[plain_label(label)] = int(count)
     return checked
 
 

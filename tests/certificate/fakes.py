@@ -8,6 +8,7 @@ import numpy as np
 from dp_accounting.dp_event import GaussianDpEvent
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
+from skfairdp.engine.row_keys import row_uniforms
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.privacy import PrivacyGuarantee, epsilon
 
@@ -21,9 +22,13 @@ def stated(sigma: float = 5.0, **changes: Any) -> PrivacyGuarantee:
 
 
 class ThresholdClassifier(ClassifierMixin, BaseEstimator):
-    """Predicts whether a weighted sum exceeds a threshold; the weights are given."""
+    """Predicts whether a weighted sum exceeds a threshold; the weights are given.
+
+    With `spread` it does so with a probability, by a draw that a key fixes for a row.
+    """
 
     _charges_privacy = True
+    key = b"one of many"
 
     def __init__(self, weights=(1.0, 0.0), threshold=0.0, random_state=None, spread=None):
         self.weights = weights
@@ -33,6 +38,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y=None, *, sensitive_features=None):
         self.coef_ = np.array(self.weights, dtype=float)
+        self.n_features_in_ = len(self.coef_)
         self.classes_ = np.array([0, 1]) if y is None else np.unique(y)
         self.groups_ = (
             None if sensitive_features is None else tuple(sorted(set(sensitive_features)))
@@ -44,6 +50,9 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(X, dtype=float) @ self.coef_ - self.threshold
 
     def predict(self, X):
+        if self.spread is not None:
+            draws = row_uniforms(np.asarray(X, dtype=float), self.key)
+            return self.classes_[(draws < self._success_scores(X)).astype(int)]
         return self.classes_[(self._score(X) > 0).astype(int)]
 
     def _success_scores(self, X):
@@ -58,8 +67,8 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
             )
         ]
 
-    def _digest_state(self):
-        return {"coef_": self.coef_, "parameters": self.get_params(deep=False)}
+    def _changed_since_fit(self):
+        return ()  # tests state other guarantees than fit did
 
 
 class Doubler(TransformerMixin, BaseEstimator):
@@ -86,6 +95,9 @@ class PrivateCenterer(TransformerMixin, BaseEstimator):
 
     def transform(self, X):
         return np.asarray(X) - 0.0
+
+    def _changed_since_fit(self):
+        return ()
 
 
 class Rows(NamedTuple):

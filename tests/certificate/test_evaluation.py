@@ -137,13 +137,30 @@ def test_string_labels_and_many_classes_are_evaluated():
     assert "label red, prediction blue" in strata
 
 
-def test_random_predictions_are_bounded_by_their_probabilities(rows):
+def test_random_predictions_are_counted_and_their_probabilities_averaged_apart(rows):
     model = ThresholdClassifier(spread=1.0).fit(rows.X, rows.y, sensitive_features=rows.groups)
-    claim = certify(model, rows.X, sensitive_features=rows.groups).fairness[0]
+    deployed, averaged, _ = certify(model, rows.X, sensitive_features=rows.groups).fairness
+    hits, sizes = rates(rows, model.predict(rows.X))
+    assert deployed.scope == "deployed model"
+    assert deployed.bound == gap_upper_bound(hits, sizes)
     scores = model._success_scores(rows.X)
     sums = [scores[rows.groups == g].sum() for g in ("a", "b")]
-    assert claim.bound == pytest.approx(score_gap_upper_bound(sums, [300, 300]))
-    assert "Hoeffding" in claim.method
+    assert averaged.scope == "averaged over its draws"
+    assert averaged.bound == pytest.approx(score_gap_upper_bound(sums, [300, 300]))
+    assert any("people with equal rows share it" in text for text in averaged.assumptions)
+    assert any("apart from that of the bound" in text for text in averaged.assumptions)
+
+
+def test_private_counts_are_of_the_answers_and_not_of_draws_made_for_the_count(rows):
+    model = ThresholdClassifier(spread=1.0).fit(rows.X, rows.y, sensitive_features=rows.groups)
+    certificate = certify(
+        model, rows.X, sensitive_features=rows.groups, count_epsilon=900.0, cell_sizes="public"
+    )
+    claim = certificate.fairness[0]
+    hits, _ = rates(rows, model.predict(rows.X))
+    # At 900 nats a count is off with probability 2 exp(-900).
+    assert [count.successes for count in claim.counts] == hits
+    assert {c.scope for c in certificate.fairness} == {"deployed model", "training mechanism"}
 
 
 @pytest.mark.parametrize("spread", [None, 1.0])
@@ -227,7 +244,7 @@ def test_private_groups_must_be_declared(rows):
         ({"notion": "equal_opportunity"}, "y is None"),
         ({"public_steps": ["scale"]}, "no earlier step"),
         ({"public_steps": "scale"}, "must be a list"),
-        ({"sensitive_features": ["a"]}, "1 rows, but X has 600"),
+        ({"sensitive_features": ["a"]}, "another number of rows than X"),
     ],
 )
 def test_contradicting_arguments_are_refused(model, rows, arguments, match):
@@ -241,7 +258,7 @@ def test_labels_outside_the_classes_are_refused_without_being_shown(model, rows)
     with pytest.raises(ValueError, match="y has") as caught:
         certify(model, rows.X, labels, sensitive_features=rows.groups)
     assert "94231" not in str(caught.value)
-    with pytest.raises(ValueError, match="y has 5 entries"):
+    with pytest.raises(ValueError, match="one label for each row"):
         certify(model, rows.X, labels[:5], sensitive_features=rows.groups)
 
 

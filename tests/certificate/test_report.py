@@ -74,7 +74,12 @@ CASES = {
         ),
     ),
     "random predictions": certificate(
-        fairness=(claim(counts=(CellCount("F", "", 30.5, 100), CellCount("M", "", 20.25, 90))),)
+        fairness=(
+            claim(
+                scope="averaged over its draws",
+                counts=(CellCount("F", "", 30.5, 100), CellCount("M", "", 20.25, 90)),
+            ),
+        )
     ),
     "answered": certificate(fairness=(ANSWERED,)),
     "no rows": certificate(fairness=(), n_rows=None, remarks=("Only one group is known.",)),
@@ -189,7 +194,7 @@ def test_rates_have_exact_intervals() -> None:
     first, _ = group_rates(claim())
     # Clopper-Pearson, 300 of 1000 at 95 %: R's binom.test(300, 1000)$conf.int
     assert (round(first.low, 4), round(first.high, 4)) == (0.2717, 0.3295)
-    assert "0.272 to 0.329" in CASES["ordinary"].to_html()
+    assert "0.271 to 0.330" in CASES["ordinary"].to_html()
 
 
 def test_rates_without_a_sampling_law_have_no_interval() -> None:
@@ -215,7 +220,7 @@ def test_coverage_is_found_in_the_assumptions() -> None:
 def test_what_was_asked_for_is_answered() -> None:
     page = CASES["ordinary"].to_html(epsilon=1.0, tolerance=0.05)
     assert "Privacy loss of at most ε = 1: kept." in page
-    assert "at most 0.05: NOT shown by this certificate." in page
+    assert "at most 0.05: NOT shown by this certificate for the model as it is deployed." in page
     assert "at most 0.05: NOT shown" in CASES["ordinary"].to_model_card(tolerance=0.05)
     assert "What was asked for" not in CASES["ordinary"].to_html()
     assert "ε = 0.5: NOT kept" in CASES["ordinary"].to_html(epsilon=0.5)
@@ -251,7 +256,7 @@ def test_a_page_without_matplotlib_lacks_pictures_and_nothing_else(monkeypatch) 
     without = CASES["ordinary"].to_html()
     assert "<svg" in with_pictures
     assert "<svg" not in without
-    assert "0.272 to 0.329" in without
+    assert "0.271 to 0.330" in without
 
 
 def test_a_page_is_the_same_each_time() -> None:

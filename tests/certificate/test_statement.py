@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from skfairdp import Certificate, certify
+from skfairdp.fairness.derivation import KINDS, Derivation
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.privacy import PrivacyGuarantee
 from tests.certificate.fakes import ThresholdClassifier, stated
@@ -93,7 +94,7 @@ def test_sentence_adapts_to_what_is_known(changes, words):
 
 def test_a_bound_never_stands_without_scope_confidence_and_assumptions():
     text = str(certificate())
-    assert "[deployed model; 95 % confidence; exact]" in text
+    assert "[deployed model; 95 % confidence; people like the 596 held out; exact]" in text
     assert "rows are independent" in text
     assert "1.000" not in str(certificate(claim(1.0)))
 
@@ -181,7 +182,71 @@ def test_a_claim_about_training_is_not_one_about_the_model():
     assert not only.satisfies(tolerance=0.5)
     assert only.satisfies(tolerance=0.5, scope="training mechanism")
     downstream = certificate(claim(0.1, scope="any downstream predictor", confidence_level=None))
-    assert downstream.satisfies(tolerance=0.5, confidence_level=0.999)
+    assert not downstream.satisfies(tolerance=0.5)
+    asked = {"tolerance": 0.5, "confidence_level": 0.999}
+    assert downstream.satisfies(**asked, scope="any downstream predictor")
+
+
+@pytest.mark.parametrize(
+    ("scope", "level"), [("averaged over its draws", 0.95), ("any population", None)]
+)
+def test_an_average_over_draws_is_not_a_claim_about_the_model(scope, level):
+    average = claim(0.1, scope=scope, confidence_level=level)
+    for case in (certificate(average), certificate(claim(0.6), average)):
+        assert not case.satisfies(tolerance=0.5)
+        assert case.satisfies(tolerance=0.5, scope=scope)
+    assert certificate(claim(0.6), average).sentence.startswith("With 95 % confidence the selec")
+    alone = certificate(average)
+    assert "averaged over the model's random draws (not for this one model)" in alone.sentence
+    for text in (str(alone), alone._repr_html_(), alone.to_html(), alone.to_model_card()):
+        assert "averaged over the model" in text
+        assert f"{scope[1:]}; " in text
+    assert Certificate.from_json(alone.to_json()) == alone
+
+
+OLD_METHODS = {
+    "Hoeffding, on the probabilities of the random predictions": "averaged over its draws",
+    "smoothing: every group's own model, and its distance to the common one": (
+        "averaged over its draws"
+    ),
+    "exact, from noisy counts with public cell sizes": "averaged over its draws",
+    "smoothing: length of the released weights against the noise": "any population",
+    "exact (Clopper-Pearson)": "deployed model",
+    "difference (Hoeffding)": "deployed model",
+}
+
+
+@pytest.mark.parametrize("method", OLD_METHODS)
+def test_what_old_files_say_of_the_model_and_is_an_average_is_read_as_one(method):
+    scope = OLD_METHODS[method]
+    level = None if scope == "any population" else 0.95
+    now = certificate(claim(0.1, scope=scope, method=method, confidence_level=level))
+    document = json.loads(now.to_json())
+    document["fairness"][0]["scope"] = "deployed model"  # as it was written before
+    found = Certificate.from_json(json.dumps(document))
+    assert found == now
+    assert found.satisfies(tolerance=0.5) is (scope == "deployed model")
+
+
+@pytest.mark.parametrize(("scope", "level"), [("deployed model", None), ("any population", 0.95)])
+def test_only_bounds_from_rows_have_a_confidence(scope, level):
+    with pytest.raises(ValueError, match="contradicts scope"):
+        claim(scope=scope, confidence_level=level)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"derivation": Derivation.of("length of the weights", norm=1.0, std=20.0)},
+        {"derivation": Derivation.of("last head step", **dict.fromkeys(KINDS["last head step"]))},
+        {"derivation": Derivation.of("local release", epsilon=0.1)},
+        {"counts": (CellCount("a", "", 0.5, 2),)},
+    ],
+    ids=["weights", "last step", "release", "sums of probabilities"],
+)
+def test_nothing_but_counts_of_answers_can_be_sold_as_a_bound_on_the_model(changes):
+    with pytest.raises(ValueError, match="scope='deployed model'"):
+        claim(**changes)
 
 
 def test_nothing_certified_satisfies_nothing():
@@ -276,7 +341,7 @@ class Outline(HTMLParser):
     "case",
     [
         certificate(),
-        certificate(claim(1.0, estimate=None, confidence_level=None)),
+        certificate(claim(1.0, estimate=None, confidence_level=None, scope="any population")),
         certificate(privacy=None, fairness=(), remarks=("No groups.",)),
         certificate(privacy=PrivacyGuarantee.void("because <b>")),
         certificate(privacy=dataclasses.replace(stated(), per_group={"a": 0.1, ("b", 1): 0.2})),

@@ -12,6 +12,7 @@ import pytest
 
 from skfairdp import DPSGDClassifier, PrivacyLedger, certify
 from skfairdp.command_line import main
+from skfairdp.exceptions import BudgetExceededError
 from skfairdp.privacy import PrivacyGuarantee
 from tests.common.roster import people
 
@@ -37,7 +38,7 @@ def test_a_certificate_and_its_model(folder, capsys, model) -> None:
     for file in ("m.pkl", "m.joblib"):
         assert main(["verify", "c.json", file]) == 0
         said = capsys.readouterr()
-        assert said.out.startswith("Yes: c.json was issued for the model")
+        assert said.out.startswith("Yes: c.json names the model in m.")
         assert "With 95 % confidence" in said.out
         assert "runs whatever code the file holds" in said.err
 
@@ -46,7 +47,9 @@ def test_another_model_exits_with_one(folder, capsys, model) -> None:
     other = DPSGDClassifier(max_epochs=1, progress=False).fit(X, Y, sensitive_features=GROUPS)
     (folder / "m.pkl").write_bytes(pickle.dumps(other))
     assert main(["verify", "c.json", "m.pkl"]) == 1
-    assert capsys.readouterr().out.startswith("No: c.json was issued for another model")
+    said = capsys.readouterr().out
+    assert said.startswith("No: c.json does not hold for m.pkl.")
+    assert "The model is another one, or in another state" in said
 
 
 class Trap:
@@ -106,6 +109,12 @@ def test_ledgers_that_are_missing_empty_or_none(tmp_path, capsys, monkeypatch) -
     assert main(["ledger", "l.db"]) == 2
     assert "There is no privacy ledger l.db" in capsys.readouterr().err
     Path("l.db").touch()
+    assert main(["ledger", "l.db"]) == 2
+    assert "l.db' is empty or cut short (0 bytes)" in capsys.readouterr().err
+    Path("l.db").unlink()
+    too_much = PrivacyGuarantee(0.5, 0.0, "zero-out")
+    with pytest.raises(BudgetExceededError):
+        PrivacyLedger("l.db", budget=(0.1, 0.0)).reserve(too_much, activity="fit", estimator="E")
     assert main(["ledger", "l.db"]) == 0
     assert "The ledger is empty." in capsys.readouterr().out
     Path("l.db").write_text("notes " * 100)

@@ -165,8 +165,8 @@ def test_text_targets_need_their_favourable_value(folder, capsys) -> None:
     rows = table()
     rows["approve"] = np.where(rows["approve"] == 1, "yes", "no")
     written(folder, rows)
-    assert "e.g. --positive yes" in refused(capsys, report())
-    assert "its values are no and yes" in refused(capsys, report("--positive", "YES"))
+    assert "is text; say which of its two values" in refused(capsys, report())
+    assert "as the table spells it" in refused(capsys, report("--positive", "YES"))
     assert main(report("--positive", "yes")) == 0
 
 
@@ -192,12 +192,12 @@ ONE_ROW = ["only"] + ["a"] * 300 + ["b"] * 499
         (table().drop(columns="approve"), "--target names 'approve', which is no column"),
         (table().drop(columns="white"), "--sensitive names 'white', which is no column"),
         (table().drop(columns="debt"), "schema names columns that the table lacks: debt"),
-        (changed(approve=np.arange(800) % 3), "has 3 different values; it must have two"),
-        (changed(approve=1), "has 1 different values"),
+        (changed(approve=np.arange(800) % 3), "has more than two values; it must have two"),
+        (changed(approve=1), "has one value; it must have two"),
         (changed(approve=[np.nan] + [0, 1] * 399 + [1]), "'approve' is missing in some rows"),
         (changed(white="a"), "'white' makes one group; two are needed"),
         (changed(white=UNIQUE), "makes 800 groups; at most 20"),
-        (changed(white=ONE_ROW), "The groups only have fewer than 20 rows"),
+        (changed(white=ONE_ROW), "makes 3 groups, 1 of them with fewer than 20 rows"),
         (changed(white=[None] + ["a", "b"] * 399 + ["a"]), "'white' is missing in some rows"),
         (changed(income="much"), "'income' has bounds in the schema, but holds text"),
         (changed(debt=np.nan), "'debt' has missing values"),
@@ -217,13 +217,13 @@ def test_tables_that_cannot_be_used_are_refused(folder, capsys, rows, message) -
         ({}, "A schema is an object of columns"),
         ({"columns": {}}, "A schema is an object of columns"),
         ({"columns": {"a": {"bounds": [0, 1]}}, "more": 1}, "A schema is an object of columns"),
-        ({"columns": {"a": [0, 1]}}, "of the column 'a'; say 'bounds'"),
-        ({"columns": {"a": {"bound": [0, 1]}}}, "says ['bound'] of the column 'a'"),
+        ({"columns": {"a": [0, 1]}}, "of the column 'a' than it can; say 'bounds'"),
+        ({"columns": {"a": {"bound": [0, 1]}}}, "of the column 'a' than it can; say 'bounds'"),
         ({"columns": {"a": {}}}, "must say one thing of the column 'a'"),
         ({"columns": {"a": {"bounds": [0, 1], "categories": ["x"]}}}, "must say one thing"),
         ({"columns": {"a": {"bounds": [0, 1], "drop": True}}}, "must say one thing"),
-        ({"columns": {"a": {"bounds": [1, 0]}}}, "must be [low, high]; got [1, 0]"),
-        ({"columns": {"a": {"bounds": [0, "x"]}}}, "must be [low, high]"),
+        ({"columns": {"a": {"bounds": [1, 0]}}}, "must be two numbers, [low, high]"),
+        ({"columns": {"a": {"bounds": [0, "x"]}}}, "must be two numbers"),
         ({"columns": {"a": {"bounds": [0, 1], "fill": "x"}}}, "'fill' of the column 'a'"),
         ({"columns": {"a": {"bounds": [0, 1], "log": 1}}}, "'log' of the column 'a'"),
         ({"columns": {"a": {"categories": []}}}, "must be a list of values"),
@@ -292,13 +292,14 @@ def test_what_is_named_twice_is_refused_before_anything_is_spent(folder, capsys)
 
 def test_a_fault_of_the_program_is_no_answer(folder, capsys, monkeypatch) -> None:
     def broken(*args, **kwargs):
-        raise TypeError("a fault")
+        raise TypeError("secret")
 
     written(folder)
     monkeypatch.setattr("skfairdp.command_line.reporting.certify", broken)
     said = refused(capsys, report(), code=4)
-    assert "TypeError: a fault" in said
+    assert "TypeError" in said
     assert "a fault of this program" in said
+    assert "secret" not in said  # what another library says may quote a row
 
 
 def test_options_that_do_not_go_together_are_refused(folder, capsys) -> None:

@@ -80,7 +80,10 @@ BAD_ROWS: dict[str, tuple[Break, str]] = {
     "mixed labels": (label(SECRET), "label"),
     "one class": (lambda X, y, a: (X, np.full(len(X), "yes"), a), "1 class"),
     "two columns of labels": (lambda X, y, a: (X, np.c_[y, y], a), "y|label"),
-    "groups of other length": (lambda X, y, a: (X, y, a[:-1]), "sensitive_features has 299 rows"),
+    "groups of other length": (
+        lambda X, y, a: (X, y, a[:-1]),
+        "sensitive_features has another number of rows",
+    ),
     "group None": (group(None), "sensitive_features has missing values"),
     "group NaN": (group(float("nan")), "sensitive_features has missing values"),
     "group pd.NA": (group(pd.NA), "sensitive_features has missing values"),

@@ -5,7 +5,8 @@ import json
 import pandas as pd
 import pytest
 
-from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee, rounded_up
+from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
+from skfairdp.figures import rounded_up
 
 
 def claim(**changes):

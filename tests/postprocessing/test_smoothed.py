@@ -27,6 +27,7 @@ from skfairdp import (
     default_net,
 )
 from skfairdp.exceptions import BudgetExceededError
+from skfairdp.fairness.intervals import gap_upper_bound
 from skfairdp.fairness.smoothing import own_models_bound, smoothing_distance
 from skfairdp.postprocessing.smooth_models import NetScore
 from skfairdp.privacy import PrivacyGuarantee
@@ -186,7 +187,7 @@ def true_gap(model, rows, groups):
 def test_the_length_of_the_weights_bounds_the_gap_of_any_population(std):
     model = fitted(FM, std=std)
     (claim,) = certify(model).fairness
-    assert (claim.scope, claim.confidence_level) == ("deployed model", None)
+    assert (claim.scope, claim.confidence_level) == ("any population", None)
     # The worst population: everybody of one group along the weights, of the other against.
     theta = model.model_.vector
     lengths = np.linalg.norm(theta)
@@ -199,11 +200,22 @@ def test_the_length_of_the_weights_bounds_the_gap_of_any_population(std):
         assert certify(model, notion=notion).fairness[0].bound == claim.bound
 
 
-def test_with_rows_both_bounds_are_printed_and_share_the_error():
+def test_with_rows_both_bounds_on_averages_are_printed_and_share_the_error():
     model = fitted(FAIR_FM, std=10.0)
     held = two_groups(4000, seed=1)
     certificate = certify(model, *held[:2], sensitive_features=held[2])
-    direct, own, length = certificate.fairness
+    counted, direct, own, length = certificate.fairness
+    # The first has the whole error, and counts what is answered.
+    answers = model.predict(held[0])
+    hits = [int((answers[held[2] == g] == 1).sum()) for g in "ab"]
+    sizes = [int((held[2] == g).sum()) for g in "ab"]
+    assert counted.bound == gap_upper_bound(hits, sizes)
+    assert [c.scope for c in certificate.fairness] == [
+        "deployed model",
+        "averaged over its draws",
+        "averaged over its draws",
+        "any population",
+    ]
     assert direct.method.startswith("Hoeffding")
     assert own.method.startswith("smoothing: every group's own model")
     assert length.method.startswith("smoothing: length")
@@ -212,7 +224,7 @@ def test_with_rows_both_bounds_are_printed_and_share_the_error():
     assert any("times bounds of each" in text for text in own.assumptions)
     # Half of the error for each: the direct one alone would be narrower.
     alone = fitted(FM, std=10.0)
-    assert len(certify(alone, *held[:2], sensitive_features=held[2]).fairness) == 2
+    assert len(certify(alone, *held[:2], sensitive_features=held[2]).fairness) == 3
     # By hand.
     scores = np.zeros(4000)
     for group, model_of in zip("ab", model.own_models_, strict=True):
@@ -233,7 +245,7 @@ def test_the_certificates_first_sentence_quotes_one_bound_for_a_notion():
     assert first.startswith("With 95 % confidence the selection rates of any two groups differ")
     assert first.count("selection rates") == 1
     first = str(certify(model)).splitlines()[0]
-    assert first.startswith("Whoever the people are, the selection rates of any two groups differ")
+    assert first.startswith("Whoever the people are, averaged over the model's random draws (not")
     assert "held out" not in first
 
 

@@ -126,7 +126,7 @@ def test_text_in_a_declared_column_is_refused_without_quoting_it():
     with pytest.raises(ValueError, match="'age'") as error:
         PublicScaler({"age": (20, 80)}).fit(frame)
     assert "secret" not in str(error.value)
-    assert error.value.__suppress_context__
+    assert error.value.__context__ is None
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ def test_guarantee_states_the_maximum_over_groups():
     assert stated.epsilon == max(stated.per_group.values())
     assert set(stated.per_group) == {"g0", "g1"}
     assert epsilon(stated.event, DELTA) == stated.epsilon
-    assert stated.assumptions == ("x",)
+    assert stated.assumptions[0] == "x"
     assert guarantee(sgd_plan(0.01, 1.1, 10)).per_group is None
 
 
@@ -289,3 +289,41 @@ def test_a_void_part_voids_the_total_and_keeps_the_reason():
     assert total.is_void
     assert total.adjacency == "add-remove"
     assert "seeded noise" in total.assumptions
+
+
+def failing(plan: Plan, probability: float) -> Plan:
+    """The same steps, each of which may be something else."""
+    segments = tuple(replace(segment, failure=probability) for segment in plan.segments)
+    return replace(plan, segments=segments)
+
+
+def test_what_may_fail_is_taken_from_delta():
+    plan = sgd_plan(0.01, 1.1, 1000)
+    loose = failing(plan, 5e-9)
+    assert epsilon(loose) == epsilon(plan, delta=DELTA - 1000 * 5e-9)
+    assert epsilon(loose) > epsilon(plan)
+    assert epsilon(failing(plan, 1.1e-8)) == math.inf
+    stated = guarantee(loose)
+    assert stated.accountant.endswith("; 5e-6 of delta set aside for tails")
+    assert PrivacyGuarantee.from_dict(stated.to_dict()) == stated
+    assert compose([stated, stated]).epsilon == epsilon(failing(sgd_plan(0.01, 1.1, 2000), 5e-9))
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "change-attribute"])
+def test_a_failure_is_charged_once_however_often_a_record_is_seen(adjacency):
+    plan = sgd_plan(0.01, 1.1, 1000, adjacency=adjacency)
+    assert epsilon(failing(plan, 5e-9)) == epsilon(plan, delta=DELTA - 1000 * 5e-9)
+
+
+def test_a_search_may_fail_in_each_of_its_runs():
+    (event,) = events(failing(sgd_plan(0.01, 1.0, 1000), 1e-10))
+    (plain,) = events(sgd_plan(0.01, 1.0, 1000))
+    search = dp_event.RepeatAndSelectDpEvent(event, mean=10.0, shape=1.0)
+    same = dp_event.RepeatAndSelectDpEvent(plain, mean=10.0, shape=1.0)
+    assert epsilon(search, DELTA) == epsilon(same, DELTA - 10 * 1000 * 1e-10)
+
+
+@pytest.mark.parametrize("probability", [-0.1, 1.1, math.nan])
+def test_impossible_failures_are_refused(probability):
+    with pytest.raises(ValueError, match="a probability of"):
+        epsilon(failing(sgd_plan(0.01, 1.0, 1), probability))

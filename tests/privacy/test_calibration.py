@@ -37,13 +37,13 @@ CASES = [
 def evaluations(monkeypatch):
     """Count how often a privacy loss distribution is really computed."""
     calls = []
-    real = accountants._pld_epsilon
+    real = accountants.loss_epsilon
 
     def counted(*arguments):
         calls.append(arguments)
         return real(*arguments)
 
-    monkeypatch.setattr(accountants, "_pld_epsilon", counted)
+    monkeypatch.setattr(accountants, "loss_epsilon", counted)
     return lambda: len(calls)
 
 

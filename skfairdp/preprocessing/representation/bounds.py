@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from skfairdp.figures import significant_down
 from skfairdp.parameters import Choice, Number
 
 __all__ = [
@@ -175,7 +176,8 @@ def leakage_bound(epsilon: float, conditional_information: float, *, units: str 
     if left < 0.0:
         raise ValueError(
             f"conditional_information={conditional_information!r} is more than a release at "
-            f"epsilon={epsilon!r} can hold: give at most {information_bound(epsilon):.6g}"
+            f"epsilon={epsilon!r} can hold: give at most "
+            f"{significant_down(information_bound(epsilon))}"
         )
     return _in_units(left, units)
 

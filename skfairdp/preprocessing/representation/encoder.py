@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from os import PathLike
 from typing import Any, ClassVar
 
@@ -17,14 +17,17 @@ from skorch import NeuralNet
 from skfairdp.base import PrivateEstimator
 from skfairdp.engine.flat import unflatten
 from skfairdp.engine.nets import PreparedNet
-from skfairdp.engine.randomness import seeded_torch
+from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import encode_groups
+from skfairdp.figures import significant_up
 from skfairdp.parameters import (
     BOOLEAN,
+    CLASSES,
+    DATASET_SIZE,
     MAPPING,
+    NORM,
     RANDOM_STATE,
-    SEQUENCE,
     Check,
     Choice,
     Number,
@@ -233,9 +236,9 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         "train_privately": (BOOLEAN,),
         "training_epsilon": (Number(1e-4),),
         "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
-        "max_grad_norm": (Number(0.0, low_open=True),),
-        "dataset_size": (Number(2, integer=True), _NONE),
-        "classes": (SEQUENCE, _NONE),
+        "max_grad_norm": (NORM,),
+        "dataset_size": (DATASET_SIZE, _NONE),
+        "classes": (CLASSES, _NONE),
         "random_state": RANDOM_STATE,
         "reproducible_noise": (BOOLEAN,),
         "progress": (BOOLEAN, _NONE),
@@ -365,12 +368,13 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
             groups=groups is not None,
         )
         prepared = task.prepare(seed)
+        draws = self._draws(prepared, task.n_features + task.n_groups + task.n_classes, noise)
         rows = task.rows(X, None if groups is None else groups.codes, labels)
         if plan is not None:
-            with seeded_torch(seed):
-                rehearse_privately(prepared, rows, plan)
+            rehearse_privately(prepared, rows, plan)
         self._charge(stated)  # before a row reaches a network
-        loss = self._train(prepared, rows, labels >= 0, plan, noise, seed)
+        with draws:
+            loss = self._train(prepared, rows, labels >= 0, plan, noise)
         unflatten(loss)
         if not all(bool(p.isfinite().all()) for p in loss.parameters()):
             raise ValueError(
@@ -397,7 +401,6 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         contributes: NDArray[np.bool_],
         plan: Plan | None,
         noise: NoiseSource,
-        seed: int,
     ) -> Any:
         """Train the loss; return it."""
         n = int(contributes.sum())
@@ -405,28 +408,38 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         steps = plan.steps if plan else self.max_epochs * -(-n // size)
         progress = Progress(steps, self.progress, type(self).__name__)
         try:
-            with seeded_torch(seed if noise.reproducible else secrets.randbits(63)):
-                if plan is None:
-                    descend(
-                        prepared,
-                        rows[contributes],
-                        batch_size=size,
-                        max_epochs=self.max_epochs,
-                        progress=progress,
-                    )
-                else:
-                    descend_privately(
-                        prepared,
-                        rows,
-                        contributes=contributes,
-                        plan=plan,
-                        noise=noise,
-                        max_epochs=self.max_epochs,
-                        progress=progress,
-                    )
+            if plan is None:
+                descend(
+                    prepared,
+                    rows[contributes],
+                    batch_size=size,
+                    max_epochs=self.max_epochs,
+                    progress=progress,
+                    generator=noise.masks,
+                )
+            else:
+                descend_privately(
+                    prepared,
+                    rows,
+                    contributes=contributes,
+                    plan=plan,
+                    noise=noise,
+                    max_epochs=self.max_epochs,
+                    progress=progress,
+                )
         finally:
             progress.close()
         return prepared.module
+
+    def _draws(
+        self, prepared: PreparedNet, width: int, noise: NoiseSource
+    ) -> AbstractContextManager[Any]:
+        """Where the draws of the networks come from."""
+        loss: Any = prepared.module
+        loss.channel.eval()  # has draws of its own
+        draws = own_draws(loss, (width,), noise.masks)
+        loss.channel.train()
+        return draws
 
     def _randomizer(self) -> LaplaceRandomizer | ResponseRandomizer:
         if self.noise == "laplace":
@@ -448,7 +461,8 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         else:
             said = (
                 f"the training rows have a promise of their own, of another kind, which is never "
-                f"added to this one: ε = {training.epsilon:.6g}, δ = {training.delta:.3g} for "
+                f"added to this one: ε = {significant_up(training.epsilon)}, δ = "
+                f"{significant_up(training.delta, 3)} for "
                 f"{PROTECTS[training.protects]}, {training.adjacency} (see training_privacy_)"
             )
         return (*super()._what_is_covered(), said)

@@ -12,7 +12,7 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateEstimator
 from skfairdp.certificate import Certificate
@@ -20,6 +20,7 @@ from skfairdp.parameters import BOOLEAN, RANDOM_STATE, Check, Number, check_para
 from skfairdp.preprocessing.representation.randomizers import LaplaceRandomizer
 from skfairdp.preprocessing.representation.released import ReleasesRepresentation
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.rows import validated
 
 __all__ = ["LaplaceTransformer"]
 
@@ -238,7 +239,7 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
 
     def _checked(self, X: ArrayLike, *, reset: bool) -> NDArray[np.float64]:
         return np.asarray(
-            validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+            validated(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
         )
 
     def __sklearn_tags__(self) -> Tags:

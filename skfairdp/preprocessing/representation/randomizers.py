@@ -12,6 +12,7 @@ import numpy as np
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent, DpEvent, NoOpDpEvent
 from numpy.typing import ArrayLike, NDArray
 
+from skfairdp.figures import significant_up
 from skfairdp.parameters import Number
 from skfairdp.preprocessing.representation.memory import RowStreams, in_chunks
 from skfairdp.privacy.geometric import RESOLUTION
@@ -94,7 +95,7 @@ class LaplaceRandomizer:
         if not math.isinf(self.epsilon) and self._units < 1:
             raise ValueError(
                 f"epsilon={self.epsilon!r} is too small for n_components={self.n_components!r}: "
-                f"give at least {1.5e-8 * self.n_components:.2g}"
+                f"give at least {significant_up(1.5e-8 * self.n_components, 2)}"
             )
 
     @cached_property
@@ -217,8 +218,8 @@ class LaplaceRandomizer:
         values : Tensor, shape (n, d)
             Truncated vectors.
         generator : torch.Generator or None
-            Source of the noise; None: the global one. It protects nobody: what is released
-            goes through `release`.
+            Source of the noise; None: that of the training. It protects nobody: what is
+            released goes through `release`.
 
         Returns
         -------
@@ -385,8 +386,8 @@ class ResponseRandomizer:
         codes : Tensor of int64, shape (n, d)
             Hidden codes.
         generator : torch.Generator or None
-            Source of the randomness; None: the global one. It protects nobody: what is released
-            goes through `release`.
+            Source of the randomness; None: that of the training. It protects nobody: what is
+            released goes through `release`.
 
         Returns
         -------

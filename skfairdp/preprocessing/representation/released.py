@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from dp_accounting.dp_event import SelfComposedDpEvent
 
 from skfairdp.certificate import Certificate, certify
 from skfairdp.exceptions import PrivacyWarning
+from skfairdp.fairness.derivation import RELEASE, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.figures import rounded_up, significant_up
 from skfairdp.preprocessing.representation.bounds import (
     downstream_bound,
     group_information_bound,
@@ -23,9 +25,10 @@ from skfairdp.preprocessing.representation.randomizers import (
     LaplaceRandomizer,
     ResponseRandomizer,
 )
-from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.ledger import as_ledger
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.streams import ATTACKER, GENERATOR
 
 __all__ = ["NOTIONS_OF_RELEASES", "ReleaseCount", "ReleasesRepresentation"]
 
@@ -157,17 +160,17 @@ class ReleasesRepresentation:
                 else self._stated(1)
             )
             entry = ledger.reserve(stated, activity="transform", estimator=type(self).__name__)
-        # Counted before anything is shown: a release that fails on its way may have been seen.
-        if streams is None:
-            fresh: NoiseSource = self._randomness()[1]  # type: ignore[attr-defined]
-            self.releases_.fresh += 1
-            self.releases_.reproducible |= fresh.reproducible
-            yield fresh
-        else:
-            self.releases_.remembered = True
-            yield streams
-        if ledger is not None and entry is not None:
-            ledger.commit(entry)
+        charge = nullcontext() if ledger is None or entry is None else ledger.finishing(entry)
+        with charge:
+            # Counted before anything is shown: a release that fails on its way may have been seen.
+            if streams is None:
+                fresh: NoiseSource = self._randomness()[1]  # type: ignore[attr-defined]
+                self.releases_.fresh += 1
+                self.releases_.reproducible |= fresh.reproducible
+                yield fresh
+            else:
+                self.releases_.remembered = True
+                yield streams
 
     def _stated(self, n_releases: int) -> PrivacyGuarantee:
         """State what a number of releases promise together to one person."""
@@ -185,12 +188,13 @@ class ReleasesRepresentation:
             delta=0.0,
             adjacency="local",
             protects="released_representation",
-            accountant=f"pure: {n_releases} times ε = {epsilon:.6g}",
+            accountant=f"pure: {n_releases} times ε = {significant_up(epsilon)}",
             event=event,
             assumptions=(
                 *self._what_is_covered(),
                 *self._how_often(),
                 *self._consequences(),
+                VALIDATION,
             ),
         )
 
@@ -205,15 +209,16 @@ class ReleasesRepresentation:
             f"pure and exact in integers: {exact}, so rounding weakens nothing",
             "one row is one person, and the release is all that anybody sees of the row: labels, "
             "groups and columns passed on beside it are not covered",
-            "noise of calls without ids from numpy SFC64, seeded with 256 bits of operating-system "
-            "entropy; of calls with ids from BLAKE2b under a secret 256-bit key; the guarantee is "
-            "for an attacker who can recover neither the generator's state nor the key",
+            f"noise of calls without ids from {GENERATOR}; of calls with ids from BLAKE2b under a "
+            f"secret 256-bit key; the guarantee is for {ATTACKER}, and who cannot tell keyed BLAKE2b "
+            "from random",
         )
 
     def _how_often(self) -> tuple[str, ...]:
         count, epsilon = self.releases_, self.randomizer_.epsilon
         return (
-            f"one release costs ε = {epsilon:.6g}; since the last fit transform was called "
+            f"one release costs ε = {significant_up(epsilon)}; since the last fit transform was "
+            "called "
             f"{count.fresh} times without ids, each of which is another release, and "
             f"{'at least once' if count.remembered else 'never'} with ids, which is one release of "
             "each distinct row of a person, however often; the total is for a person who was in "
@@ -231,8 +236,8 @@ class ReleasesRepresentation:
         row = information_bound(epsilon, n_outputs)
         group = group_information_bound(epsilon)
         return (
-            f"it follows for one release Z of a row X: I(X;Z) ≤ {_rounded_up(row)} nats, and "
-            f"I(S;Z) ≤ {_rounded_up(min(row, group))} nats for a group S of two, if Z is made "
+            f"it follows for one release Z of a row X: I(X;Z) ≤ {rounded_up(row, 4)} nats, and "
+            f"I(S;Z) ≤ {rounded_up(min(row, group), 4)} nats for a group S of two, if Z is made "
             "from X alone",
         )
 
@@ -258,12 +263,14 @@ class ReleasesRepresentation:
                 scope="any downstream predictor",
                 method="tanh(ε/2) of a locally private release",
                 assumptions=(
-                    f"each person is predicted from one release at ε = {epsilon:.6g} and nothing "
+                    f"each person is predicted from one release at ε = {significant_up(epsilon)} "
+                    "and nothing "
                     "else: from k different releases of a person the bound is tanh(kε/2), and a "
                     "predictor that also sees the group or another column has no bound",
                     "the predictor was not fitted on the person who is predicted",
                     "the row is released from its features alone, not from the group or the label",
                 ),
+                derivation=Derivation.of(RELEASE, epsilon=epsilon),
             )
             for notion in notions
             if notion in NOTIONS_OF_RELEASES
@@ -278,7 +285,3 @@ class ReleasesRepresentation:
         return certify(
             self, X, sensitive_features=sensitive_features, notion=list(NOTIONS_OF_RELEASES)
         )
-
-
-def _rounded_up(value: float) -> str:
-    return f"{math.ceil(value * 1e4 - 1e-9) / 1e4:.4f}" if math.isfinite(value) else "∞"

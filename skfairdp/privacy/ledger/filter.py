@@ -17,10 +17,13 @@ from dp_accounting.rdp import compute_epsilon
 from numpy.typing import NDArray
 
 from skfairdp.privacy.accountants import RELATIONS, event_epsilon, renyi_divergences
+from skfairdp.privacy.events import canonical, without_failures
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 __all__ = ["filtered_epsilon"]
 
+# Share of delta for releases that may, in their far tails, not be what their events say.
+TAILS = 1e-6
 # Few enough to be quick, and close enough to lose little.
 ORDERS = (
     *(1.25, 1.5, 1.75, *map(float, range(2, 13)), 14.0, 16.0, 20.0, 24.0, 28.0, 32.0, 40.0),
@@ -73,11 +76,13 @@ def filtered_epsilon(
     charges = [math.inf]
     if all(item.delta == 0.0 or curve is None for item, curve in zip(parts, curves, strict=True)):
         charges.append(math.fsum(item.epsilon for item in parts))
+    if sum(map(_failure, parts)) > TAILS * (delta - aside):
+        return math.inf
     chosen = _orders(epsilon, (delta - aside) / 3.0)
     if chosen:
         summed = [curve for curve in curves if curve is not None]
         total = np.sum([*summed, *(_pure_curve(item.epsilon) for item in plain)], axis=0)
-        orders, share = np.array(ORDERS)[chosen], (delta - aside) / len(chosen)
+        orders, share = np.array(ORDERS)[chosen], (delta - aside) * (1.0 - TAILS) / len(chosen)
         charges.append(compute_epsilon(orders, total[chosen], share)[0])
     return float(min(charges))
 
@@ -93,6 +98,10 @@ def _curve(item: PrivacyGuarantee, adjacency: str) -> NDArray[np.float64] | None
     if item.event is None or adjacency not in RELATIONS:
         return None
     return renyi_divergences(item.event, ORDERS, adjacency)
+
+
+def _failure(item: PrivacyGuarantee) -> float:
+    return 0.0 if item.event is None else without_failures(canonical(item.event))[1]
 
 
 def _pure_curve(epsilon: float) -> NDArray[np.float64]:

@@ -5,16 +5,28 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skfairdp.exceptions import LedgerError
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger.entry import COMMITTED, Entry
-from skfairdp.privacy.ledger.page import ledger_frame, ledger_page, ledger_text
-from skfairdp.privacy.ledger.store import reading, writing
+from skfairdp.privacy.ledger.entry import (
+    COMMITTED,
+    RETURNED,
+    Entry,
+    charges,
+)
+from skfairdp.privacy.ledger.page import (
+    ledger_frame,
+    ledger_page,
+    ledger_statements,
+    ledger_text,
+    stays_charged,
+)
+from skfairdp.privacy.ledger.records import FORMAT, Head
+from skfairdp.privacy.ledger.store import reading, upgrade, writing
 from skfairdp.privacy.ledger.totals import Budget, totals
 
 if TYPE_CHECKING:
@@ -22,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PrivacyLedger"]
 
-FORMAT = "skfairdp ledger 1"
 ACTIVITIES = ("fit", "certify", "transform", "search")
 
 
@@ -73,8 +84,13 @@ class PrivacyLedger:
     where no plan was chosen by looking at earlier releases: the folds and candidates of a
     grid, fits with one plan that are repeated.
 
-    The file holds plans, names and times, no row, no digest of rows and no key. It is not
-    sealed: whoever may write it can change it.
+    The file holds plans, names and times, no row, and nothing made from a protected one. Of
+    held-out rows that were declared public it holds a digest, so that certificates on the
+    same rows are counted under whatever name; its key is in the file too, so that whoever has
+    the file can test a guess of all these rows together. Its records are chained by digests
+    that are compared whenever it is opened, so that one that was lost, changed or moved is
+    found. That finds accidents: whoever may write the file can make another chain, or put an
+    old copy in its place. Who has noted an earlier `head` can find that out, by `holds`.
 
     Examples
     --------
@@ -147,7 +163,12 @@ class PrivacyLedger:
         return handle
 
     def reserve(
-        self, guarantee: PrivacyGuarantee | None, *, activity: str, estimator: str
+        self,
+        guarantee: PrivacyGuarantee | None,
+        *,
+        activity: str,
+        estimator: str,
+        public_rows: Any = None,
     ) -> Entry:
         """Charge what is about to be spent.
 
@@ -160,6 +181,9 @@ class PrivacyLedger:
             What is about to be done.
         estimator : str
             Name of what does it.
+        public_rows : array-like or None, default=None
+            Rows that need no protection, on which this is counted: a keyed digest of them,
+            whose key is in the file, is kept with the entry. Never give protected rows.
 
         Returns
         -------
@@ -180,14 +204,14 @@ class PrivacyLedger:
         with writing(self.path) as store:
             budget = self._agreed(store.budget(self.data_set))
             if budget is not None:
-                spent = _guarantees(store.entries(self.data_set))
+                spent = _promises(store.entries(self.data_set))
                 if guarantee is not None:
                     for earlier in spent:
                         budget = budget.for_first(earlier)
                     budget.refuse(spent, guarantee, self.data_set, self._set_aside)
                     budget = budget.for_first(guarantee)
                 store.set_budget(self.data_set, budget)
-            return store.reserve(self.data_set, activity, estimator, guarantee)
+            return store.reserve(self.data_set, activity, estimator, guarantee, public_rows)
 
     def commit(self, entry: Entry) -> Entry:
         """Record that what was reserved has been done.
@@ -207,8 +231,36 @@ class PrivacyLedger:
         LedgerError
             The file cannot be written, or holds no such reservation any more.
         """
-        with writing(self.path) as store:
-            done = store.commit(entry.number)
+        return self._end(entry, COMMITTED)
+
+    def give_back(self, entry: Entry) -> Entry:
+        """Take back a reservation that ended before a row was used.
+
+        Only what was never released may be given back: not after a model, a count, a score
+        or a picture was made from the rows, nor after an error whose text or time depended
+        on what stands in them. Where that is not certain, leave it: a reservation that is
+        neither committed nor given back stays charged.
+
+        Parameters
+        ----------
+        entry : Entry
+            What `reserve` returned.
+
+        Returns
+        -------
+        Entry
+            The same, returned: it stays in the file, and is not charged.
+
+        Raises
+        ------
+        LedgerError
+            The file cannot be written, or holds no such reservation any more.
+        """
+        return self._end(entry, RETURNED)
+
+    def _end(self, entry: Entry, state: str) -> Entry:
+        with writing(self.path, new=False) as store:
+            done = store.end(entry, state)
             if done is None:
                 raise LedgerError(
                     f"The privacy ledger {str(self.path)!r} has no open reservation number "
@@ -242,21 +294,99 @@ class PrivacyLedger:
         self, guarantee: PrivacyGuarantee | None, activity: str, estimator: str
     ) -> Iterator[Entry]:
         entry = self.reserve(guarantee, activity=activity, estimator=estimator)
-        yield entry
-        self.commit(entry)
+        with self.finishing(entry):
+            yield entry
+
+    @contextmanager
+    def finishing(self, entry: Entry) -> Iterator[None]:
+        """Commit a reservation after a block; an error is told that it stays charged.
+
+        Parameters
+        ----------
+        entry : Entry
+            What `reserve` returned.
+
+        Yields
+        ------
+        None
+        """
+        try:
+            yield
+            self.commit(entry)
+        except BaseException as error:
+            self.note_charge(entry, error)
+            raise
+
+    def note_charge(self, entry: Entry, error: BaseException) -> None:
+        """Add to an error that a reservation stays charged, if it cost anything.
+
+        Parameters
+        ----------
+        entry : Entry
+            What `reserve` returned.
+        error : BaseException
+            What ended the work; the note shows below its message.
+        """
+        if entry.guarantee is not None:
+            error.add_note(stays_charged(str(self.path), entry))
+
+    def upgrade(self) -> None:
+        """Take over a ledger of version 1, which had no chain of digests.
+
+        Every entry and budget is kept. What was lost or changed before cannot be seen: look
+        at the entries afterwards.
+
+        Raises
+        ------
+        LedgerError
+            The file is no ledger of version 1, or cannot be read or written.
+        """
+        upgrade(self.path)
 
     @property
     def budget(self) -> tuple[float, float] | None:
         """Budget (epsilon, delta) of the data set, in the file or of this handle."""
-        with reading(self.path) as store:
-            budget = self._agreed(store.budget(self.data_set))
-        return None if budget is None else (budget.epsilon, budget.delta)
+        return self._state()[0]
 
     @property
     def data_sets(self) -> tuple[str, ...]:
         """Names of all data sets in the file."""
         with reading(self.path) as store:
             return store.data_sets()
+
+    @property
+    def head(self) -> str:
+        """Number of records in the file, and the digest that seals all of them: "17:3fa9…".
+
+        Note it where the file can't be changed, as on a printed certificate: `holds` then
+        finds out whether the file was set back to an earlier state since.
+        """
+        with reading(self.path) as store:
+            return str(store.head)
+
+    def holds(self, head: str) -> bool:
+        """Whether the file contains all that it held at an earlier `head`.
+
+        Parameters
+        ----------
+        head : str
+            What `head` was then; blanks are ignored.
+
+        Returns
+        -------
+        bool
+            False if the file was replaced, or set back to a state before it.
+
+        Raises
+        ------
+        ValueError
+            `head` is no number and digest.
+        """
+        position, _, digest = "".join(head.split()).partition(":")
+        if not position.isdecimal():
+            raise ValueError(f"'head' must be what PrivacyLedger.head returned; got {head!r}.")
+        with reading(self.path) as store:
+            return store.holds(Head(int(position), digest))
 
     def entries(self) -> tuple[Entry, ...]:
         """All entries of the data set, reserved ones included, oldest first.
@@ -284,7 +414,7 @@ class PrivacyLedger:
             was spent. One of several charges holds where no plan was chosen by looking
             at earlier releases, and says so among its assumptions.
         """
-        return totals(_guarantees(self.entries()), delta=delta)
+        return totals(_promises(self.entries()), delta=delta)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row an entry.
@@ -303,13 +433,14 @@ class PrivacyLedger:
         dict
             Budget, entries with their events, and totals.
         """
-        entries = self.entries()
+        budget, entries, head = self._state()
         return {
             "format": FORMAT,
             "data_set": self.data_set,
-            "budget": self.budget,
+            "budget": budget,
             "committed": sum(entry.state == COMMITTED for entry in entries),
-            "totals": [total.to_dict() for total in totals(_guarantees(entries))],
+            "head": head,
+            "totals": [total.to_dict() for total in totals(_promises(entries))],
             "entries": [entry.to_dict() for entry in entries],
         }
 
@@ -335,8 +466,24 @@ class PrivacyLedger:
         str
             Totals first, then one line an entry.
         """
-        entries = self.entries()
-        return ledger_text(self.data_set, self.budget, entries, totals(_guarantees(entries)))
+        return ledger_text(self.data_set, self.statements(), self.entries())
+
+    def statements(self) -> list[str]:
+        """Say in sentences how much was spent, without the entries.
+
+        Returns
+        -------
+        list of str
+        """
+        budget, entries, head = self._state()
+        return ledger_statements(budget, entries, totals(_promises(entries)), head)
+
+    def _state(self) -> tuple[tuple[float, float] | None, tuple[Entry, ...], str]:
+        """Budget, entries and head at one moment."""
+        with reading(self.path) as store:
+            budget = self._agreed(store.budget(self.data_set))
+            figures = None if budget is None else (budget.epsilon, budget.delta)
+            return figures, store.entries(self.data_set), str(store.head)
 
     def _agreed(self, stored: Budget | None) -> Budget | None:
         own = self._budget
@@ -375,12 +522,11 @@ class PrivacyLedger:
         return f"PrivacyLedger({str(self.path)!r}, {self.data_set!r})"
 
     def _repr_html_(self) -> str:
-        entries = self.entries()
-        return ledger_page(self.data_set, self.budget, entries, totals(_guarantees(entries)))
+        return ledger_page(self.data_set, self.statements(), self.entries())
 
 
-def _guarantees(entries: tuple[Entry, ...]) -> list[PrivacyGuarantee]:
-    return [entry.guarantee for entry in entries if entry.guarantee is not None]
+def _promises(entries: Sequence[Entry]) -> list[PrivacyGuarantee]:
+    return [guarantee for _, guarantee in charges(entries)]
 
 
 def _budget(budget: Any, adjacency: str | None) -> Budget | None:

@@ -1,16 +1,18 @@
-"""Names of data sets that reveal nothing about their rows."""
+"""Keyed digests of rows: names of data sets, and how a set of public rows is found again."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix, issparse
 
-__all__ = ["data_set_name"]
+__all__ = ["data_set_name", "row_set_digest"]
 
 _KEY_BYTES = 32
 
@@ -47,7 +49,7 @@ def data_set_name(rows: ArrayLike | pd.DataFrame, key: bytes) -> str:
     A digest without a key would tell whoever reads the ledger whether a guess of the
     rows is right, and with it whether one person is among otherwise known rows: the
     very question that differential privacy leaves open. The same holds for a key that
-    is stored in the ledger. Hence the ledger holds no key and makes no names.
+    is stored in the ledger. Hence the ledger makes no names, and no digest of protected rows.
 
     Examples
     --------
@@ -64,6 +66,78 @@ def data_set_name(rows: ArrayLike | pd.DataFrame, key: bytes) -> str:
             f"got {got}."
         )
     return f"rows-{hmac.new(key, _content(rows), hashlib.sha256).hexdigest()[:32]}"
+
+
+def row_set_digest(rows: Any, key: bytes) -> str:
+    """Digest of a set of rows that need no protection, whatever their order.
+
+    Whoever has digest and key can test a guess of the *whole* set, and of nothing less: there
+    are no digests of single rows, so that sets which share some rows are not recognised.
+
+    Parameters
+    ----------
+    rows : array-like, DataFrame or sparse matrix, shape (n_rows, ...)
+        The rows, as often as they occur. Containers, names of columns and kinds of numbers
+        make no difference; columns in another order do, and so do values in another precision.
+    key : bytes
+        Up to 64 bytes.
+
+    Returns
+    -------
+    str
+        32 hexadecimal digits.
+
+    Examples
+    --------
+    >>> from skfairdp.privacy.ledger.naming import row_set_digest
+    >>> row_set_digest([[1, 2], [3, 4]], b"key") == row_set_digest([[3.0, 4.0], [1.0, 2.0]], b"key")
+    True
+    """
+    each = sorted(
+        hashlib.blake2b(row, key=key, digest_size=16).digest() for row in _encoded_rows(rows)
+    )
+    return hashlib.blake2b(b"".join(each), key=key, digest_size=16).hexdigest()
+
+
+def _encoded_rows(rows: Any) -> list[bytes]:
+    """Every row by itself: numbers by what is not zero, others value by value.
+
+    Whatever the rows are, nothing is raised: what a model can't take, it refuses itself.
+    """
+    table = rows if issparse(rows) else _numbers(rows)
+    if table is None:
+        plain = rows.to_numpy(dtype=object) if isinstance(rows, pd.DataFrame) else rows
+        cells = np.atleast_1d(np.asarray(plain, dtype=object))
+        return [repr([*map(_value, np.atleast_1d(row).ravel())]).encode() for row in cells]
+    table = csr_matrix(table, dtype=np.float64, copy=True)
+    table.sum_duplicates()
+    table.eliminate_zeros()
+    width = table.shape[1].to_bytes(8, "little")
+    return [
+        width + table.indices[a:b].astype("<i8").tobytes() + table.data[a:b].astype("<f8").tobytes()
+        for a, b in itertools.pairwise(table.indptr)
+    ]
+
+
+def _numbers(rows: Any) -> NDArray[np.float64] | None:
+    """Rows as a table of real numbers; None where they are something else."""
+    try:
+        given = np.atleast_1d(np.asarray(rows))
+        if given.dtype.kind in "cMm" or not given.size:
+            return None
+        return given.astype(np.float64).reshape(len(given), -1)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _value(value: Any) -> str | None:
+    """Text of a value, the same for equal numbers of all kinds; None for a missing one."""
+    if pd.api.types.is_scalar(value) and pd.isna(value):
+        return None
+    try:
+        return repr(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return str(value)
 
 
 def _content(rows: Any) -> bytes:

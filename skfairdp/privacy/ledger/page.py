@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from html import escape
 
 import pandas as pd
 
+from skfairdp.figures import as_given, rounded_up, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger.entry import COMMITTED, Entry
+from skfairdp.privacy.ledger.entry import (
+    COMMITTED,
+    DECLARED,
+    RESERVED,
+    RETURNED,
+    Entry,
+    charges,
+)
 from skfairdp.privacy.ledger.totals import FIXED, covered
 from skfairdp.privacy.relations import ADJACENCIES, PROTECTS
 
@@ -20,6 +27,7 @@ __all__ = [
     "ledger_frame",
     "ledger_page",
     "ledger_statements",
+    "stays_charged",
     "ledger_text",
 ]
 
@@ -34,6 +42,11 @@ STYLE = """
 .skfairdp-ledger .skfairdp-number{text-align:right;font-variant-numeric:tabular-nums}
 .skfairdp-ledger caption{text-align:left;font-weight:600;padding:.3rem 0}
 """
+COUNTED = (
+    "counted is what was charged here, for everybody, also where a run has drawn each person into "
+    "one of two parts; not what was done with these rows without this ledger, such as a score that "
+    "was computed without noise"
+)
 HEADINGS = ("no.", "time (UTC)", "what", "by", "ε", "δ", "relation", "state")
 
 
@@ -69,28 +82,24 @@ def ledger_frame(entries: Sequence[Entry]) -> pd.DataFrame:
     return frame.astype({"epsilon": "float64", "delta": "float64"})
 
 
-def ledger_text(
-    data_set: str, budget: Budget, entries: Sequence[Entry], totals: Sequence[PrivacyGuarantee]
-) -> str:
+def ledger_text(data_set: str, statements: Sequence[str], entries: Sequence[Entry]) -> str:
     """Print a ledger.
 
     Parameters
     ----------
     data_set : str
         Name of the rows.
-    budget : (float, float) or None
-        Largest total.
+    statements : sequence of str
+        What `ledger_statements` says.
     entries : sequence of Entry
         The entries.
-    totals : sequence of PrivacyGuarantee
-        Their compositions.
 
     Returns
     -------
     str
     """
     lines = [f"Privacy ledger of the data set {data_set!r}"]
-    lines += [f"  {line}" for line in ledger_statements(budget, entries, totals)]
+    lines += [f"  {line}" for line in statements]
     table = [HEADINGS, *map(ledger_cells, entries)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     if entries:
@@ -101,29 +110,23 @@ def ledger_text(
     return "\n".join(lines)
 
 
-def ledger_page(
-    data_set: str, budget: Budget, entries: Sequence[Entry], totals: Sequence[PrivacyGuarantee]
-) -> str:
+def ledger_page(data_set: str, statements: Sequence[str], entries: Sequence[Entry]) -> str:
     """Render a ledger as HTML with its own style; every value is escaped.
 
     Parameters
     ----------
     data_set : str
         Name of the rows.
-    budget : (float, float) or None
-        Largest total.
+    statements : sequence of str
+        What `ledger_statements` says.
     entries : sequence of Entry
         The entries.
-    totals : sequence of PrivacyGuarantee
-        Their compositions.
 
     Returns
     -------
     str
     """
-    said = "".join(
-        f"<li>{escape(line)}</li>" for line in ledger_statements(budget, entries, totals)
-    )
+    said = "".join(f"<li>{escape(line)}</li>" for line in statements)
     head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in HEADINGS)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in ledger_cells(entry)) + "</tr>"
@@ -139,7 +142,7 @@ def ledger_page(
 
 
 def ledger_statements(
-    budget: Budget, entries: Sequence[Entry], totals: Sequence[PrivacyGuarantee]
+    budget: Budget, entries: Sequence[Entry], totals: Sequence[PrivacyGuarantee], head: str
 ) -> list[str]:
     """Say in sentences how much was spent.
 
@@ -151,46 +154,83 @@ def ledger_statements(
         The entries.
     totals : sequence of PrivacyGuarantee
         Their compositions.
+    head : str
+        Number and digest of the file's last record.
 
     Returns
     -------
     list of str
     """
-    committed = sum(entry.state == COMMITTED for entry in entries)
-    lines = [f"{committed} committed {'entry' if committed == 1 else 'entries'}"]
-    if committed < len(entries):
-        lines[0] += f", and {len(entries) - committed} reserved and not finished, charged alike"
+    lines = [_counted(entries)]
     if budget is not None:
         lines.append(
-            f"budget: ε = {budget[0]:g}, δ = {_number(budget[1])}, kept also where a plan was "
+            f"budget: ε = {as_given(budget[0])}, δ = {as_given(budget[1])}, kept also where a plan "
+            "was "
             "chosen by looking at earlier releases"
         )
-    charged = [entry.guarantee for entry in entries if entry.guarantee is not None]
+    charged = charges(entries)
+    lines += [line for total in totals for line in _stated(total, charged)]
     if not charged:
-        return [*lines, "nothing was spent"]
-    for total in totals:
-        count = len(covered(charged, total.adjacency, total.protects))
-        of = f"composition of {count} of {len(charged)} charges"
-        if total.is_void:
-            lines.append(f"total: ε = ∞ ({of}): an entry gives no guarantee")
-            continue
-        lines.append(
-            f"total, {total.protects} under {total.adjacency}: ε = {_epsilon(total.epsilon)}, δ = "
-            f"{_number(total.delta)} ({of}; {total.accountant or 'one statement'})"
-        )
-        shared = total.protects == "record" and total.adjacency in ("zero-out", "replace-one")
-        lines.append(
-            f"protects {PROTECTS[total.protects]}{' except its group' if shared else ''}; "
-            f"neighbouring ({total.adjacency}): {ADJACENCIES[total.adjacency]}"
-        )
-        if count > 1:
-            lines.append(FIXED)
-        if count < len(charged):
-            lines.append(
-                f"{len(charged) - count} of another relation are not in this total, which says "
-                "nothing about them"
-            )
+        lines.append("nothing was spent")
+    if len(totals) > 1:
+        lines.append("each total counts all charges, for another promise; they have no sum")
+    if entries:
+        lines.append(COUNTED)
+        number, _, digest = head.partition(":")
+        # In parts, so that a narrow page can break the line; `holds` reads it with blanks too.
+        parts = " ".join(digest[i : i + 8] for i in range(0, len(digest), 8))
+        lines.append(f"state of the file, number of records and digest of all: {number}: {parts}")
     return lines
+
+
+def _counted(entries: Sequence[Entry]) -> str:
+    if not entries:
+        return "the ledger is empty: nothing was charged to it for this data set"
+    numbers = Counter(entry.state for entry in entries)
+    committed = numbers[COMMITTED]
+    line = f"{committed} committed {'entry' if committed == 1 else 'entries'}"
+    if numbers[RESERVED]:
+        line += f", and {numbers[RESERVED]} reserved and not finished, charged alike"
+    if numbers[RETURNED]:
+        line += f", and {numbers[RETURNED]} that ended before a row was used, not charged"
+    return line
+
+
+def _stated(
+    total: PrivacyGuarantee, charged: Sequence[tuple[Entry, PrivacyGuarantee]]
+) -> Iterator[str]:
+    """What one total says, and why it is what it is."""
+    relation = total.adjacency, total.protects
+    of = "one charge" if len(charged) == 1 else f"composition of {len(charged)} charges"
+    name = f"total, {total.protects} under {total.adjacency}"
+    if total.is_void:
+        yield f"{name}: ε = ∞ ({of})"
+        parts = covered([guarantee for _, guarantee in charged], *relation)
+        for reason in total.assumptions:
+            named = [
+                f"{entry.number} ({entry.estimator})"
+                for (entry, _), part in zip(charged, parts, strict=True)
+                if part.is_void and part.assumptions[0] == reason
+            ]
+            what = "entry" if len(named) == 1 else "entries"
+            yield f"∞ because of {what} {_some(named)}: {reason}"
+    else:
+        yield (
+            f"{name}: ε = {rounded_up(total.epsilon, 4)}, δ = {significant_up(total.delta)} ({of}; "
+            f"{total.accountant or 'one statement'})"
+        )
+    shared = total.protects == "record" and total.adjacency in ("zero-out", "replace-one")
+    yield (
+        f"protects {PROTECTS[total.protects]}{' except its group' if shared else ''}; "
+        f"neighbouring ({total.adjacency}): {ADJACENCIES[total.adjacency]}"
+    )
+    if len(charged) > 1 and not total.is_void:
+        yield FIXED
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
 
 
 def ledger_cells(entry: Entry) -> tuple[str, ...]:
@@ -208,19 +248,35 @@ def ledger_cells(entry: Entry) -> tuple[str, ...]:
     stated = entry.guarantee
     what = f"{entry.activity} {entry.ordinal}"
     start = (str(entry.number), entry.reserved_at.removesuffix("+00:00").replace("T", " "), what)
-    if stated is None:
+    if entry.activity == DECLARED:
+        figures = ("–", "–", "its steps were declared public")
+    elif stated is None:
         figures = ("–", "–", "no protected row")
     elif stated.is_void:
         figures = ("∞", "–", "no guarantee")
     else:
         relation = f"{stated.protects}, {stated.adjacency}"
-        figures = (_epsilon(stated.epsilon), _number(stated.delta), relation)
+        figures = (rounded_up(stated.epsilon, 4), significant_up(stated.delta), relation)
     return (*start, entry.estimator, *figures, entry.state)
 
 
-def _epsilon(epsilon: float) -> str:
-    return f"{math.ceil(epsilon * 1e4 - 1e-9) / 1e4:.4f}"  # never smaller than it is
+def stays_charged(path: str, entry: Entry) -> str:
+    """Say that a reservation counts although what it was made for broke off.
 
+    Parameters
+    ----------
+    path : str
+        The file.
+    entry : Entry
+        The reservation, with a guarantee.
 
-def _number(value: float) -> str:
-    return re.sub(r"e([+-])0+", r"e\1", f"{value:g}")
+    Returns
+    -------
+    str
+    """
+    *_, by, epsilon, delta, _, _ = ledger_cells(entry)
+    return (
+        f"Entry {entry.number} of the privacy ledger {path!r} ({entry.activity} by {by}, ε = "
+        f"{epsilon}, δ = {delta}) stays charged to the data set {entry.data_set!r}: something may "
+        "have been released before this error."
+    )

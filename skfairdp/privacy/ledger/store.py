@@ -5,130 +5,163 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from skfairdp.exceptions import LedgerError
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger.entry import COMMITTED, RESERVED, Entry
+from skfairdp.privacy.ledger.entry import COMMITTED, RESERVED, RETURNED, Entry
+from skfairdp.privacy.ledger.naming import row_set_digest
+from skfairdp.privacy.ledger.records import BUDGET, Damaged, Head, Record, append, begin, verified
 from skfairdp.privacy.ledger.totals import Budget
 
-__all__ = ["Store", "reading", "writing"]
+__all__ = ["Store", "reading", "upgrade", "writing"]
 
 APPLICATION = 0x5AFA1EDB  # in the file's header, so that another data base is told apart
-VERSION = 1
+VERSION = 2
+# Bytes of a page of SQLite, at least. It would take less for a new data base.
+SHORTEST = 512
 # A composition is computed while others wait: seconds each, for dozens of workers.
 PATIENCE = 600.0
 
-COLUMNS = tuple(field.name for field in dataclasses.fields(Entry))
-_COLUMNS = ", ".join(COLUMNS)
-SCHEMA = """
-CREATE TABLE entries (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    data_set TEXT NOT NULL,
-    activity TEXT NOT NULL,
-    estimator TEXT NOT NULL,
-    guarantee TEXT,
-    state TEXT NOT NULL CHECK (state IN ('reserved', 'committed')),
-    ordinal INTEGER NOT NULL,
-    reserved_at TEXT NOT NULL,
-    committed_at TEXT
-);
-CREATE TABLE budgets (
-    data_set TEXT PRIMARY KEY,
-    epsilon REAL NOT NULL,
-    delta REAL NOT NULL,
-    adjacency TEXT,
-    protects TEXT
-);
-"""
-
-
-class _Damaged(Exception):
-    """An entry that nobody of us has written."""
-
 
 class Store:
-    """Statements on an open ledger file.
+    """What the records of an open ledger say; all of them were compared with their digests.
 
     Parameters
     ----------
     connection : sqlite3.Connection or None
         Open, inside a transaction if it writes. None stands for a file that does not
         exist, which has no entries.
+    records : list of Record
+        All that it holds.
     """
 
-    def __init__(self, connection: sqlite3.Connection | None) -> None:
+    def __init__(self, connection: sqlite3.Connection | None, records: list[Record]) -> None:
         self._connection = connection
+        self._records = records
+
+    @property
+    def head(self) -> Head:
+        """Number and digest of the last record; position 0 without a file."""
+        last = self._records[-1:]
+        return Head(last[0].position, last[0].digest) if last else Head(0, "")
+
+    def holds(self, head: Head) -> bool:
+        """Whether the chain went through a head that was noted earlier."""
+        return head == (0, "") or any(
+            head == (record.position, record.digest) for record in self._records
+        )
 
     def entries(self, data_set: str) -> tuple[Entry, ...]:
         """All entries of a data set, oldest first."""
-        query = f"SELECT {_COLUMNS} FROM entries WHERE data_set = ? ORDER BY number"
-        rows = self._rows(query, data_set)
-        return tuple(_entry(row) for row in rows)
+        about = (r for r in self._records if r.entry and r.data_set == data_set)
+        return self._entries(about)
+
+    @staticmethod
+    def _entries(records: Iterable[Record]) -> tuple[Entry, ...]:
+        found: dict[int, dict[str, Any]] = {}
+        for record in records:
+            named = {"number": record.entry, "data_set": record.data_set, "state": record.kind}
+            found.setdefault(record.entry, {}).update(_read(record), **named)
+        return tuple(map(_entry, found.values()))
 
     def data_sets(self) -> tuple[str, ...]:
         """Names of all data sets that have entries or a budget, sorted."""
-        query = "SELECT data_set FROM entries UNION SELECT data_set FROM budgets ORDER BY 1"
-        return tuple(row[0] for row in self._rows(query))
+        return tuple(sorted({record.data_set for record in self._records[1:]}))
 
     def committed(self, data_set: str) -> int:
         """Number of committed entries."""
-        query = "SELECT COUNT(*) FROM entries WHERE data_set = ? AND state = ?"
-        rows = self._rows(query, data_set, COMMITTED)
-        return int(rows[0][0]) if rows else 0
+        kinds = [record.kind for record in self._records if record.data_set == data_set]
+        return kinds.count(COMMITTED)
 
     def budget(self, data_set: str) -> Budget | None:
         """Budget of a data set."""
-        query = "SELECT epsilon, delta, adjacency, protects FROM budgets WHERE data_set = ?"
-        rows = self._rows(query, data_set)
+        found = [r for r in self._records if (r.data_set, r.kind) == (data_set, BUDGET)]
+        if not found:
+            return None
         try:
-            return Budget(*rows[0]) if rows else None
+            return Budget(**_read(found[-1]))
         except (ValueError, TypeError) as error:
-            raise _Damaged(f"the budget of {data_set!r} cannot be read ({error})") from error
+            raise Damaged(f"the budget of {data_set!r} cannot be read ({error})") from error
 
     def set_budget(self, data_set: str, budget: Budget) -> None:
-        """Write the budget of a data set."""
-        figures = (budget.epsilon, budget.delta, budget.adjacency, budget.protects)
-        self._rows("INSERT OR REPLACE INTO budgets VALUES (?, ?, ?, ?, ?)", data_set, *figures)
+        """Write the budget of a data set, unless that is what the file has."""
+        if budget != self.budget(data_set):
+            self._append(data_set, BUDGET, 0, vars(budget))
 
     def reserve(
-        self, data_set: str, activity: str, estimator: str, guarantee: PrivacyGuarantee | None
+        self,
+        data_set: str,
+        activity: str,
+        estimator: str,
+        guarantee: PrivacyGuarantee | None,
+        public_rows: Any = None,
     ) -> Entry:
-        """Add an entry that is charged from now on."""
-        stated = None if guarantee is None else json.dumps(guarantee.to_dict(), allow_nan=False)
-        # The ordinal is counted within the transaction: no two entries share one.
-        rows = self._rows(
-            "INSERT INTO entries (data_set, activity, estimator, guarantee, state, ordinal,"
-            " reserved_at) SELECT ?, ?, ?, ?, ?, COUNT(*) + 1, ? FROM entries"
-            " WHERE data_set = ? AND activity = ? RETURNING " + _COLUMNS,
-            *(data_set, activity, estimator, stated, RESERVED, _now(), data_set, activity),
+        """Add an entry that is charged from now on; `public_rows` are known again by a digest."""
+        number = 1 + max((record.entry for record in self._records), default=0)
+        rows = None
+        if public_rows is not None:
+            # Another key in every file, so that digests of two files say nothing of each other.
+            rows = row_set_digest(public_rows, str(_read(self._records[0])["random"]).encode())
+        value: dict[str, Any] = {
+            "activity": activity,
+            "estimator": estimator,
+            "guarantee": None if guarantee is None else guarantee.to_dict(),
+            "ordinal": 1 + self._done(data_set, activity, rows),
+            "reserved_at": _now(),
+        }
+        if rows is not None:
+            value["rows"] = rows
+        self._append(data_set, RESERVED, number, value)
+        return _entry({"number": number, "data_set": data_set, "state": RESERVED, **value})
+
+    def end(self, entry: Entry, state: str) -> Entry | None:
+        """Record what became of a reservation; None if the file has no such one open."""
+        about = [record for record in self._records if record.entry == entry.number]
+        if len(about) != 1 or self._entries(about) != (entry,):
+            return None
+        value: dict[str, Any] = {} if state == RETURNED else {"committed_at": _now()}
+        self._append(entry.data_set, state, entry.number, value)
+        return dataclasses.replace(entry, state=state, **value)
+
+    def _done(self, data_set: str, activity: str, rows: str | None) -> int:
+        """Largest ordinal of an activity on a data set, or on public rows under whatever name.
+
+        One that was given back is free again. Asked within a transaction, so that no two
+        entries have the same.
+        """
+        back = {record.entry for record in self._records if record.kind == RETURNED}
+        values = (
+            _read(record)
+            for record in self._records
+            if record.kind == RESERVED
+            and record.entry not in back
+            and (rows is not None or record.data_set == data_set)
         )
-        return _entry(rows[0])
+        alike = (v for v in values if (v["activity"], v.get("rows")) == (activity, rows))
+        return max((value["ordinal"] for value in alike), default=0)
 
-    def commit(self, number: int) -> Entry | None:
-        """Mark an entry as done; None if there is no such reservation."""
-        query = "UPDATE entries SET state = ?, committed_at = ? WHERE number = ? AND state = ?"
-        rows = self._rows(f"{query} RETURNING {_COLUMNS}", COMMITTED, _now(), number, RESERVED)
-        return _entry(rows[0]) if rows else None
-
-    def _rows(self, query: str, *values: object) -> list[tuple]:
-        if self._connection is None:
-            return []
-        return self._connection.execute(query, values).fetchall()
+    def _append(self, data_set: str, kind: str, entry: int, value: dict[str, object]) -> None:
+        assert self._connection is not None
+        self._records.append(append(self._connection, self.head, data_set, kind, entry, value))
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[Store]:
-    """Open a ledger for one exclusive transaction, and create the file if need be.
+def writing(path: Path, *, new: bool = True) -> Iterator[Store]:
+    """Open a ledger for one exclusive transaction.
 
     Parameters
     ----------
     path : Path
         The file.
+    new : bool, default=True
+        Whether a file that does not exist is made.
 
     Yields
     ------
@@ -138,22 +171,13 @@ def writing(path: Path) -> Iterator[Store]:
     Raises
     ------
     LedgerError
-        The file cannot be written, or is no ledger of this version.
+        The file cannot be written, is damaged, or is no ledger of this version.
     """
-    with _explained(path, "write"):
-        connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
-        with closing(connection):
-            # A charge must be on the disk before a row is used: wait for it.
-            connection.execute("PRAGMA synchronous = EXTRA")
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                _check_or_create(connection, path)
-                yield Store(connection)
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
+    if new:
+        with _explained(path, "write"):
+            _create(path)
+    with _transaction(path) as connection:
+        yield Store(connection, _checked(connection, path))
 
 
 @contextmanager
@@ -172,82 +196,210 @@ def reading(path: Path) -> Iterator[Store]:
     Raises
     ------
     LedgerError
-        The file cannot be read, or is no ledger of this version.
+        The file cannot be read, is damaged, or is no ledger of this version.
     """
     if not path.exists():
-        yield Store(None)
+        yield Store(None, [])
         return
     with _explained(path, "read"):
         # What a killed process left half written is taken back, which needs to write.
         mode = "rw" if os.access(path, os.W_OK) else "ro"
-        uri = f"{path.as_uri()}?mode={mode}"
-        with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE)) as connection:
-            if _is_empty(connection):
-                yield Store(None)
-                return
-            _check(connection, path)
-            yield Store(connection)
+        with closing(_connected(path, mode)) as connection:
+            connection.execute("BEGIN")
+            records = _checked(connection, path)
+        yield Store(None, records)
+
+
+def upgrade(path: Path) -> None:
+    """Give the entries of a ledger of version 1, which had no chain, to one of this version.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Raises
+    ------
+    LedgerError
+        It is no ledger of version 1, or cannot be read or written.
+    """
+    with _transaction(path) as connection:
+        _check_file(connection, path, version=1)
+        budgets = connection.execute(
+            "SELECT data_set, epsilon, delta, adjacency, protects FROM budgets"
+        ).fetchall()
+        entries = connection.execute(
+            "SELECT number, data_set, activity, estimator, guarantee, ordinal, reserved_at, state,"
+            " committed_at FROM entries ORDER BY number"
+        ).fetchall()
+        connection.execute("DROP TABLE budgets")
+        connection.execute("DROP TABLE entries")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        store = Store(connection, [begin(connection, taken_over=len(entries))])
+        for data_set, *figures in budgets:
+            budget = dict(zip(("epsilon", "delta", "adjacency", "protects"), figures, strict=True))
+            store._append(data_set, BUDGET, 0, budget)
+        for number, data_set, *values, state, committed_at in entries:
+            names = ("activity", "estimator", "guarantee", "ordinal", "reserved_at")
+            value = dict(zip(names, values, strict=True))
+            value["guarantee"] = _parsed(value["guarantee"], number)
+            store._append(data_set, RESERVED, number, value)
+            if state == COMMITTED:
+                store._append(data_set, COMMITTED, number, {"committed_at": committed_at})
+        for name in store.data_sets():
+            store.entries(name)  # all can be read, or nothing is written
+            store.budget(name)
+
+
+@contextmanager
+def _transaction(path: Path) -> Iterator[sqlite3.Connection]:
+    with _explained(path, "write"), closing(_connected(path, "rw")) as connection:
+        # A charge must be on the disk before a row is used: wait for it.
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    if not path.exists():
+        raise LedgerError(
+            f"There is no privacy ledger {str(path)!r}: was the file replaced or moved meanwhile?"
+        )
+    size = path.stat().st_size
+    if size < SHORTEST:
+        raise LedgerError(
+            f"The file {str(path)!r} is empty or cut short ({size} bytes): if it was a privacy "
+            "ledger, what was spent is lost from it. Restore it from a backup. A new ledger is "
+            "made where no file exists, so remove this one only if nothing was ever charged to it."
+        )
+    return sqlite3.connect(
+        f"{path.as_uri()}?mode={mode}", uri=True, timeout=PATIENCE, isolation_level=None
+    )
 
 
 @contextmanager
 def _explained(path: Path, doing: str) -> Iterator[None]:
     try:
         yield
-    except sqlite3.OperationalError as error:
+    except (sqlite3.OperationalError, OSError) as error:
         raise LedgerError(
             f"Cannot {doing} the privacy ledger {str(path)!r}: {error}. Its folder must exist and "
             "be writable, the file too, and no other program may hold it locked."
         ) from error
-    except (sqlite3.DatabaseError, _Damaged) as error:
+    except (sqlite3.DatabaseError, Damaged) as error:
         raise LedgerError(
             f"The file {str(path)!r} is not a readable privacy ledger: {error}. Restore it from a "
             "backup, and don't start anew: what was spent on the data is spent."
         ) from error
 
 
-def _check_or_create(connection: sqlite3.Connection, path: Path) -> None:
-    if not _is_empty(connection):
-        _check(connection, path)
+def _create(path: Path) -> None:
+    """Make a ledger where no file exists, whole from its first moment on."""
+    if path.exists():
         return
-    for statement in SCHEMA.split(";"):
-        connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {APPLICATION}")
-    connection.execute(f"PRAGMA user_version = {VERSION}")
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        begin(connection)
+        content = connection.serialize()
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        _write(draft, content)
+        try:
+            os.link(draft, path)  # unlike a move, it never takes the place of another's
+        except OSError:
+            if not path.exists():
+                _write(path, content)  # a disk without links
+    except FileExistsError:
+        return
+    finally:
+        draft.unlink(missing_ok=True)
 
 
-def _is_empty(connection: sqlite3.Connection) -> bool:
-    return connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] == 0
+def _write(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> None:
-    found = connection.execute("PRAGMA application_id").fetchone()[0]
+def _checked(connection: sqlite3.Connection, path: Path) -> list[Record]:
+    _check_file(connection, path, version=VERSION)
+    return verified(connection)
+
+
+def _check_file(connection: sqlite3.Connection, path: Path, *, version: int) -> None:
+    """Refuse what is no ledger, and what is no whole file; under SQLite's lock."""
+    found = _pragma(connection, "application_id")
     if found != APPLICATION:
         raise LedgerError(
             f"The file {str(path)!r} is an SQLite data base of another program, not a privacy "
             "ledger. Name a ledger, or a file that does not exist yet."
         )
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version != VERSION:
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
         raise LedgerError(
-            f"The privacy ledger {str(path)!r} has version {version}; this skfairdp reads and "
+            f"The privacy ledger {str(path)!r} was put into SQLite's WAL mode, in which entries "
+            "lie in a second file that can be lost. Take it back by PRAGMA journal_mode = DELETE."
+        )
+    _check_size(connection, path)
+    stated = _pragma(connection, "user_version")
+    if stated == 1 < version:
+        raise LedgerError(
+            f"The privacy ledger {str(path)!r} has version 1, which kept no chain of digests, so "
+            "that a lost entry could not be seen. Compare its entries with what you know, and call "
+            "PrivacyLedger(path).upgrade() once: it keeps all of them."
+        )
+    if stated != version:
+        raise LedgerError(
+            f"The privacy ledger {str(path)!r} has version {stated}; this skfairdp reads and "
             f"writes version {VERSION}. Use the skfairdp that wrote it, or a newer one."
         )
+    report = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if report != "ok":
+        raise Damaged(report)
     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    missing = {"entries", "budgets"} - {name for (name,) in tables}
+    needed = {"records", "head"} if version == VERSION else {"entries", "budgets"}
+    missing = needed - {name for (name,) in tables}
     if missing:
-        raise _Damaged(f"it has lost its {' and '.join(sorted(missing))}")
+        raise Damaged(f"it has lost its {' and '.join(sorted(missing))}")
 
 
-def _entry(row: tuple) -> Entry:
-    values = dict(zip(COLUMNS, row, strict=True))
+def _check_size(connection: sqlite3.Connection, path: Path) -> None:
+    # SQLite reads the end of a shortened last page as zeros.
+    expected = _pragma(connection, "page_count") * _pragma(connection, "page_size")
+    size = path.stat().st_size
+    if size != expected:
+        raise Damaged(f"it has {size} bytes, and should have {expected}")
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def _read(record: Record) -> dict[str, Any]:
+    return _parsed(record.content, record.entry)
+
+
+def _parsed(content: str | None, number: int) -> Any:
+    try:
+        return None if content is None else json.loads(content)
+    except (ValueError, TypeError) as error:
+        raise Damaged(f"entry {number} cannot be read ({error})") from error
+
+
+def _entry(values: dict[str, Any]) -> Entry:
     try:
         if not all(isinstance(values[name], str) for name in ("activity", "estimator", "state")):
             raise TypeError("a name is no text")
-        if values["guarantee"] is not None:
-            values["guarantee"] = json.loads(values["guarantee"])
         return Entry.from_dict(values)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _Damaged(f"entry {row[0]} cannot be read ({error})") from error
+        raise Damaged(f"entry {values['number']} cannot be read ({error})") from error
 
 
 def _now() -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from skfairdp.exceptions import BudgetExceededError
+from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.filter import filtered_epsilon
@@ -15,10 +16,9 @@ from skfairdp.privacy.relations import ADJACENCIES, PROTECTS, check_name
 
 __all__ = ["FIXED", "Budget", "covered", "totals"]
 
-# What holds when a record is added or removed under declared sizes also holds, at the
-# same cost, when it is blanked: a blank record contributes as much as an absent one. The
-# other way round nothing follows, so that a mixture has a total for blanked records alone.
-IMPLIED_BY = {"zero-out": ("zero-out", "add-remove")}
+_REMOVED, _BLANKED = ("add-remove", "record"), ("zero-out", "record")
+_ATTRIBUTE = ("change-attribute", "sensitive_features")
+_LOCAL = ("local", "released_representation")
 
 FIXED = (
     "a total of several charges holds where no plan was chosen by looking at earlier releases; a "
@@ -33,7 +33,7 @@ _DELTAS = (
 def covered(
     guarantees: Iterable[PrivacyGuarantee], adjacency: str, protects: str
 ) -> list[PrivacyGuarantee]:
-    """Guarantees that say something in a relation, read in it; void ones void every one.
+    """Read guarantees in one relation; one that says nothing there is void, and says why.
 
     Parameters
     ----------
@@ -45,13 +45,39 @@ def covered(
     Returns
     -------
     list of PrivacyGuarantee
+        As many as were given, in their order.
     """
-    implying = IMPLIED_BY.get(adjacency, (adjacency,))
-    return [
-        dataclasses.replace(item, adjacency=adjacency, protects=protects)
-        for item in guarantees
-        if item.is_void or (item.adjacency in implying and item.protects == protects)
-    ]
+    read = (_implied(item, adjacency, protects) for item in guarantees)
+    return [dataclasses.replace(item, adjacency=adjacency, protects=protects) for item in read]
+
+
+def _implied(item: PrivacyGuarantee, adjacency: str, protects: str) -> PrivacyGuarantee:
+    """What a guarantee implies in another relation, or a void one."""
+    if item.is_void or (item.adjacency, item.protects) == (adjacency, protects):
+        return item
+    told, asked = (item.adjacency, item.protects), (adjacency, protects)
+    if (told, asked) == (_REMOVED, _BLANKED):
+        # A blank record contributes as much as an absent one: the same events.
+        return item
+    if told == _REMOVED and asked in (_ATTRIBUTE, _LOCAL):
+        # Whatever changes about a record, it is removed and another one added.
+        delta = item.delta * (1.0 + math.exp(min(item.epsilon, 700.0)))
+        if delta < 1.0:
+            return dataclasses.replace(
+                item,
+                epsilon=2.0 * item.epsilon,
+                delta=delta,
+                event=None,
+                per_group=None,
+                exposures=(),
+            )
+    if told == _LOCAL and asked in (_ATTRIBUTE, _BLANKED):
+        # The owner's record is replaced by any other, a blank one too, before it is released.
+        return dataclasses.replace(item, event=None, exposures=())
+    return PrivacyGuarantee.void(
+        f"what protects {PROTECTS[item.protects]} ({item.adjacency}) does not bound what is shown "
+        f"of {PROTECTS[protects]} ({adjacency})"
+    )
 
 
 def totals(
@@ -70,26 +96,27 @@ def totals(
     -------
     tuple of PrivacyGuarantee
         One a relation, in order of appearance; they stand side by side and have no sum.
-        Empty if nothing was spent.
+        Each counts everything: void, with the reasons, if one release has no bound in its
+        relation. Empty if nothing was spent.
     """
     bounded = dict.fromkeys((g.adjacency, g.protects) for g in guarantees if not g.is_void)
     relations = bounded or dict.fromkeys((g.adjacency, g.protects) for g in guarantees[:1])
-    mixed = {
-        (stronger, protects)
-        for adjacency, protects in relations
-        for stronger in IMPLIED_BY.get(adjacency, ())
-        if stronger != adjacency
-    }
+    # A mixture of removed and blanked records has a total for blanked ones alone.
     return tuple(
-        _total(covered(guarantees, adjacency, protects), delta)
-        for adjacency, protects in relations
-        if (adjacency, protects) not in mixed
+        _total(covered(guarantees, *relation), delta)
+        for relation in relations
+        if not (relation == _REMOVED and _BLANKED in relations)
     )
 
 
 def _total(parts: list[PrivacyGuarantee], delta: float | None) -> PrivacyGuarantee:
+    if any(item.is_void for item in parts):
+        reasons = tuple(dict.fromkeys(item.assumptions[0] for item in parts if item.is_void))
+        first = parts[0]
+        void = PrivacyGuarantee.void(reasons[0], adjacency=first.adjacency, protects=first.protects)
+        return dataclasses.replace(void, assumptions=reasons)
     total = compose(parts, delta=delta)
-    if len(parts) < 2 or total.is_void:
+    if len(parts) < 2:
         return total
     return dataclasses.replace(total, assumptions=(FIXED, *total.assumptions))
 
@@ -193,7 +220,9 @@ class Budget:
         budget = self.for_first(new)
         assert budget.adjacency is not None
         assert budget.protects is not None
-        if not covered([new], budget.adjacency, budget.protects):
+        relation = budget.adjacency, budget.protects
+        parts = covered([*spent, new, *afterwards], *relation)
+        if parts[len(spent)].is_void:
             raise BudgetExceededError(
                 f"The budget of {self.text} for the data set {data_set!r} is about "
                 f"{budget.protects!r} under {budget.adjacency!r}, but this release protects "
@@ -201,29 +230,34 @@ class Budget:
                 "no total. Train under the relation of the budget (sizes that are declared give "
                 "'add-remove', sizes from the rows 'zero-out'), or keep another ledger."
             )
-        relation = budget.adjacency, budget.protects
-        before = covered(spent, *relation)
+        lost = next((item for item in parts if item.is_void), None)
+        if lost is not None:
+            raise BudgetExceededError(
+                f"The budget of {self.text} for the data set {data_set!r} can't be kept any more "
+                f"({budget.protects} under {budget.adjacency}): {lost.assumptions[0]}. Nothing was "
+                "released."
+            )
         # What was fixed beforehand comes first: without earlier entries, that is this release.
-        parts = covered([*spent, new, *afterwards], *relation)
-        total = self._charged(parts, budget.adjacency)
+        total = filtered_epsilon(parts, self.epsilon, self.delta, budget.adjacency)
         if total > self.epsilon:
-            counted = [*before, *covered(afterwards, *relation)]
-            used = self._charged(counted, budget.adjacency) if counted else 0.0
+            counted = covered([*spent, *afterwards], *relation)
+            used = (
+                filtered_epsilon(counted, self.epsilon, self.delta, budget.adjacency)
+                if counted
+                else 0.0
+            )
             raise BudgetExceededError(
                 f"This release would bring the data set {data_set!r} to a total of epsilon = "
-                f"{total:.4g} at delta = {self.delta:g} ({budget.adjacency}); the budget is "
-                f"{self.epsilon:g}, and {used:.4g} of it is spent or set aside (counted so that it "
+                f"{significant_up(total, 4)} at delta = {as_given(self.delta)} "
+                f"({budget.adjacency}); the budget is "
+                f"{as_given(self.epsilon)}, and {significant_up(used, 4)} of it is spent or set "
+                "aside (counted so that it "
                 "holds for plans chosen by looking at earlier releases). Nothing was released. "
                 "Spend less (a smaller epsilon), or stop here."
                 + (_DELTAS if math.isinf(total) else "")
             )
 
-    def _charged(self, parts: Sequence[PrivacyGuarantee], adjacency: str) -> float:
-        if any(item.is_void for item in parts):
-            return math.inf
-        return filtered_epsilon(parts, self.epsilon, self.delta, adjacency)
-
     @property
     def text(self) -> str:
         """The figures in words."""
-        return f"epsilon = {self.epsilon:g}, delta = {self.delta:g}"
+        return f"epsilon = {as_given(self.epsilon)}, delta = {as_given(self.delta)}"

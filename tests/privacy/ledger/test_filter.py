@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from dp_accounting.dp_event import (
+    ComposedDpEvent,
     DiscreteLaplaceDpEvent,
     GaussianDpEvent,
     PoissonSampledDpEvent,
@@ -20,6 +21,7 @@ from skfairdp.exceptions import BudgetExceededError
 from skfairdp.privacy import PrivacyGuarantee
 from skfairdp.privacy.accountants import event_epsilon
 from skfairdp.privacy.accounting import compose
+from skfairdp.privacy.events import FailureDpEvent
 from skfairdp.privacy.ledger import filter as filter_module
 from skfairdp.privacy.ledger.filter import filtered_epsilon
 from skfairdp.privacy.ledger.totals import FIXED, Budget, totals
@@ -176,3 +178,10 @@ def test_orders_and_statements_without_an_event_share_one_delta(monkeypatch) -> 
     filtered_epsilon([gaussian(0.3), gaussian(0.3), plain], 2.0, DELTA, "zero-out")
     assert len(spent) == 1
     assert spent[0] + plain.delta <= DELTA * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize(("failure", "finite"), [(1e-14, True), (1e-12, False)])
+def test_what_may_fail_has_a_share_of_delta_that_was_fixed_before(failure, finite) -> None:
+    step = ComposedDpEvent([GaussianDpEvent(20.0), FailureDpEvent(failure)])
+    one = PrivacyGuarantee(1.0, 1e-6, "zero-out", event=step)
+    assert math.isfinite(filtered_epsilon([one] * 5, 2.0, 1e-6, "zero-out")) == finite

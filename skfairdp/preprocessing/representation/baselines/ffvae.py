@@ -207,6 +207,7 @@ class FFVAEEncoder(VariationalEncoder):
         self, sensitive_features: Any, n_rows: int
     ) -> tuple[tuple, NDArray[np.int64], tuple[int, ...]]:
         """Each column an attribute of its own, not their intersections."""
+        encode_groups(sensitive_features, n_rows=n_rows)  # says what is wrong with the table
         table = sensitive_features
         if not isinstance(table, (pd.Series, pd.DataFrame)):
             table = np.asarray(table)

@@ -1,0 +1,291 @@
+"""What runs when a function or class of a user is called: what a digest has to cover of it."""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+from types import (
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+__all__ = [
+    "class_members",
+    "code_parts",
+    "is_elementwise",
+    "is_library",
+    "is_unknowable",
+    "library_name",
+    "names_used",
+    "replaced_methods",
+    "wrapped",
+]
+
+# They run, read or change what cannot be known before.
+UNKNOWABLE = ("__import__", "compile", "eval", "exec", "globals", "input", "locals", "open")
+_LRU_CACHE = type(lru_cache(len))
+_LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+# Written by the interpreter or for people; no call depends on them.
+_NO_CODE = {
+    "__abstractmethods__",
+    "__annotate__",
+    "__annotate_func__",
+    "__annotations__",
+    "__annotations_cache__",
+    "__conditional_annotations__",
+    "__dict__",
+    "__doc__",
+    "__firstlineno__",
+    "__module__",
+    "__orig_bases__",
+    "__parameters__",
+    "__slotnames__",
+    "__static_attributes__",
+    "__type_params__",
+    "__weakref__",
+    "_abc_impl",
+}
+
+
+def is_library(module: object) -> bool:
+    """Whether a module, by name, belongs to an installed library and not to the user.
+
+    Parameters
+    ----------
+    module : str or object
+        Dotted name, as in ``__module__``.
+
+    Returns
+    -------
+    bool
+    """
+    return isinstance(module, str) and _installed(module.partition(".")[0])
+
+
+@cache
+def _installed(top: str) -> bool:
+    if top in ("skfairdp", *sys.builtin_module_names):
+        return True
+    module = sys.modules.get(top)
+    file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
+    if top == "__main__" or file is None:
+        return False
+    path = Path(file).resolve()
+    return any(path.is_relative_to(folder) for folder in _library_folders())
+
+
+@cache
+def _library_folders() -> tuple[Path, ...]:
+    paths = sysconfig.get_paths()
+    named = [paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")]
+    folders = [*named, *site.getsitepackages(), site.getusersitepackages()]
+    return tuple({Path(folder).resolve() for folder in folders})
+
+
+def library_name(value: Any) -> str | None:
+    """Name by which a library holds a class or function.
+
+    Parameters
+    ----------
+    value : object
+        A class or callable.
+
+    Returns
+    -------
+    str or None
+        None for what is the user's, or is not found under its name.
+    """
+    if isinstance(value, np.ufunc):
+        holders = {"numpy": np, "scipy.special": scipy.special}
+        return next((f"{n}.{value.__name__}" for n, h in holders.items() if _held(h, value)), None)
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not is_library(module) or not isinstance(name, str):
+        return None
+    found: Any = sys.modules.get(module)  # type: ignore[arg-type]
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    # A method bound to its class is made anew each time that it is looked up.
+    same = found == value if isinstance(value, MethodType) else found is value
+    return f"{module}.{name}" if same else None
+
+
+def _held(holder: ModuleType, ufunc: np.ufunc) -> bool:
+    return getattr(holder, ufunc.__name__, None) is ufunc
+
+
+def is_elementwise(function: object) -> bool:
+    """Whether a function is known to treat every number by itself.
+
+    Parameters
+    ----------
+    function : object
+        Anything.
+
+    Returns
+    -------
+    bool
+        True for the ufuncs of one argument of numpy and scipy; one that was made of a
+        Python function may do anything.
+    """
+    if not isinstance(function, np.ufunc) or library_name(function) is None:
+        return False
+    return function.nin == 1 and function.signature is None
+
+
+def code_parts(code: CodeType) -> list[Any]:
+    """Everything that decides what a code object does; its constants come last, as a list.
+
+    Parameters
+    ----------
+    code : CodeType
+        Of a function.
+
+    Returns
+    -------
+    list
+        Neither its file nor its lines.
+    """
+    return [
+        code.co_code,
+        code.co_exceptiontable,
+        [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags],
+        [list(part) for part in (code.co_names, code.co_varnames, code.co_freevars)],
+        [*code.co_cellvars],
+        [*code.co_consts],
+    ]
+
+
+def names_used(code: CodeType) -> dict[str, set[tuple[str, ...]]]:
+    """Global names that code reads, each with the attributes that it takes of it at once.
+
+    Parameters
+    ----------
+    code : CodeType
+        Of a function; code inside it is looked into.
+
+    Returns
+    -------
+    dict of str to set of tuple of str
+        ``module.part.call(x)`` gives ``{"module": {("part", "call")}}``.
+
+    Raises
+    ------
+    LookupError
+        The code imports a module that belongs to no library when it is called.
+    """
+    used: dict[str, set[tuple[str, ...]]] = {}
+    instructions = list(dis.get_instructions(code))
+    for place, instruction in enumerate(instructions):
+        if instruction.opname == "IMPORT_NAME" and not is_library(instruction.argval):
+            raise LookupError(instruction.argval or ".")
+        if instruction.opname in _LOADS:
+            chain = tuple(_attributes(instructions[place + 1 :]))
+            used.setdefault(instruction.argval, set()).add(chain)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            for name, chains in names_used(constant).items():
+                used.setdefault(name, set()).update(chains)
+    return used
+
+
+def _attributes(instructions: list[dis.Instruction]) -> Iterator[str]:
+    for instruction in instructions:
+        if instruction.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+            return
+        yield instruction.argval
+
+
+def is_unknowable(value: object) -> bool:
+    """Whether a value is a builtin function whose effect cannot be known before.
+
+    Parameters
+    ----------
+    value : object
+        Anything.
+
+    Returns
+    -------
+    bool
+    """
+    return any(value is getattr(builtins, name) for name in UNKNOWABLE)
+
+
+def class_members(kind: type) -> dict[str, Any]:
+    """Methods and attributes that a class statement has written.
+
+    Parameters
+    ----------
+    kind : type
+        A class of the user.
+
+    Returns
+    -------
+    dict
+    """
+    slots = (GetSetDescriptorType, MemberDescriptorType)
+    return {
+        name: member
+        for name, member in vars(kind).items()
+        if name not in _NO_CODE and not isinstance(member, slots)
+    }
+
+
+def replaced_methods(kind: type) -> dict[str, Any]:
+    """Methods of a library's class that were put in place by a program of the user.
+
+    Parameters
+    ----------
+    kind : type
+        A class of a library.
+
+    Returns
+    -------
+    dict
+        Empty for a class as its library made it.
+    """
+    found: dict[str, Any] = {}
+    for base in kind.__mro__:
+        for name, member in vars(base).items():
+            held = next(iter(wrapped(member) or ()), member)
+            if isinstance(held, FunctionType):
+                home = held.__globals__.get("__name__")
+                if home in sys.modules and not is_library(home) and is_library(base.__module__):
+                    found[f"{base.__qualname__}.{name}"] = held
+    return found
+
+
+def wrapped(value: Any) -> tuple[Any, ...] | None:
+    """Functions inside a descriptor or cache.
+
+    Parameters
+    ----------
+    value : object
+        Anything.
+
+    Returns
+    -------
+    tuple or None
+        None for a value that is neither.
+    """
+    kind = type(value)
+    if kind is property:
+        return (value.fget, value.fset, value.fdel)
+    if kind in (classmethod, staticmethod):
+        return (value.__func__,)
+    if kind is cached_property:
+        return (value.func,)
+    return (value.__wrapped__,) if kind is _LRU_CACHE else None

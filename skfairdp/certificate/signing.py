@@ -1,0 +1,305 @@
+"""Ed25519 signatures of certificates.
+
+What is signed is the content of the JSON document: everything in it but the signature itself, as
+one line of JSON in UTF-8 with the keys of every object sorted by code point, no spaces, texts
+unescaped where JSON allows it, floats in the fewest digits that give them back, integers without
+a point; before it stands the line ``skfairdp certificate signature 1``. Spaces and the order of
+keys in the file may change; any other change breaks the signature.
+
+The cryptography is that of the package ``cryptography``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skfairdp.certificate.document import checked_document
+from skfairdp.exceptions import SignatureError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
+
+__all__ = [
+    "SIGNATURE_SHOWS",
+    "check_signature",
+    "fingerprint",
+    "is_signed",
+    "load_private_key",
+    "load_public_key",
+    "sign_certificate",
+    "write_new_key",
+]
+
+SIGNATURE_SHOWS = (
+    "A valid signature shows that whoever holds the private key signed exactly this content; it "
+    "does not show that the content is true."
+)
+ALGORITHM = "Ed25519"
+_CONTEXT = b"skfairdp certificate signature 1\n"
+_HEX = re.compile(r"[0-9a-f]{128}")
+
+
+def sign_certificate(text: str, key: Ed25519PrivateKey) -> str:
+    """Add a signature to the text of a certificate.
+
+    Parameters
+    ----------
+    text : str
+        What ``Certificate.to_json`` returned.
+    key : Ed25519PrivateKey
+        The private key.
+
+    Returns
+    -------
+    str
+        The same with a ``signature``, in place of one that it had.
+
+    Raises
+    ------
+    ValueError
+        When the text is no certificate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from skfairdp import certify
+    >>> from skfairdp.certificate.signing import check_signature, sign_certificate
+    >>> key = Ed25519PrivateKey.generate()
+    >>> text = certify(DummyClassifier().fit(np.zeros((2, 1)), [0, 1])).to_json()
+    >>> signed = sign_certificate(text, key)
+    >>> check_signature(signed, key.public_key())
+    True
+    >>> check_signature(signed.replace("DummyClassifier", "FairClassifier"), key.public_key())
+    False
+    """
+    document = checked_document(text)
+    document.pop("signature", None)
+    value = key.sign(_canonical(document)).hex()
+    signature = {"algorithm": ALGORITHM, "key": fingerprint(key.public_key()), "value": value}
+    return json.dumps(
+        document | {"signature": signature}, indent=2, ensure_ascii=False, allow_nan=False
+    )
+
+
+def is_signed(text: str) -> bool:
+    """Whether a certificate carries a signature, valid or not.
+
+    Parameters
+    ----------
+    text : str
+        The JSON text.
+
+    Returns
+    -------
+    bool
+    """
+    return "signature" in checked_document(text)
+
+
+def check_signature(text: str, key: Ed25519PublicKey) -> bool:
+    """Whether a certificate carries a valid signature of a key.
+
+    Parameters
+    ----------
+    text : str
+        The JSON text.
+    key : Ed25519PublicKey
+        The public key of whom one trusts.
+
+    Returns
+    -------
+    bool
+        False too where there is no signature, or one of another form.
+
+    Raises
+    ------
+    ValueError
+        When the text is no certificate.
+    """
+    from cryptography.exceptions import InvalidSignature
+
+    document = checked_document(text)
+    signature = document.pop("signature", None)
+    if not isinstance(signature, dict) or set(signature) != {"algorithm", "key", "value"}:
+        return False
+    named = (signature["algorithm"], signature["key"]) == (ALGORITHM, fingerprint(key))
+    value = signature["value"]
+    if not named or not isinstance(value, str) or not _HEX.fullmatch(value):
+        return False
+    try:
+        key.verify(bytes.fromhex(value), _canonical(document))
+    except InvalidSignature:
+        return False
+    return True
+
+
+def fingerprint(key: Ed25519PublicKey) -> str:
+    """Name a public key by the SHA-256 of its 32 bytes.
+
+    Parameters
+    ----------
+    key : Ed25519PublicKey
+        The key.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    return hashlib.sha256(key.public_bytes_raw()).hexdigest()
+
+
+def write_new_key(path: Path, passphrase: bytes | None = None) -> Path:
+    """Make a pair of keys; the private one can be read by its owner alone.
+
+    Parameters
+    ----------
+    path : Path
+        Where the private key is written, as PEM; nothing is overwritten.
+    passphrase : bytes or None, default=None
+        Encrypts the private key.
+
+    Returns
+    -------
+    Path
+        Where the public key is, as PEM: beside the private one, ``.public`` in its name.
+
+    Raises
+    ------
+    SignatureError
+        One of the files exists or cannot be written, or ``cryptography`` is missing.
+    """
+    serialization, ed25519 = _library()
+    public = path.with_name(f"{path.stem}.public{path.suffix or '.pem'}")
+    key = ed25519.Ed25519PrivateKey.generate()
+    lock: Any = serialization.NoEncryption()
+    if passphrase:
+        lock = serialization.BestAvailableEncryption(passphrase)
+    pem = serialization.Encoding.PEM
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, lock)
+    shown = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
+    _create(public, shown, 0o644)
+    try:
+        _create(path, secret, 0o600)
+    except SignatureError:
+        public.unlink()  # ours, and the half of no pair
+        raise
+    return public
+
+
+def load_private_key(path: Path, passphrase: bytes | None = None) -> Ed25519PrivateKey:
+    """Read a private key.
+
+    Parameters
+    ----------
+    path : Path
+        PEM file.
+    passphrase : bytes or None, default=None
+        Of an encrypted key.
+
+    Returns
+    -------
+    Ed25519PrivateKey
+
+    Raises
+    ------
+    SignatureError
+        The file holds no such key, or the passphrase is missing or wrong.
+    """
+    serialization, ed25519 = _library()
+    content = _read(path)
+    try:
+        key = serialization.load_pem_private_key(content, passphrase or None)
+    except TypeError:  # one is needed and was not given, or the other way round
+        needs = "needs a passphrase" if not passphrase else "is not encrypted: give no passphrase"
+        raise SignatureError(f"The private key {path} {needs}.") from None
+    except Exception:  # whatever the library makes of the file; it may quote it
+        raise SignatureError(
+            f"{path} holds no private key in PEM form, or its passphrase is wrong."
+        ) from None
+    if not isinstance(key, ed25519.Ed25519PrivateKey):
+        raise SignatureError(f"{path} holds a key of another kind; {ALGORITHM} is needed.")
+    return key
+
+
+def load_public_key(path: Path) -> Ed25519PublicKey:
+    """Read a public key.
+
+    Parameters
+    ----------
+    path : Path
+        PEM file.
+
+    Returns
+    -------
+    Ed25519PublicKey
+
+    Raises
+    ------
+    SignatureError
+        The file holds no such key.
+    """
+    serialization, ed25519 = _library()
+    content = _read(path)
+    if b"PRIVATE KEY" in content:
+        raise SignatureError(f"{path} holds a private key; give the public one.")
+    try:
+        key = serialization.load_pem_public_key(content)
+    except Exception:  # as above
+        raise SignatureError(f"{path} holds no public key in PEM form.") from None
+    if not isinstance(key, ed25519.Ed25519PublicKey):
+        raise SignatureError(f"{path} holds a key of another kind; {ALGORITHM} is needed.")
+    return key
+
+
+def _canonical(document: Mapping[str, Any]) -> bytes:
+    line = json.dumps(
+        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    try:
+        return _CONTEXT + line.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("The certificate holds text that is no Unicode.") from None
+
+
+def _library() -> tuple[Any, Any]:
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError:
+        raise SignatureError(
+            "Signatures need the package cryptography, which is not installed: "
+            "pip install 'skfairdp[sign]'."
+        ) from None
+    return serialization, ed25519
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SignatureError(f"The key {path} cannot be read: {error.strerror}.") from None
+
+
+def _create(path: Path, content: bytes, mode: int) -> None:
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except FileExistsError:
+        raise SignatureError(
+            f"{path} exists, and no key is overwritten; name another file."
+        ) from None
+    except OSError as error:
+        raise SignatureError(f"{path} cannot be written: {error.strerror}.") from None
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)

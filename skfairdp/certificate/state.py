@@ -1,0 +1,324 @@
+"""What objects consist of, as far as predictions depend on it."""
+
+from __future__ import annotations
+
+import copyreg
+import struct
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import BuiltinFunctionType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+from sklearn.base import BaseEstimator
+
+from skfairdp.certificate.code import library_name
+
+__all__ = [
+    "WITHOUT_EFFECT",
+    "Recipe",
+    "State",
+    "content_of_array",
+    "content_of_pandas",
+    "content_of_tensor",
+    "evaluates",
+    "is_pandas",
+    "is_tensor",
+    "shadows",
+    "state_of",
+]
+
+# Parameters of estimators of scikit-learn and of this package that change no prediction of a
+# fitted one: where to log, how many workers to use, where fits are cached and charged.
+# `random_state` counts among them for ours, whose predictions use a key drawn at fit; there
+# are predictors elsewhere that draw from it when they predict.
+WITHOUT_EFFECT = {"ledger", "memory", "n_jobs", "progress", "random_state", "verbose"}
+_OF_OTHERS = WITHOUT_EFFECT - {"random_state"}
+_METHODS = ("decision_function", "predict", "predict_proba", "score", "transform")
+# What a net of skorch keeps of its training.
+_TRAINING = {"callbacks_", "history_", "init_context_", "verbose", "virtual_params_"}
+# Hooks that never run when a module predicts.
+_NO_FORWARD = ("_backward", "_state_dict", "_load_state_dict", "_is_full_backward_hook")
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Attributes by name, and what an object made by compiled code stores beside them."""
+
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    stored: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """An estimator of which only the class and the parameters count, fitted or not."""
+
+    of: Any
+
+
+def evaluates(value: Any) -> bool:
+    """Whether an object puts the nets in it into evaluation mode whenever it predicts.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    bool
+    """
+    return (library_name(type(value)) or "").startswith(("skfairdp.", "skorch."))
+
+
+def state_of(value: Any, *, training: bool = True) -> State:
+    """Take an object apart.
+
+    Parameters
+    ----------
+    value : object
+        Neither a container nor an array, tensor, function or class.
+    training : bool, default=True
+        Whether it counts which mode a net is in.
+
+    Returns
+    -------
+    State
+
+    Raises
+    ------
+    Exception
+        What an object raises that cannot be stored.
+    """
+    kind, name = type(value), library_name(type(value)) or ""
+    if kind is Recipe:
+        return State(_recipe(value.of))
+    if name.startswith("skfairdp.") and hasattr(kind, "_digest_state"):
+        return State(value._digest_state())
+    if _is_net(value):
+        left_out = {*_TRAINING, *(f"{name}_" for name in getattr(value, "_optimizers", ()))}
+        return State(_without(_attributes(value), left_out))
+    if _is_module(value):
+        return State(_without(_of_module(value), set() if training else {"training"}))
+    if scipy.sparse.issparse(value):
+        names = ("_shape", "data", "indices", "indptr", "row", "col", "coords", "offsets")
+        return State({name: vars(value)[name] for name in names if name in vars(value)})
+    if name and hasattr(value, "get_tree_stats"):  # a search tree counts its queries
+        stored = value.__getstate__()
+        return State({}, (stored[:7], stored[11:]))
+    if isinstance(value, BaseEstimator):
+        known = name.startswith(("sklearn.", "skfairdp."))
+        return State(_without(_attributes(value), _OF_OTHERS if known else set()))
+    if name and _says_how_to_store(kind):
+        return State(shadows(value), _stored(value))
+    return State(_attributes(value), _stored(value) if _has_compiled_state(kind) else ())
+
+
+def shadows(value: Any) -> dict[str, Any]:
+    """Functions that an object holds in place of its class's methods.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    dict
+    """
+    held = getattr(value, "__dict__", {})
+    # Some classes pass calls on without having a method of that name.
+    names = {name for name in held if name in _METHODS or hasattr(type(value), name)}
+    return {name: held[name] for name in names if callable(held[name])}
+
+
+def _recipe(value: Any) -> dict[str, Any]:
+    if isinstance(value, list | tuple):
+        return {"parts": [Recipe(item) for item in value]}
+    if isinstance(value, type) or not hasattr(value, "get_params"):
+        return {"value": value}
+    parameters = _without(value.get_params(deep=False), WITHOUT_EFFECT)
+    return {"class": type(value)} | {f"_{name}": Recipe(v) for name, v in parameters.items()}
+
+
+def _without(state: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: item for name, item in state.items() if name not in names}
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Attributes in ``__dict__`` and in slots."""
+    found: dict[str, Any] = {}
+    for base in type(value).__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            private = name.startswith("__") and not name.endswith("__")
+            name = f"_{base.__name__.lstrip('_')}{name}" if private else name
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                found[name] = getattr(value, name)
+    return found | getattr(value, "__dict__", {})
+
+
+def _says_how_to_store(kind: type) -> bool:
+    names = ("__getstate__", "__reduce__", "__reduce_ex__")
+    own = any(getattr(kind, name) is not getattr(object, name) for name in names)
+    return own or kind in copyreg.dispatch_table or _has_compiled_state(kind)
+
+
+def _has_compiled_state(kind: type) -> bool:
+    """Whether objects hold more than attributes: compiled code made some class of theirs."""
+    while kind is not object:
+        base, own = kind.__base__, vars(kind)
+        assert base is not None
+        slots = own.get("__slots__", ())
+        pointers = 1 if isinstance(slots, str) else len(tuple(slots))
+        pointers += ("__dict__" in own) + ("__weakref__" in own)
+        room = base.__basicsize__ + pointers * struct.calcsize("P")
+        if kind.__basicsize__ > room or kind.__itemsize__ != base.__itemsize__:
+            return True
+        if isinstance(own.get("__new__"), BuiltinFunctionType):
+            return True
+        kind = base
+    return False
+
+
+def _stored(value: Any) -> tuple[Any, ...]:
+    """What pickle would store of an object."""
+    said = copyreg.dispatch_table.get(type(value))
+    reduced = value.__reduce_ex__(4) if said is None else said(value)
+    if isinstance(reduced, str):
+        if library_name(type(value)) is None:
+            raise TypeError(f"it is stored by its name alone, {reduced!r}")
+        return (reduced,)
+    return tuple(list(part) if hasattr(part, "__next__") else part for part in reduced)
+
+
+# -- arrays ---------------------------------------------------------------------------
+
+
+def content_of_array(array: Any) -> tuple[bytes, list[Any]]:
+    """Header and content of an array or scalar of numpy; bytes are final.
+
+    Parameters
+    ----------
+    array : ndarray or numpy scalar
+        Of any dtype.
+
+    Returns
+    -------
+    header : bytes
+    content : list
+    """
+    scalar = "scalar" if isinstance(array, np.generic) else "array"
+    array = np.asarray(array)
+    header = f"{scalar} {array.dtype.newbyteorder('<')!r} {array.shape}".encode()
+    if array.dtype.names is not None:  # records may have padding between their fields
+        return header, [array[name] for name in array.dtype.names]
+    if array.dtype.hasobject:
+        return header, [*array.ravel()]
+    plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return header, [plain.tobytes()]
+
+
+def is_pandas(value: object) -> bool:
+    """Whether a value is a frame, series, index or array of pandas itself.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    bool
+    """
+    table = isinstance(
+        value, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray
+    )
+    return table and library_name(type(value)) is not None
+
+
+def content_of_pandas(value: Any) -> list[Any]:
+    """Labels, types and values of something of pandas.
+
+    Parameters
+    ----------
+    value : DataFrame, Series, Index or ExtensionArray
+
+    Returns
+    -------
+    list
+    """
+    if isinstance(value, pd.DataFrame):
+        columns = [value.iloc[:, j].array for j in range(value.shape[1])]
+        return [value.columns, value.index, columns, value.attrs]
+    if isinstance(value, pd.Series):
+        return [value.name, value.index, value.array, value.attrs]
+    if isinstance(value, pd.MultiIndex):
+        return [list(value.names), value.to_list()]
+    if isinstance(value, pd.Index):
+        return [value.name, value.array]
+    if isinstance(value, pd.Categorical):
+        return [value.codes, value.categories, value.ordered]
+    return [repr(value.dtype), np.asarray(value)]
+
+
+def is_tensor(value: object) -> bool:
+    """Whether a value is a tensor of torch, which is not imported for this.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    bool
+    """
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def content_of_tensor(tensor: Any) -> list[bytes] | None:
+    """Type, shape and bytes of a tensor.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+
+    Returns
+    -------
+    list of bytes or None
+        None for a tensor that is not stored number by number.
+    """
+    torch = sys.modules["torch"]
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta:
+        return None
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
+    content = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
+    return [str(plain.dtype).encode(), str(tuple(plain.shape)).encode(), content]
+
+
+# -- nets -----------------------------------------------------------------------------
+
+
+def _is_net(value: Any) -> bool:
+    skorch = sys.modules.get("skorch")
+    return skorch is not None and isinstance(value, skorch.NeuralNet)
+
+
+def _is_module(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.nn.Module)
+
+
+def _of_module(module: Any) -> dict[str, Any]:
+    """Weights, buffers, parts and forward hooks; numbers of hooks differ between processes."""
+    state = {n: v for n, v in _attributes(module).items() if not n.startswith(_NO_FORWARD)}
+    for name in [name for name in state if name.startswith("_forward")]:
+        hooks = state.pop(name)
+        if name in ("_forward_hooks", "_forward_pre_hooks") and hooks:
+            options = [n for n in vars(module) if n.startswith(name) and n != name]
+            state[name] = [
+                [hook, [key in vars(module)[option] for option in options]]
+                for key, hook in hooks.items()
+            ]
+    return state

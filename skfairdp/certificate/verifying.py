@@ -1,0 +1,254 @@
+"""Recompute what a certificate claims from what it stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skfairdp.certificate.rates import LEVEL
+from skfairdp.certificate.wording import group_text
+from skfairdp.fairness.derivation import CLOPPER_PEARSON, HOEFFDING, NOISY_COUNTS, Derivation
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.recomputing import (
+    recomputed_bound,
+    recomputed_estimate,
+    recomputed_intervals,
+)
+from skfairdp.fairness.scopes import SCOPES
+from skfairdp.figures import as_given
+from skfairdp.privacy.exposure import event_cost, recomputed_epsilons
+
+if TYPE_CHECKING:
+    from skfairdp.certificate.statement import Certificate
+
+__all__ = ["DIGEST_SHOWS", "Examination", "examine"]
+
+DIGEST_SHOWS = (
+    "A matching digest shows that the certificate names this model in this state. It does not show "
+    "who issued the certificate, or that its counts and events are those of this model: whoever "
+    "can write a file can write both."
+)
+# Bounds and estimates are computed alike everywhere but for last bits, and for a root that is
+# found to 1e-7.
+BOUND_TOLERANCE = 1e-6
+# Accountants of other versions place their grids otherwise.
+EPSILON_TOLERANCE = 1e-4
+# Certificates of earlier versions say only this much of where a bound came from.
+_BY_METHOD = {
+    "exact (Clopper-Pearson)": CLOPPER_PEARSON,
+    "difference (Hoeffding)": HOEFFDING,
+    "Hoeffding, on the probabilities of the random predictions": HOEFFDING,
+}
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What came of recomputing a certificate.
+
+    Parameters
+    ----------
+    recomputed : tuple of str
+        Figures that follow from what is stored.
+    missing : tuple of str
+        Figures that were not recomputed, and why.
+    wrong : tuple of str
+        Figures that do not follow, and statements that contradict each other.
+    """
+
+    recomputed: tuple[str, ...]
+    missing: tuple[str, ...]
+    wrong: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is wrong; something may still not have been recomputed."""
+        return not self.wrong
+
+
+class _Notes:
+    """Findings, as they are made."""
+
+    def __init__(self) -> None:
+        self.recomputed: list[str] = []
+        self.missing: list[str] = []
+        self.wrong: list[str] = []
+
+    def compare(self, what: str, stated: float | None, found: float | None) -> None:
+        if stated is None or found is None:
+            same = stated is found
+        else:
+            same = abs(stated - found) <= BOUND_TOLERANCE
+        if same:
+            self.recomputed.append(what)
+        else:
+            self.wrong.append(f"{what} is stated as {_shown(stated)}, but {_shown(found)} follows")
+
+
+def examine(certificate: Certificate) -> Examination:
+    """Recompute every figure of a certificate that follows from others in it.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        The certificate.
+
+    Returns
+    -------
+    Examination
+        Counts give estimates, intervals and bounds; events give epsilon.
+
+    Examples
+    --------
+    >>> import dataclasses
+    >>> import numpy as np
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from skfairdp import certify
+    >>> X, y = np.zeros((400, 1)), np.tile([0, 1, 1, 1], 100)
+    >>> certificate = certify(DummyClassifier().fit(X, y), X,
+    ...                       sensitive_features=np.repeat(["a", "b"], 200))
+    >>> certificate.examine().holds
+    True
+    >>> claim = dataclasses.replace(certificate.fairness[0], bound=0.001)
+    >>> dataclasses.replace(certificate, fairness=(claim,)).examine().holds
+    False
+    """
+    notes = _Notes()
+    for claim in certificate.fairness:
+        _examine_claim(claim, notes)
+        _examine_rows(claim, certificate.n_rows, notes)
+    notes.wrong += _shared_errors(certificate.fairness)
+    _examine_privacy(certificate, notes)
+    notes.wrong += _cheaper_counts(certificate)
+    return Examination(tuple(notes.recomputed), tuple(notes.missing), tuple(notes.wrong))
+
+
+def _examine_claim(claim: FairnessGuarantee, notes: _Notes) -> None:
+    name = f"{claim.notion} ({claim.scope})"
+    try:
+        if claim.counts:
+            notes.compare(f"estimate of {name}", claim.estimate, recomputed_estimate(claim))
+        elif claim.estimate is not None:
+            notes.missing.append(f"estimate of {name}: it stores no counts")
+        if claim.derivation is None:
+            _examine_bound_without_source(name, claim, notes)
+        else:
+            notes.compare(f"bound on {name}", claim.bound, recomputed_bound(claim))
+        _examine_intervals(name, claim, notes)
+    except (ValueError, ArithmeticError, TypeError) as error:
+        notes.wrong.append(f"{name} cannot follow from what it stores: {error}")
+
+
+def _examine_bound_without_source(name: str, claim: FairnessGuarantee, notes: _Notes) -> None:
+    kind = _BY_METHOD.get(claim.method)
+    if claim.counts and kind is not None and claim.confidence_level is not None:
+        # Whatever else shared the error probability, it can only have widened the bound.
+        least = recomputed_bound(claim, Derivation.of(kind, claims=1))
+        if claim.bound < least - BOUND_TOLERANCE:
+            notes.wrong.append(
+                f"bound on {name} is stated as {_shown(claim.bound)}, but at least "
+                f"{_shown(least)} follows"
+            )
+            return
+    notes.missing.append(f"bound on {name}: the file does not say what it follows from")
+
+
+def _examine_intervals(name: str, claim: FairnessGuarantee, notes: _Notes) -> None:
+    if all(count.low is None for count in claim.counts):
+        return
+    if claim.derivation is None or claim.derivation.kind != NOISY_COUNTS:
+        notes.missing.append(f"intervals of {name}: the file does not say what they follow from")
+        return
+    for count, low, high in zip(claim.counts, *recomputed_intervals(claim, LEVEL), strict=True):
+        where = f"interval of {group_text(count.group)} in {name}"
+        notes.compare(f"lower end of the {where}", count.low, float(low))
+        notes.compare(f"upper end of the {where}", count.high, float(high))
+
+
+def _examine_rows(claim: FairnessGuarantee, n_rows: int | None, notes: _Notes) -> None:
+    """Compare the number of rows with the counts, which are of all rows or of a part."""
+    counted = claim.confidence_level is not None and claim.counts
+    if not counted or n_rows is None or any(count.noisy for count in claim.counts):
+        return
+    for stratum in dict.fromkeys(count.stratum for count in claim.counts):
+        total = sum(count.trials for count in claim.counts if count.stratum == stratum)
+        some = stratum.startswith("label ")
+        if total > n_rows + 0.5 or (not some and total < n_rows - 0.5):
+            notes.wrong.append(
+                f"n_rows is stated as {n_rows}, but {claim.notion} counts {total:g} rows"
+            )
+            return
+
+
+def _shared_errors(claims: Sequence[FairnessGuarantee]) -> Iterator[str]:
+    """Claims that say they share the error probability with fewer claims than there are."""
+    for scope in SCOPES:  # each has an error probability of its own
+        of_it = [claim.derivation for claim in claims if claim.scope == scope]
+        named = [how.values.get("claims") for how in of_it if how is not None]
+        sharing = [number for number in named if number is not None]
+        if sharing and min(sharing) < len(sharing):
+            yield (
+                f"{len(sharing)} claims ({scope}) share the error probability, but a bound allows "
+                f"for {min(sharing)}"
+            )
+
+
+def _examine_privacy(certificate: Certificate, notes: _Notes) -> None:
+    privacy = certificate.privacy
+    if privacy is None or privacy.is_void:
+        return
+    try:
+        found = recomputed_epsilons(privacy)
+    except (ValueError, ArithmeticError, TypeError) as error:
+        notes.missing.append(f"epsilon: {error}")
+        return
+    if privacy.exposures and privacy.event is not None:
+        whole = event_cost(privacy.event, privacy.delta, privacy.adjacency)
+        if whole < found[None] * (1.0 - EPSILON_TOLERANCE):
+            notes.wrong.append(
+                f"the event that covers all records costs {_shown(whole)}, less than the "
+                f"{_shown(found[None])} of some"
+            )
+    # Before files said who takes part in what, one event covered records of every group and
+    # part, and could cost more than each of them.
+    parts = bool(privacy.per_group) or any(
+        count.noisy for claim in certificate.fairness for count in claim.counts
+    )
+    stated = {None: privacy.epsilon, **(privacy.per_group or {})}
+    for group, figure in stated.items():
+        what = "epsilon" if group is None else f"epsilon of a record of {group_text(group)}"
+        if figure >= found[group] * (1.0 - EPSILON_TOLERANCE):
+            notes.recomputed.append(what)
+        elif privacy.exposures is None and parts:
+            notes.missing.append(
+                f"{what}: the file does not say which records took part in its event, which costs "
+                f"{_shown(found[group])} and covers all"
+            )
+        else:
+            notes.wrong.append(
+                f"{what} is stated as {_shown(figure)} at δ = {as_given(privacy.delta)}, but "
+                f"its event costs {_shown(found[group])}"
+            )
+
+
+def _cheaper_counts(certificate: Certificate) -> Iterator[str]:
+    """Noisy counts that cost more than all that was spent on a record."""
+    privacy = certificate.privacy
+    if privacy is None or privacy.protects != "record":
+        return
+    for claim in certificate.fairness:
+        how = claim.derivation
+        if how is None or how.kind != NOISY_COUNTS:
+            continue
+        price = how.values["epsilon"]
+        if price > privacy.epsilon * (1.0 + EPSILON_TOLERANCE):
+            yield (
+                f"epsilon is stated as {_shown(privacy.epsilon)}, but the counts of "
+                f"{claim.notion} alone cost {_shown(price)}"
+            )
+
+
+def _shown(figure: float | None) -> str:
+    if figure is None:
+        return "nothing"
+    return as_given(figure)

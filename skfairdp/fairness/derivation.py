@@ -1,0 +1,179 @@
+"""What a bound follows from, beside the counts of its claim."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Self
+
+__all__ = [
+    "CLOPPER_PEARSON",
+    "COUNTED",
+    "Derivation",
+    "HOEFFDING",
+    "KINDS",
+    "LAST_STEP",
+    "NOISY_COUNTS",
+    "OWN_MODELS",
+    "RELEASE",
+    "WEIGHT_LENGTH",
+    "level_of_one",
+]
+
+CLOPPER_PEARSON = "Clopper-Pearson"
+HOEFFDING = "Hoeffding"
+NOISY_COUNTS = "noisy counts"
+OWN_MODELS = "models of the groups"
+COUNTED = "counted"
+RELEASE = "local release"
+LAST_STEP = "last head step"
+WEIGHT_LENGTH = "length of the weights"
+
+# Inputs of each kind. "claims": how many claims share the error probability.
+KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        CLOPPER_PEARSON: ("claims",),
+        HOEFFDING: ("claims",),
+        NOISY_COUNTS: ("claims", "epsilon", "public_sizes", "terms"),
+        OWN_MODELS: ("claims", "sums", "trials", "distances", "n_draws"),
+        COUNTED: (),
+        RELEASE: ("epsilon",),
+        LAST_STEP: (
+            "max_head_norm",
+            "max_grad_norm",
+            "learning_rate",
+            "noise_std",
+            "n_heads",
+            "prediction",
+            "group_update",
+            "expected_batch_size",
+            "n_groups",
+        ),
+        WEIGHT_LENGTH: ("norm", "std"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """How a bound was computed, so that whoever reads the claim can compute it again.
+
+    Parameters
+    ----------
+    kind : str
+        A key of `KINDS`.
+    inputs : tuple of (str, value)
+        What the bound was computed from, beside the counts of the claim: numbers, texts,
+        truth values, None, and tuples of them.
+
+    Raises
+    ------
+    ValueError
+        For an unknown kind, or inputs that are not those of the kind.
+
+    Examples
+    --------
+    >>> from skfairdp.fairness.derivation import Derivation
+    >>> Derivation.of("Clopper-Pearson", claims=2).to_dict()
+    {'kind': 'Clopper-Pearson', 'claims': 2}
+    """
+
+    kind: str
+    inputs: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
+            raise ValueError(f"A bound of kind {self.kind!r} is not known; use one of {[*KINDS]}.")
+        found = tuple((name, _plain(value)) for name, value in self.inputs)
+        if sorted(name for name, _ in found) != sorted(KINDS[self.kind]):
+            raise ValueError(
+                f"A bound of kind {self.kind!r} follows from {list(KINDS[self.kind])}, got "
+                f"{[name for name, _ in found]}."
+            )
+        claims = dict(found).get("claims", 1)
+        if isinstance(claims, bool) or not isinstance(claims, int) or claims < 1:
+            raise ValueError(f"claims={claims!r} is not allowed: give an integer >= 1.")
+        object.__setattr__(self, "inputs", tuple(sorted(found)))
+
+    @classmethod
+    def of(cls, kind: str, **inputs: Any) -> Self:
+        """Name a kind and its inputs.
+
+        Parameters
+        ----------
+        kind : str
+            A key of `KINDS`.
+        **inputs : number, str, bool, None, or sequence of them
+            Its inputs.
+
+        Returns
+        -------
+        Derivation
+        """
+        return cls(kind, tuple(inputs.items()))
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Inputs by name."""
+        return dict(self.inputs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON types.
+
+        Returns
+        -------
+        dict
+        """
+        return {"kind": self.kind, **{name: _listed(value) for name, value in self.inputs}}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Rebuild a derivation from `to_dict`.
+
+        Parameters
+        ----------
+        document : mapping
+            What `to_dict` returned, perhaps after a round trip through JSON.
+
+        Returns
+        -------
+        Derivation
+        """
+        content = dict(document)
+        return cls(content.pop("kind"), tuple(content.items()))
+
+
+def level_of_one(confidence_level: float, claims: int) -> float:
+    """Confidence of one of several claims, such that all of them hold together.
+
+    Parameters
+    ----------
+    confidence_level : float in (0, 1)
+        Of all claims together.
+    claims : int
+        How many share the error probability.
+
+    Returns
+    -------
+    float
+    """
+    return 1.0 - (1.0 - confidence_level) / claims
+
+
+def _plain(value: Any) -> Any:
+    """Python numbers and tuples for whatever holds them."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_plain, value))
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    raise ValueError(f"An input of a bound must be a finite number or a text; got {value!r}.")
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(item) for item in value] if isinstance(value, tuple) else value

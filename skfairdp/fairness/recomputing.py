@@ -1,0 +1,241 @@
+"""Compute again, from what a claim stores, the figures that it states."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erf
+
+from skfairdp.fairness.derivation import (
+    CLOPPER_PEARSON,
+    COUNTED,
+    HOEFFDING,
+    LAST_STEP,
+    NOISY_COUNTS,
+    OWN_MODELS,
+    RELEASE,
+    WEIGHT_LENGTH,
+    Derivation,
+    level_of_one,
+)
+from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
+from skfairdp.fairness.intervals import gap_estimate, gap_upper_bound
+from skfairdp.fairness.mechanism import theorem2_bound
+from skfairdp.fairness.noisy_counts import (
+    NoisyCells,
+    private_gap_upper_bound,
+    private_rate_intervals,
+)
+from skfairdp.fairness.smoothing import own_models_bound
+
+__all__ = ["recomputed_bound", "recomputed_estimate", "recomputed_intervals"]
+
+# Of the counts of a gate: how many of the queries were answered, which no rate is made of.
+COVERAGE = "answered"
+
+
+def recomputed_bound(claim: FairnessGuarantee, derivation: Derivation | None = None) -> float:
+    """Bound that follows from a claim's counts and the inputs of its derivation.
+
+    Parameters
+    ----------
+    claim : FairnessGuarantee
+        The claim.
+    derivation : Derivation, optional
+        How; None takes the claim's own.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        When there is no derivation, or nothing can follow from what is stored.
+    """
+    how = derivation or claim.derivation
+    if how is None:
+        raise ValueError("the claim does not say what its bound follows from")
+    inputs = how.values
+    if "claims" in inputs:
+        if claim.confidence_level is None:
+            raise ValueError("a bound from counts of rows needs a confidence")
+        level = level_of_one(claim.confidence_level, inputs.pop("claims"))
+        return _SAMPLED[how.kind](claim, level, **inputs)
+    return _DERIVED[how.kind](claim, **inputs)
+
+
+def recomputed_estimate(claim: FairnessGuarantee) -> float | None:
+    """Largest observed difference, from a claim's counts.
+
+    Parameters
+    ----------
+    claim : FairnessGuarantee
+        The claim.
+
+    Returns
+    -------
+    float or None
+        None where nothing was observed of two groups.
+
+    Raises
+    ------
+    ValueError
+        When the counts are not those of every group in every stratum.
+    """
+    counts = _rates(claim)
+    if not counts:
+        return None
+    hits, rows = _grid(claim, counts)
+    rows = np.maximum(rows, 0.0)
+    if claim.derivation is not None and claim.derivation.kind == COUNTED and not rows.all():
+        return None
+    return gap_estimate(np.clip(hits, 0.0, rows), rows)
+
+
+def recomputed_intervals(
+    claim: FairnessGuarantee, confidence_level: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Interval of each cell of a claim from noisy counts, in the order of its counts.
+
+    Parameters
+    ----------
+    claim : FairnessGuarantee
+        A claim whose derivation is "noisy counts".
+    confidence_level : float in (0, 1)
+        Of each interval.
+
+    Returns
+    -------
+    lower, upper : ndarray of float64, shape (n_counts,)
+    """
+    assert claim.derivation is not None
+    inputs = claim.derivation.values
+    cells = _noisy_cells(claim, inputs["public_sizes"], inputs["terms"])
+    ends = private_rate_intervals(cells, inputs["epsilon"], confidence_level=confidence_level)
+    return ends[0].ravel(), ends[1].ravel()
+
+
+def _rates(claim: FairnessGuarantee) -> tuple[CellCount, ...]:
+    if claim.scope == "answered queries":
+        return tuple(count for count in claim.counts if count.stratum != COVERAGE)
+    return claim.counts
+
+
+def _grid(
+    claim: FairnessGuarantee, counts: tuple[CellCount, ...]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Successes and trials, two arrays of shape (n_strata, n_groups)."""
+    width = len(claim.groups)
+    strata = list(dict.fromkeys(count.stratum for count in counts))
+    wanted = [(stratum, group) for stratum in strata for group in claim.groups]
+    if not counts or [(count.stratum, count.group) for count in counts] != wanted:
+        raise ValueError("its counts are not one of every group in every stratum")
+    shape = (len(strata), width)
+    hits = np.array([count.successes for count in counts], dtype=np.float64).reshape(shape)
+    rows = np.array([count.trials for count in counts], dtype=np.float64).reshape(shape)
+    return hits, rows
+
+
+def _whole(values: Any) -> NDArray[np.int64]:
+    found = np.asarray(values, dtype=np.float64)
+    if np.any(found != np.rint(found)):
+        raise ValueError("counts must be whole numbers")
+    return found.astype(np.int64)
+
+
+def _clopper_pearson(claim: FairnessGuarantee, level: float) -> float:
+    hits, rows = _grid(claim, claim.counts)
+    if any(count.noisy for count in claim.counts):
+        raise ValueError("counts with noise need a bound that allows for the noise")
+    return float(gap_upper_bound(_whole(hits), _whole(rows), confidence_level=level))
+
+
+def _hoeffding(claim: FairnessGuarantee, level: float) -> float:
+    hits, rows = _grid(claim, claim.counts)
+    if any(count.noisy for count in claim.counts):
+        raise ValueError("counts with noise need a bound that allows for the noise")
+    return float(gap_upper_bound(hits, rows, confidence_level=level, bound="difference"))
+
+
+def _noisy_counts(
+    claim: FairnessGuarantee, level: float, *, epsilon: float, public_sizes: bool, terms: Any
+) -> float:
+    cells = _noisy_cells(claim, public_sizes, terms)
+    return private_gap_upper_bound(cells, epsilon, confidence_level=level)
+
+
+def _noisy_cells(claim: FairnessGuarantee, public_sizes: bool, terms: Any) -> NoisyCells:
+    if not all(count.noisy for count in claim.counts):
+        raise ValueError("a bound from noisy counts needs counts that are marked so")
+    hits, rows = _grid(claim, claim.counts)
+    summed = _whole(terms)
+    if summed.shape != (len(hits), 2) or np.any(summed < 1):
+        raise ValueError("'terms' must hold two numbers of noise terms for every stratum")
+    if not public_sizes:
+        return NoisyCells(_whole(hits), _whole(rows - hits), summed[:, 0], summed[:, 1])
+    # With known rows only the difference of the two noisy counts is used, and it is stored.
+    contrast = _whole(2.0 * hits - rows)
+    sizes = _whole(rows)
+    return NoisyCells(contrast, np.zeros_like(contrast), summed[:, 0], summed[:, 1], sizes)
+
+
+def _own_models(
+    claim: FairnessGuarantee,
+    level: float,
+    *,
+    sums: Any,
+    trials: Any,
+    distances: Any,
+    n_draws: int | None,
+) -> float:
+    hits, rows = np.asarray(sums, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    apart = np.asarray(distances, dtype=np.float64)
+    if hits.ndim != 2 or hits.shape != rows.shape or apart.shape != hits.shape[1:]:
+        raise ValueError("'sums', 'trials' and 'distances' must have an entry for every group")
+    if np.any(hits < 0) or np.any(hits > rows) or np.any(apart < 0):
+        raise ValueError("'sums' must lie between 0 and 'trials', and 'distances' above 0")
+    return own_models_bound(hits, rows, apart, error=1.0 - level, n_draws=n_draws)
+
+
+def _counted(claim: FairnessGuarantee) -> float:
+    hits, rows = _grid(claim, _rates(claim))
+    if np.any(hits.sum(axis=0) != rows) or np.any(rows != rows[0]):
+        raise ValueError("the answers of a group must add up to their number")
+    if len(claim.groups) < 2 or not rows.all():
+        return 1.0
+    return float(np.ptp(hits / rows, axis=1).max())
+
+
+def _release(claim: FairnessGuarantee, *, epsilon: float) -> float:
+    if not epsilon >= 0.0:
+        raise ValueError("'epsilon' of a release must be >= 0")
+    return math.tanh(epsilon / 2.0)
+
+
+def _last_step(claim: FairnessGuarantee, **inputs: Any) -> float:
+    return theorem2_bound(**inputs)
+
+
+def _weight_length(claim: FairnessGuarantee, *, norm: float, std: float) -> float:
+    if not (norm >= 0.0 and std > 0.0):
+        raise ValueError("'norm' must be >= 0 and 'std' > 0")
+    return float(erf(norm / std / math.sqrt(2.0)))
+
+
+_SAMPLED: dict[str, Callable[..., float]] = {
+    CLOPPER_PEARSON: _clopper_pearson,
+    HOEFFDING: _hoeffding,
+    NOISY_COUNTS: _noisy_counts,
+    OWN_MODELS: _own_models,
+}
+_DERIVED: dict[str, Callable[..., float]] = {
+    COUNTED: _counted,
+    RELEASE: _release,
+    LAST_STEP: _last_step,
+    WEIGHT_LENGTH: _weight_length,
+}

@@ -1,0 +1,122 @@
+"""What a fairness claim is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from skfairdp.fairness.derivation import (
+    CLOPPER_PEARSON,
+    COUNTED,
+    HOEFFDING,
+    LAST_STEP,
+    NOISY_COUNTS,
+    OWN_MODELS,
+    RELEASE,
+    WEIGHT_LENGTH,
+)
+
+__all__ = [
+    "ANSWERED",
+    "ANY_POPULATION",
+    "AVERAGED",
+    "AVERAGED_RATES",
+    "DEPLOYED",
+    "DOWNSTREAM",
+    "SCOPES",
+    "TRAINING",
+    "check_scope",
+    "scope_of_old",
+]
+
+DEPLOYED = "deployed model"
+AVERAGED = "averaged over its draws"
+ANY_POPULATION = "any population"
+TRAINING = "training mechanism"
+DOWNSTREAM = "any downstream predictor"
+ANSWERED = "answered queries"
+# What each kind of derivation can show.
+_SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        DEPLOYED: (CLOPPER_PEARSON, HOEFFDING, NOISY_COUNTS),
+        # Certificates of earlier versions added noise to counts of draws made for the count.
+        AVERAGED: (HOEFFDING, OWN_MODELS, NOISY_COUNTS),
+        ANY_POPULATION: (WEIGHT_LENGTH,),
+        TRAINING: (LAST_STEP,),
+        DOWNSTREAM: (RELEASE,),
+        ANSWERED: (COUNTED,),
+    }
+)
+SCOPES = tuple(_SHOWN)
+AVERAGED_RATES = (
+    "Rates are averaged over the draws that decide for a row. A draw is fixed by a key and the "
+    "person's row, so people with equal rows share it: where few different rows exist, the rates "
+    "under the one key that is deployed can differ from the average by any amount."
+)
+# Statements about people like those who were held out; the others hold for everybody.
+_FROM_ROWS = (DEPLOYED, AVERAGED)
+# How earlier versions derived what they called bounds on the deployed model.
+_AVERAGES = {
+    "Hoeffding, on the probabilities": AVERAGED,
+    "smoothing: every group's own model": AVERAGED,
+    "exact, from noisy counts with": AVERAGED,
+    "smoothing: length of the released weights": ANY_POPULATION,
+}
+
+
+def check_scope(
+    scope: str, *, confidence_level: float | None, kind: str | None, whole_counts: bool
+) -> None:
+    """Refuse a scope that a claim with this content cannot have.
+
+    Parameters
+    ----------
+    scope : str
+        What the claim is said to be about.
+    confidence_level : float or None
+        Its confidence.
+    kind : str or None
+        Kind of its derivation, where it has one.
+    whole_counts : bool
+        Whether its successes are whole numbers, or noisy.
+
+    Raises
+    ------
+    ValueError
+        The scope is unknown, or is not what such a bound is about.
+    """
+    if scope not in SCOPES:
+        raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
+    if (confidence_level is None) is (scope in _FROM_ROWS):
+        raise ValueError(
+            f"confidence_level={confidence_level!r} contradicts scope={scope!r}: bounds of the "
+            f"scopes {_FROM_ROWS} are estimated from rows, and no others are."
+        )
+    if kind is not None and kind not in _SHOWN[scope]:
+        raise ValueError(f"A bound of kind {kind!r} contradicts scope={scope!r}.")
+    if scope == DEPLOYED and not whole_counts:
+        raise ValueError(
+            f"successes that are no whole numbers contradict scope={scope!r}, which counts answers."
+        )
+
+
+def scope_of_old(scope: str, method: str) -> str:
+    """Read the scope of a stored claim.
+
+    Parameters
+    ----------
+    scope : str
+        As it was written. Earlier versions called bounds on averages over draws bounds on
+        the deployed model.
+    method : str
+        How the bound was derived.
+
+    Returns
+    -------
+    str
+        What it is about.
+    """
+    if scope != DEPLOYED:
+        return scope
+    found = (about for start, about in _AVERAGES.items() if method.startswith(start))
+    return next(found, DEPLOYED)

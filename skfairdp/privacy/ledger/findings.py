@@ -1,0 +1,85 @@
+"""What is found out about a model after its fit, and makes the totals of its ledger untrue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger.entry import COMMITTED, DECLARED, VOIDED, Entry, charges
+from skfairdp.privacy.ledger.handle import PrivacyLedger
+from skfairdp.privacy.ledger.store import reading, writing
+
+__all__ = ["declare_public", "record_void"]
+
+Choice = Callable[[tuple[Entry, ...]], Iterable[PrivacyGuarantee]]
+
+
+def record_void(ledger: PrivacyLedger, found: PrivacyGuarantee, model: str) -> None:
+    """Record that nothing bounds what a model shows, though its fit charged a figure.
+
+    Every total is infinite from then on. A reason that is known already is not written again.
+
+    Parameters
+    ----------
+    ledger : PrivacyLedger
+        What the fit charged; without a file, there is no total that could be untrue.
+    found : PrivacyGuarantee
+        Void; its assumptions are the reasons.
+    model : str
+        Name of the model.
+
+    Raises
+    ------
+    LedgerError
+        The file cannot be read or written.
+    """
+
+    def unknown(entries: tuple[Entry, ...]) -> list[PrivacyGuarantee]:
+        voids = [stated for _, stated in charges(entries) if stated.is_void]
+        known = {text for stated in voids for text in stated.assumptions}
+        return [] if known.issuperset(found.assumptions) else [found]
+
+    _note(ledger, VOIDED, unknown, model)
+
+
+def declare_public(ledger: PrivacyLedger, without: PrivacyGuarantee, model: str) -> None:
+    """Take back what was recorded of a model whose steps are declared public now.
+
+    The declaration is an assumption like any other, and the entry that it makes says so.
+
+    Parameters
+    ----------
+    ledger : PrivacyLedger
+        What the fit charged.
+    without : PrivacyGuarantee
+        What is found about the model without the declaration.
+    model : str
+        Name of the model.
+
+    Raises
+    ------
+    LedgerError
+        The file cannot be read or written.
+    """
+
+    def standing(entries: tuple[Entry, ...]) -> list[PrivacyGuarantee]:
+        return [
+            stated
+            for entry, stated in charges(entries)
+            if (entry.activity, entry.estimator) == (VOIDED, model)
+            and set(without.assumptions).issuperset(stated.assumptions)
+        ]
+
+    _note(ledger, DECLARED, standing, model)
+
+
+def _note(ledger: PrivacyLedger, activity: str, choose: Choice, model: str) -> None:
+    with reading(ledger.path) as store:  # mostly there is nothing to write, nor a right to
+        if not choose(store.entries(ledger.data_set)):
+            return
+    if not ledger.path.exists():
+        return
+    with writing(ledger.path, new=False) as store:
+        for found in choose(store.entries(ledger.data_set)):
+            entry = store.reserve(ledger.data_set, activity, model, found)
+            store.end(entry, COMMITTED)

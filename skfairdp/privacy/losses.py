@@ -1,0 +1,194 @@
+"""How one release moves the odds between two neighbouring data sets: losses on a grid.
+
+A record leaves (the loss is the logarithm of the density with it over the density without
+it, drawn with it) or joins (the other way round). Losses are spread onto the two grid points
+around them so that the probabilities under both data sets stay what they are (Doroshenko et
+al., "Connect the Dots: Tighter Discrete Approximations of Privacy Loss Distributions",
+2022). Every mass is then raised by a bound on its rounding error: delta grows with every
+mass, so does that of a composition, and nothing is understated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtri
+
+__all__ = ["ROUNDING", "Losses", "from_curve", "gaussian", "two_points"]
+
+Array = NDArray[np.float64]
+
+# Largest relative error of one float64 operation.
+ROUNDING = 2.0**-53
+# A logarithm or exponential is wrong by at most so many roundings, relative to itself or,
+# if that is more, to its logarithm.
+ELEMENTARY = 16.0
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """A privacy loss on a grid, rounded up.
+
+    Parameters
+    ----------
+    lower : int
+        Grid position of the first mass.
+    masses : ndarray of float64, shape (n,)
+        Probability of each position, or a little more.
+    infinity : float
+        Probability of an infinite loss, or a little more.
+    blur : float, default=0.0
+        Nats by which a loss may lie above its position, by rounding.
+    """
+
+    lower: int
+    masses: Array
+    infinity: float
+    blur: float = 0.0
+
+
+def gaussian(rate: float, sigma: float, interval: float, tail: float) -> tuple[Losses, Losses]:
+    """Losses of one Gaussian query over a Poisson sample: the record leaves, and it joins.
+
+    Parameters
+    ----------
+    rate : float
+        Sampling probability in (0, 1].
+    sigma : float
+        Noise standard deviation over sensitivity, > 0.
+    interval : float
+        Grid interval in nats.
+    tail : float
+        Probability beyond which each tail is treated as an infinite, or the lowest, loss.
+
+    Returns
+    -------
+    leaving, joining : Losses
+        Of N(0, sigma**2) mixed with N(1, sigma**2) at the given rate against the first
+        alone, and the reverse. The second has the masses of the first under the other data
+        set: each times ``exp(-loss)``, at minus the loss.
+    """
+    # In units of sigma; the record moves the mean by `shift`.
+    shift = 1.0 / sigma
+    reach = -float(ndtri(tail))
+    ends = np.array([-reach, reach + shift])
+    with np.errstate(divide="ignore"):
+        bottom, top = np.logaddexp(np.log1p(-rate), math.log(rate) + shift * ends - shift**2 / 2)
+    first, last = math.floor(bottom / interval), math.ceil(top / interval)
+    losses = interval * np.arange(first, last + 1)
+    sign, log_ratio = _ratio_at(losses, rate)
+    # Where each loss is attained; the ends of the grid stand for all beyond.
+    z = np.where(sign > 0.0, log_ratio / shift + shift / 2, -reach).clip(*ends)
+    z[0], z[-1] = ends
+    # From the side of the smaller tail, so that differences keep their digits.
+    side = np.where(z[1:] + z[:-1] < shift, 1.0, -1.0)
+    alone, alone_tail = _log_between(side * z[:-1], side * z[1:])
+    with_record, record_tail = _log_between(side * (z[:-1] - shift), side * (z[1:] - shift))
+    drawn = np.exp(with_record)
+    # Mass of the record's side that the other's, at either loss of a cell, does not balance.
+    up = (drawn - sign[:-1] * np.exp(log_ratio[:-1] + alone)) / -math.expm1(-interval)
+    down = (sign[1:] * np.exp(log_ratio[1:] + alone) - drawn) / math.expm1(interval)
+    larger = np.maximum(log_ratio[:-1], log_ratio[1:])
+    digits = 1.0 - alone_tail - record_tail + np.abs(larger)
+    tails = np.exp(record_tail) + np.exp(larger + alone_tail) + np.exp(alone)
+    wrong = (ELEMENTARY * ROUNDING / interval) * digits * tails
+    masses = np.zeros(len(losses))
+    masses[1:] += rate * (np.maximum(up, 0.0) + wrong)
+    masses[:-1] += rate * (np.maximum(down, 0.0) + wrong)
+    blur = ELEMENTARY * ROUNDING * (1.0 + max(abs(float(bottom)), abs(float(top))))
+    beyond = tail * (1.0 + 1e-6)
+    lowest = np.zeros(len(losses))
+    lowest[0] = beyond
+    leaving = Losses(first, masses + lowest, beyond, blur)
+    if rate == 1.0:
+        return leaving, leaving
+    swapped = masses[::-1] * np.exp(-losses[::-1]) * (1.0 + blur)
+    return leaving, Losses(-last, swapped + lowest, beyond, blur)
+
+
+def two_points(size: float, interval: float) -> Losses:
+    """Losses of a count with discrete Laplace noise: `size` or minus `size`, nothing between.
+
+    Parameters
+    ----------
+    size : float
+        Pure privacy loss in nats, > 0.
+    interval : float
+        Grid interval in nats.
+
+    Returns
+    -------
+    Losses
+        The same whether the record leaves or joins.
+    """
+    position = math.floor(size / interval)
+    rest = min(max(size - position * interval, 0.0), interval)
+    masses = np.zeros(2 * position + 3)
+    for loss, above in ((size, rest), (-size, interval - rest)):
+        probability = math.exp(min(loss, 0.0)) / (1.0 + math.exp(-size))
+        share = math.expm1(-above) / math.expm1(-interval)
+        below = 2 * position + 1 if loss > 0.0 else 0
+        masses[below : below + 2] += probability * np.array([1.0 - share, share])
+        masses[below : below + 2] += probability * ELEMENTARY * ROUNDING * (2.0 + position)
+    return Losses(-position - 1, masses, 0.0, ELEMENTARY * ROUNDING * (1.0 + size))
+
+
+def from_curve(
+    curve: Callable[[Array], Array], top: float, interval: float, roundings: float
+) -> Losses:
+    """Losses of a release that costs the same in both directions, from its delta(epsilon).
+
+    Parameters
+    ----------
+    curve : callable
+        Maps an ascending array of epsilon >= 0, shape (n,), to delta, shape (n,).
+    top : float
+        Epsilon from which on delta is charged as an infinite loss.
+    interval : float
+        Grid interval in nats.
+    roundings : float
+        How many roundings a value of the curve may be wrong by, relative to the probability
+        of a larger loss and for every unit of its logarithm.
+
+    Returns
+    -------
+    Losses
+        Its delta is a chord through the curve at every grid point.
+    """
+    last = max(math.ceil(top / interval), 1)
+    delta = np.minimum.accumulate(curve(interval * np.arange(last + 1)))
+    steps = np.diff(delta, append=delta[-1])
+    masses = np.zeros(last + 1)
+    masses[1:] = (steps[1:] - steps[:-1] * math.exp(interval)) / math.expm1(interval)
+    masses = masses.clip(min=0.0)
+    infinity = float(delta[-1])
+    above = np.maximum(infinity + masses[::-1].cumsum()[::-1], np.finfo(np.float64).tiny)
+    above = (roundings * ROUNDING / interval) * above * (1.0 + np.abs(np.log(above)))
+    masses[1:] += above[1:] + above[:-1]
+    mirrored = (masses[1:] * np.exp(-interval * np.arange(1, last + 1)))[::-1]
+    masses[0] = max(1.0 - infinity - float(masses[1:].sum() + mirrored.sum()), 0.0)
+    # What was added elsewhere is not to be missing here.
+    masses[0] += 4.0 * float(above.sum())
+    whole = np.concatenate([mirrored, masses])
+    return Losses(-last, whole, infinity, ELEMENTARY * ROUNDING * (1.0 + top))
+
+
+def _ratio_at(losses: Array, rate: float) -> tuple[Array, Array]:
+    """Sign and logarithm of the density ratio with and without the record, at a loss."""
+    near = np.minimum(losses, 1.0)
+    excess = np.where(near > -0.5, np.expm1(near) + rate, np.exp(near) - (1.0 - rate))
+    with np.errstate(divide="ignore"):
+        below = np.log(np.abs(excess))
+        above = losses + np.log1p((rate - 1.0) * np.exp(-np.maximum(losses, 1.0)))
+    return np.sign(excess), np.where(losses < 1.0, below, above) - math.log(rate)
+
+
+def _log_between(a: Array, b: Array) -> tuple[Array, Array]:
+    """Logarithm of the normal mass between two points, and of that below the upper one."""
+    upper, lower = log_ndtr(np.maximum(a, b)), log_ndtr(np.minimum(a, b))
+    with np.errstate(divide="ignore"):
+        return upper + np.log(-np.expm1(lower - upper)), upper
