@@ -84,8 +84,13 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
     ------
     ValueError
         If the module does not take such rows, does not return one output a row, or
-        mixes the rows.
+        mixes the rows; if torch.autocast is switched on.
     """
+    if torch.is_autocast_enabled(next(module.parameters()).device.type):
+        raise ValueError(
+            "torch.autocast is switched on, which leaves the precision of every product to torch. "
+            "Leave its block before calling fit, and choose the module's dtype instead."
+        )
     probe = copy_module(module).eval()
     kind = type(module).__name__
     reference = next(probe.parameters())

@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
+from skfairdp.engine.blocks import PairwiseSum, blocks
+from skfairdp.engine.norms import row_capacity, sum_margin
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, LaplaceSum
 
@@ -19,9 +22,10 @@ LARGEST_TARGET = 0.5
 QUADRATIC = 0.125
 """Factor of z z^T in the quadratic sum."""
 
-# Rows are cut to a ball that is smaller by this share, so that rounding in products and
-# sums cannot carry a record over the bound that is charged.
+# Rows are cut to a ball that is smaller by this share, so that rounding in a record's own
+# norm and products cannot carry it over the bound that is charged; sums have a margin of theirs.
 _MARGIN = 1e-9
+_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -82,17 +86,32 @@ class MomentSums:
         Cell of each row; negative for rows that contribute to nothing.
     noise : NoiseSource
         Draws the noise.
+    expected : float
+        Number of rows that the plan was made for.
+
+    Raises
+    ------
+    ValueError
+        There are many more rows than `expected`.
 
     Notes
     -----
-    Sums and noise are float64. Each method must be called once: it reads all rows, and the
+    Sums and noise are float64, and rows are shortened by what the rounding of a sum can move
+    (:mod:`skfairdp.engine.norms`). Each method must be called once: it reads all rows, and the
     plan charges one release. Of the symmetric matrix the upper triangle is noised and
     mirrored: the lower one repeats it, and noise of its own would neither protect nor help.
     """
 
     def __init__(
-        self, rows: np.ndarray, targets: np.ndarray, codes: np.ndarray, noise: NoiseSource
+        self,
+        rows: np.ndarray,
+        targets: np.ndarray,
+        codes: np.ndarray,
+        noise: NoiseSource,
+        *,
+        expected: float,
     ) -> None:
+        self._capacity = row_capacity(expected, len(rows))
         rows = np.asarray(rows, dtype=np.float64)
         with np.errstate(over="ignore"):
             norms = np.sqrt(np.square(rows).sum(axis=1))
@@ -179,12 +198,24 @@ class MomentSums:
         d = self._rows.shape[1]
         n_sums = len(linear_weights) if each_cell else 1
         linear, quadratic = np.zeros((n_sums, d)), np.zeros((n_sums, d, d))
+        together = ((1.0,),) if each_cell else (linear_weights, quadratic_weights)
+        margin = max(
+            sum_margin(_ROWS, self._capacity, weights, len(linear_weights) + 4)
+            for weights in together
+        )
         for cell, (w, v) in enumerate(zip(linear_weights, quadratic_weights, strict=True)):
             member = self._codes == cell
-            Z = self._rows[member]
+            rows, targets = self._rows[member] * (1.0 - margin), self._targets[member]
+            of_targets, of_rows = PairwiseSum(), PairwiseSum()
+            for part in blocks(len(rows), _ROWS):
+                Z = torch.from_numpy(rows[part])
+                of_targets.add(torch.from_numpy(targets[part]) @ Z)
+                of_rows.add(Z.T @ Z)
             where = cell if each_cell else 0
-            linear[where] += w * (self._targets[member] @ Z)
-            quadratic[where] += (v * QUADRATIC) * (Z.T @ Z)
+            if (total := of_targets.total()) is not None:
+                linear[where] += w * total.numpy()
+            if (total := of_rows.total()) is not None:
+                quadratic[where] += (v * QUADRATIC) * total.numpy()
         linear += linear_noise((n_sums, d))
         diagonal = np.arange(d)
         quadratic[:, diagonal, diagonal] += diagonal_noise((n_sums, d))

@@ -283,14 +283,13 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         check_delta(self.delta, sizes.total)
         multiplier = self._calibrate(sizes, bounded.d)
         plan = self._plan(sizes, multiplier, bounded.d)
-        stated = self._guarantee(plan, noise, groups)
-        self._charge(stated)  # before a row enters a sum
-
         codes = np.zeros(len(X), dtype=np.int64) if groups is None else groups.codes.copy()
         if self.objective == "pooled":
             codes = np.minimum(codes, 0)  # one cell; rows of undeclared groups stay outside
         codes[labels < 0] = -1
-        sums = MomentSums(bounded.transform(X), 0.5 - labels, codes, noise)
+        sums = MomentSums(bounded.transform(X), 0.5 - labels, codes, noise, expected=sizes.total)
+        stated = self._guarantee(plan, noise, groups)
+        self._charge(stated)  # before a row enters a sum
         each = self._each_cell and len(plan.cells) > 1
         if plan.segments:
             linear, quadratic = plan.segments[0].blocks
