@@ -22,7 +22,6 @@ nearly all others, and as many digits as it takes where a float64 is too near to
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import lru_cache
 
