@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate import Certificate, certify
-from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe, shadows
+from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
 from skfairdp.certificate.unchanged import bind_each, changes
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import Check
@@ -273,7 +273,8 @@ class PrivateEstimator(BaseEstimator):
         parameters = self.get_params(deep=False)
         kept = {n: own[n] for n in self._released if n in own and n != "fit_digests_"}
         counted = set(parameters) - WITHOUT_EFFECT - set(self._served_the_fit)
-        aside = {n: v for n, v in shadows(self).items() if n not in {*kept, *parameters}}
+        # What stands in place of a method or setting of the class; nothing else is looked at.
+        aside = {n: v for n, v in own.items() if n not in parameters and hasattr(type(self), n)}
         return kept | aside | {f"parameter {n}": Recipe(parameters[n]) for n in counted}
 
     def _bound_state(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ __all__ = [
     "PrivacyWarning",
     "SignatureError",
     "SkfairdpError",
+    "TableError",
     "UnboundModelError",
     "UnknownGroupError",
 ]
@@ -33,6 +34,10 @@ class LedgerError(SkfairdpError):
 
 class SignatureError(SkfairdpError):
     """A key is missing, or cannot be read, written or used."""
+
+
+class TableError(SkfairdpError):
+    """A table of answers that several processes share cannot be read or written."""
 
 
 class UnboundModelError(SkfairdpError, TypeError):

@@ -165,9 +165,13 @@ def count_rows(X: Any) -> int:
     ValueError
         A single value, or nothing.
     """
-    shape = getattr(X, "shape", None)
-    if shape or (shape is None and hasattr(X, "__len__")):
-        return int(shape[0]) if shape else len(X)
+    if isinstance(X, list | tuple):
+        return len(X)
+    shape = getattr(X, "shape", ())
+    if not shape and hasattr(X, "__array__"):
+        shape = np.asarray(X).shape
+    if shape:
+        return int(shape[0])
     raise ValueError("'X' must have one row a record: an array, a list or a DataFrame.")
 
 
@@ -196,11 +200,13 @@ def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDA
     """
     if issparse(y):
         raise ValueError(f"Sparse data was passed for {name}; pass an array or list of labels.")
-    as_they_are = declared and not hasattr(y, "__array__")
+    mixed = declared and isinstance(y, list | tuple) and not all(isinstance(v, str) for v in y)
     try:
-        values = np.asarray(y, dtype=object) if as_they_are else np.asarray(y)
+        values = np.asarray(y)
+        if mixed and values.dtype.kind not in "biuf":  # numpy turned numbers into text
+            values = np.asarray(y, dtype=object)
     except (TypeError, ValueError):  # rows of different lengths
-        values = np.empty((0, 0, 0))
+        values = np.asarray(y, dtype=object) if mixed else np.empty((0, 0, 0))
     if values.ndim == 2 and values.shape[1] == 1:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected. Please change the shape "

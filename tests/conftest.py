@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
 # Two pytest workers with two torch threads each run many times slower than with one.
 torch.set_num_threads(1)
+# The same examples everywhere, at whatever speed.
+hypothesis.settings.register_profile("here", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("here")
 
 
 @pytest.fixture(scope="session")
@@ -26,13 +30,14 @@ def data_home() -> Path:
     return path
 
 
-@pytest.fixture(autouse=True, scope="module")
-def no_idle_workers() -> Iterator[None]:
-    """Send joblib's workers home after each module: idle ones leave after 5 minutes.
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Send joblib's workers home after the last of several tests that start processes.
 
-    A pool whose workers leave in the moment that it is used again waits for them forever.
+    Idle ones leave after 5 minutes, and a pool whose workers leave in the moment that it is
+    used again waits for them forever.
     """
-    yield
+    if nextitem is not None and nextitem.get_closest_marker("xdist_group"):
+        return
     pool = sys.modules.get("joblib.externals.loky.reusable_executor")
     if pool is not None and pool._executor is not None:
         pool._executor.shutdown(wait=True)

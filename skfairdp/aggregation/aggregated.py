@@ -10,12 +10,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.aggregation.public import PublicRows
-from skfairdp.aggregation.queries import Queries, Rows, Run, description
+from skfairdp.aggregation.queries import Lesson, Queries, Rows, Run, description
 from skfairdp.aggregation.settings import AGGREGATION_PARAMETERS, check_settings, make_plan
 from skfairdp.aggregation.shards import assign_shards
 from skfairdp.aggregation.statements import conditions, public_things, spent
 from skfairdp.aggregation.student import Student, default_student, train_student
 from skfairdp.aggregation.teachers import default_teacher, train_teachers
+from skfairdp.aggregation.trial import try_teacher
 from skfairdp.aggregation.voting import ConfidentGNMax, release_labels
 from skfairdp.base import PrivateClassifier
 from skfairdp.fairness.gate import ParityGate
@@ -23,7 +24,6 @@ from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.parameters import check_parameters
 from skfairdp.privacy.accounting import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
 from skfairdp.rows import check_features, check_rows, encode_labels
@@ -34,8 +34,8 @@ __all__ = ["AggregatedClassifier"]
 class AggregatedClassifier(PrivateClassifier):
     """Template: teachers on disjoint shards vote, noisy answers train a student.
 
-    A mechanism says how many things can be voted for (`_n_options`), who votes
-    (`_votes`), what may refuse an answer (`_gate`) and how the student learns
+    A mechanism says how many things can be voted for (`_n_options`), who learns what
+    to vote (`_lesson`), what may refuse an answer (`_gate`) and how the student learns
     (`_learn`).
     """
 
@@ -67,10 +67,9 @@ class AggregatedClassifier(PrivateClassifier):
         """How many answers there are to vote for."""
         return len(rows.classes)
 
-    def _votes(self, run: Run) -> np.ndarray:
-        """Votes for each query."""
-        rows = run.rows
-        return self._ballot(run, self.teacher, rows.X, rows.labels, run.queries.X)
+    def _lesson(self, rows: Rows, queries: Queries) -> Lesson:
+        """What the teachers learn, and what they are asked."""
+        return Lesson(self.teacher, rows.X, rows.labels, queries.X)
 
     def _gate(self, run: Run) -> ParityGate | None:
         """What may refuse an answer."""
@@ -91,12 +90,13 @@ class AggregatedClassifier(PrivateClassifier):
         stds, plan = make_plan(self, len(queries.X), adjacency=self._adjacency)
         run = Run(rows, queries, seed, noise)
         gate = self._gate(run)
-        private_names = rows.groups if queries.groups is None else None
-        self._charge(self._guarantee(plan, noise, private_names))  # before a teacher sees a row
+        lesson = self._lesson(rows, queries)
+        try_teacher(lesson.teacher, lesson.X_queries, n, self.n_teachers, self._n_options(rows))
+        self._charge(self._guarantee(plan, run))  # before a teacher sees a row
         aggregator = ConfidentGNMax(self.threshold, stds.threshold, stds.votes, noise)
         groups = None if queries.groups is None else queries.groups.codes
         transcript = release_labels(
-            self._votes(run),
+            self._votes(run, lesson),
             aggregator,
             max_answers=plan.segments[-1].steps,
             gate=gate,
@@ -111,17 +111,15 @@ class AggregatedClassifier(PrivateClassifier):
         self.groups_ = None if named is None else named.labels
         self.threshold_noise_, self.vote_noise_ = stds.threshold, stds.votes
         self.plan_ = plan
-        self.privacy_ = self._guarantee(plan, noise, private_names, spent(self))
+        self.privacy_ = self._guarantee(plan, run, spent(self))
 
-    def _ballot(
-        self, run: Run, teacher: Any, X: np.ndarray, targets: np.ndarray, X_queries: np.ndarray
-    ) -> np.ndarray:
+    def _votes(self, run: Run, lesson: Lesson) -> np.ndarray:
         """Train a teacher on every shard and count the votes; the teachers end here."""
-        shards = assign_shards(len(X), self.n_teachers, run.noise.sampling)
+        shards = assign_shards(len(lesson.X), self.n_teachers, run.noise.sampling)
         teachers = train_teachers(
-            teacher,
-            X,
-            targets,
+            lesson.teacher,
+            lesson.X,
+            lesson.targets,
             shards,
             self.n_teachers,
             self._n_options(run.rows),
@@ -129,7 +127,7 @@ class AggregatedClassifier(PrivateClassifier):
             n_jobs=self.n_jobs,
             progress=self.progress,
         )
-        return teachers.votes(X_queries)
+        return teachers.votes(lesson.X_queries)
 
     def _check_rows(self, X: Any, y: Any, sensitive_features: Any) -> Rows:
         check_parameters(self, self._parameters)
@@ -171,15 +169,11 @@ class AggregatedClassifier(PrivateClassifier):
         return queries.picked(order[:wanted])
 
     def _guarantee(
-        self,
-        plan: Plan,
-        noise: NoiseSource,
-        groups: Groups | None,
-        came_of_it: tuple[str, ...] = (),
+        self, plan: Plan, run: Run, came_of_it: tuple[str, ...] = ()
     ) -> PrivacyGuarantee | None:
         if plan.noiseless:
             return None
-        if noise.reproducible:
+        if run.noise.reproducible:
             return PrivacyGuarantee.void(
                 "reproducible_noise=True ties the noise to random_state: whoever knows or guesses "
                 "the seed can subtract it",
@@ -190,11 +184,12 @@ class AggregatedClassifier(PrivateClassifier):
             plan,
             protects=self._protects,
             budget=self.epsilon,
-            assumptions=(*came_of_it, *self._public_things(groups), *conditions(noise)),
+            assumptions=(*came_of_it, *self._public_things(run), *conditions(run.noise)),
         )
 
-    def _public_things(self, groups: Groups | None) -> tuple[str, ...]:
-        return public_things(groups is not None, labels_declared=self.classes is not None)
+    def _public_things(self, run: Run) -> tuple[str, ...]:
+        named = run.queries.groups is None and run.rows.groups is not None
+        return public_things(named, labels_declared=self.classes is not None)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict the class of each row with the student.

@@ -21,6 +21,7 @@ from skfairdp.aggregation.stacked import BatchedTeachers, Layer, activated
 from skfairdp.engine.nets import PreparedNet, module_dtype
 from skfairdp.engine.objectives import BinaryObjective, Objective, objective_for
 from skfairdp.engine.optimizers import ELEMENTWISE
+from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.stacks import LinearStack, linear_stack
 from skfairdp.engine.training import Progress
 
@@ -164,9 +165,8 @@ def _initialise(
     layers: list[Layer], stack: LinearStack, generators: list[np.random.Generator]
 ) -> None:
     """Draw each teacher's weights as the constructor of its layers does."""
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        for index, generator in enumerate(generators):
-            torch.random.default_generator.manual_seed(int(generator.integers(2**63)))
+    for index, generator in enumerate(generators):
+        with SeededDraws(int(generator.integers(2**63))), torch.no_grad():
             for layer, linear in zip(layers, stack.linears, strict=True):
                 fresh = nn.Linear(
                     linear.in_features, linear.out_features, bias=layer.bias is not None

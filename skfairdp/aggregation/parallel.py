@@ -6,7 +6,6 @@ chooses where the workers are: this process, other processes, a Dask or Ray clus
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -19,6 +18,7 @@ from skorch import NeuralNet
 from torch import nn
 
 from skfairdp.aggregation.ensemble import Teachers
+from skfairdp.aggregation.isolation import alone
 from skfairdp.aggregation.minibatches import batches
 from skfairdp.aggregation.shards import teacher_generator
 from skfairdp.engine.inference import outputs
@@ -26,11 +26,10 @@ from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.objectives import BinaryObjective, objective_for
 from skfairdp.engine.training import Progress
 
-__all__ = ["SeparateTeachers", "descend", "train_separately"]
+__all__ = ["SeparateTeachers", "answer", "descend", "teach", "train_separately"]
 
-# torch has one generator a process, which initial weights and dropout are drawn from:
-# threads take turns.
-_TORCH_GENERATOR = threading.Lock()
+# Streams of a teacher beside the one of its own parameters.
+_FITTING, _ANSWERING = 1, 2
 
 
 class NetTeacher:
@@ -46,23 +45,24 @@ class NetTeacher:
 
 
 class SeparateTeachers(Teachers):
-    """Teachers that share nothing, None where one has nothing to learn."""
+    """Teachers that share nothing, None where one has nothing to learn or has failed."""
 
     def __init__(
-        self, models: list[Any], fixed: np.ndarray, n_classes: int, n_jobs: int | None
+        self, models: list[Any], fixed: np.ndarray, n_classes: int, seed: int, n_jobs: int | None
     ) -> None:
         super().__init__(fixed, n_classes)
         self.models = models
+        self.seed = seed
         self.n_jobs = n_jobs
 
     def _trained_predictions(self, X: np.ndarray) -> np.ndarray:
         answers = np.zeros((self.n_teachers, len(X)), dtype=np.int64)
-        trained = [(i, model) for i, model in enumerate(self.models) if model is not None]
-        tasks = (delayed(_predict)(model, X) for _, model in trained)
-        results = _run(tasks, self.n_jobs)
-        _refuse_if_all_failed(results, "answer for the public rows", trained)
-        for (index, _), codes in zip(trained, results, strict=True):
-            if not isinstance(codes, Failure):  # else it keeps its votes for class 0
+        tasks = (
+            delayed(_answers_or_none)(model, X, self.seed, index)
+            for index, model in enumerate(self.models)
+        )
+        for index, codes in enumerate(_run(tasks, self.n_jobs)):
+            if codes is not None:  # else it keeps its votes for class 0
                 answers[index] = codes
         return answers
 
@@ -110,35 +110,21 @@ def train_separately(
     -------
     SeparateTeachers
 
-    Raises
-    ------
-    ValueError
-        No teacher could be fitted. One that fails on its shard votes for class 0, as
-        one without rows does: whether a fit ends early must not depend on one shard.
+    Notes
+    -----
+    A teacher that fails on its shard or at answering votes for class 0, as one without rows
+    does, and so does each of them if all fail: no error depends on what a shard holds.
     """
-    if isinstance(teacher, NeuralNet):
-        task = delayed(_train_net)
-        settings: tuple = (n_classes, n_steps, batch_size)
-    else:
-        task, settings = delayed(_fit), ()
-    wanted = [index for index in range(len(rows)) if fixed[index] < 0]
-    tasks = (task(clone(teacher), X[rows[i]], y_codes[rows[i]], seed, i, *settings) for i in wanted)
-    models: list[Any] = [None] * len(rows)
-    results = _run(tasks, n_jobs, progress)
-    _refuse_if_all_failed(results, "be fitted on its shard", [(0, teacher)])
-    fixed = fixed.copy()
-    for index, model in zip(wanted, results, strict=True):
-        if isinstance(model, Failure):
-            fixed[index] = 0
-        else:
-            models[index] = model
-    return SeparateTeachers(models, fixed, n_classes, n_jobs)
-
-
-class Failure(str):
-    """Name of the exception that ended a task in a worker."""
-
-    __slots__ = ()
+    sizes = (n_classes, n_steps, batch_size)
+    tasks = (
+        delayed(_taught_or_none)(
+            clone(teacher) if fixed[i] < 0 else None, X[own], y_codes[own], seed, i, *sizes
+        )
+        for i, own in enumerate(rows)
+    )
+    models = _run(tasks, n_jobs, progress)
+    failed = np.array([model is None for model in models]) & (fixed < 0)
+    return SeparateTeachers(models, np.where(failed, 0, fixed), n_classes, seed, n_jobs)
 
 
 class _Counted(Parallel):
@@ -163,35 +149,8 @@ def _run(tasks: Iterable, n_jobs: int | None, progress: Progress | None = None) 
         return parallel(tasks)
 
 
-def _refuse_if_all_failed(results: list[Any], task: str, named: list[tuple[int, Any]]) -> None:
-    """Raise where nobody succeeded; one record can only decide that where all others failed."""
-    if results and all(isinstance(result, Failure) for result in results):
-        raise ValueError(
-            f"No teacher ({type(named[0][1]).__name__}) could {task}: the first raised "
-            f"{results[0]}. Its message may quote private rows and is not shown; fit the teacher "
-            "on public rows of about a shard's size to see it, or use one that takes shards of "
-            "every size."
-        )
-
-
-def _fit(teacher: Any, X: np.ndarray, y_codes: np.ndarray, seed: int, index: int) -> Any:
-    state = int(teacher_generator(seed, index).integers(2**31))
-    names = [n for n in teacher.get_params() if n.rpartition("__")[2] == "random_state"]
-    try:
-        return teacher.set_params(**dict.fromkeys(names, state)).fit(X, y_codes)
-    except Exception as error:  # named, or a vote for class 0, in the process that asked
-        return Failure(type(error).__name__)
-
-
-def _predict(model: Any, X: np.ndarray) -> np.ndarray | Failure:
-    try:
-        return np.asarray(model.predict(X)).astype(np.int64)
-    except Exception as error:  # named, or a vote for class 0, in the process that asked
-        return Failure(type(error).__name__)
-
-
-def _train_net(
-    net: NeuralNet,
+def teach(
+    teacher: Any,
     X: np.ndarray,
     y_codes: np.ndarray,
     seed: int,
@@ -199,19 +158,84 @@ def _train_net(
     n_classes: int,
     n_steps: int,
     batch_size: int,
-) -> NetTeacher:
+) -> Any:
+    """Fit one teacher on its shard, with random numbers of its own and without a word.
+
+    Parameters
+    ----------
+    teacher : estimator or skorch.NeuralNet
+        Unfitted, and changed.
+    X : ndarray, shape (n_own, ...)
+        Records of its shard.
+    y_codes : ndarray of int64, shape (n_own,)
+        Their class codes.
+    seed, index : int
+        Seed of the ensemble and number of the teacher.
+    n_classes, n_steps, batch_size : int
+        As in `train_separately`.
+
+    Returns
+    -------
+    object
+        Has ``predict``.
+    """
     generator = teacher_generator(seed, index)
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
-    with _TORCH_GENERATOR, torch.random.fork_rng(devices=list(devices)):
-        torch.manual_seed(int(generator.integers(2**63)))  # for dropout
-        prepared = prepare_net(
-            net,
-            n_features=int(np.prod(X.shape[1:])),
-            n_classes=n_classes,
-            seed=int(generator.integers(2**63)),
-        )
-        descend(prepared, X, y_codes, generator, n_steps, batch_size)
-    return NetTeacher(prepared.module.eval())
+    with alone(teacher_generator(seed, index, _FITTING)):
+        if isinstance(teacher, NeuralNet):
+            prepared = prepare_net(
+                teacher,
+                n_features=int(np.prod(X.shape[1:])),
+                n_classes=n_classes,
+                seed=int(generator.integers(2**63)),
+            )
+            descend(prepared, X, y_codes, generator, n_steps, batch_size)
+            return NetTeacher(prepared.module.eval())
+        state = int(generator.integers(2**31))
+        names = [n for n in teacher.get_params() if n.rpartition("__")[2] == "random_state"]
+        return teacher.set_params(**dict.fromkeys(names, state)).fit(X, y_codes)
+
+
+def answer(model: Any, X: np.ndarray, seed: int, index: int) -> np.ndarray:
+    """Let one teacher classify public rows, with random numbers of its own.
+
+    Parameters
+    ----------
+    model : object
+        What `teach` returned.
+    X : ndarray, shape (n_rows, ...)
+        Public rows.
+    seed, index : int
+        As in `teach`.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_rows,)
+
+    Raises
+    ------
+    ValueError
+        It gives something else than a class code for each row.
+    """
+    with alone(teacher_generator(seed, index, _ANSWERING)):
+        codes = np.asarray(model.predict(X)).astype(np.int64)
+    if codes.shape != (len(X),):
+        raise ValueError(f"predict returned shape {codes.shape} for {len(X)} rows")
+    return codes
+
+
+# What a shard makes a teacher raise is nobody's business: it costs the teacher its vote.
+def _taught_or_none(teacher: Any, *arguments: Any) -> Any:
+    try:
+        return None if teacher is None else teach(teacher, *arguments)
+    except (Exception, SystemExit):
+        return None
+
+
+def _answers_or_none(model: Any, *arguments: Any) -> np.ndarray | None:
+    try:
+        return None if model is None else answer(model, *arguments)
+    except (Exception, SystemExit):
+        return None
 
 
 def descend(

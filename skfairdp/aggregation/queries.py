@@ -12,7 +12,7 @@ from skfairdp.aggregation.voting import Transcript
 from skfairdp.fairness.groups import Groups
 from skfairdp.privacy.noise import NoiseSource
 
-__all__ = ["Queries", "Rows", "Run", "description"]
+__all__ = ["Lesson", "Queries", "Rows", "Run", "description"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +49,14 @@ class Queries:
         Groups, where they were given.
     labels : ndarray of int64, shape (n_queries,), or None
         Class codes, where public labels belong to the rows.
+    own : bool, default=False
+        Whether they are the training rows themselves.
     """
 
     X: np.ndarray
     groups: Groups | None
     labels: np.ndarray | None = None
+    own: bool = False
 
     def picked(self, order: np.ndarray) -> Queries:
         """Rows at some positions, in their order."""
@@ -62,7 +65,30 @@ class Queries:
             self.X[order],
             None if groups is None else Groups(groups.labels, groups.codes[order]),
             None if self.labels is None else self.labels[order],
+            self.own,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What teachers learn, and what they are asked.
+
+    Parameters
+    ----------
+    teacher : object
+        Pattern of all teachers.
+    X : ndarray, shape (n, ...)
+        Private rows as it takes them.
+    targets : ndarray of int64, shape (n,)
+        Class codes; -1 leaves a row out.
+    X_queries : ndarray, shape (n_queries, ...)
+        Public rows as it takes them.
+    """
+
+    teacher: Any
+    X: np.ndarray
+    targets: np.ndarray
+    X_queries: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)

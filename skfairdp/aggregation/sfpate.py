@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d
 
 from skfairdp.aggregation.aggregated import AggregatedClassifier
 from skfairdp.aggregation.public import PublicRows
-from skfairdp.aggregation.queries import Queries, Rows, Run
+from skfairdp.aggregation.queries import Lesson, Queries, Rows, Run
 from skfairdp.aggregation.reweighing import GroupTeacher, ReweighedClassifier
 from skfairdp.aggregation.settings import AGGREGATION_PARAMETERS, NONE
 from skfairdp.aggregation.student import Student, takes_groups, train_student
@@ -246,7 +246,7 @@ class SFPATEClassifier(AggregatedClassifier):
         if public is None:
             if labels is not None:
                 raise ValueError("y_public was given without X_public; give both or none.")
-            queries = Queries(rows.X, None, rows.labels)
+            queries = Queries(rows.X, None, rows.labels, own=True)
         else:
             public = public if isinstance(public, PublicRows) else PublicRows(public)
             queries = self._labelled(self._check_public(public), labels, rows)
@@ -293,18 +293,16 @@ class SFPATEClassifier(AggregatedClassifier):
         assert rows.groups is not None
         return len(rows.groups.labels if self.variant == "fair_student" else rows.classes)
 
-    def _votes(self, run: Run) -> np.ndarray:
-        rows, X_queries = run.rows, run.queries.X
+    def _lesson(self, rows: Rows, queries: Queries) -> Lesson:
         assert rows.groups is not None
         if self.variant == "fair_student":
-            return self._ballot(run, self.teacher, rows.X, rows.groups.codes, X_queries)
+            return Lesson(self.teacher, rows.X, rows.groups.codes, queries.X)
         teacher = ReweighedClassifier() if self.teacher is None else self.teacher
         X = np.column_stack([rows.X, rows.groups.codes])
         targets = np.where(rows.groups.codes < 0, -1, rows.labels)
-        nobody = np.zeros(len(X_queries))
-        return self._ballot(
-            run, GroupTeacher(teacher), X, targets, np.column_stack([X_queries, nobody])
-        )
+        # No answer depends on these groups; a trial of the teacher wants some of each.
+        made_up = np.arange(len(queries.X)) // len(rows.classes) % len(rows.groups.labels)
+        return Lesson(GroupTeacher(teacher), X, targets, np.column_stack([queries.X, made_up]))
 
     def _learn(self, run: Run, answered: np.ndarray, answers: np.ndarray) -> Student:
         if self.variant == "fair_teachers":
@@ -322,12 +320,17 @@ class SFPATEClassifier(AggregatedClassifier):
             sensitive_features=answers[usable],
         )
 
-    def _public_things(self, groups: Groups | None) -> tuple[str, ...]:
+    def _public_things(self, run: Run) -> tuple[str, ...]:
         named = "taken from the rows and public" if self.groups is None else "declared"
+        learned = (
+            "the student learns from the same rows, and their attributes reach it through the "
+            "noisy votes alone"
+            if run.queries.own
+            else "the student learns from public rows, whose attributes are not used"
+        )
         return (
             f"the set of groups is {named}",
-            "features and labels of all rows are public, and the attribute of the rows that the "
-            "student learns from is not used",
+            f"features and labels of all rows are public; {learned}",
         )
 
     def _default_of(self, name: str) -> Any:

@@ -70,7 +70,7 @@ def rows_by_shard(shards: np.ndarray, usable: np.ndarray, n_teachers: int) -> li
     return np.split(kept[order], np.cumsum(sizes)[:-1])
 
 
-def teacher_generator(seed: int, index: int) -> np.random.Generator:
+def teacher_generator(seed: int, index: int, *purpose: int) -> np.random.Generator:
     """Start the random stream of one teacher, the same whatever the others do.
 
     Parameters
@@ -79,9 +79,11 @@ def teacher_generator(seed: int, index: int) -> np.random.Generator:
         Seed of the ensemble.
     index : int
         Number of the teacher.
+    *purpose : int
+        Tells streams of one teacher apart.
 
     Returns
     -------
     numpy.random.Generator
     """
-    return np.random.default_rng([seed, index])
+    return np.random.default_rng([seed, index, *purpose])

@@ -6,6 +6,7 @@ from typing import Any
 
 from skfairdp.fairness.answers import coverage_sentence
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.streams import ATTACKER
 
 __all__ = ["conditions", "public_things", "spent"]
 
@@ -73,10 +74,11 @@ def conditions(noise: NoiseSource) -> tuple[str, ...]:
     """
     return (
         f"noise from {noise.name}, drawn and added in float64; the guarantee is for real-valued "
-        "noise",
+        f"noise, and for {ATTACKER}",
         "one row is one person; rows reach the model through the noisy votes alone, and running "
         "time is not part of what is released",
         "the guarantee starts at the array passed to fit",
-        "the teacher's kind of model can be fitted on some shard whatever one record does (a fit "
-        "without any such teacher ends with an error), and delta is below 1/n for the true n",
+        "each teacher has random numbers of its own, and one that fails votes for the first class "
+        "in silence; its kind of model was tried on public rows, about as many as two average "
+        "shards hold, and delta is below 1/n for the true n",
     )

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.base import clone
 from skorch import NeuralNet
 from torch import nn
 
+from skfairdp.aggregation.isolation import own_globals
 from skfairdp.aggregation.parallel import descend
 from skfairdp.engine.flat import copy_module, copy_parameters
 from skfairdp.engine.inference import link_of, outputs, probabilities
@@ -157,6 +157,18 @@ def train_student(
     if len(np.unique(codes)) == 1:
         return Student(int(codes[0]), "", n_classes)
     student = default_student() if student is None else clone(student)
+    with own_globals(np.random.default_rng([seed, 2])):
+        return _trained(student, X, codes, n_classes, seed, sensitive_features)
+
+
+def _trained(
+    student: Any,
+    X: np.ndarray,
+    codes: np.ndarray,
+    n_classes: int,
+    seed: int,
+    sensitive_features: np.ndarray | None,
+) -> Student:
     if isinstance(student, NeuralNet):
         return _train_net(student, X, codes, n_classes, seed)
     names = [n for n in student.get_params() if n.rpartition("__")[2] == "random_state"]
@@ -200,9 +212,6 @@ def _train_net(
     )
     link = link_of(prepared.criterion)
     released = copy_module(prepared.module)
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
-    with torch.random.fork_rng(devices=list(devices)):
-        torch.manual_seed(int(generator.integers(2**63)))  # for dropout
-        descend(prepared, X, codes, generator, n_steps, batch_size)
+    descend(prepared, X, codes, generator, n_steps, batch_size)
     copy_parameters(prepared.module, released)
     return Student(released.eval(), link, n_classes)

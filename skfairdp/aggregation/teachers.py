@@ -17,7 +17,7 @@ from skfairdp.engine.inspection import refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, default_net, prepare_net
 from skfairdp.engine.training import Progress
 
-__all__ = ["default_teacher", "train_teachers"]
+__all__ = ["check_teacher", "default_teacher", "train_teachers"]
 
 
 def default_teacher() -> NeuralNet:
@@ -68,7 +68,8 @@ def train_teachers(
     A shard without records, or with none that is usable, gets a teacher that always
     votes for class 0; a shard of one class gets one that always votes for it. With fewer
     records than teachers most shards are of these kinds. Nothing is raised or warned of
-    then: how many records a shard holds is private.
+    then: how many records a shard holds is private. A teacher that fails votes for class 0
+    as well, and none prints, logs or warns.
 
     Parameters
     ----------
@@ -77,7 +78,9 @@ def train_teachers(
         activations (`skfairdp.engine.modules.MLP`) are trained together, in batched
         matrix products; all else one by one over joblib's workers, whichever
         ``joblib.parallel_config`` names. Parameters called ``random_state`` are set for
-        each teacher from `seed` and its number.
+        each teacher from `seed` and its number, and so are the global generators of numpy,
+        Python and torch while it is fitted or answers; they are put back afterwards.
+        Teachers of one process take turns for it.
     X : ndarray, shape (n_rows, n_features)
         Private rows; (n_rows, ...) for nets that take images.
     y_codes : ndarray of int64, shape (n_rows,)
@@ -109,8 +112,7 @@ def train_teachers(
     TypeError
         `teacher` is no classifier.
     ValueError
-        The net has settings that teachers cannot take, or a teacher could not be
-        fitted.
+        The net has settings that teachers cannot take.
 
     Examples
     --------
@@ -127,16 +129,9 @@ def train_teachers(
     """
     rows = rows_by_shard(shards, y_codes >= 0, n_teachers)
     fixed = fixed_answers(y_codes, rows)
-    teacher = default_teacher() if teacher is None else teacher
-    prepared = None
-    if isinstance(teacher, NeuralNet):
-        prepared = _batchable(teacher, X.shape[1:], n_classes)
-    elif not _is_classifier(teacher):
-        raise TypeError(
-            "'teacher' must be None, a skorch NeuralNet or an instance of a scikit-learn "
-            f"classifier; got {teacher!r}."
-        )
-    n_tasks = int((fixed < 0).sum()) if prepared is None else n_steps
+    teacher, prepared = check_teacher(teacher, X.shape[1:], n_classes)
+    # Not how many shards there are something to learn from: that is private.
+    n_tasks = n_teachers if prepared is None else n_steps
     bar = Progress(n_tasks, progress, "teachers")
     sizes: dict[str, Any] = dict(seed=seed, n_steps=n_steps, batch_size=batch_size, progress=bar)
     try:
@@ -145,6 +140,44 @@ def train_teachers(
         return train_separately(teacher, X, y_codes, rows, fixed, n_classes, n_jobs=n_jobs, **sizes)
     finally:
         bar.close()
+
+
+def check_teacher(
+    teacher: Any, row_shape: tuple[int, ...], n_classes: int
+) -> tuple[Any, PreparedNet | None]:
+    """Refuse what cannot be a teacher.
+
+    Parameters
+    ----------
+    teacher : object
+        What the user gave.
+    row_shape : tuple of int
+        Shape of one row.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    teacher : skorch.NeuralNet or scikit-learn classifier
+        The pattern of all teachers.
+    prepared : PreparedNet or None
+        One teacher as a pattern for all that are trained in one pass; None where each
+        has to be trained apart.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `train_teachers`.
+    """
+    teacher = default_teacher() if teacher is None else teacher
+    if isinstance(teacher, NeuralNet):
+        return teacher, _batchable(teacher, row_shape, n_classes)
+    if not _is_classifier(teacher):
+        raise TypeError(
+            "'teacher' must be None, a skorch NeuralNet or an instance of a scikit-learn "
+            f"classifier; got {teacher!r}."
+        )
+    return teacher, None
 
 
 def _batchable(net: NeuralNet, row_shape: tuple[int, ...], n_classes: int) -> PreparedNet | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import platform
 from collections.abc import Hashable, Sequence
@@ -210,7 +211,7 @@ def certify(
                 public_sizes=terms.public_sizes,
                 source=source,
             )
-    digest, unbound = _digest_of(deployed)
+    digest, libraries, unbound = _digest_of(deployed)
     return Certificate(
         privacy=privacy,
         fairness=(*evaluation.fairness, *_before_evaluation(deployed, notions)),
@@ -219,16 +220,17 @@ def certify(
         n_rows=evaluation.n_rows,
         remarks=(*evaluation.remarks, *measured, *unbound),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=_versions(),
+        versions=_versions(libraries),
     )
 
 
-def _digest_of(deployed: Deployed) -> tuple[str, tuple[str, ...]]:
-    """Digest of a model; for one that no digest can cover, why."""
+def _digest_of(deployed: Deployed) -> tuple[str, frozenset[str], tuple[str, ...]]:
+    """Digest of a model, and libraries whose classes it names; or why there is none."""
     try:
-        return deployed.bound.digest, ()
+        bound = deployed.bound
     except UnboundModelError as error:
-        return UNBOUND, (f"{error} This certificate verifies no model.",)
+        return UNBOUND, frozenset(), (f"{error} This certificate verifies no model.",)
+    return bound.digest, bound.libraries, ()
 
 
 def _before_evaluation(
@@ -258,14 +260,14 @@ def _chosen_from_several(final: object) -> bool:
     return any(isinstance(part, RepeatAndSelectDpEvent) for part, _ in parts_of(stated.event))
 
 
-def _versions() -> tuple[tuple[str, str], ...]:
-    found = [("python", platform.python_version())]
-    for name in LIBRARIES:
-        try:
-            found.append((name, importlib.metadata.version(name)))
-        except importlib.metadata.PackageNotFoundError:
-            found.append((name, "not installed as a distribution"))
-    return tuple(found)
+def _versions(packages: frozenset[str]) -> tuple[tuple[str, str], ...]:
+    """Versions of the usual libraries, and of others under whose names packages are installed."""
+    found = {"python": platform.python_version()}
+    found |= dict.fromkeys(LIBRARIES, "not installed as a distribution")
+    for name in (*LIBRARIES, *sorted(packages)):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return tuple(found.items())
 
 
 def _check_holdout(holdout: str | None, count_epsilon: float | None) -> str:

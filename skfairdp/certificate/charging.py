@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import _num_samples
 
 from skfairdp.certificate.holdout import check_holdout_labels, encode_holdout_groups
-from skfairdp.certificate.spending import model_privacy
+from skfairdp.certificate.spending import DECLARED_PUBLIC, model_privacy
 from skfairdp.certificate.terms import Terms
 from skfairdp.certificate.unwrap import Deployed, charges_privacy
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.ledger.findings import declare_public, record_void
+from skfairdp.rows import count_rows
 
 __all__ = ["charged", "makes_claims", "tell_ledgers"]
 
@@ -59,7 +60,7 @@ def makes_claims(
         For a group that the model does not know, unless the counts are private.
     """
     private = terms.count_epsilon is not None
-    n_rows = _num_samples(X)
+    n_rows = count_rows(X)
     nothing_to_count = deployed.order_dependent or not hasattr(deployed.final, "predict")
     if sensitive_features is None or nothing_to_count:
         return False
@@ -75,7 +76,10 @@ def makes_claims(
 
 def _check_columns(deployed: Deployed, X: Any) -> None:
     first = deployed.stages[0][1] if deployed.stages else deployed.final
-    shape = np.shape(X)
+    try:
+        shape = np.shape(X)
+    except ValueError:  # rows of different lengths, which predict refuses without their number
+        shape = ()
     # Steps that pick columns by name take more than they need; ours do so for ids alone.
     if not charges_privacy(first) or hasattr(first, "id_column") or len(shape) != 2:
         return
@@ -146,7 +150,15 @@ def tell_ledgers(
     """
     for ledger in _ledgers(deployed.trained):
         if privacy is not None and privacy.is_void:
-            record_void(ledger, privacy, deployed.name)
+            # What was put into a model after its fit says nothing about what the fit has shown.
+            reasons = tuple(
+                text
+                for text in privacy.assumptions
+                if text not in deployed.changes and not text.endswith(DECLARED_PUBLIC)
+            )
+            if reasons:
+                found = dataclasses.replace(privacy, assumptions=reasons)
+                record_void(ledger, found, deployed.name)
         elif public_steps:
             without = model_privacy(deployed, ())
             if without is not None and without.is_void:

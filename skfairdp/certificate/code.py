@@ -281,12 +281,11 @@ def wrapped(value: Any) -> tuple[Any, ...] | None:
     tuple or None
         None for a value that is neither.
     """
-    if isinstance(value, property):
+    kind = type(value)
+    if kind is property:
         return (value.fget, value.fset, value.fdel)
-    if isinstance(value, staticmethod | classmethod):
+    if kind in (classmethod, staticmethod):
         return (value.__func__,)
-    if isinstance(value, cached_property):
+    if kind is cached_property:
         return (value.func,)
-    if isinstance(value, _LRU_CACHE):
-        return (value.__wrapped__,)
-    return None
+    return (value.__wrapped__,) if kind is _LRU_CACHE else None

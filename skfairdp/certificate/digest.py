@@ -166,7 +166,7 @@ class _Walk:
             return [b"mapping", *self._pairs(value)]
         if kind in (set, frozenset):
             return [b"set", *sorted(self._alone(item) for item in value)]
-        if kind in (np.ndarray, np.memmap) or isinstance(value, np.generic):
+        if kind in (np.ndarray, np.memmap) or _is_scalar(value):
             header, content = content_of_array(value)
             return [header, *(c if isinstance(c, bytes) else self.digest(c) for c in content)]
         if is_pandas(value):
@@ -209,7 +209,8 @@ class _Walk:
         content = content_of_tensor(value)
         if content is None:
             raise self._unbound(f"a tensor of layout {value.layout} and type {value.dtype}")
-        return [b"tensor", self.digest(type(value)), *content]
+        beside = self._named(vars(value)) if vars(value) else []
+        return [b"tensor", self.digest(type(value)), *content, *beside]
 
     def _module(self, module: ModuleType) -> list[bytes]:
         if not is_library(module.__name__):
@@ -339,6 +340,10 @@ def _joined(*parts: bytes) -> bytes:
         digest.update(struct.pack("<q", len(part)))
         digest.update(part)
     return digest.digest()
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, np.generic) and type(value).__module__ == "numpy"
 
 
 def _owner(slot: Any) -> Any:

@@ -11,7 +11,12 @@ from typing import Any
 import numpy as np
 from dp_accounting.dp_event import ComposedDpEvent, DpEvent, SelfComposedDpEvent
 from sklearn.base import clone
-from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
+from sklearn.model_selection import (
+    KFold,
+    PredefinedSplit,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+)
 
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.accountants import accountant_name, event_epsilon
@@ -24,6 +29,11 @@ from skfairdp.privacy.sizes import Sizes
 __all__ = ["FitsOfSearch", "fits_of_search", "search_reason"]
 
 FOLD_SPLITTERS = (int, KFold, StratifiedGroupKFold, StratifiedKFold)
+BY_INDEX = (
+    "folds were cut by position, perhaps by label or group too, and neighbours keep these "
+    "(zero-out): removing a record would move others between the folds, so that under add-remove "
+    "no finite ε follows; for that, search with cv=RecordSplit()"
+)
 IN_PROPORTION = (
     "each fit followed the plan of its own parameters, for the number of rows of its folds, in "
     "which groups were taken to be as frequent as among all rows"
@@ -80,17 +90,26 @@ def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
     if others is None:
         return None
     event = ComposedDpEvent([stated.event, *others])
+    by_index = not _moves_nobody(search)
+    # With declared sizes blanking a record costs what removing it does.
+    moved = by_index and stated.adjacency == "add-remove"
+    adjacency = "zero-out" if moved else stated.adjacency
     return FitsOfSearch(
         len(candidates),
         _fits_per_row(search),
         dataclasses.replace(
             stated,
-            epsilon=event_epsilon(event, stated.delta, stated.adjacency),
-            accountant=accountant_name(event, stated.delta, stated.adjacency),
+            epsilon=event_epsilon(event, stated.delta, adjacency),
+            adjacency=adjacency,
+            accountant=accountant_name(event, stated.delta, adjacency),
             per_group=None,
             event=canonical(event),
             exposures=(),
-            assumptions=(*stated.assumptions, IN_PROPORTION),
+            assumptions=(
+                *stated.assumptions,
+                IN_PROPORTION,
+                *([BY_INDEX] if by_index and adjacency == "zero-out" else []),
+            ),
         ),
     )
 
@@ -119,7 +138,8 @@ def search_reason(search: Any, final: Any) -> str:
     return (
         f"{reason} Its {fits.n_fits} fits on overlapping rows ({fits.n_candidates} candidates "
         f"times {fits.folds} folds a row is in, and the refit) would alone compose to ε = "
-        f"{epsilon_text(fits.privacy.epsilon)} at δ = {significant_up(fits.privacy.delta)}."
+        f"{epsilon_text(fits.privacy.epsilon)} at δ = {significant_up(fits.privacy.delta)}, "
+        f"{fits.privacy.adjacency}."
     )
 
 
@@ -129,7 +149,21 @@ def _fits_per_row(search: Any) -> int:
 
 
 def _in_folds(search: Any) -> bool:
-    return search.cv is None or isinstance(search.cv, FOLD_SPLITTERS)
+    own = getattr(search.cv, "in_folds", False) is True
+    return search.cv is None or isinstance(search.cv, FOLD_SPLITTERS) or own
+
+
+def _by_record(search: Any) -> bool:
+    return getattr(search.cv, "assigns_each_record", False) is True
+
+
+def _moves_nobody(search: Any) -> bool:
+    """Whether all other rows stay in their folds when one is removed."""
+    if getattr(search, "resource", None) == "n_samples":
+        return False  # a halving search draws rows by position
+    # With one predefined fold every other row is trained on, wherever it stands.
+    fixed = isinstance(search.cv, PredefinedSplit) and search.n_splits_ == 1
+    return fixed or _by_record(search)
 
 
 def _others(
@@ -187,6 +221,8 @@ def _part(whole: Sizes, rows: int) -> Sizes:
 
 def _training_sizes(search: Any, n: int) -> list[int] | None:
     """Rows of each fit that one row takes part in; None where the splitter needs the rows."""
+    if _by_record(search):
+        return None
     if _in_folds(search):
         return [n - math.ceil(n / search.n_splits_)] * (search.n_splits_ - 1)
     if not hasattr(search.cv, "split"):

@@ -17,8 +17,15 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.relations import PROTECTS
 
-__all__ = ["counts_guarantee", "model_privacy", "with_counts"]
+__all__ = ["DECLARED_PUBLIC", "counts_guarantee", "model_privacy", "with_counts"]
 
+DECLARED_PUBLIC = "was declared public: it was fitted without protected rows."
+_BY_INDEX = (
+    "The rows were held out by position, perhaps by label or group too, and neighbours keep these "
+    "(zero-out). Removing a record would move others from one part to the other, so that under "
+    "add-remove no finite ε follows: for that, let each record find its part by itself "
+    "(RecordSplit), and certify with holdout='per_record'."
+)
 _REPRODUCIBLE = "The noise of the counts is reproducible: whoever knows its seed can subtract it."
 
 
@@ -94,7 +101,8 @@ def with_counts(
     holdout : {"per_record", "by_index"}
         Whether each record was assigned to training or hold-out by its own draw
         (then a record is in one of the two, and the larger cost counts) or by
-        position (then the costs compose).
+        position (then the costs compose, for records that are blanked and keep it: add-remove
+        has no finite cost).
     public_sizes : bool
         Whether the numbers of rows of the (group, label) cells are public.
     source : NoiseSource
@@ -114,19 +122,25 @@ def with_counts(
         return _void([_REPRODUCIBLE], [privacy], ())
     # Counts with public sizes speak of blanked records; so does, at the same cost, a
     # guarantee for removal under declared sizes.
-    adjacency = "zero-out" if public_sizes else privacy.adjacency
+    # Cut by position, the parts of other records move when one is removed, not when it is
+    # blanked.
+    moved = holdout == "by_index" and privacy.adjacency == "add-remove"
+    adjacency = "zero-out" if public_sizes or moved else privacy.adjacency
     model = dataclasses.replace(privacy, adjacency=adjacency)
     alone = counts_guarantee(count_epsilon, public_sizes=public_sizes, source=source)
     assert alone is not None
     counts = dataclasses.replace(alone, adjacency=adjacency)
     if holdout == "by_index":
-        return compose([model, counts])
+        total = compose([model, counts])
+        return dataclasses.replace(total, assumptions=(*total.assumptions, _BY_INDEX))
     separate = (
         "Each record was assigned to training or hold-out by its own draw, so the larger of the "
         "two costs holds for every record."
     )
     per_group = model.per_group
-    shares = model.exposures or (() if model.event is None else (Exposure(model.event),))
+    shares = model.exposures
+    if shares == () and model.event is not None:
+        shares = (Exposure(model.event),)
     return dataclasses.replace(
         model,
         epsilon=max(model.epsilon, count_epsilon),
@@ -240,8 +254,7 @@ def _unpaid(steps: Sequence[tuple[str, Any]]) -> list[str]:
 
 def _declared(steps: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
     return tuple(
-        f"Step {name!r} ({kind_of(step)}) was declared public: it was fitted without "
-        "protected rows."
+        f"Step {name!r} ({kind_of(step)}) {DECLARED_PUBLIC}"
         for name, step in steps
         if charges_privacy(step) or learns_from_rows(step)
     )

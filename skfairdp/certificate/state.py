@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copyreg
+import struct
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +15,7 @@ import pandas as pd
 import scipy.sparse
 from sklearn.base import BaseEstimator
 
-from skfairdp.certificate.code import is_library
+from skfairdp.certificate.code import library_name
 
 __all__ = [
     "WITHOUT_EFFECT",
@@ -35,6 +37,7 @@ __all__ = [
 # are predictors elsewhere that draw from it when they predict.
 WITHOUT_EFFECT = {"ledger", "memory", "n_jobs", "progress", "random_state", "verbose"}
 _OF_OTHERS = WITHOUT_EFFECT - {"random_state"}
+_METHODS = ("decision_function", "predict", "predict_proba", "score", "transform")
 # What a net of skorch keeps of its training.
 _TRAINING = {"callbacks_", "history_", "init_context_", "verbose", "virtual_params_"}
 # Hooks that never run when a module predicts.
@@ -67,9 +70,7 @@ def evaluates(value: Any) -> bool:
     -------
     bool
     """
-    return type(value).__module__.startswith("skfairdp.") or (
-        _is_net(value) and type(value).__module__.startswith("skorch.")
-    )
+    return (library_name(type(value)) or "").startswith(("skfairdp.", "skorch."))
 
 
 def state_of(value: Any, *, training: bool = True) -> State:
@@ -91,10 +92,10 @@ def state_of(value: Any, *, training: bool = True) -> State:
     Exception
         What an object raises that cannot be stored.
     """
-    kind, library = type(value), is_library(type(value).__module__)
+    kind, name = type(value), library_name(type(value)) or ""
     if kind is Recipe:
         return State(_recipe(value.of))
-    if kind.__module__.startswith("skfairdp.") and hasattr(kind, "_digest_state"):
+    if name.startswith("skfairdp.") and hasattr(kind, "_digest_state"):
         return State(value._digest_state())
     if _is_net(value):
         left_out = {*_TRAINING, *(f"{name}_" for name in getattr(value, "_optimizers", ()))}
@@ -104,13 +105,13 @@ def state_of(value: Any, *, training: bool = True) -> State:
     if scipy.sparse.issparse(value):
         names = ("_shape", "data", "indices", "indptr", "row", "col", "coords", "offsets")
         return State({name: vars(value)[name] for name in names if name in vars(value)})
-    if library and hasattr(value, "get_tree_stats"):  # a search tree counts its queries
+    if name and hasattr(value, "get_tree_stats"):  # a search tree counts its queries
         stored = value.__getstate__()
         return State({}, (stored[:7], stored[11:]))
     if isinstance(value, BaseEstimator):
-        ours = kind.__module__.startswith(("sklearn.", "skfairdp."))
-        return State(_without(_attributes(value), _OF_OTHERS if ours else set()))
-    if library and _says_how_to_store(kind):
+        known = name.startswith(("sklearn.", "skfairdp."))
+        return State(_without(_attributes(value), _OF_OTHERS if known else set()))
+    if name and _says_how_to_store(kind):
         return State(shadows(value), _stored(value))
     return State(_attributes(value), _stored(value) if _has_compiled_state(kind) else ())
 
@@ -127,7 +128,9 @@ def shadows(value: Any) -> dict[str, Any]:
     dict
     """
     held = getattr(value, "__dict__", {})
-    return {n: v for n, v in held.items() if callable(v) and hasattr(type(value), n)}
+    # Some classes pass calls on without having a method of that name.
+    names = {name for name in held if name in _METHODS or hasattr(type(value), name)}
+    return {name: held[name] for name in names if callable(held[name])}
 
 
 def _recipe(value: Any) -> dict[str, Any]:
@@ -159,23 +162,32 @@ def _attributes(value: Any) -> dict[str, Any]:
 def _says_how_to_store(kind: type) -> bool:
     names = ("__getstate__", "__reduce__", "__reduce_ex__")
     own = any(getattr(kind, name) is not getattr(object, name) for name in names)
-    return own or _has_compiled_state(kind)
+    return own or kind in copyreg.dispatch_table or _has_compiled_state(kind)
 
 
 def _has_compiled_state(kind: type) -> bool:
-    """Whether objects hold more than attributes: some class of theirs was made by compiled code."""
-    return any(
-        isinstance(vars(base).get("__new__"), BuiltinFunctionType)
-        for base in kind.__mro__
-        if base is not object
-    )
+    """Whether objects hold more than attributes: compiled code made some class of theirs."""
+    while kind is not object:
+        base, own = kind.__base__, vars(kind)
+        assert base is not None
+        slots = own.get("__slots__", ())
+        pointers = 1 if isinstance(slots, str) else len(tuple(slots))
+        pointers += ("__dict__" in own) + ("__weakref__" in own)
+        room = base.__basicsize__ + pointers * struct.calcsize("P")
+        if kind.__basicsize__ > room or kind.__itemsize__ != base.__itemsize__:
+            return True
+        if isinstance(own.get("__new__"), BuiltinFunctionType):
+            return True
+        kind = base
+    return False
 
 
 def _stored(value: Any) -> tuple[Any, ...]:
     """What pickle would store of an object."""
-    reduced = value.__reduce_ex__(4)
+    said = copyreg.dispatch_table.get(type(value))
+    reduced = value.__reduce_ex__(4) if said is None else said(value)
     if isinstance(reduced, str):
-        if not is_library(type(value).__module__):
+        if library_name(type(value)) is None:
             raise TypeError(f"it is stored by its name alone, {reduced!r}")
         return (reduced,)
     return tuple(list(part) if hasattr(part, "__next__") else part for part in reduced)
@@ -222,7 +234,7 @@ def is_pandas(value: object) -> bool:
     table = isinstance(
         value, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray
     )
-    return table and is_library(type(value).__module__)
+    return table and library_name(type(value)) is not None
 
 
 def content_of_pandas(value: Any) -> list[Any]:

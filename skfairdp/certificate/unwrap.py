@@ -25,7 +25,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.certificate.code import is_elementwise, is_library
+from skfairdp.certificate.code import is_elementwise, library_name
 from skfairdp.certificate.digest import Bound, bind
 from skfairdp.certificate.state import shadows
 from skfairdp.exceptions import IncomparableModelError, UnboundModelError
@@ -142,8 +142,8 @@ class Deployed:
         here = platform.python_version()
         if own.with_code and digest.startswith("sha256:") and python not in ("", here):
             raise IncomparableModelError(
-                f"The certificate was made under Python {python}, and this is {here}: functions and "
-                "classes of yours are compared by their byte code, which differs between the two. "
+                f"The certificate was made under Python {python}, and this is {here}: functions "
+                "and classes of yours are compared by their byte code, which may differ. "
                 f"Verify under Python {python}, or certify anew."
             )
         return False
@@ -159,9 +159,9 @@ class Deployed:
                 changed = part._changed_since_fit()
             if changed:
                 found.append(
-                    f"{where}{type(part).__name__} was changed after its fit ({'; '.join(changed)}), "
-                    "and what was promised is about what the fit left. Fit it again, or undo the "
-                    "change."
+                    f"{where}{type(part).__name__} was changed after its fit "
+                    f"({'; '.join(changed)}), and what was promised is about what the fit left. "
+                    "Fit it again, or undo the change."
                 )
         return tuple(found)
 
@@ -285,7 +285,7 @@ def is_transparent(wrapper: object) -> bool:
         False for one of a class of yours, which may predict by methods of its own, and for
         one with functions put in place of its methods.
     """
-    return is_library(type(wrapper).__module__) and not shadows(wrapper)
+    return library_name(type(wrapper)) is not None and not shadows(wrapper)
 
 
 def charges_privacy(step: object) -> bool:
@@ -300,7 +300,7 @@ def charges_privacy(step: object) -> bool:
     -------
     bool
     """
-    return getattr(step, "_charges_privacy", False) is True
+    return _says(step, "_charges_privacy")
 
 
 def kind_of(step: object) -> str:
@@ -331,7 +331,13 @@ def releases_rows(step: object) -> bool:
     -------
     bool
     """
-    return getattr(step, "_releases_representation", False) is True
+    return _says(step, "_releases_representation")
+
+
+def _says(step: object, name: str) -> bool:
+    """Whether a step itself says so, and not one inside it that it passes questions on to."""
+    own = hasattr(type(step), name) or name in getattr(step, "__dict__", {})
+    return own and getattr(step, name) is True
 
 
 def learns_from_rows(step: Any) -> bool:
@@ -347,10 +353,10 @@ def learns_from_rows(step: Any) -> bool:
     bool
         True unless the step is known to learn nothing but the number of columns.
     """
-    if getattr(step, "_learns_from_rows", True) is False:
-        return False
     if shadows(step):
         return True
+    if getattr(step, "_learns_from_rows", True) is False:
+        return False
     if type(step) in STATELESS:
         # What a function of yours does with the rows is not known, e.g. an `analyzer`.
         given = step.get_params(deep=False).values()

@@ -18,7 +18,6 @@ from skfairdp.fairness.recomputing import (
 from skfairdp.fairness.scopes import SCOPES
 from skfairdp.figures import as_given
 from skfairdp.privacy.exposure import event_cost, recomputed_epsilons
-from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 if TYPE_CHECKING:
     from skfairdp.certificate.statement import Certificate
@@ -119,7 +118,7 @@ def examine(certificate: Certificate) -> Examination:
         _examine_claim(claim, notes)
         _examine_rows(claim, certificate.n_rows, notes)
     notes.wrong += _shared_errors(certificate.fairness)
-    _examine_privacy(certificate.privacy, notes)
+    _examine_privacy(certificate, notes)
     notes.wrong += _cheaper_counts(certificate)
     return Examination(tuple(notes.recomputed), tuple(notes.missing), tuple(notes.wrong))
 
@@ -194,7 +193,8 @@ def _shared_errors(claims: Sequence[FairnessGuarantee]) -> Iterator[str]:
             )
 
 
-def _examine_privacy(privacy: PrivacyGuarantee | None, notes: _Notes) -> None:
+def _examine_privacy(certificate: Certificate, notes: _Notes) -> None:
+    privacy = certificate.privacy
     if privacy is None or privacy.is_void:
         return
     try:
@@ -209,16 +209,26 @@ def _examine_privacy(privacy: PrivacyGuarantee | None, notes: _Notes) -> None:
                 f"the event that covers all records costs {_shown(whole)}, less than the "
                 f"{_shown(found[None])} of some"
             )
+    # Before files said who takes part in what, one event covered records of every group and
+    # part, and could cost more than each of them.
+    parts = bool(privacy.per_group) or any(
+        count.noisy for claim in certificate.fairness for count in claim.counts
+    )
     stated = {None: privacy.epsilon, **(privacy.per_group or {})}
     for group, figure in stated.items():
         what = "epsilon" if group is None else f"epsilon of a record of {group_text(group)}"
-        if figure < found[group] * (1.0 - EPSILON_TOLERANCE):
+        if figure >= found[group] * (1.0 - EPSILON_TOLERANCE):
+            notes.recomputed.append(what)
+        elif privacy.exposures is None and parts:
+            notes.missing.append(
+                f"{what}: the file does not say which records took part in its event, which costs "
+                f"{_shown(found[group])} and covers all"
+            )
+        else:
             notes.wrong.append(
                 f"{what} is stated as {_shown(figure)} at δ = {as_given(privacy.delta)}, but "
                 f"its event costs {_shown(found[group])}"
             )
-        else:
-            notes.recomputed.append(what)
 
 
 def _cheaper_counts(certificate: Certificate) -> Iterator[str]:

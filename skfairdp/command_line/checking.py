@@ -71,8 +71,9 @@ def verify(arguments: argparse.Namespace) -> int:
         print(_CARE.format(arguments.model), file=sys.stderr, flush=True)
         if not certificate.verify(_loaded(arguments.model, content)):
             refused.append(
-                f"the model is another one, or in another state, than the certificate names: "
-                f"{certificate.model_name}, {certificate.model_digest}"
+                "the model is another one, or in another state, than the certificate names: "
+                f"{certificate.model_name}, {certificate.model_digest} (a certificate of an "
+                "earlier version can name it by another digest: then certify the model again)"
             )
     if refused:
         print(f"No: {arguments.certificate} does not hold for {arguments.model}.")

@@ -15,6 +15,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from skfairdp.engine.norms import clip_factors, matmul_rounding, rounding_margin
+from skfairdp.engine.randomness import are_served
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,12 +34,17 @@ _WRITES = (
     "private rows outside the noisy sum is not allowed; compute it without in-place writes or "
     "leave it out."
 )
+_DRAWS = (
+    "draws random numbers in training, which it did not do on rows of zeros before. Draw at every "
+    "forward pass, or never, so that the numbers come from a generator of the fit's own."
+)
 # What torch.func says when a module cannot be taken record by record, and what we say.
 _REFUSALS = (
     ("data-dependent control flow", _DECIDES),
     (".item()", _DECIDES),
     ("vmap: inplace", _WRITES),
     ("doesn't match the broadcast shape", _WRITES),
+    ("called random operation", _DRAWS),
 )
 
 
@@ -176,7 +182,8 @@ class FunctionalClipper:
             return losses[0], output[0]
 
         in_dims = (None,) + (0,) * (1 + len(targets))
-        per_record = vmap(grad(loss, has_aux=True), in_dims=in_dims, randomness="different")
+        randomness = "different" if are_served() else "error"
+        per_record = vmap(grad(loss, has_aux=True), in_dims=in_dims, randomness=randomness)
         try:
             gradients, outputs = per_record(trained, X, *targets)
         except RuntimeError as error:

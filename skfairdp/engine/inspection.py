@@ -8,15 +8,19 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from skfairdp.engine.flat import copy_module
+from skfairdp.engine.randomness import SeededDraws
 
 __all__ = [
+    "BLOCK",
     "find_head",
+    "refuse_mixed_block",
     "refuse_mixing_modules",
     "refuse_rows_it_cannot_take",
     "refuse_unstable_rows",
     "refuse_wrong_outputs",
 ]
 
+BLOCK = 256  # rows that a module is shown at a time where a row must not see the others
 _CHUNK = 16384
 
 
@@ -85,7 +89,7 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
     probe = copy_module(module).eval()
     kind = type(module).__name__
     reference = next(probe.parameters())
-    with torch.no_grad():
+    with torch.no_grad(), SeededDraws(0):
         for n in (2, 3):
             zeros = torch.zeros((n, *row_shape), dtype=reference.dtype, device=reference.device)
             try:
@@ -139,7 +143,7 @@ def refuse_wrong_outputs(
     """
     probe = copy_module(module).eval()
     reference = next(probe.parameters())
-    with torch.no_grad():
+    with torch.no_grad(), SeededDraws(0):
         output = probe(torch.zeros((2, *row_shape)).to(reference))
     allowed = [(), (1,)] if link == "logit" else [(n_classes,)]
     shape = tuple(output.shape[1:]) if isinstance(output, torch.Tensor) else None
@@ -176,7 +180,7 @@ def refuse_rows_it_cannot_take(module: nn.Module, rows: torch.Tensor) -> None:
     # On the CPU: an index out of range on a GPU ends the process's use of it.
     probe = copy_module(module).cpu().eval()
     failed = False
-    with torch.no_grad():
+    with torch.no_grad(), SeededDraws(0):
         for part in rows.split(_CHUNK):
             try:
                 probe(part.cpu())
@@ -189,6 +193,47 @@ def refuse_rows_it_cannot_take(module: nn.Module, rows: torch.Tensor) -> None:
             "Codes for an Embedding are integers from 0 to num_embeddings - 1: give undeclared "
             "values a code of their own."
         )
+
+
+def refuse_mixed_block(module: nn.Module, row_shape: tuple[int, ...]) -> None:
+    """Refuse a module whose output for a row changes by a bit with the rest of its block.
+
+    Blocks are of one size, so that no kernel is chosen by it; a row stays at its place while
+    all others change, to rows of several sizes.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Left as it is.
+    row_shape : tuple of int
+        Shape of one row.
+
+    Raises
+    ------
+    ValueError
+        If a row's output changes.
+    """
+    probe = copy_module(module).eval()
+    reference = next(probe.parameters())
+    generator = torch.Generator().manual_seed(1)
+    shape = (BLOCK, *row_shape)
+
+    def rows(scale: float) -> torch.Tensor:
+        return (scale * torch.randn(shape, generator=generator)).to(reference)
+
+    with torch.no_grad(), SeededDraws(0):
+        first = rows(1.0)
+        output = probe(first)
+        places = (0, BLOCK - 1, BLOCK // 2, 1, BLOCK // 3, BLOCK - 2)
+        for place, scale in zip(places, (0.0, 1.0, 1.0, 30.0, 1e4, 1e12), strict=True):
+            block = rows(scale)
+            block[place] = first[place]
+            if not torch.equal(probe(block)[place], output[place]):
+                raise ValueError(
+                    f"The module {type(module).__name__} mixes the records of a batch: its output "
+                    f"for a row of {BLOCK} changes with the other rows, or from call to call. Let "
+                    "every row be processed by itself, without draws."
+                )
 
 
 def find_head(module: nn.Module, name: str | None = None) -> tuple[str, nn.Linear]:

@@ -18,7 +18,7 @@ from skfairdp.engine.flat import FlatParameters, flatten
 from skfairdp.engine.inspection import refuse_mixing_modules
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.optimizers import FlatOptimizer, flat_optimizer
-from skfairdp.engine.randomness import seeded_torch
+from skfairdp.engine.randomness import SeededDraws
 
 __all__ = ["PreparedNet", "check_net", "default_net", "prepare_net"]
 
@@ -243,7 +243,7 @@ def prepare_net(
             settings[f"module__{name}"] = value
     working.set_params(**settings)
     _check_module_arguments(working, accepted)
-    with seeded_torch(seed):
+    with SeededDraws(seed):
         working.initialize()
     refuse_mixing_modules(working.module_)
     return PreparedNet(

@@ -9,6 +9,7 @@ sampler of the noisy queries: it can reveal neither.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,8 @@ import torch
 from torch import Tensor
 
 from skfairdp.engine.clipping import Clipper
-from skfairdp.engine.randomness import seeded_torch
+from skfairdp.engine.randomness import OwnDraws, are_served
+from skfairdp.privacy.streams import stream_of
 
 __all__ = ["PublicBatch", "PublicRows"]
 
@@ -67,8 +69,7 @@ class PublicRows:
         self._targets = targets
         self._clipper = clipper
         self._others = others
-        seed = np.random.SeedSequence(np.frombuffer(key, dtype=np.uint32))
-        self._generator = np.random.Generator(np.random.SFC64(seed))
+        self._generator = stream_of(key)
         self._order = np.empty(0, dtype=np.int64)
 
     def __len__(self) -> int:
@@ -114,5 +115,5 @@ class PublicRows:
         weights = torch.full((len(rows),), 1.0 / len(rows), dtype=torch.float64, device=X.device)
         # Layers that draw, such as dropout, get draws of their own: how far the stream of the
         # noisy queries has moved tells the size of their batches.
-        with seeded_torch(int(self._generator.integers(2**63))):
+        with OwnDraws(self._generator) if are_served() else nullcontext():
             return self._clipper.clipped_sums(X, targets, float("inf"), weights).double()

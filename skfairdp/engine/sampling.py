@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,11 +41,13 @@ class _Coins:
         self._generator = generator
         self._ahead = max(1, min(64, int(8192 / (n * rate + 1.0))))
         self._rounds: list[np.ndarray] = []
+        self._process = os.getpid()
 
     def successes(self) -> np.ndarray:
         """Positions in ``range(n)`` at which the coins of the next round succeed."""
-        if not self._rounds:
-            self._rounds = self._draw()
+        if not self._rounds or self._process != os.getpid():
+            # A forked process must not go through the rounds that its parent has yet to use.
+            self._rounds, self._process = self._draw(), os.getpid()
         return self._rounds.pop()
 
     def _draw(self) -> list[np.ndarray]:

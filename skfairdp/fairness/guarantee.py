@@ -217,7 +217,7 @@ def _check_number(name: str, value: Any, between: tuple[float, float] | None) ->
     """Refuse what is no finite number, or lies outside of a range."""
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise ValueError(f"{name}={value!r} must be a finite number.")
-    if between is not None and not between[0] <= value <= between[1]:
+    if between is not None and not between[0] <= float(value) <= between[1]:
         raise ValueError(f"{name}={value!r} must lie between {between[0]:g} and {between[1]:g}.")
 
 

@@ -46,6 +46,7 @@ from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta, check_group_sizes
+from skfairdp.privacy.streams import ATTACKER
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 __all__ = ["FunctionalMechanismClassifier"]
@@ -438,8 +439,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
                     )
                 ),
                 "feature_bounds and max_row_norm were declared, not computed from rows",
-                f"noise from {noise.name}, drawn and added in float64; {real}, and for an attacker "
-                "who cannot recover the generator's state",
+                f"noise from {noise.name}, drawn and added in float64; {real}, and for {ATTACKER}",
                 "one row is one person; rows reach the model through the noisy sums alone, and "
                 "running time is not part of what is released",
                 "the guarantee starts at the array passed to fit",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -27,7 +26,7 @@ from skfairdp.engine.inspection import (
 )
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.objectives import Objective, objective_for
-from skfairdp.engine.randomness import seeded_torch
+from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.schedules import schedule_factors
 from skfairdp.engine.training import Progress, run_segment
@@ -53,6 +52,7 @@ from skfairdp.privacy.ledger import LEDGER
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta
+from skfairdp.privacy.streams import ATTACKER
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 __all__ = ["GradientClassifier", "Run"]
@@ -167,8 +167,8 @@ class GradientClassifier(PrivateClassifier):
             prepared.optimizer().step(torch.zeros_like(before))
         except Exception as error:
             raise ValueError(
-                f"'net' has the optimizer {getattr(prepared.net.optimizer, '__name__', '?')}, which "
-                f"takes no step with a gradient alone: {error}"
+                f"'net' has the optimizer {getattr(prepared.net.optimizer, '__name__', '?')}, "
+                f"which takes no step with a gradient alone: {error}"
             ) from error
         finally:
             vector.data.copy_(before)
@@ -200,14 +200,15 @@ class GradientClassifier(PrivateClassifier):
         prepared = prepare_net(
             self.net, n_features=int(np.prod(X.shape[1:])), n_classes=len(classes), seed=seed
         )
+        # What rows may leave on a module besides its weights is not released.
+        released = copy_module(prepared.module)
         refuse_unstable_rows(prepared.module, X.shape[1:])
         link = link_of(prepared.criterion)
         self._check_net(prepared, plan, X.shape[1:])
         refuse_wrong_outputs(prepared.module, X.shape[1:], len(classes), link)
-        # What training may leave on a module besides its weights is not released.
-        released = copy_module(prepared.module)
         rows = _rows(X, labels, self._cells(plan, groups), prepared.module, link)
         refuse_rows_it_cannot_take(prepared.module, rows.X)
+        draws = own_draws(prepared.module, X.shape[1:], noise.masks)
         codes = None if groups is None else groups.codes
         rows = replace(rows, targets=self._targets(rows.targets[0], codes))
         objective = self._objective(objective_for(prepared.criterion), groups, classes)
@@ -230,7 +231,7 @@ class GradientClassifier(PrivateClassifier):
             steps_per_epoch=epoch,
         )
         try:
-            with seeded_torch(seed if noise.reproducible else secrets.randbits(63)):
+            with draws:
                 self._train(run)
         finally:
             progress.close()
@@ -288,7 +289,7 @@ class GradientClassifier(PrivateClassifier):
                 f"the set of class labels is {declared}",
                 *(() if groups is None else (f"the set of groups is {named}",)),
                 f"noise from {noise.name}, drawn and added in float64; the guarantee is for "
-                "real-valued noise, and for an attacker who cannot recover the generator's state",
+                f"real-valued noise, and for {ATTACKER}",
                 "one row is one person; rows reach the model through the noisy sums alone, and "
                 "running time is not part of what is released",
                 "the guarantee starts at the array passed to fit",

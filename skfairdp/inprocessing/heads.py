@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.privacy.plan import Segment
 
@@ -60,9 +61,7 @@ def train_heads(
         radii=tuple(max_grad_norm * size for size in last.expected_sizes),
         head_scale=float(last.n_heads) if mean else 1.0,
     )
-    # Half of the digits stay here: a nearly empty micro-batch's head is little but noise,
-    # and all 53 bits of a draw would say something about the generator's next ones.
-    heads = (vector[where].double() - learning_rate * sums.heads).float().double()
+    heads = vector[where].double() - learning_rate * sums.heads
     body = vector.double() - learning_rate * sums.vector
     body[where] = heads.mean(dim=0)
     vector.copy_(body)
@@ -113,7 +112,7 @@ def check_head(module: nn.Module, head: nn.Linear, row_shape: tuple[int, ...]) -
     seen: list[tuple[Tensor, Tensor]] = []
     handle = head.register_forward_hook(lambda _m, i, output: seen.append((i[0], output)))
     try:
-        with torch.no_grad():
+        with torch.no_grad(), SeededDraws(0):
             output = module(rows)
             linear = [torch.nn.functional.linear(i, head.weight, head.bias) for i, _ in seen]
     finally:

@@ -29,6 +29,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.relations import PROTECTS
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.streams import ATTACKER
 
 __all__ = ["LagrangianDualClassifier"]
 
@@ -447,7 +448,7 @@ default="linear"
                 "whoever declines to disclose the attribute, or discloses it after all, is "
                 "covered by the same epsilon",
                 f"noise from {noise.name}, drawn and added in float64; the guarantee is for "
-                "real-valued noise, and for an attacker who cannot recover the generator's state",
+                f"real-valued noise, and for {ATTACKER}",
                 "one row is one person; the attribute reaches the model through the noisy sums "
                 "alone, and running time is not part of what is released",
             ),

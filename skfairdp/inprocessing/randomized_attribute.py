@@ -44,6 +44,7 @@ from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.randomized_response import RandomizedResponse
+from skfairdp.privacy.streams import ATTACKER
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 __all__ = ["RandomizedAttributeClassifier"]
@@ -414,8 +415,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
                 "local: the attribute of each row was randomised by itself before anything looked "
                 "at it, so the answers themselves could be published",
                 f"the set of groups is {named}; features, labels and the number of rows are public",
-                f"randomness from {noise.name}; the guarantee is for an attacker who cannot "
-                "recover the generator's state",
+                f"randomness from {noise.name}; the guarantee is for {ATTACKER}",
                 "one row is one person; every fit asks anew and spends epsilon once more",
                 later,
                 VALIDATION,

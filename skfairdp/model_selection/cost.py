@@ -144,7 +144,8 @@ def _of_others(
     alone = (
         f"Its {fits.n_fits} fits on overlapping rows ({fits.n_candidates} candidates times "
         f"{fits.folds} folds a row is in, and the refit) compose to ε = "
-        f"{epsilon_text(fits.privacy.epsilon)} at δ = {significant_up(fits.privacy.delta)}"
+        f"{epsilon_text(fits.privacy.epsilon)} at δ = {significant_up(fits.privacy.delta)}, "
+        f"{fits.privacy.adjacency}"
     )
     if public_validation:
         note = "the validation rows were declared public: nothing protects them"

@@ -48,6 +48,7 @@ from skfairdp.privacy.accountants import event_epsilon
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.streams import ATTACKER
 
 __all__ = ["Specification", "specify"]
 
@@ -372,8 +373,7 @@ def _stated(
             "the larger of the two costs holds for every record",
             "the sets of class labels and of groups are public",
             f"noise from {source.name}, drawn and added in float64 (counts: in integers); the "
-            "guarantee is for real-valued noise, and for an attacker who cannot recover the "
-            "generator's state",
+            f"guarantee is for real-valued noise, and for {ATTACKER}",
             "one row is one person; running time is not part of what is released",
             "the guarantee starts at the array passed to specify",
         ),

@@ -7,6 +7,7 @@ from skfairdp.model_selection.budget import SearchBudget
 from skfairdp.privacy.accountants import accountant_name
 from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.streams import ATTACKER
 
 __all__ = ["search_guarantee"]
 
@@ -68,8 +69,7 @@ def search_guarantee(
             f"epsilon {significant_up(score_epsilon, 4)}, whose search costs no more at any order",
             f"{sets} are public",
             f"noise from {noise.name}, drawn and added in float64 (counts: in integers); the "
-            "guarantee is for real-valued noise, and for an attacker who cannot recover the "
-            "generator's state",
+            f"guarantee is for real-valued noise, and for {ATTACKER}",
             "one row is one person; running time and memory, which grow with the number of "
             "candidates, are not part of what is released",
             "the guarantee starts at the array passed to fit",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -23,7 +24,7 @@ from skfairdp.fairness.disparity import smallest_cold_start
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.parameters import GROUPS, Choice, Number, check_parameters
+from skfairdp.parameters import GROUPS, Choice, Kind, Number, check_parameters
 from skfairdp.postprocessing.marker import abstention_marker
 from skfairdp.postprocessing.passing_groups import accepts_groups, fit_parameters, known_groups
 from skfairdp.postprocessing.turnstile import Turnstile
@@ -63,6 +64,11 @@ class AbstainingClassifier(PrivateClassifier):
     abstention_label : scalar or "auto", default="auto"
         What `predict` returns in place of an answer. "auto": −1 for numbers (the
         smallest class minus 1 where −1 is a class), "abstained" for text.
+    table : path or None, default=None
+        SQLite file in which all copies of the fitted model count their answers: pickles,
+        workers, other processes that see the file. Every fit begins a table of its own in
+        it. None counts in memory, where each copy keeps its promise for its own answers
+        only.
 
     Attributes
     ----------
@@ -77,7 +83,8 @@ class AbstainingClassifier(PrivateClassifier):
         What stands for an abstention; None if there are no groups and none was given.
     turnstile_ : Turnstile or None
         All that is remembered of the queries: ``coverage``, ``coverage_by_group``,
-        ``save()``, ``restore()``, ``reset()``. Pickles carry it.
+        ``save()``, ``restore()``, ``reset()``. Pickles carry it, or with `table` the name
+        of its file; `scope` says which.
 
     Notes
     -----
@@ -115,13 +122,14 @@ class AbstainingClassifier(PrivateClassifier):
 
     _charges_privacy = False
     _changes_by_use: ClassVar[tuple[str, ...]] = ("turnstile_",)
-    _served_the_fit: ClassVar[tuple[str, ...]] = ("estimator",)
+    _served_the_fit: ClassVar[tuple[str, ...]] = ("estimator", "table")
     _post_processes = "estimator_"  # certify looks there for the privacy of the training rows
     _parameters: ClassVar = {
         "tolerance": (Number(0.0, 1.0),),
         "cold_start": (Choice(("auto",)), Number(0, integer=True)),
         "gate": (Choice(("all_cells", "queried_cell")),),
         "groups": (Choice((None,)), GROUPS),
+        "table": (Choice((None,)), Kind((str, PathLike), "a path")),
     }
     _released: ClassVar = (
         "abstention_label_",
@@ -143,6 +151,7 @@ class AbstainingClassifier(PrivateClassifier):
         gate: Literal["all_cells", "queried_cell"] = "all_cells",
         groups: Sequence[Hashable] | None = None,
         abstention_label: Any = "auto",
+        table: str | PathLike[str] | None = None,
     ) -> None:
         self.estimator = estimator
         self.tolerance = tolerance
@@ -150,6 +159,7 @@ class AbstainingClassifier(PrivateClassifier):
         self.gate = gate
         self.groups = groups
         self.abstention_label = abstention_label
+        self.table = table
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
@@ -170,7 +180,13 @@ class AbstainingClassifier(PrivateClassifier):
         if groups is not None or self.abstention_label != "auto":
             marker, _ = abstention_marker(classes, self.abstention_label)
         if groups is not None:
-            turnstile = Turnstile(self._new_gate(len(groups), max(len(classes), 2)))
+            gate = self._new_gate(len(groups), max(len(classes), 2))
+            turnstile = Turnstile(gate, self.table)
+        elif self.table is not None:
+            raise ValueError(
+                f"'table' is {str(self.table)!r}, but no groups are known, so nothing is gated or "
+                "counted. Fit with sensitive_features=, declare groups=, or leave 'table' None."
+            )
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
@@ -283,7 +299,7 @@ class AbstainingClassifier(PrivateClassifier):
         claim = answered_guarantee(
             gate, groups=self.groups_, classes=self.classes_.tolist(), asked=asked
         )
-        texts = [*claim.assumptions, _QUERIERS]
+        texts = [*claim.assumptions, self.turnstile_.scope, _QUERIERS]
         if without:
             texts.append(f"Beside these, {without} queries had no group and were refused.")
         return [replace(claim, assumptions=tuple(texts))]

@@ -1,30 +1,87 @@
-"""All that an abstaining classifier remembers of its queries, behind one lock."""
+"""All that an abstaining classifier remembers of its queries: in one process, or in a file."""
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skfairdp.fairness.gate import ParityGate
+from skfairdp.postprocessing.shared_table import SharedTable
 
 __all__ = ["Turnstile"]
+
+
+@dataclass
+class _Table:
+    """A gate, and how many have asked."""
+
+    gate: ParityGate
+    asked: NDArray[np.int64]
+    without_group: int = 0
+
+    @classmethod
+    def empty(cls, settings: Mapping[str, Any]) -> _Table:
+        gate = ParityGate(**{name: v for name, v in settings.items() if name != "counts"})
+        return cls(gate, np.zeros(gate.n_groups, dtype=np.int64))
+
+    @classmethod
+    def of(cls, saved: Mapping[str, Any], settings: Mapping[str, Any]) -> _Table:
+        if set(saved) != {"gate", "asked", "without_group"} or not isinstance(
+            saved["gate"], Mapping
+        ):
+            raise ValueError("This is not what save() returned: keys are missing or unknown.")
+        gate = cls.empty(settings).gate.restore(saved["gate"])
+        asked, without = np.asarray(saved["asked"]), saved["without_group"]
+        if (
+            asked.shape != (gate.n_groups,)
+            or asked.dtype.kind not in "iu"
+            or (asked < gate.counts.sum(axis=1)).any()
+            or not isinstance(without, int)
+            or without < 0
+        ):
+            raise ValueError(
+                f"asked must hold {gate.n_groups} integers, each at least the number of answers "
+                "of its group, and without_group an integer that must not be negative."
+            )
+        return cls(gate, asked.astype(np.int64), int(without))
+
+    def copy(self) -> _Table:
+        return _Table(self.gate.copy(), self.asked.copy(), self.without_group)
+
+    def save(self) -> dict[str, Any]:
+        return {
+            "gate": self.gate.state,
+            "asked": self.asked.tolist(),
+            "without_group": self.without_group,
+        }
 
 
 class Turnstile:
     """A parity gate with a count of the queries, safe to share between threads.
 
-    Copies and pickles carry the counts and get a lock of their own; two processes that
-    load one pickle therefore count apart from each other, and each keeps its promise
-    for its own answers only.
+    Without a file, copies and pickles carry the counts and get a lock of their own; two
+    processes that load one pickle therefore count apart from each other, and each keeps its
+    promise for its own answers only. With a file, all copies count in it, in all processes.
 
     Parameters
     ----------
     gate : ParityGate
         Decides which answers pass; owned by this object from now on.
+    path : path-like or None, default=None
+        SQLite file for the counts, in which this object makes an entry of its own. None
+        keeps them in memory.
+
+    Raises
+    ------
+    TableError
+        The file cannot be written, or belongs to another program.
 
     Examples
     --------
@@ -38,11 +95,37 @@ class Turnstile:
     ([1.0, 1.0], 0.667)
     """
 
-    def __init__(self, gate: ParityGate) -> None:
-        self._gate = gate
-        self._asked = np.zeros(gate.n_groups, dtype=np.int64)
-        self._without_group = 0
-        self._lock = threading.Lock()
+    def __init__(self, gate: ParityGate, path: str | os.PathLike[str] | None = None) -> None:
+        self._settings = {name: v for name, v in gate.state.items() if name != "counts"}
+        table = _Table(gate, np.zeros(gate.n_groups, dtype=np.int64))
+        self._table = table if path is None else None
+        self._file = None if path is None else SharedTable(path, table.save())
+        self._begin(stored=None)
+
+    def _begin(self, stored: int | None) -> None:
+        self._stored, self._process, self._lock = stored, os.getpid(), threading.Lock()
+
+    @property
+    def scope(self) -> str:
+        """Whose answers are counted, in words."""
+        if self._file is not None:
+            return (
+                f"The table lies in the file {self._file.path.name!r}: it holds the answers of all "
+                "copies of this fitted model, in all processes."
+            )
+        forked = self._process != os.getpid()
+        stored = "" if self._stored is None else f" with {self._stored} answers"
+        apart = (
+            f" This one went on from a copy that was stored{stored}: what was answered elsewhere "
+            "since then is not in its table."
+            if forked or self._stored is not None
+            else ""
+        )
+        return (
+            "The table is that of this copy of the model in this process. Other copies, such as "
+            "pickles that several workers load, count apart, and the answers of all together may "
+            f"be less even (table= names a file that all share).{apart}"
+        )
 
     def admit(self, groups: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Decide a batch of queries, in order and without another batch in between.
@@ -60,28 +143,21 @@ class Turnstile:
             Which rows are answered.
         """
         rows = list(zip(groups.tolist(), labels.tolist(), strict=True))
-        with self._lock:
-            before = self._gate.copy()
-            try:
-                passed = [group >= 0 and self._gate.offer(group, label) for group, label in rows]
-            except BaseException:
-                self._gate = before  # a batch counts whole or not at all
-                raise
-            self._asked += np.bincount(groups[groups >= 0], minlength=self._gate.n_groups)
-            self._without_group += int((groups < 0).sum())
+        with self._changing() as table:
+            passed = [group >= 0 and table.gate.offer(group, label) for group, label in rows]
+            table.asked += np.bincount(groups[groups >= 0], minlength=table.gate.n_groups)
+            table.without_group += int((groups < 0).sum())
         return np.array(passed, dtype=bool)
 
     @property
     def gate(self) -> ParityGate:
         """Copy of the gate as it stands."""
-        with self._lock:
-            return self._gate.copy()
+        return self._now().gate
 
     @property
     def asked(self) -> NDArray[np.int64]:
         """Queries of each group so far, shape (n_groups,)."""
-        with self._lock:
-            return self._asked.copy()
+        return self._now().asked
 
     @property
     def answered(self) -> NDArray[np.int64]:
@@ -91,7 +167,7 @@ class Turnstile:
     @property
     def without_group(self) -> int:
         """Queries so far that had no group and were not answered."""
-        return self._without_group
+        return self._now().without_group
 
     @property
     def coverage(self) -> float:
@@ -118,8 +194,8 @@ class Turnstile:
             A copy.
         without_group : int
         """
-        with self._lock:
-            return self._gate.copy(), self._asked.copy(), self._without_group
+        table = self._now()
+        return table.gate, table.asked, table.without_group
 
     def save(self) -> dict[str, Any]:
         """Everything as JSON types, for `restore`.
@@ -128,8 +204,7 @@ class Turnstile:
         -------
         dict
         """
-        gate, asked, without = self.snapshot()
-        return {"gate": gate.state, "asked": asked.tolist(), "without_group": without}
+        return self._now().save()
 
     def restore(self, saved: Mapping[str, Any]) -> Turnstile:
         """Go on from what `save` returned.
@@ -149,28 +224,7 @@ class Turnstile:
             It belongs to a gate with other settings, or holds impossible counts. The
             object is left as it was.
         """
-        own = self.gate
-        keys = {"gate", "asked", "without_group"}
-        if set(saved) != keys or not isinstance(saved["gate"], Mapping):
-            raise ValueError("This is not what save() returned: keys are missing or unknown.")
-        gate = ParityGate(**{k: v for k, v in own.state.items() if k != "counts"})
-        gate.restore(saved["gate"])
-        asked, without = np.asarray(saved["asked"]), saved["without_group"]
-        if (
-            asked.shape != (gate.n_groups,)
-            or asked.dtype.kind not in "iu"
-            or (asked < gate.counts.sum(axis=1)).any()
-            or not isinstance(without, int)
-            or without < 0
-        ):
-            raise ValueError(
-                f"asked must hold {gate.n_groups} integers, each at least the number of answers "
-                "of its group, and without_group an integer that must not be negative."
-            )
-        with self._lock:
-            self._gate, self._asked = gate, asked.astype(np.int64)
-            self._without_group = int(without)
-        return self
+        return self._replace(_Table.of(saved, self._settings))
 
     def reset(self) -> Turnstile:
         """Forget all queries; the cold start begins anew, and so does the promise.
@@ -179,19 +233,48 @@ class Turnstile:
         -------
         self
         """
-        settings = {k: v for k, v in self.gate.state.items() if k != "counts"}
-        with self._lock:
-            self._gate = ParityGate(**settings)
-            self._asked = np.zeros(self._gate.n_groups, dtype=np.int64)
-            self._without_group = 0
+        return self._replace(_Table.empty(self._settings))
+
+    def _replace(self, new: _Table) -> Turnstile:
+        with self._changing() as table:
+            vars(table).update(vars(new))
         return self
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Keep the counts; a lock belongs to one process."""
-        return self.save()
+    def _now(self) -> _Table:
+        """Copy of the table."""
+        if self._file is not None:
+            return _Table.of(self._file.read(), self._settings)
+        with self._lock:
+            assert self._table is not None
+            return self._table.copy()
 
-    def __setstate__(self, saved: dict[str, Any]) -> None:
+    @contextmanager
+    def _changing(self) -> Iterator[_Table]:
+        """Hold the table; what is done to it counts as a whole, or not at all."""
+        if self._file is not None:
+            with self._file.exchange() as state:
+                table = _Table.of(state, self._settings)
+                yield table
+                state.update(table.save())
+            return
+        with self._lock:
+            assert self._table is not None
+            table = self._table.copy()
+            yield table
+            self._table = table
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep the counts, or where they lie; a lock belongs to one process."""
+        return {
+            "settings": self._settings,
+            "file": self._file,
+            "table": self._table and self.save(),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the counts back, with a fresh lock."""
-        settings = {k: v for k, v in saved["gate"].items() if k != "counts"}
-        Turnstile.__init__(self, ParityGate(**settings))
-        self.restore(saved)
+        self._settings, self._file = state["settings"], state["file"]
+        saved = state["table"]
+        self._table = None if saved is None else _Table.of(saved, self._settings)
+        counted = None if self._table is None else int(self._table.gate.counts.sum())
+        self._begin(stored=counted)

@@ -57,9 +57,10 @@ class PrivacyGuarantee:
         are composed.
     assumptions : tuple of str, default=()
         Conditions under which the statement holds.
-    exposures : tuple of Exposure, default=()
+    exposures : tuple of Exposure or None, default=()
         Which records take part in which event, where `epsilon` is the largest cost of
-        these and smaller than that of `event`. Empty where all take part in `event`.
+        these and smaller than that of `event`. Empty where all take part in `event`; None
+        where that is not known, as in files of earlier versions.
 
     Raises
     ------
@@ -86,7 +87,7 @@ class PrivacyGuarantee:
     per_group: Mapping[Hashable, float] | None = None
     event: events.DpEvent | None = None
     assumptions: tuple[str, ...] = ()
-    exposures: tuple[Exposure, ...] = ()
+    exposures: tuple[Exposure, ...] | None = ()
 
     def __post_init__(self) -> None:
         """Check names and numbers, and detach the guarantee from mutable arguments."""
@@ -99,7 +100,8 @@ class PrivacyGuarantee:
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(self.delta))
         object.__setattr__(self, "assumptions", tuple(self.assumptions))
-        object.__setattr__(self, "exposures", tuple(self.exposures))
+        if self.exposures is not None:
+            object.__setattr__(self, "exposures", tuple(self.exposures))
         if self.per_group is not None:
             groups = {plain_label(k): float(v) for k, v in self.per_group.items()}
             if any(not value >= 0.0 for value in groups.values()):
@@ -223,7 +225,7 @@ class PrivacyGuarantee:
             Read back by `from_dict` without loss.
         """
         groups = self.per_group
-        return {
+        document: dict[str, Any] = {
             "epsilon": number_to_json(self.epsilon),
             "delta": self.delta,
             "adjacency": self.adjacency,
@@ -234,8 +236,10 @@ class PrivacyGuarantee:
             else [[label_to_json(k), number_to_json(v)] for k, v in groups.items()],
             "event": None if self.event is None else event_to_dict(self.event),
             "assumptions": list(self.assumptions),
-            "exposures": [share.to_dict() for share in self.exposures],
         }
+        if self.exposures is not None:
+            document["exposures"] = [share.to_dict() for share in self.exposures]
+        return document
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> PrivacyGuarantee:
@@ -257,6 +261,7 @@ class PrivacyGuarantee:
             If an event or a value of the document is of an unknown kind.
         """
         groups, event = document["per_group"], document["event"]
+        shares = document.get("exposures")
         return cls(
             epsilon=number_from_json(document["epsilon"]),
             delta=float(document["delta"]),
@@ -268,5 +273,5 @@ class PrivacyGuarantee:
             else {label_from_json(k): number_from_json(v) for k, v in groups},
             event=None if event is None else event_from_dict(event),
             assumptions=tuple(document["assumptions"]),
-            exposures=tuple(map(Exposure.from_dict, document.get("exposures", ()))),
+            exposures=None if shares is None else tuple(map(Exposure.from_dict, shares)),
         )

@@ -9,20 +9,21 @@ from typing import NoReturn
 import numpy as np
 
 from skfairdp.privacy.geometric import geometric, units_of
+from skfairdp.privacy.streams import GENERATOR, Stream, secret_stream, seeded_streams
 
 __all__ = ["NoiseSource"]
 
 
 class NoiseSource:
-    """Noise and sampling of one fit, from two independent generators.
+    """Noise, sampling and masks of one fit, from independent generators.
 
     Parameters
     ----------
     generator_seed : int or None, default=None
-        None draws 256 bits for each generator from the operating system, anew for
-        every object. An integer makes both reproducible, which is for tests only:
-        whoever knows or repeats the seed can subtract the noise, so nothing is
-        private then.
+        None takes a key and a starting counter of 128 bits each from the operating
+        system for every generator, anew for every object. An integer makes all of them
+        reproducible, which is for tests only: whoever knows or repeats the seed can
+        subtract the noise, so nothing is private then.
 
     Raises
     ------
@@ -31,11 +32,13 @@ class NoiseSource:
 
     Notes
     -----
-    The generators are numpy's SFC64, seeded through a ``SeedSequence`` with a pool of
-    256 bits. They are fast and pass statistical tests, but are not cryptographic: the
-    guarantee assumes that nobody recovers their state from released values.
+    The generators are AES-128 in counter mode (`skfairdp.privacy.streams`): outputs, however
+    many, tell neither the key nor other outputs unless AES-128 is broken. Whoever reads the
+    process's memory reads the key, and with it all noise of the fit, past noise too.
 
-    A source can be neither pickled nor copied, since a copy would repeat the noise.
+    Neither a source nor one of its generators can be pickled or copied, since a copy would
+    repeat the noise. Threads that share one get different draws. In a forked process every
+    source that is not reproducible has new keys.
 
     Examples
     --------
@@ -48,42 +51,44 @@ class NoiseSource:
     """
 
     def __init__(self, generator_seed: int | None = None) -> None:
-        self._reproducible = generator_seed is not None
-        if generator_seed is None:
-            seeds = [np.random.SeedSequence(secrets.randbits(256), pool_size=8) for _ in "ab"]
-        else:
-            if generator_seed < 0:
-                raise ValueError(
-                    f"generator_seed={generator_seed!r} is not allowed: give None, or an "
-                    "integer >= 0 in a test"
-                )
-            seeds = np.random.SeedSequence(int(generator_seed), pool_size=8).spawn(2)
+        if generator_seed is not None and generator_seed < 0:
+            raise ValueError(
+                f"generator_seed={generator_seed!r} is not allowed: give None, or an "
+                "integer >= 0 in a test"
+            )
         self._generator_seed = generator_seed
-        self._sampling, self._noise = (np.random.Generator(np.random.SFC64(s)) for s in seeds)
+        if generator_seed is None:
+            streams = [secret_stream() for _ in range(3)]
+        else:
+            streams = seeded_streams(int(generator_seed), 3)
+        self._sampling, self._noise, self._masks = streams
 
     @property
     def name(self) -> str:
         """What a certificate says about the generator."""
-        if self._reproducible:
-            return "numpy SFC64 with a fixed seed: not private"
-        return "numpy SFC64, seeded with 256 bits of operating-system entropy"
+        if self.reproducible:
+            return "AES-128 in counter mode with a fixed seed: not private"
+        return GENERATOR
 
     @property
     def reproducible(self) -> bool:
         """True when the noise can be repeated, and protects nobody."""
-        return self._reproducible
+        return self._generator_seed is not None
 
     @property
-    def sampling(self) -> np.random.Generator:
+    def sampling(self) -> Stream:
         """Generator for batches and other secret choices among rows."""
         return self._sampling
+
+    @property
+    def masks(self) -> Stream:
+        """Generator for what a module draws while it trains, such as dropout masks."""
+        return self._masks
 
     def key(self) -> bytes:
         """Draw 32 bytes that may be published.
 
-        They come from the operating system, never from the two generators: whoever
-        sees a few consecutive outputs of SFC64 can compute its state, run it
-        backwards, and knows every batch.
+        They come from the operating system, never from the generators.
 
         Returns
         -------

@@ -91,10 +91,11 @@ def event_from_dict(document: Mapping[str, Any]) -> events.DpEvent:
     kind = document.get("kind")
     if kind not in KINDS:
         raise ValueError(f"cannot read an event of kind {kind!r}: known are {sorted(KINDS)}")
-    fields = {name: _read(name, value) for name, value in document.items() if name != "kind"}
-    if set(fields) != {field.name for field in attr.fields(KINDS[kind])}:
-        raise ValueError(f"an event of kind {kind!r} has no fields {sorted(fields)}")
-    return KINDS[kind](**fields)
+    names = {field.name for field in attr.fields(KINDS[kind])}
+    odd = sorted({*document} - {"kind"} ^ names)
+    if odd:
+        raise ValueError(f"an event of kind {kind!r} has the fields {sorted(names)}; not so: {odd}")
+    return KINDS[kind](**{name: _read(name, document[name]) for name in sorted(names)})
 
 
 def _value(value: Any) -> Any:

@@ -298,9 +298,9 @@ def test_public_rows_are_needed_and_must_fit() -> None:
         model.fit(X, y, X_public=X_public[:, :3])
     with pytest.raises(ValueError, match="came twice"):
         model.fit(X, y, X_public=PublicRows(X_public, groups), sensitive_features_public=groups)
-    with pytest.raises(ValueError, match="sensitive_features_public has 399 rows"):
+    with pytest.raises(ValueError, match="sensitive_features_public has another number"):
         model.fit(X, y, X_public=X_public, sensitive_features_public=groups[1:])
-    with pytest.raises(ValueError, match="sensitive_features has 399 rows"):
+    with pytest.raises(ValueError, match="sensitive_features has another number"):
         model.fit(X, y, X_public=X_public, sensitive_features=groups[1:])
 
 

@@ -20,7 +20,9 @@ from skfairdp.aggregation import train_teachers
 from skfairdp.aggregation.parallel import SeparateTeachers
 from skfairdp.engine.modules import MLP
 from tests.aggregation.rows import private_rows
+from tests.processes import in_one_worker
 
+pytestmark = in_one_worker
 PUBLIC = np.random.default_rng(99).normal(size=(50, 5))
 
 
@@ -65,13 +67,9 @@ def test_the_bar_counts_teachers_of_other_processes(capfd: pytest.CaptureFixture
     assert "8/8" in capfd.readouterr().err
 
 
-def test_failures_in_other_processes_are_named_without_their_message() -> None:
-    with (
-        joblib.parallel_config(backend="loky", n_jobs=2),
-        pytest.raises(ValueError, match="KNeighborsClassifier.*raised ValueError") as caught,
-    ):
-        votes(KNeighborsClassifier(200))
-    assert caught.value.__cause__ is None
+def test_failures_in_other_processes_say_nothing() -> None:
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        assert votes(KNeighborsClassifier(200)).tolist() == [[8, 0]] * len(PUBLIC)
 
 
 @contextmanager

@@ -105,6 +105,15 @@ def test_containers_and_kinds_of_numbers_make_no_difference():
     assert row_set_digest(["a text", "another"], key) == row_set_digest(["another", "a text"], key)
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [3.0, [], [[1.0, 2.0], [3.0]], [[1 + 2j]], [[10**400]], [[object]], [["1", None]], "words"],
+    ids=str,
+)
+def test_no_rows_are_refused_by_the_count(rows):
+    assert len(row_set_digest(rows, b"a key")) == 32
+
+
 def test_a_count_by_name_would_be_found(ledger, monkeypatch):
     original = PrivacyLedger.reserve
 

@@ -36,7 +36,7 @@ def test_a_pipeline_with_public_steps_keeps_its_guarantee(pipeline, frame, rows)
     assert certificate.satisfies(epsilon=1.0)
     assert certificate.fairness[0].groups == ("a", "b")
     assert Certificate.from_json(certificate.to_json()) == certificate
-    assert any("SFC64" in text for text in certificate.privacy.assumptions)
+    assert any("AES-128" in text for text in certificate.privacy.assumptions)
 
 
 def test_the_digest_follows_the_network_and_the_scaler(pipeline):

@@ -196,6 +196,8 @@ def test_a_search_that_pays_for_itself_states_its_own_cost(rows):
     search = GridSearchCV(ThresholdClassifier(), {"threshold": [0.0, 0.1]}, cv=2)
     search.fit(rows.X, rows.y)
     search._charges_privacy, search.privacy_ = True, stated(3.0)
+    assert "was not noted" in certify(search).privacy.assumptions[0]
+    search._changed_since_fit = lambda: ()
     assert certify(search).privacy == stated(3.0)
 
 
@@ -210,9 +212,11 @@ def test_counts_of_rows_split_by_index_compose_with_training(rows, adjacency):
     model = ThresholdClassifier().fit(rows.X, rows.y, sensitive_features=rows.groups)
     model.privacy_ = stated(adjacency=adjacency)
     privacy = certify(model, rows.X, sensitive_features=rows.groups, count_epsilon=0.4).privacy
-    assert privacy.adjacency == adjacency
+    assert privacy.adjacency == "zero-out"  # parts of others move when a record is removed
+    assert not privacy.satisfies(1e9, adjacency="add-remove")
+    assert any("add-remove no finite ε" in text for text in privacy.assumptions)
     assert stated().epsilon < privacy.epsilon <= stated().epsilon + 0.4 + 1e-9
-    assert any("ε = 0.4" in text and "SFC64" in text for text in privacy.assumptions)
+    assert any("ε = 0.4" in text and "AES-128" in text for text in privacy.assumptions)
 
 
 @pytest.mark.parametrize("count_epsilon", [0.1, 3.0])

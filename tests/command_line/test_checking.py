@@ -12,6 +12,7 @@ import pytest
 
 from skfairdp import DPSGDClassifier, PrivacyLedger, certify
 from skfairdp.command_line import main
+from skfairdp.exceptions import BudgetExceededError
 from skfairdp.privacy import PrivacyGuarantee
 from tests.common.roster import people
 
@@ -108,6 +109,12 @@ def test_ledgers_that_are_missing_empty_or_none(tmp_path, capsys, monkeypatch) -
     assert main(["ledger", "l.db"]) == 2
     assert "There is no privacy ledger l.db" in capsys.readouterr().err
     Path("l.db").touch()
+    assert main(["ledger", "l.db"]) == 2
+    assert "l.db' is empty or cut short (0 bytes)" in capsys.readouterr().err
+    Path("l.db").unlink()
+    too_much = PrivacyGuarantee(0.5, 0.0, "zero-out")
+    with pytest.raises(BudgetExceededError):
+        PrivacyLedger("l.db", budget=(0.1, 0.0)).reserve(too_much, activity="fit", estimator="E")
     assert main(["ledger", "l.db"]) == 0
     assert "The ledger is empty." in capsys.readouterr().out
     Path("l.db").write_text("notes " * 100)

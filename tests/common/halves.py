@@ -15,7 +15,7 @@ import pandas as pd
 from sklearn.utils import _safe_indexing
 
 from skfairdp import FairPATEClassifier, PATEClassifier, SFPATEClassifier
-from skfairdp.rows import check_rows
+from skfairdp.rows import check_rows, encode_labels
 
 Half = list[Any]
 
@@ -28,17 +28,19 @@ def halves(estimator: Any, X: Any, y: Any, groups: Any) -> Iterator[tuple[Half, 
     """
     declared = estimator.classes
     checked, labels = check_rows(estimator, X, y, labels_declared=declared is not None)
+    classes = encode_labels(labels, declared, multiclass=True)[0]
     X = X if isinstance(X, pd.DataFrame) else checked
     if groups is None:
         groups = np.arange(len(labels)) // 2 % 2
     try:
-        estimator.classes = np.unique(labels) if declared is None else declared
+        estimator.classes = classes
         yield tuple(
             [_safe_indexing(part, np.arange(start, len(labels), 2)) for part in (X, labels, groups)]
             for start in (0, 1)
         )
     finally:
         estimator.classes = declared
+    estimator._bind()  # what was declared meanwhile is no change
 
 
 class HalfPublicPATE(PATEClassifier):

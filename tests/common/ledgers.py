@@ -15,6 +15,7 @@ from tests.common.roster import (
     AROUND,
     ATTRIBUTE,
     CLOSED_FORM,
+    CONSTRAINED,
     ROSTER,
     SMOOTHED,
     VOTING,
@@ -22,7 +23,16 @@ from tests.common.roster import (
 )
 from tests.common.roster import build as build_plain
 
-EVERY = [*ROSTER, *AROUND, *ATTRIBUTE, *VOTING, *CLOSED_FORM, *SMOOTHED, *APART]
+EVERY = [
+    *ROSTER,
+    *AROUND,
+    *ATTRIBUTE,
+    *CONSTRAINED,
+    *VOTING,
+    *CLOSED_FORM,
+    *SMOOTHED,
+    *APART,
+]
 
 
 def build(name: str, **parameters: Any) -> Any:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import joblib
@@ -19,8 +17,7 @@ from sklearn.exceptions import NotFittedError
 from skfairdp import default_net
 from skfairdp.engine.modules import MLP
 from tests.common.roster import ROSTER, build, every_class, every_estimator, people
-
-ROOT = Path(__file__).parents[2]
+from tests.processes import in_one_worker, run_fresh
 
 
 def weights(model) -> np.ndarray:
@@ -79,6 +76,7 @@ def test_what_is_not_released_does_not_travel(name: str) -> None:
     assert not hasattr(copy.deepcopy(model), "secret_")
 
 
+@in_one_worker
 def test_pickles_predict_the_same_in_a_fresh_process(tmp_path: Path) -> None:
     X, y, groups = people()
     models = {name: build(name).fit(X, y, sensitive_features=groups) for name in ROSTER}
@@ -93,10 +91,8 @@ def test_pickles_predict_the_same_in_a_fresh_process(tmp_path: Path) -> None:
         "    assert np.allclose(model.predict_proba(X), probability, atol=1e-12), name\n"
         "    assert model.privacy_.epsilon <= 1.0, name\n"
     )
-    subprocess.run(
-        [sys.executable, "-W", "error", "-c", script, str(tmp_path / "all.pickle")],
-        cwd=ROOT, check=True, timeout=600,
-    )  # fmt: skip
+    ended = run_fresh(script, str(tmp_path / "all.pickle"), warnings_are_errors=True)
+    assert ended.returncode == 0, ended.stderr
 
 
 @every_estimator

@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from skfairdp.metrics import demographic_parity_scorer
 from skfairdp.preprocessing import PublicScaler
 from tests.common.roster import build, every_class, people
+from tests.processes import in_one_worker
 
 GROUPS = ("a", "b")
 
@@ -107,6 +108,7 @@ def test_ensembles_with_routing_on(name: str) -> None:
         assert set(ensemble.predict(X)) <= {"no", "yes"}
 
 
+@in_one_worker
 @pytest.mark.parametrize("on", [False, True])
 def test_search_in_two_processes(on: bool) -> None:
     X, y, groups = people()

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import joblib
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -39,7 +40,8 @@ def test_blocks_of_a_section_run_and_print_what_they_say(blocks: list[str]) -> N
     names: dict[str, object] = {"__name__": "__main__"}
     for block in blocks:
         printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
+        # What other processes charge is tests/privacy/ledger's; starting some takes seconds.
+        with contextlib.redirect_stdout(printed), joblib.parallel_config("threading"):
             exec(compile(block, "<documentation>", "exec"), names)
         claims = CLAIM.findall(block)
         if claims:

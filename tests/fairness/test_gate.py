@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from skfairdp.fairness import ParityGate, answered_guarantee
 from skfairdp.fairness.disparity import smallest_cold_start
@@ -107,10 +113,14 @@ class Stream(RuleBasedStateMachine):
         assert self.gate.worst == pytest.approx(float(max(map(max, exact))), abs=1e-12)
 
 
-TestAnyStream = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")(
-    Stream.TestCase
+@pytest.mark.parametrize(
+    "examples", [50, pytest.param(400, marks=pytest.mark.slow)], ids="{} streams".format
 )
-TestAnyStream.settings = settings(max_examples=300, stateful_step_count=30, deadline=None)
+@pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")
+def test_on_any_stream_the_excess_never_grows_and_counts_are_exact(examples: int) -> None:
+    run_state_machine_as_test(
+        Stream, settings=settings(max_examples=examples, stateful_step_count=30)
+    )
 
 
 def test_an_answer_passes_iff_all_cells_are_within_or_the_excess_falls() -> None:

@@ -10,7 +10,7 @@ import torch
 from skorch import NeuralNet
 from torch import nn
 
-from skfairdp import DPSGDClassifier, FairDPClassifier
+from skfairdp import DPSGDClassifier, FairDPClassifier, default_net
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.exceptions import PrivacyWarning
 from tests.inprocessing.rows import two_groups
@@ -141,7 +141,8 @@ def test_random_state_seeds_dropout_in_tests_alone(monkeypatch, reproducible):
     X, y, _ = two_groups(100)
     seen = []
     monkeypatch.setattr(DPSGDClassifier, "_train", lambda *_: seen.append(torch.rand(3).tolist()))
-    model = DPSGDClassifier(random_state=0, reproducible_noise=reproducible, max_epochs=1)
+    net = default_net().set_params(module__activation=nn.Dropout)
+    model = DPSGDClassifier(net, random_state=0, reproducible_noise=reproducible, max_epochs=1)
     for _ in range(2):
         model.fit(X, y)
     assert (seen[0] == seen[1]) == reproducible

@@ -211,7 +211,7 @@ BAD = {
     "row norm": ({"max_row_norm": 0.0}, "'max_row_norm'"),
     "repair": ({"repair": "shift"}, "'repair'"),
     "objective": ({"objective": "mean"}, "'objective'"),
-    "one text": ({"classes": "01"}, "'classes' must list"),
+    "one text": ({"classes": "01"}, "'classes' parameter .* must be a list"),
     "delta": ({"delta": 0.01}, "'delta' must be below 1/n"),
 }
 

@@ -374,7 +374,7 @@ def test_bad_rows(case: str) -> None:
         ({"notion": ["demographic_parity"]}, "'notion'"),
         ({"group_at_predict": "public"}, "'group_at_predict'"),
         ({"groups": 3}, "'groups'"),
-        ({"groups": ["a", "a"]}, "repeat a label"),
+        ({"groups": ["a", "a"]}, "list of different groups"),
         ({"groups": ["a"]}, "at least two groups"),
         ({"max_iter": 0}, "'max_iter'"),
         ({"estimator": KNeighborsClassifier()}, "'estimator'.*sample_weight"),

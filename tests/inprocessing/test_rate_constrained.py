@@ -307,7 +307,10 @@ def test_missing_groups_one_group_and_text_for_a_list_are_refused() -> None:
 
 def test_declared_groups_are_checked() -> None:
     X, y, groups = people()
-    for declared, match in (("ab", "must list the groups"), (["a"], "at least two groups")):
+    for declared, match in (
+        ("ab", "must be a list"),
+        (["a"], "at least two groups"),
+    ):
         with pytest.raises(ValueError, match=match):
             RateConstrainedClassifier(groups=declared, **FAST).fit(X, y, sensitive_features=groups)
 

@@ -112,5 +112,5 @@ def test_wrong_arguments_are_refused_by_name(arguments, match):
 
 
 def test_predictions_of_another_length_are_refused():
-    with pytest.raises(ValueError, match="one length"):
+    with pytest.raises(ValueError, match="inconsistent numbers"):
         group_gap([0, 1, 0], [0, 1], sensitive_features=["a", "b"])

@@ -23,6 +23,7 @@ from skfairdp.metrics import (
     equalized_odds_scorer,
     group_gap,
 )
+from tests.processes import in_one_worker
 
 
 class Threshold(ClassifierMixin, BaseEstimator):
@@ -106,6 +107,7 @@ def test_routing_without_groups_passed_raises_too(rows, routing):
         cross_validate(Threshold(), X, y, scoring=demographic_parity_scorer, error_score="raise")
 
 
+@in_one_worker
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_grid_search_with_several_metrics_and_routing(rows, routing, n_jobs):
     X, y = rows
@@ -133,6 +135,7 @@ def test_grid_search_with_several_metrics_and_routing(rows, routing, n_jobs):
     assert 0.0 < score < 1.0
 
 
+@in_one_worker
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_grid_search_with_several_metrics_and_routing_off(rows, n_jobs):
     X, y = rows

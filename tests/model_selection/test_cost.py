@@ -18,6 +18,7 @@ from sklearn.model_selection import (
 )
 
 from skfairdp import DPSGDClassifier
+from skfairdp.figures import epsilon_text
 from skfairdp.model_selection import PrivateSearchCV, search_cost
 from skfairdp.privacy.accounting import compose
 from tests.common.roster import FAST, people
@@ -41,7 +42,7 @@ def test_a_grid_costs_the_composition_of_its_fits_and_its_scores_are_named() -> 
     expected = accountant.get_epsilon(1e-6)
     assert cost.fits.epsilon == pytest.approx(expected, rel=0.01)
     assert str(cost) == cost.sentence
-    assert f"{cost.fits.epsilon:.4g}" in cost.sentence
+    assert epsilon_text(cost.fits.epsilon) in cost.sentence
 
 
 def test_public_validation_rows_leave_the_fits() -> None:

@@ -97,17 +97,21 @@ def test_two_sources_share_nothing():
     assert abs(np.corrcoef(a, b)[0, 1]) < SIX / math.sqrt(n)
 
 
-def test_batches_are_independent_of_noise():
+@pytest.mark.parametrize("seed", [None, 0])
+def test_batches_masks_and_noise_are_independent(seed):
     n = 100_000
-    source = NoiseSource()
-    noise, batches = source.gaussian(n, 1.0), source.sampling.standard_normal(n)
-    assert not np.intersect1d(noise, batches).size
-    assert abs(np.corrcoef(noise, batches)[0, 1]) < SIX / math.sqrt(n)
+    source = NoiseSource(seed)
+    drawn = np.stack(
+        [source.gaussian(n, 1.0), *(g.standard_normal(n) for g in (source.sampling, source.masks))]
+    )
+    assert len(np.unique(drawn)) == drawn.size
+    assert np.abs(np.corrcoef(drawn)[np.triu_indices(3, 1)]).max() < SIX / math.sqrt(n)
 
 
 def test_drawing_batches_does_not_move_the_noise():
     one, two = NoiseSource(3), NoiseSource(3)
     two.sampling.random(10)
+    two.masks.random(10)
     assert np.array_equal(one.gaussian(5, 1.0), two.gaussian(5, 1.0))
 
 
@@ -129,10 +133,11 @@ def test_a_seed_makes_everything_reproducible_and_says_so():
     assert np.array_equal(one.gaussian(9, 2.0), two.gaussian(9, 2.0))
     assert np.array_equal(one.discrete_laplace(0.3, 9), two.discrete_laplace(0.3, 9))
     assert np.array_equal(one.sampling.random(9), two.sampling.random(9))
+    assert np.array_equal(one.masks.random(9), two.masks.random(9))
     assert one.reproducible
     assert "not private" in one.name
     assert not NoiseSource().reproducible
-    assert "operating-system entropy" in NoiseSource().name
+    assert "from the operating system" in NoiseSource().name
 
 
 def test_a_negative_seed_is_refused():
@@ -147,7 +152,7 @@ def test_a_source_cannot_be_duplicated(duplicate):
 
 
 def test_the_state_is_not_printed():
-    assert "SFC64" in repr(NoiseSource())
+    assert "AES-128" in repr(NoiseSource())
     assert "7" not in repr(NoiseSource(7))
 
 

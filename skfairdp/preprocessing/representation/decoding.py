@@ -9,20 +9,29 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
-from torch import nn
+from torch import Tensor, nn
 
 from skfairdp.certificate.digest import state_digest
-from skfairdp.engine.inference import probabilities
+from skfairdp.engine.inference import outputs_by_row, probabilities
+from skfairdp.engine.inspection import BLOCK
 from skfairdp.engine.nets import as_tensor
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.preprocessing.representation.columns import ColumnsLikelihood, ColumnTypes
 from skfairdp.preprocessing.representation.identifiers import without_ids
 from skfairdp.preprocessing.representation.released import ReleasesRepresentation
+from skfairdp.preprocessing.representation.training import Encoder
 from skfairdp.rows import check_features
 
 __all__ = ["ReleasesThroughNetworks"]
 
-_CHUNK = 256  # rows that an encoder sees at a time, always
+
+def _each_by_itself(module: nn.Module, rows: Tensor) -> Tensor:
+    """Encode rows as if each were alone, so that no net, whatever it does, can mix them."""
+    encoder = Encoder(module)
+    try:
+        return outputs_by_row(encoder, rows)
+    except RuntimeError:  # it can't be vectorised, which does not depend on what rows hold
+        return torch.cat([encoder(row[None]) for row in rows])
 
 
 class ReleasesThroughNetworks(ReleasesRepresentation):
@@ -56,11 +65,11 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         table = as_tensor(X, self.module_)
         raw = np.empty((len(table), self.randomizer_.n_components))
         with torch.inference_mode():
-            for start in range(0, len(table), _CHUNK):
-                part = table[start : start + _CHUNK]
-                full = nn.functional.pad(part, (0, 0, 0, _CHUNK - len(part)))
-                encoded = self.module_.encode(full)[: len(part)]  # type: ignore[operator]
-                raw[start : start + _CHUNK] = encoded.double().cpu().numpy()
+            for start in range(0, len(table), BLOCK):
+                part = table[start : start + BLOCK]
+                full = nn.functional.pad(part, (0, 0, 0, BLOCK - len(part)))
+                encoded = _each_by_itself(self.module_, full)[: len(part)]
+                raw[start : start + BLOCK] = encoded.double().cpu().numpy()
         box = self.bound_ * np.tanh(raw)
         box = np.clip(np.where(np.isnan(box), 0.0, box), -self.bound_, self.bound_)
         if self.codebook_ is None:

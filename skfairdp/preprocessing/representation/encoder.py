@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from os import PathLike
 from typing import Any, ClassVar
 
@@ -17,7 +17,7 @@ from skorch import NeuralNet
 from skfairdp.base import PrivateEstimator
 from skfairdp.engine.flat import unflatten
 from skfairdp.engine.nets import PreparedNet
-from skfairdp.engine.randomness import seeded_torch
+from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.figures import significant_up
@@ -367,9 +367,11 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
             groups=groups is not None,
         )
         prepared = task.prepare(seed)
+        draws = self._draws(prepared, task.n_features + task.n_groups + task.n_classes, noise)
         self._charge(stated)  # before a row reaches a network
         rows = task.rows(X, None if groups is None else groups.codes, labels)
-        loss = self._train(prepared, rows, labels >= 0, plan, noise, seed)
+        with draws:
+            loss = self._train(prepared, rows, labels >= 0, plan, noise)
         unflatten(loss)
         if not all(bool(p.isfinite().all()) for p in loss.parameters()):
             raise ValueError(
@@ -396,7 +398,6 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         contributes: NDArray[np.bool_],
         plan: Plan | None,
         noise: NoiseSource,
-        seed: int,
     ) -> Any:
         """Train the loss; return it."""
         n = int(contributes.sum())
@@ -404,28 +405,38 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         steps = plan.steps if plan else self.max_epochs * -(-n // size)
         progress = Progress(steps, self.progress, type(self).__name__)
         try:
-            with seeded_torch(seed if noise.reproducible else secrets.randbits(63)):
-                if plan is None:
-                    descend(
-                        prepared,
-                        rows[contributes],
-                        batch_size=size,
-                        max_epochs=self.max_epochs,
-                        progress=progress,
-                    )
-                else:
-                    descend_privately(
-                        prepared,
-                        rows,
-                        contributes=contributes,
-                        plan=plan,
-                        noise=noise,
-                        max_epochs=self.max_epochs,
-                        progress=progress,
-                    )
+            if plan is None:
+                descend(
+                    prepared,
+                    rows[contributes],
+                    batch_size=size,
+                    max_epochs=self.max_epochs,
+                    progress=progress,
+                    generator=noise.masks,
+                )
+            else:
+                descend_privately(
+                    prepared,
+                    rows,
+                    contributes=contributes,
+                    plan=plan,
+                    noise=noise,
+                    max_epochs=self.max_epochs,
+                    progress=progress,
+                )
         finally:
             progress.close()
         return prepared.module
+
+    def _draws(
+        self, prepared: PreparedNet, width: int, noise: NoiseSource
+    ) -> AbstractContextManager[Any]:
+        """Where the draws of the networks come from."""
+        loss: Any = prepared.module
+        loss.channel.eval()  # has draws of its own
+        draws = own_draws(loss, (width,), noise.masks)
+        loss.channel.train()
+        return draws
 
     def _randomizer(self) -> LaplaceRandomizer | ResponseRandomizer:
         if self.noise == "laplace":

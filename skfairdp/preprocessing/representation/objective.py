@@ -51,6 +51,9 @@ class Weights:
 class Channel(nn.Module):
     """From the encoder's output to what the decoders see, and what that costs."""
 
+    # Draws in training, where nothing protects the rows; None leaves them to the engine.
+    generator: torch.Generator | None = None
+
     def hidden(self, raw: Tensor) -> Tensor:
         """Map what an encoder gives to what a randomiser takes, without noise."""
         raise NotImplementedError
@@ -135,7 +138,7 @@ class LaplaceChannel(Channel):
         """Truncate and add noise; see `Channel.forward`."""
         z = self.hidden(raw).repeat_interleave(n_samples, dim=0)
         if self.training:
-            z = self.randomizer.perturb(z, None)
+            z = self.randomizer.perturb(z, self.generator)
         return z, raw.new_zeros(len(raw))
 
 
@@ -208,7 +211,7 @@ class ResponseChannel(Channel):
         penalty = penalty + self.commitment * (smooth - words.detach()).square().sum(dim=1)
         codes = codes.repeat_interleave(n_samples, dim=0)
         if self.training:
-            codes = self.randomizer.perturb(codes, None)
+            codes = self.randomizer.perturb(codes, self.generator)
         smooth = smooth.repeat_interleave(n_samples, dim=0)
         # The value of the released word, the gradient of the encoder's output.
         return smooth + (self.embed(codes) - smooth).detach(), penalty

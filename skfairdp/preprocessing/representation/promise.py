@@ -11,6 +11,7 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta
+from skfairdp.privacy.streams import ATTACKER
 
 __all__ = ["RAW", "training_plan", "training_promise"]
 
@@ -106,8 +107,7 @@ def training_promise(
             f"the set of class labels is {'declared' if classes else read_off}",
             *((f"the set of groups is {read_off}",) if groups else ()),
             f"noise from {noise.name}, drawn and added in float64; the guarantee is for "
-            "real-valued noise, and for an attacker who can recover neither the generator's state "
-            "nor that of torch's, which randomises representations while the encoder trains",
+            f"real-valued noise, and for {ATTACKER}",
             "one row is one person; rows reach the networks through the noisy sums alone, and "
             "running time is not part of what is released",
             "the guarantee starts at the array passed to fit",

@@ -218,8 +218,8 @@ class LaplaceRandomizer:
         values : Tensor, shape (n, d)
             Truncated vectors.
         generator : torch.Generator or None
-            Source of the noise; None: the global one. It protects nobody: what is released
-            goes through `release`.
+            Source of the noise; None: that of the training. It protects nobody: what is
+            released goes through `release`.
 
         Returns
         -------
@@ -386,8 +386,8 @@ class ResponseRandomizer:
         codes : Tensor of int64, shape (n, d)
             Hidden codes.
         generator : torch.Generator or None
-            Source of the randomness; None: the global one. It protects nobody: what is released
-            goes through `release`.
+            Source of the randomness; None: that of the training. It protects nobody: what is
+            released goes through `release`.
 
         Returns
         -------

@@ -28,6 +28,7 @@ from skfairdp.preprocessing.representation.randomizers import (
 from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.ledger import as_ledger
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.streams import ATTACKER, GENERATOR
 
 __all__ = ["NOTIONS_OF_RELEASES", "ReleaseCount", "ReleasesRepresentation"]
 
@@ -208,9 +209,9 @@ class ReleasesRepresentation:
             f"pure and exact in integers: {exact}, so rounding weakens nothing",
             "one row is one person, and the release is all that anybody sees of the row: labels, "
             "groups and columns passed on beside it are not covered",
-            "noise of calls without ids from numpy SFC64, seeded with 256 bits of operating-system "
-            "entropy; of calls with ids from BLAKE2b under a secret 256-bit key; the guarantee is "
-            "for an attacker who can recover neither the generator's state nor the key",
+            f"noise of calls without ids from {GENERATOR}; of calls with ids from BLAKE2b under a "
+            f"secret 256-bit key; the guarantee is for {ATTACKER}, and who cannot tell keyed BLAKE2b "
+            "from random",
         )
 
     def _how_often(self) -> tuple[str, ...]:

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from skfairdp.engine.clipping import make_clipper
 from skfairdp.engine.flat import flatten
-from skfairdp.engine.inspection import refuse_unstable_rows
+from skfairdp.engine.inspection import refuse_mixed_block, refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, as_tensor, check_net, prepare_net
+from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.training import Progress, run_segment
 from skfairdp.preprocessing.representation.columns import ColumnTypes
@@ -27,6 +28,7 @@ from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
 __all__ = [
+    "Encoder",
     "Task",
     "descend",
     "descend_privately",
@@ -119,14 +121,21 @@ class Task:
         return np.concatenate(parts, axis=1, dtype=X.dtype)
 
 
-class _Encoder(nn.Module):
-    """The part of a module that a release passes through."""
+class Encoder(nn.Module):
+    """The part of a module that a release passes through.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Encoder and decoders.
+    """
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
 
     def forward(self, x: Tensor) -> Tensor:
+        """Encode rows."""
         return self.module.encode(x)  # type: ignore[operator]
 
 
@@ -148,7 +157,9 @@ def refuse_mixing_encoder(module: nn.Module, n_features: int) -> None:
     ValueError
         The encoder mixes made-up rows.
     """
-    refuse_unstable_rows(_Encoder(module), (n_features,))
+    encoder = Encoder(module)
+    refuse_unstable_rows(encoder, (n_features,))
+    refuse_mixed_block(encoder, (n_features,))
 
 
 def plain_batch_size(batch_size: int | str, n: int) -> int:
@@ -178,7 +189,13 @@ def plain_batch_size(batch_size: int | str, n: int) -> int:
 
 
 def descend(
-    prepared: PreparedNet, rows: np.ndarray, *, batch_size: int, max_epochs: int, progress: Progress
+    prepared: PreparedNet,
+    rows: np.ndarray,
+    *,
+    batch_size: int,
+    max_epochs: int,
+    progress: Progress,
+    generator: np.random.Generator,
 ) -> None:
     """Train on shuffled batches of raw rows; nothing protects them.
 
@@ -194,15 +211,19 @@ def descend(
         Passes.
     progress : Progress
         Counts steps.
+    generator : numpy.random.Generator
+        Shuffles, and seeds the draws of representations.
     """
     loss, optimizer = prepared.module, prepared.optimizer()
     parameters = [p for p in loss.parameters() if p.requires_grad]
     table = as_tensor(rows, loss)  # one tensor: a batch is one look-up
+    draws = torch.Generator(table.device).manual_seed(int(generator.integers(2**63)))
+    loss.channel.generator = draws  # type: ignore[union-attr]
     per_epoch = -(-len(table) // batch_size)
     rates = prepared.learning_rates(max_epochs * per_epoch, per_epoch)
     last_rate: float | None = None
     for _ in range(max_epochs):
-        order = torch.randperm(len(table)).to(table.device)
+        order = torch.from_numpy(generator.permutation(len(table))).to(table.device)
         for batch in order.split(batch_size):
             if rates[progress.step] != last_rate:
                 last_rate = rates[progress.step]
@@ -296,10 +317,11 @@ def descend_privately(
     release = NoisyRelease(Rows(as_tensor(rows, loss), (), codes), 1, clipper, noise)
     (segment,) = plan.segments
     rates = prepared.learning_rates(segment.steps, max(1, segment.steps // max_epochs))
-    run_segment(
-        segment,
-        release,
-        prepared.optimizer(),
-        progress=progress,
-        learning_rate=rates.__getitem__,
-    )
+    with OwnDraws(noise.masks):
+        run_segment(
+            segment,
+            release,
+            prepared.optimizer(),
+            progress=progress,
+            learning_rate=rates.__getitem__,
+        )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix, issparse
 
 __all__ = ["data_set_name", "row_set_digest"]
@@ -100,15 +100,16 @@ def row_set_digest(rows: Any, key: bytes) -> str:
 
 
 def _encoded_rows(rows: Any) -> list[bytes]:
-    """Every row by itself: numbers by what is not zero, others value by value."""
-    try:
-        dense = rows if issparse(rows) else np.asarray(rows, dtype=np.float64)
-    except (TypeError, ValueError):
-        frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(np.asarray(rows))
-        return [repr([*map(_value, row)]).encode() for row in frame.itertuples(index=False)]
-    if not issparse(dense):
-        dense = dense.reshape(len(dense), -1)
-    table = csr_matrix(dense, dtype=np.float64, copy=True)
+    """Every row by itself: numbers by what is not zero, others value by value.
+
+    Whatever the rows are, nothing is raised: what a model can't take, it refuses itself.
+    """
+    table = rows if issparse(rows) else _numbers(rows)
+    if table is None:
+        plain = rows.to_numpy(dtype=object) if isinstance(rows, pd.DataFrame) else rows
+        cells = np.atleast_1d(np.asarray(plain, dtype=object))
+        return [repr([*map(_value, np.atleast_1d(row).ravel())]).encode() for row in cells]
+    table = csr_matrix(table, dtype=np.float64, copy=True)
     table.sum_duplicates()
     table.eliminate_zeros()
     width = table.shape[1].to_bytes(8, "little")
@@ -118,10 +119,25 @@ def _encoded_rows(rows: Any) -> list[bytes]:
     ]
 
 
-def _value(value: Any) -> float | str | None:
-    if pd.api.types.is_number(value) or pd.api.types.is_bool(value):
-        return float(value)
-    return None if pd.api.types.is_scalar(value) and pd.isna(value) else str(value)
+def _numbers(rows: Any) -> NDArray[np.float64] | None:
+    """Rows as a table of real numbers; None where they are something else."""
+    try:
+        given = np.atleast_1d(np.asarray(rows))
+        if given.dtype.kind in "cMm" or not given.size:
+            return None
+        return given.astype(np.float64).reshape(len(given), -1)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _value(value: Any) -> str | None:
+    """Text of a value, the same for equal numbers of all kinds; None for a missing one."""
+    if pd.api.types.is_scalar(value) and pd.isna(value):
+        return None
+    try:
+        return repr(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return str(value)
 
 
 def _content(rows: Any) -> bytes:

@@ -24,6 +24,8 @@ __all__ = ["Store", "reading", "upgrade", "writing"]
 
 APPLICATION = 0x5AFA1EDB  # in the file's header, so that another data base is told apart
 VERSION = 2
+# Bytes of a page of SQLite, at least. It would take less for a new data base.
+SHORTEST = 512
 # A composition is computed while others wait: seconds each, for dozens of workers.
 PATIENCE = 600.0
 
@@ -107,7 +109,7 @@ class Store:
         if public_rows is not None:
             # Another key in every file, so that digests of two files say nothing of each other.
             rows = row_set_digest(public_rows, str(_read(self._records[0])["random"]).encode())
-        value = {
+        value: dict[str, Any] = {
             "activity": activity,
             "estimator": estimator,
             "guarantee": None if guarantee is None else guarantee.to_dict(),
@@ -124,7 +126,7 @@ class Store:
         about = [record for record in self._records if record.entry == entry.number]
         if len(about) != 1 or self._entries(about) != (entry,):
             return None
-        value = {} if state == RETURNED else {"committed_at": _now()}
+        value: dict[str, Any] = {} if state == RETURNED else {"committed_at": _now()}
         self._append(entry.data_set, state, entry.number, value)
         return dataclasses.replace(entry, state=state, **value)
 
@@ -235,8 +237,8 @@ def upgrade(path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {VERSION}")
         store = Store(connection, [begin(connection, taken_over=len(entries))])
         for data_set, *figures in budgets:
-            names = ("epsilon", "delta", "adjacency", "protects")
-            store._append(data_set, BUDGET, 0, dict(zip(names, figures, strict=True)))
+            budget = dict(zip(("epsilon", "delta", "adjacency", "protects"), figures, strict=True))
+            store._append(data_set, BUDGET, 0, budget)
         for number, data_set, *values, state, committed_at in entries:
             names = ("activity", "estimator", "guarantee", "ordinal", "reserved_at")
             value = dict(zip(names, values, strict=True))
@@ -269,12 +271,12 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
         raise LedgerError(
             f"There is no privacy ledger {str(path)!r}: was the file replaced or moved meanwhile?"
         )
-    # SQLite would take an empty file for a new data base.
-    if path.stat().st_size == 0:
+    size = path.stat().st_size
+    if size < SHORTEST:
         raise LedgerError(
-            f"The file {str(path)!r} is empty: if it was a privacy ledger, all that was spent is "
-            "lost from it. Restore it from a backup. A new ledger is made where no file exists, so "
-            "remove this one only if nothing was ever charged to it."
+            f"The file {str(path)!r} is empty or cut short ({size} bytes): if it was a privacy "
+            "ledger, what was spent is lost from it. Restore it from a backup. A new ledger is "
+            "made where no file exists, so remove this one only if nothing was ever charged to it."
         )
     return sqlite3.connect(
         f"{path.as_uri()}?mode={mode}", uri=True, timeout=PATIENCE, isolation_level=None
@@ -345,11 +347,7 @@ def _check_file(connection: sqlite3.Connection, path: Path, *, version: int) -> 
             f"The privacy ledger {str(path)!r} was put into SQLite's WAL mode, in which entries "
             "lie in a second file that can be lost. Take it back by PRAGMA journal_mode = DELETE."
         )
-    # SQLite reads the end of a shortened last page as zeros.
-    expected = _pragma(connection, "page_count") * _pragma(connection, "page_size")
-    size = path.stat().st_size
-    if size != expected:
-        raise Damaged(f"it has {size} bytes, and should have {expected}")
+    _check_size(connection, path)
     stated = _pragma(connection, "user_version")
     if stated == 1 < version:
         raise LedgerError(
@@ -370,6 +368,14 @@ def _check_file(connection: sqlite3.Connection, path: Path, *, version: int) -> 
     missing = needed - {name for (name,) in tables}
     if missing:
         raise Damaged(f"it has lost its {' and '.join(sorted(missing))}")
+
+
+def _check_size(connection: sqlite3.Connection, path: Path) -> None:
+    # SQLite reads the end of a shortened last page as zeros.
+    expected = _pragma(connection, "page_count") * _pragma(connection, "page_size")
+    size = path.stat().st_size
+    if size != expected:
+        raise Damaged(f"it has {size} bytes, and should have {expected}")
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -47,10 +47,8 @@ def covered(
     list of PrivacyGuarantee
         As many as were given, in their order.
     """
-    relation = {"adjacency": adjacency, "protects": protects}
-    return [
-        dataclasses.replace(_implied(item, adjacency, protects), **relation) for item in guarantees
-    ]
+    read = (_implied(item, adjacency, protects) for item in guarantees)
+    return [dataclasses.replace(item, adjacency=adjacency, protects=protects) for item in read]
 
 
 def _implied(item: PrivacyGuarantee, adjacency: str, protects: str) -> PrivacyGuarantee:
@@ -66,11 +64,16 @@ def _implied(item: PrivacyGuarantee, adjacency: str, protects: str) -> PrivacyGu
         delta = item.delta * (1.0 + math.exp(min(item.epsilon, 700.0)))
         if delta < 1.0:
             return dataclasses.replace(
-                item, epsilon=2.0 * item.epsilon, delta=delta, event=None, per_group=None
+                item,
+                epsilon=2.0 * item.epsilon,
+                delta=delta,
+                event=None,
+                per_group=None,
+                exposures=(),
             )
     if told == _LOCAL and asked in (_ATTRIBUTE, _BLANKED):
         # The owner's record is replaced by any other, a blank one too, before it is released.
-        return dataclasses.replace(item, event=None)
+        return dataclasses.replace(item, event=None, exposures=())
     return PrivacyGuarantee.void(
         f"what protects {PROTECTS[item.protects]} ({item.adjacency}) does not bound what is shown "
         f"of {PROTECTS[protects]} ({adjacency})"

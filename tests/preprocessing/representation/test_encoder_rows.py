@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 import torch
 from torch import nn
 
+from skfairdp import PrivacyLedger
+from skfairdp.preprocessing.representation import decoding, encoder, training
 from skfairdp.preprocessing.representation.networks import (
     ConvRepresentationModule,
     RepresentationModule,
@@ -70,6 +73,75 @@ def test_an_encoder_that_mixes_rows_is_refused(module: type[nn.Module], private:
     with pytest.raises(ValueError, match="mixes the records of a batch"):
         model.fit(X, y)
     assert not hasattr(model, "module_")
+
+
+class MixesLargeBatches(RepresentationModule):
+    """Encodes up to three rows by themselves, and more relative to their mean."""
+
+    def encode(self, x: torch.Tensor) -> torch.Tensor:
+        return self.encoder(x if len(x) <= 3 else x - x.mean(dim=0))
+
+
+class MixesALittle(RepresentationModule):
+    def encode(self, x: torch.Tensor) -> torch.Tensor:
+        return self.encoder(x) + 1e-4 * torch.tanh(x).sum(dim=0)[:1]
+
+
+class Draws(RepresentationModule):
+    def encode(self, x: torch.Tensor) -> torch.Tensor:
+        return self.encoder(x) + torch.rand(())
+
+
+HIDDEN = [MixesLargeBatches, MixesALittle, Draws]
+
+
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("module", HIDDEN)
+def test_mixing_that_two_or_three_rows_do_not_show_is_refused_before_a_charge(
+    module: type[nn.Module], private: bool, tmp_path: Path
+) -> None:
+    X, y, _ = people()
+    ledger = PrivacyLedger(tmp_path / "ledger.db", "people")
+    net = representation_net().set_params(module=module)
+    model = build("laplace", net=net, train_privately=private, ledger=ledger)
+    with pytest.raises(ValueError, match="mixes the records of a batch"):
+        model.fit(X, y)
+    assert ledger.entries() == ()
+
+
+def moved_by_others(model: Any) -> bool:
+    X = np.random.default_rng(0).normal(size=(256, 4))
+    others = X + 5.0
+    others[17] = X[17]
+    return not np.array_equal(model._hidden(X)[17], model._hidden(others)[17])
+
+
+@pytest.mark.parametrize("module", HIDDEN[:2])
+def test_an_encoder_that_was_not_refused_cannot_mix_either(
+    module: type[nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broken twins: without the check such a net trains, without vectorising it mixes."""
+    X, y, _ = people()
+    monkeypatch.setattr(training, "refuse_mixing_encoder", lambda module, n_features: None)
+    monkeypatch.setattr(encoder, "refuse_mixing_encoder", lambda module, n_features: None)
+    model = build("laplace", net=representation_net().set_params(module=module)).fit(X, y)
+    assert not moved_by_others(model)
+    monkeypatch.setattr(decoding, "_each_by_itself", lambda module, rows: module.encode(rows))
+    assert moved_by_others(model)
+
+
+class Chooses(RepresentationModule):
+    """Looks at values before it goes on, which cannot be vectorised."""
+
+    def encode(self, x: torch.Tensor) -> torch.Tensor:
+        return self.encoder(x if x.isfinite().all() else x.nan_to_num())
+
+
+def test_a_net_that_cannot_be_vectorised_sees_rows_one_by_one() -> None:
+    X, y, _ = people()
+    model = build("laplace", net=representation_net().set_params(module=Chooses)).fit(X, y)
+    assert not moved_by_others(model)
+    assert np.array_equal(model._hidden(X[5:6]), model._hidden(X)[5:6])
 
 
 def test_rows_do_not_decide_the_laws_of_columns_where_they_are_protected() -> None:

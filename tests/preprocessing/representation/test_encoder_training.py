@@ -9,6 +9,7 @@ from sklearn.datasets import make_blobs
 
 from skfairdp import PrivateFairEncoder
 from skfairdp.engine.clipping import make_clipper
+from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.training import Progress
 from skfairdp.preprocessing.representation.columns import ColumnTypes
 from skfairdp.preprocessing.representation.networks import representation_net
@@ -72,7 +73,7 @@ def test_a_record_moves_a_sum_by_no_more_than_the_clip_norm(codes: bool) -> None
     table = torch.from_numpy(rows).float()
     weights = torch.ones(1)
     for row in table[:10] * torch.tensor([1e3] * 4 + [1.0] * 4):
-        with torch.random.fork_rng():
+        with OwnDraws(np.random.default_rng(0)):
             alone = clipper.clipped_sums(row.unsqueeze(0), (), 0.7, weights)
         assert 0.0 < alone.double().norm().item() <= 0.7
         assert alone.double().norm().item() > 0.69  # clipped, not lost
@@ -115,7 +116,14 @@ def test_plain_training_lowers_the_loss_in_whole_passes() -> None:
     table = torch.from_numpy(rows).float()
     before = loss(table).mean().item()
     progress = Progress(40 * 3, False, "test")
-    descend(prepared, rows, batch_size=25, max_epochs=40, progress=progress)
+    descend(
+        prepared,
+        rows,
+        batch_size=25,
+        max_epochs=40,
+        progress=progress,
+        generator=np.random.default_rng(0),
+    )
     assert progress.step == 40 * 3
     assert loss(table).mean().item() < before - 1.0
 

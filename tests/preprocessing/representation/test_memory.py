@@ -8,8 +8,6 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -22,6 +20,7 @@ from skfairdp.preprocessing.representation import (
     ResponseRandomizer,
 )
 from skfairdp.preprocessing.representation import memory as memory_module
+from tests.processes import in_one_worker, run_fresh
 
 KEY = bytes(range(32))
 N = 20_000
@@ -263,6 +262,7 @@ def test_streams_cannot_be_pickled():
 
 
 @pytest.mark.slow
+@in_one_worker
 def test_releases_agree_between_processes(tmp_path):
     path = tmp_path / "memory.pickle"
     memory = ReleaseMemory(export_key=True)
@@ -272,12 +272,7 @@ def test_releases_agree_between_processes(tmp_path):
         "s = memory.streams(list('abcde'), X, 'e', r.identity);"
         "print(r.release(X[:, :2], s).tolist())"
     )
-    elsewhere = [
-        subprocess.run(
-            [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        for _ in range(2)
-    ]
+    elsewhere = [run_fresh(code, str(path)).stdout.strip() for _ in range(2)]
     here = released(memory, list("abcde"), ROWS[:5], "e", LAPLACE, ROWS[:5, :2])
     assert elsewhere == [str(here.tolist())] * 2
 

@@ -8,8 +8,6 @@ import logging
 import math
 import pickle
 import random
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -36,8 +34,8 @@ from tests.common.roster import people
 from tests.common.test_nothing_private_is_kept import Interrupted, fitted_names, traces, weights
 from tests.common.test_scikit_learn_checks import unexpected
 from tests.preprocessing.representation.encoders import ENCODERS, build, fitted
+from tests.processes import in_one_worker, run_fresh
 
-ROOT = Path(__file__).parents[3]
 IDS = np.arange(300)
 every_encoder = pytest.mark.parametrize("name", ENCODERS)
 
@@ -270,6 +268,7 @@ def test_the_key_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
         assert form not in shown
 
 
+@in_one_worker
 def test_releases_are_the_same_in_another_process(tmp_path: Path) -> None:
     X, _, _ = people()
     models = {name: fitted(name, export_key=True) for name in ("laplace", "codes")}
@@ -281,10 +280,8 @@ def test_releases_are_the_same_in_another_process(tmp_path: Path) -> None:
         "for name, model in models.items():\n"
         "    assert np.array_equal(model.transform(X, ids=ids), expected[name]), name\n"
     )
-    subprocess.run(
-        [sys.executable, "-W", "error", "-c", script, str(tmp_path / "all.pickle")],
-        cwd=ROOT, check=True, timeout=600,
-    )  # fmt: skip
+    ended = run_fresh(script, str(tmp_path / "all.pickle"), warnings_are_errors=True)
+    assert ended.returncode == 0, ended.stderr
 
 
 # -- statements -----------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from tests.common.ledgers import fitted, forbid_rows
 from tests.common.roster import build, people
 from tests.privacy.ledger.statements import ledger_in
 from tests.privacy.oracle import oracle_epsilon
+from tests.processes import in_one_worker
 
 HANDLE = {"path", "data_set", "_budget", "_set_aside"}
 
@@ -61,6 +62,7 @@ def test_totals_of_real_plans_agree_with_the_oracle(tmp_path) -> None:
     assert ledger.totals()[0].epsilon == pytest.approx(oracle_epsilon(whole, 1e-5), rel=0.01)
 
 
+@in_one_worker
 @pytest.mark.slow
 def test_every_fit_of_a_search_with_workers_is_charged(tmp_path) -> None:
     X, y, _ = people()
@@ -77,6 +79,7 @@ def test_every_fit_of_a_search_with_workers_is_charged(tmp_path) -> None:
     assert [entry.activity for entry in ledger.entries()][-1] == "certify"
 
 
+@in_one_worker
 @pytest.mark.parametrize("backend", ["loky", "threading"])
 def test_folds_in_workers_charge_a_ledger_named_by_its_path(tmp_path, monkeypatch, backend) -> None:
     X, y, _ = people()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import pickle
 import signal
@@ -17,10 +18,9 @@ import pytest
 from skfairdp.exceptions import BudgetExceededError, LedgerError
 from skfairdp.privacy import PrivacyLedger
 from skfairdp.privacy.ledger import as_ledger, data_set_name
-from skfairdp.privacy.ledger.store import PATIENCE
+from skfairdp.privacy.ledger.store import PATIENCE, writing
 from tests.privacy.ledger.statements import ledger_in, pure, spend, stated
-
-ROOT = Path(__file__).parents[3]
+from tests.processes import ROOT, in_one_worker, run_fresh
 
 HAMMER = """
 import sys
@@ -45,20 +45,6 @@ ledger.reserve(stated(), activity="fit", estimator="Dying")
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
-DIE_WRITING = """
-import os, signal, sys
-from pathlib import Path
-from skfairdp.privacy.ledger.store import writing
-from tests.privacy.ledger.statements import stated
-with writing(Path(sys.argv[1])) as store:
-    for _ in range(200):  # more than fits in memory pages that are not yet written
-        store.reserve("people", "fit", "Dying", stated())
-    store._connection.execute("PRAGMA cache_spill = 1")
-    store._connection.execute("PRAGMA cache_size = 1")
-    store.reserve("people", "fit", "Dying", stated())
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
 
 def started(script: str, ledger: PrivacyLedger) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", script, str(ledger.path)]
@@ -67,11 +53,10 @@ def started(script: str, ledger: PrivacyLedger) -> subprocess.Popen[str]:
 
 
 def ended(script: str, ledger: PrivacyLedger) -> int:
-    process = started(script, ledger)
-    process.communicate(timeout=600)
-    return process.returncode
+    return run_fresh(script, str(ledger.path)).returncode
 
 
+@in_one_worker
 @pytest.mark.slow
 def test_processes_that_charge_at_once_lose_no_entry_and_keep_the_budget(tmp_path) -> None:
     # Basic composition of 0.1-pure releases is tight at delta = 0: 20 of 40 fit into 2.05.
@@ -92,6 +77,7 @@ def test_threads_may_share_a_handle(tmp_path) -> None:
     assert len(ledger) == 24
 
 
+@in_one_worker
 def test_a_process_killed_between_reservation_and_commit_stays_charged(tmp_path) -> None:
     ledger = ledger_in(tmp_path)
     assert ended(DIE, ledger) == -signal.SIGKILL
@@ -102,14 +88,6 @@ def test_a_process_killed_between_reservation_and_commit_stays_charged(tmp_path)
     assert "1 reserved and not finished, charged alike" in ledger.summary()
     spend(ledger, stated())  # nobody is locked out
     assert len(ledger) == 1
-
-
-def test_a_write_cut_short_leaves_the_entries_before_it(tmp_path) -> None:
-    ledger = ledger_in(tmp_path)
-    spend(ledger, stated())
-    assert ended(DIE_WRITING, ledger) == -signal.SIGKILL
-    assert len(ledger) == 1
-    assert len(ledger.entries()) == 1
 
 
 def test_a_handle_is_a_path_and_a_name(tmp_path, monkeypatch) -> None:
@@ -131,12 +109,37 @@ def test_an_empty_ledger_is_true_and_makes_no_file(tmp_path) -> None:
     assert ledger
     assert len(ledger) == 0
     assert ledger.totals() == ledger.entries() == ledger.data_sets == ()
-    assert "0 committed entries" in ledger.summary()
+    assert "the ledger is empty: nothing was charged" in ledger.summary()
+    assert ledger.head == "0:"
     assert not ledger.path.exists()
-    (tmp_path / "ledger.db").touch()  # as tempfile does
-    assert len(ledger) == 0
     spend(ledger, stated())
     assert len(ledger) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.db"]  # no draft is left
+
+
+def test_a_disk_without_links_gets_a_ledger_too(tmp_path, monkeypatch) -> None:
+    def without_links(*args: object) -> None:
+        raise PermissionError("Operation not permitted")
+
+    monkeypatch.setattr("skfairdp.privacy.ledger.store.os.link", without_links)
+    ledger = ledger_in(tmp_path)
+    spend(ledger, stated())
+    assert len(ledger) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.db"]
+
+
+def test_a_file_that_another_process_made_meanwhile_is_kept(tmp_path, monkeypatch) -> None:
+    first, here = ledger_in(tmp_path), ledger_in(tmp_path)
+    link = os.link
+
+    def too_late(draft: Path, path: Path) -> None:
+        monkeypatch.setattr("skfairdp.privacy.ledger.store.os.link", link)
+        spend(first, stated())
+        link(draft, path)
+
+    monkeypatch.setattr("skfairdp.privacy.ledger.store.os.link", too_late)
+    spend(here, stated())
+    assert len(here) == 2
 
 
 def test_a_missing_folder_is_named(tmp_path) -> None:
@@ -188,40 +191,29 @@ def test_a_ledger_of_another_version_is_refused(tmp_path) -> None:
         spend(ledger, stated())
 
 
-@pytest.mark.parametrize("content", ["{", "{}", '{"epsilon": "many"}', "[]"])
+@pytest.mark.parametrize(
+    "content", [{}, {"guarantee": {}}, {"guarantee": {"epsilon": "many"}}, {"activity": b"".hex()}]
+)
 def test_an_entry_that_cannot_be_read_is_named(tmp_path, content) -> None:
+    # As a later version might write it: the chain is whole.
     ledger = ledger_in(tmp_path, budget=(9.0, 1e-5))
-    spend(ledger, stated())
-    with sqlite3.connect(ledger.path) as connection:
-        connection.execute("UPDATE entries SET guarantee = ?", [content])
-    connection.close()
+    with writing(ledger.path) as store:
+        store._append("people", "reserved", 1, content)
     for action in (ledger.totals, lambda: spend(ledger, stated())):
         with pytest.raises(LedgerError, match="entry 1 cannot be read"):
             action()
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        ("UPDATE budgets SET epsilon = -1", "the budget of 'people' cannot be read"),
-        ("UPDATE budgets SET epsilon = 'x'", "the budget of 'people' cannot be read"),
-        ("UPDATE budgets SET adjacency = 'near'", "the budget of 'people' cannot be read"),
-        ("UPDATE budgets SET protects = 'all'", "the budget of 'people' cannot be read"),
-        ("UPDATE entries SET estimator = x'00'", "entry 1 cannot be read"),
-        ("DROP TABLE budgets", "it has lost its budgets"),
-    ],
+    "change", [{"epsilon": -1}, {"epsilon": "x"}, {"adjacency": "near"}, {"a": 1}]
 )
-def test_damage_is_named_and_nothing_is_charged(tmp_path, damage, message) -> None:
-    ledger = ledger_in(tmp_path, budget=(9.0, 1e-5))
-    spend(ledger, stated())
-    with sqlite3.connect(ledger.path) as connection:
-        connection.execute(damage)
-    connection.close()
-    before = ledger.path.read_bytes()
+def test_a_budget_that_cannot_be_read_is_named(tmp_path, change) -> None:
+    ledger = ledger_in(tmp_path)
+    with writing(ledger.path) as store:
+        store._append("people", "budget", 0, {"epsilon": 1.0, "delta": 1e-5, **change})
     for action in (ledger.summary, lambda: spend(ledger, stated())):
-        with pytest.raises(LedgerError, match=f"not a readable privacy ledger: {message}"):
+        with pytest.raises(LedgerError, match="the budget of 'people' cannot be read"):
             action()
-    assert ledger.path.read_bytes() == before
 
 
 def test_half_a_file_is_refused(tmp_path) -> None:
@@ -240,8 +232,119 @@ def test_an_entry_cannot_be_committed_twice_or_into_another_file(tmp_path) -> No
     ledger.commit(entry)
     with pytest.raises(LedgerError, match="no open reservation number 1"):
         ledger.commit(entry)
+    other = PrivacyLedger(tmp_path / "other.db", "people")
     with pytest.raises(LedgerError, match="was the file replaced"):
-        PrivacyLedger(tmp_path / "other.db", "people").commit(entry)
+        other.commit(entry)
+    assert not other.path.exists()
+    theirs = other.reserve(stated(3.0), activity="fit", estimator="Test")
+    with pytest.raises(LedgerError, match="no open reservation number 1"):
+        other.commit(entry)  # of the same number, and not the same
+    other.commit(theirs)
+
+
+def test_what_is_given_back_is_not_charged_and_leaves_its_ordinal_free(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    first = ledger.reserve(stated(), activity="certify", estimator="Test")
+    back = ledger.give_back(first)
+    assert (back.state, back.committed_at) == ("returned", None)
+    assert ledger.entries() == (back,)
+    assert ledger.totals() == ()
+    assert "1 that ended before a row was used, not charged" in ledger.summary()
+    again = ledger.reserve(stated(), activity="certify", estimator="Test")
+    assert (again.number, again.ordinal) == (2, 1)
+    for end in (ledger.commit, ledger.give_back):
+        with pytest.raises(LedgerError, match="no open reservation number 1"):
+            end(first)
+    ledger.commit(again)
+    with pytest.raises(LedgerError, match="no open reservation number 2"):
+        ledger.give_back(again)
+
+
+def test_ordinals_of_what_counts_are_never_shared(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    first, second = (ledger.reserve(None, activity="certify", estimator="Test") for _ in range(2))
+    ledger.give_back(first)
+    third = ledger.reserve(None, activity="certify", estimator="Test")
+    assert (second.ordinal, third.ordinal) == (2, 3)
+
+
+VERSION_1 = """
+CREATE TABLE entries (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, data_set TEXT NOT NULL, activity TEXT NOT NULL,
+    estimator TEXT NOT NULL, guarantee TEXT, state TEXT NOT NULL, ordinal INTEGER NOT NULL,
+    reserved_at TEXT NOT NULL, committed_at TEXT
+);
+CREATE TABLE budgets (
+    data_set TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL, adjacency TEXT,
+    protects TEXT
+);
+PRAGMA application_id = 1526341339;
+PRAGMA user_version = 1;
+"""
+
+
+def test_a_ledger_without_a_chain_is_taken_over_when_asked(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    stated_as = json.dumps(stated().to_dict())
+    with sqlite3.connect(ledger.path) as connection:
+        connection.executescript(VERSION_1)
+        row = "INSERT INTO entries VALUES (?, ?, 'fit', 'E', ?, ?, ?, 'then', ?)"
+        connection.execute(row, (1, "people", stated_as, "committed", 1, "later"))
+        connection.execute(row, (3, "others", None, "committed", 1, "later"))
+        connection.execute(row, (4, "people", stated_as, "reserved", 2, None))
+        budget = ("people", 9.0, 1e-5, "zero-out", "record")
+        connection.execute("INSERT INTO budgets VALUES (?, ?, ?, ?, ?)", budget)
+    connection.close()
+    for action in (ledger.totals, lambda: spend(ledger, stated())):
+        with pytest.raises(LedgerError, match=r"kept no chain of digests.*upgrade\(\) once"):
+            action()
+    ledger.upgrade()
+    first, second = ledger.entries()
+    assert (first.number, first.state, first.committed_at) == (1, "committed", "later")
+    assert (second.number, second.state, second.ordinal) == (4, "reserved", 2)
+    assert first.guarantee == second.guarantee == stated()
+    assert ledger.budget == (9.0, 1e-5)
+    assert len(ledger.on("others")) == 1
+    spend(ledger, stated())
+    assert ledger.entries()[-1].number == 5
+    with pytest.raises(LedgerError, match="has version 2"):
+        ledger.upgrade()
+
+
+def test_a_version_1_that_cannot_be_read_is_left_as_it_is(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    with sqlite3.connect(ledger.path) as connection:
+        connection.executescript(VERSION_1)
+        row = "INSERT INTO entries VALUES (1, 'people', 'fit', 'E', ?, 'committed', 1, 't', 't')"
+        connection.execute(row, ('{"epsilon": 1}',))
+    connection.close()
+    before = ledger.path.read_bytes()
+    with pytest.raises(LedgerError, match="entry 1 cannot be read"):
+        ledger.upgrade()
+    assert ledger.path.read_bytes() == before
+
+
+def test_a_lock_that_the_disk_does_not_grant_is_named_and_nothing_is_charged(
+    tmp_path, monkeypatch
+) -> None:
+    ledger = ledger_in(tmp_path)
+    spend(ledger, stated())
+    connect = sqlite3.connect
+
+    class Refused(sqlite3.Connection):
+        def execute(self, query: str, *values: object) -> sqlite3.Cursor:
+            if query.startswith("BEGIN IMMEDIATE"):
+                raise sqlite3.OperationalError("locking protocol")
+            return super().execute(query, *values)
+
+    with monkeypatch.context() as network:
+        network.setattr(
+            "skfairdp.privacy.ledger.store.sqlite3.connect",
+            lambda *args, **settings: connect(*args, factory=Refused, **settings),
+        )
+        with pytest.raises(LedgerError, match="Cannot write .*locking protocol"):
+            spend(ledger, stated())
+    assert len(ledger.entries()) == 1
 
 
 @pytest.mark.parametrize(

@@ -70,15 +70,61 @@ def test_a_block_that_fails_stays_charged_and_uncommitted(tmp_path) -> None:
     assert ledger.totals()[0].epsilon == stated().epsilon
 
 
-def test_relations_stand_side_by_side(tmp_path) -> None:
+ATTRIBUTE = Stated(0.7, 1e-6, "change-attribute", "sensitive_features")
+LOCAL = Stated(0.5, 0.0, "local", "released_representation")
+
+
+def test_totals_stand_side_by_side_and_each_counts_everything(tmp_path) -> None:
     ledger = ledger_in(tmp_path)
-    attribute = Stated(0.7, 1e-6, "change-attribute", "sensitive_features")
-    spend(ledger, stated(), attribute, attribute)
+    spend(ledger, stated(), ATTRIBUTE, ATTRIBUTE)
     record, sensitive = ledger.totals()
-    assert (record.protects, record.epsilon) == ("record", stated().epsilon)
+    assert (record.protects, record.adjacency) == ("record", "zero-out")
     assert (sensitive.protects, sensitive.adjacency) == ("sensitive_features", "change-attribute")
-    assert 0.7 < sensitive.epsilon <= 1.4
-    assert "2 of another relation are not in this total" in ledger.summary()
+    # Who protects the attribute alone shows the rest of the record, and who blanks a record
+    # leaves it in its group.
+    assert record.is_void
+    assert sensitive.is_void
+    text = ledger.summary()
+    assert "total, record under zero-out: ε = ∞ (composition of 3 charges)" in text
+    assert "∞ because of entries 2 (Test), 3 (Test): what protects the sensitive attribute" in text
+    assert "∞ because of entry 1 (Test): what protects everything about one" in text
+
+
+def test_an_attribute_is_covered_by_removal_and_addition(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    removed = stated(adjacency="add-remove")
+    spend(ledger, ATTRIBUTE, removed)
+    sensitive, record = ledger.totals()
+    assert record.is_void
+    delta = 1e-6 + removed.delta * (1.0 + math.exp(removed.epsilon))
+    assert sensitive.delta == pytest.approx(delta)
+    # No smaller than twice the other's epsilon, which the composition of both contains.
+    assert 2 * removed.epsilon < sensitive.epsilon <= 0.7 + 2 * removed.epsilon
+    hopeless = Stated(20.0, 1e-5, "add-remove")
+    spend(ledger, hopeless)  # e^20 * 1e-5 is no probability
+    assert all(total.is_void for total in ledger.totals())
+
+
+def test_a_release_by_its_owner_bounds_what_it_shows_of_a_record(tmp_path) -> None:
+    ledger = ledger_in(tmp_path)
+    spend(ledger, stated(), LOCAL)
+    record, local = ledger.totals()
+    assert record.delta == stated().delta
+    assert stated().epsilon < record.epsilon <= stated().epsilon + 0.5
+    assert local.is_void  # a blanked record stays in its group, and another one need not
+    other = ledger.on("declared")
+    spend(other, stated(adjacency="add-remove"), LOCAL)
+    record, local = other.totals()
+    assert record.is_void  # how many rows were released is shown
+    assert 2 * stated().epsilon < local.epsilon <= 2 * stated().epsilon + 0.5
+
+
+def test_a_budget_is_lost_to_an_entry_that_bounds_nothing_in_its_relation(tmp_path) -> None:
+    spend(ledger_in(tmp_path), ATTRIBUTE)
+    limited = ledger_in(tmp_path, budget=(9.0, 1e-5), adjacency="zero-out")
+    with pytest.raises(BudgetExceededError, match="different relations have no total"):
+        spend(limited, stated())
+    assert len(limited.entries()) == 1
 
 
 def test_removal_implies_blanking_and_a_mixture_promises_no_more_than_that(tmp_path) -> None:
@@ -199,7 +245,7 @@ def test_json_holds_events_that_can_be_composed_again(tmp_path) -> None:
     spend(ledger, stated(), None)
     spend(ledger_in(tmp_path, "void"), VOID)
     document = json.loads(ledger.to_json())
-    assert document["format"] == "skfairdp ledger 1"
+    assert document["format"] == "skfairdp ledger 2"
     assert document["committed"] == 2
     entries = tuple(Entry.from_dict(entry) for entry in document["entries"])
     assert entries == ledger.entries()

@@ -1,0 +1,115 @@
+"""Keep what users' models draw and say apart from everything else in the process.
+
+A teacher may draw from the global generators of numpy, Python and torch, and may print what
+it learns. The first would make one record change all teachers that come later; the second
+shows what a shard holds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import random
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+
+import numpy as np
+import torch
+from joblib import parallel_config
+
+__all__ = ["alone", "own_globals"]
+
+# Global generators, streams and loggers are one a process: threads take turns.
+_TURN = threading.RLock()
+
+
+@contextmanager
+def own_globals(generator: np.random.Generator) -> Iterator[None]:
+    """Seed the global generators of numpy, Python and torch in the block, and put them back.
+
+    Parameters
+    ----------
+    generator : numpy.random.Generator
+        Where the seeds come from. They are no secret: other threads of the process can see
+        them while the block runs, and their draws from global generators move it.
+    """
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
+    with _TURN, torch.random.fork_rng(devices=devices):
+        before = np.random.get_state(legacy=False), random.getstate()  # noqa: NPY002
+        try:
+            np.random.seed(generator.integers(2**32, size=4))  # noqa: NPY002
+            random.seed(int(generator.integers(2**63)))
+            torch.manual_seed(int(generator.integers(2**63)))
+            yield
+        finally:
+            np.random.set_state(before[0])  # noqa: NPY002
+            random.setstate(before[1])
+
+
+@contextmanager
+def alone(generator: np.random.Generator) -> Iterator[None]:
+    """Let users' code run by itself: with random numbers of its own, and without a word.
+
+    What is printed (by C code too), logged and warned of in the block is dropped, and joblib
+    starts no workers in it, for their generators would remember earlier blocks. In other
+    threads of this process nothing is printed or logged either meanwhile.
+
+    Parameters
+    ----------
+    generator : numpy.random.Generator
+        Seeds the global generators, see `own_globals`.
+    """
+    with (
+        own_globals(generator),
+        open(os.devnull, "w") as nowhere,
+        _descriptors_to(nowhere.fileno()),
+        redirect_stdout(nowhere),
+        redirect_stderr(nowhere),
+        warnings.catch_warnings(record=True),
+        _no_logs(),
+        parallel_config(backend="sequential"),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def _descriptors_to(target: int) -> Iterator[None]:
+    """Send file descriptors 1 and 2, which code in C writes to, somewhere else."""
+    saved = {}
+    for descriptor in (1, 2):
+        with suppress(OSError):  # closed: nothing can be printed there
+            saved[descriptor] = os.dup(descriptor)
+    streams = {sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__}
+    _flush(streams)
+    try:
+        for descriptor in saved:
+            os.dup2(target, descriptor)
+        yield
+    finally:
+        _flush(streams)  # what waits in buffers came from the block
+        for descriptor, copy in saved.items():
+            os.dup2(copy, descriptor)
+            os.close(copy)
+
+
+def _flush(streams: set) -> None:
+    for stream in streams:
+        with suppress(AttributeError, OSError, ValueError):  # absent, broken or closed
+            stream.flush()
+    if os.name == "posix":
+        ctypes.CDLL(None).fflush(None)
+
+
+@contextmanager
+def _no_logs() -> Iterator[None]:
+    before = logging.root.manager.disable
+    logging.disable(sys.maxsize)
+    try:
+        yield
+    finally:
+        logging.disable(before)

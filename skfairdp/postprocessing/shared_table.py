@@ -1,0 +1,112 @@
+"""A table of answers in a file, for copies of one model in several processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from skfairdp.exceptions import TableError
+
+__all__ = ["SharedTable"]
+
+APPLICATION = 0x5AFA7AB1  # in the file's header, so that another data base is told apart
+PATIENCE = 60.0  # seconds that a batch waits for those of other processes
+
+
+class SharedTable:
+    """One entry of an SQLite file, that every process reads and writes as a whole.
+
+    Copies and pickles stand for the same entry.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, made if need be in a folder that exists, on a disk that all processes
+        share and that locks files, which some network disks don't.
+    state : dict
+        What the new entry holds, as JSON types.
+
+    Raises
+    ------
+    TableError
+        The file cannot be written, or belongs to another program.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], state: dict[str, Any]) -> None:
+        self.path = Path(path).absolute()
+        self._entry = secrets.token_hex(16)
+        with self._transaction("rwc") as connection:
+            if connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] == 0:
+                connection.execute("CREATE TABLE tables (entry TEXT PRIMARY KEY, state TEXT)")
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            self._refuse_others(connection)
+            values = (self._entry, json.dumps(state))
+            connection.execute("INSERT INTO tables VALUES (?, ?)", values)
+
+    def read(self) -> dict[str, Any]:
+        """Return what the entry holds now."""
+        with self.exchange() as state:
+            return state
+
+    @contextmanager
+    def exchange(self) -> Iterator[dict[str, Any]]:
+        """Hold the entry, with every other process waiting.
+
+        Yields
+        ------
+        dict
+            Written back when the block ends, and left as it was if it fails.
+
+        Raises
+        ------
+        TableError
+            The file or the entry is gone, or cannot be read or written.
+        """
+        with self._transaction("rw") as connection:
+            self._refuse_others(connection)
+            query = "SELECT state FROM tables WHERE entry = ?"
+            found = connection.execute(query, (self._entry,)).fetchone()
+            if found is None:
+                raise TableError(
+                    f"The file {str(self.path)!r} has no table of this model any more. Restore it; "
+                    "or fit again, which begins a new one."
+                )
+            state = json.loads(found[0])
+            yield state
+            written = json.dumps(state)
+            if written != found[0]:
+                query = "UPDATE tables SET state = ? WHERE entry = ?"
+                connection.execute(query, (written, self._entry))
+
+    @contextmanager
+    def _transaction(self, mode: str) -> Iterator[sqlite3.Connection]:
+        try:
+            where = f"{self.path.as_uri()}?mode={mode}"
+            with closing(
+                sqlite3.connect(where, uri=True, timeout=PATIENCE, isolation_level=None)
+            ) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                except BaseException:
+                    connection.execute("ROLLBACK")
+                    raise
+                connection.execute("COMMIT")
+        except sqlite3.DatabaseError as error:
+            raise TableError(
+                f"The table of answers in {str(self.path)!r} cannot be used: {error}. Its folder "
+                "must exist and be writable, and the file be the one that fit made."
+            ) from error
+
+    def _refuse_others(self, connection: sqlite3.Connection) -> None:
+        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+            raise TableError(
+                f"The file {str(self.path)!r} is an SQLite data base of another program, not one "
+                "of tables of answers. Name a file that does not exist yet."
+            )

@@ -1,0 +1,107 @@
+"""Secret random streams: AES-128 in counter mode, keyed by the operating system."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import weakref
+from typing import Any, NoReturn
+
+import numpy as np
+from randomgen import AESCounter
+
+__all__ = ["ATTACKER", "GENERATOR", "Stream", "secret_stream", "seeded_streams", "stream_of"]
+
+GENERATOR = (
+    "AES-128 in counter mode, each stream with a 128-bit key and a 128-bit starting counter from "
+    "the operating system"
+)
+
+ATTACKER = "an attacker who can neither break AES-128 nor read the memory of this process"
+
+
+def _refuse(*_: Any, **__: Any) -> NoReturn:
+    raise TypeError(
+        "a NoiseSource and its generators cannot be pickled or copied, and don't show their "
+        "state, because a copy would repeat its noise: make a new NoiseSource"
+    )
+
+
+class _Counter(AESCounter):
+    """AES-128 in counter mode that hands its state to nobody."""
+
+    state = property(_refuse, _refuse)
+    __reduce__ = __reduce_ex__ = __getstate__ = __setstate__ = jumped = spawn = _refuse
+
+    def rekey(self) -> None:
+        """Take a new key and counter from the operating system."""
+        names = ("key", "counter")
+        fresh = AESCounter(**{name: secrets.randbits(128) for name in names}).state
+        own = AESCounter.state.__get__(self)["bit_generator"]
+        AESCounter.state.__set__(self, fresh | {"bit_generator": own})
+
+
+class Stream(np.random.Generator):
+    """A generator of numpy that can be neither pickled nor copied."""
+
+    __reduce__ = __reduce_ex__ = __getstate__ = __setstate__ = spawn = _refuse
+
+
+# Streams that a forked process would repeat. Numbers of a child come from keys of its own.
+_SECRET: weakref.WeakSet[_Counter] = weakref.WeakSet()
+
+
+def _rekey_all() -> None:
+    for counter in list(_SECRET):
+        counter.rekey()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_rekey_all)
+
+
+def secret_stream() -> Stream:
+    """Start a stream that nobody can repeat, with 256 bits of the operating system.
+
+    Returns
+    -------
+    Stream
+        Its key and its starting counter are independent of those of all others.
+    """
+    counter = _Counter(key=secrets.randbits(128), counter=secrets.randbits(128))
+    _SECRET.add(counter)
+    return Stream(counter)
+
+
+def seeded_streams(seed: int, n_streams: int) -> list[Stream]:
+    """Start streams that everybody can repeat who knows the seed; they protect nobody.
+
+    Parameters
+    ----------
+    seed : int
+        At least 0.
+    n_streams : int
+        How many.
+
+    Returns
+    -------
+    list of Stream
+    """
+    children = np.random.SeedSequence(seed, pool_size=8).spawn(n_streams)
+    return [stream_of(child.generate_state(8).tobytes()) for child in children]
+
+
+def stream_of(key: bytes) -> Stream:
+    """Start the stream of a key that everybody may know.
+
+    Parameters
+    ----------
+    key : bytes
+        32 of them: AES key and starting counter, little-endian.
+
+    Returns
+    -------
+    Stream
+    """
+    words = np.frombuffer(key, dtype="<u8")
+    return Stream(_Counter(key=words[:2], counter=words[2:]))

@@ -1,0 +1,263 @@
+"""No way of a step to learn from rows passes as one that learned nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.special
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    TunedThresholdClassifierCV,
+)
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    KBinsDiscretizer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    SplineTransformer,
+    StandardScaler,
+    TargetEncoder,
+)
+
+from skfairdp import DPSGDClassifier, certify
+from skfairdp.certificate import unwrap
+from skfairdp.certificate.code import is_elementwise
+from skfairdp.model_selection import PrivateSearchCV
+from tests.certificate.fakes import ThresholdClassifier
+
+X = np.random.default_rng(0).normal(size=(60, 3))
+Y = (X[:, 0] > 0).astype(int)
+OUTLIER = X.copy()
+OUTLIER[17, 2] = 1000.0
+
+
+class Sum(ThresholdClassifier):
+    """Takes any number of columns."""
+
+    def _score(self, X: Any) -> Any:
+        return np.asarray(X, dtype=float).sum(axis=1)
+
+    def predict_proba(self, X: Any) -> Any:
+        positive = 1.0 / (1.0 + np.exp(-self._score(X)))
+        return np.column_stack([1.0 - positive, positive])
+
+
+def small(Z: Any) -> list[int]:
+    return [j for j in range(Z.shape[1]) if np.abs(np.asarray(Z)[:, j]).max() < 10]
+
+
+class Remembers:
+    """Learns the first rows that it is called with."""
+
+    def __call__(self, Z: Any) -> Any:
+        self.mean = getattr(self, "mean", np.mean(Z, axis=0))
+        return Z - self.mean
+
+
+class LearningUnion(FeatureUnion):
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
+        self.mean_ = np.mean(X, axis=0)
+        return super().fit_transform(X - self.mean_, y, **params)
+
+
+class LearningPipeline(Pipeline):
+    def predict(self, X: Any, **params: Any) -> Any:
+        return np.resize(Y, len(X))
+
+
+def method_in_place() -> Normalizer:
+    step = Normalizer()
+    step.transform = lambda Z: Z - X.mean(axis=0)  # type: ignore[method-assign]
+    return step
+
+
+def kept(columns: Any, step: Any = "passthrough") -> ColumnTransformer:
+    return ColumnTransformer([("kept", step, columns)])
+
+
+LEARNING: dict[str, Callable[[], Any]] = {
+    "columns by a function": lambda: kept(small),
+    "columns by their types": lambda: kept(make_column_selector(dtype_include="number")),
+    "columns by a function, then a harmless step": lambda: kept(small, Normalizer()),
+    "columns by a function are dropped": lambda: ColumnTransformer(
+        [("dropped", "drop", small)], remainder="passthrough"
+    ),
+    "columns by a function, deep": lambda: FeatureUnion([("in", make_pipeline(kept(small)))]),
+    "ufunc of a function": lambda: FunctionTransformer(np.frompyfunc(float, 1, 1)),
+    "function": lambda: FunctionTransformer(lambda Z: Z - X.mean(axis=0)),
+    "function that remembers": lambda: FunctionTransformer(Remembers()),
+    "function of a library that mixes rows": lambda: FunctionTransformer(np.cumsum),
+    "vectorised function": lambda: FunctionTransformer(np.vectorize(float)),
+    "method in place of another": method_in_place,
+    "subclass of a union": lambda: LearningUnion([("a", Normalizer())]),
+    "subclass of a Pipeline": lambda: LearningPipeline([("a", Normalizer())]),
+    "bins": lambda: KBinsDiscretizer(3, encode="ordinal", quantile_method="averaged_inverted_cdf"),
+    "splines": lambda: SplineTransformer(),
+    "target encoder": lambda: TargetEncoder(),
+    "frozen scaler": lambda: FrozenEstimator(StandardScaler().fit(X)),
+    "scaler of what remains": lambda: ColumnTransformer(
+        [("a", "passthrough", [0])], remainder=StandardScaler()
+    ),
+}
+
+HARMLESS: dict[str, Callable[[], Any]] = {
+    "columns by name": lambda: kept([0, 2]),
+    "columns by a slice": lambda: kept(slice(0, 2)),
+    "columns by a mask": lambda: kept([True, False, True]),
+    "ufunc of numpy": lambda: FunctionTransformer(np.tanh),
+    "ufunc of scipy": lambda: FunctionTransformer(scipy.special.expit),
+    "binarizer": lambda: Binarizer(),
+    "polynomials": lambda: PolynomialFeatures(2),
+    "nothing": lambda: "passthrough",
+    "union": lambda: FeatureUnion([("a", Normalizer()), ("b", "passthrough"), ("c", "drop")]),
+}
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_a_step_that_may_learn_voids_privacy_unless_it_is_named_public(name: str) -> None:
+    model = make_pipeline(LEARNING[name](), Sum()).fit(frame(name), Y)
+    privacy = certify(model).privacy
+    assert privacy.is_void
+    (step,) = {text.split("'")[1] for text in privacy.assumptions if text.startswith("Step")}
+    assert step in privacy.assumptions[0]
+    declared = certify(model, public_steps=[step]).privacy
+    assert math.isfinite(declared.epsilon)
+    assert any("declared public" in text for text in declared.assumptions)
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_a_step_that_learns_nothing_keeps_the_claim(name: str) -> None:
+    privacy = certify(make_pipeline(HARMLESS[name](), Sum()).fit(X, Y)).privacy
+    assert math.isfinite(privacy.epsilon)
+
+
+def frame(name: str) -> Any:
+    return pd.DataFrame(X, columns=list("abc")) if "types" in name else X
+
+
+def test_one_record_that_decides_the_columns_is_no_secret() -> None:
+    shapes = [
+        make_pipeline(kept(small), Sum()).fit(rows, Y)[0].transform(rows).shape[1]
+        for rows in (X, OUTLIER)
+    ]
+    assert shapes == [3, 2]
+    assert certify(make_pipeline(kept(small), Sum()).fit(OUTLIER, Y)).privacy.is_void
+
+
+def test_a_ufunc_that_mixes_rows_is_not_elementwise() -> None:
+    assert is_elementwise(np.abs)
+    for mixing in (np.matmul, np.linalg._umath_linalg.inv, np.add, np.cumsum):
+        assert not is_elementwise(mixing)
+
+
+def test_functions_inside_stateless_steps_count_too() -> None:
+    texts = np.array(["a b", "c d"] * 30, dtype=object)
+
+    def words(text: str) -> list[str]:
+        return text.split()
+
+    for step, void in (
+        (HashingVectorizer(n_features=4), False),
+        (HashingVectorizer(n_features=4, analyzer=words), True),
+        (HashingVectorizer(n_features=4, tokenizer=words, token_pattern=None), True),
+    ):
+        to_dense = ColumnTransformer([("words", step, 0)], sparse_threshold=0.0)
+        model = make_pipeline(to_dense, Sum()).fit(
+            pd.DataFrame({"text": texts}).to_numpy()[:, [0]], Y
+        )
+        assert certify(model).privacy.is_void is void
+
+
+class Wrapper(TransformerMixin, BaseEstimator):
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any = None) -> Wrapper:
+        self.estimator_ = self.estimator.fit(X, y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.estimator_.predict(X)
+
+
+class OwnSearch(GridSearchCV):
+    def predict(self, X: Any) -> Any:
+        return np.resize(Y, len(X))
+
+
+def answering(model: Any) -> Any:
+    model.predict = lambda X: np.resize(Y, len(X))
+    return model
+
+
+AROUND: dict[str, Callable[[], Any]] = {
+    "calibrated": lambda: CalibratedClassifierCV(Sum(), cv=2),
+    "tuned threshold": lambda: TunedThresholdClassifierCV(Sum(), cv=2, response_method="auto"),
+    "fixed threshold": lambda: FixedThresholdClassifier(Sum()),
+    "voting": lambda: VotingClassifier([("a", Sum()), ("b", Sum())]),
+    "stacking": lambda: StackingClassifier([("a", Sum())], cv=2),
+    "bagging": lambda: BaggingClassifier(Sum(), n_estimators=2),
+    "own wrapper": lambda: Wrapper(Sum()),
+    "subclass of a Pipeline": lambda: LearningPipeline([("n", Normalizer()), ("c", Sum())]),
+    "subclass of a search": lambda: OwnSearch(Sum(), {"threshold": [0.0]}, cv=2),
+}
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_models_around_ours_promise_nothing(name: str) -> None:
+    assert certify(AROUND[name]().fit(X, Y)).privacy.is_void
+
+
+def test_methods_put_in_place_of_a_pipelines_or_searchs_void() -> None:
+    for model in (
+        make_pipeline(Normalizer(), Sum()),
+        make_pipeline(make_pipeline(Normalizer(), Sum())),
+        FrozenEstimator(Sum().fit(X, Y)),
+    ):
+        assert not certify(model.fit(X, Y)).privacy.is_void
+        assert certify(answering(model)).privacy.is_void
+
+
+def test_encoders_with_given_categories_hold_as_before() -> None:
+    digits = (X > 0).astype(float)
+    for encoder, void in (
+        (OneHotEncoder(categories=[[0.0, 1.0]] * 3, sparse_output=False), False),
+        (OneHotEncoder(sparse_output=False), True),
+        (OrdinalEncoder(categories=[[0.0, 1.0]] * 3), False),
+        (OrdinalEncoder(), True),
+    ):
+        assert certify(make_pipeline(encoder, Sum()).fit(digits, Y)).privacy.is_void is void
+
+
+def test_a_private_search_refuses_steps_with_functions_of_the_rows() -> None:
+    search = PrivateSearchCV(
+        make_pipeline(kept(small), DPSGDClassifier(max_epochs=1, delta=1e-3, progress=False)),
+        {"dpsgdclassifier__max_grad_norm": [1.0]},
+        mean_fits=1,
+        delta=1e-3,
+    )
+    with pytest.raises(ValueError, match="columns chosen by a function"):
+        search.fit(X, Y)
+
+
+def test_a_selector_that_is_left_out_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broken twin: containers whose functions nobody looks at."""
+    model = make_pipeline(kept(small), Sum()).fit(X, Y)
+    monkeypatch.setattr(unwrap, "callable", lambda columns: False, raising=False)
+    assert not certify(model).privacy.is_void

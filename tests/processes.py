@@ -1,0 +1,100 @@
+"""Fresh Python processes: forks of one that has imported the package, and done nothing else.
+
+Importing torch, scikit-learn and the package takes seconds, which many tests would pay for
+anew. A server process pays once; what it forks has a state of its own from there on.
+"""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+import runpy
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# With `pytest -n 2 --dist loadgroup` one worker runs all tests that start processes, so that
+# there is one server, and one pool of joblib.
+in_one_worker = pytest.mark.xdist_group("processes")
+
+_METHODS = multiprocessing.get_all_start_methods()
+_CONTEXT: Any = multiprocessing.get_context("forkserver" if "forkserver" in _METHODS else "spawn")
+_CONTEXT.set_forkserver_preload(["skfairdp", "fairlearn.reductions"])
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended and what it said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run_fresh(
+    script: str | Path,
+    *arguments: str,
+    environment: Mapping[str, str | None] | None = None,
+    warnings_are_errors: bool = False,
+) -> Ended:
+    """Run a script in a process of its own.
+
+    Parameters
+    ----------
+    script : str or Path
+        Python code, or a file of it.
+    *arguments : str
+        What it finds in ``sys.argv[1:]``.
+    environment : mapping, optional
+        Added to this process's environment, or taken out of it where None.
+    warnings_are_errors : bool, default=False
+        Whether it runs under ``-W error``.
+
+    Returns
+    -------
+    Ended
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        files = [str(Path(folder) / name) for name in ("out", "err")]
+        task = (script, arguments, dict(environment or {}), warnings_are_errors, files)
+        process = _CONTEXT.Process(target=_run, args=task)
+        process.start()
+        process.join(600)
+        assert process.exitcode is not None, "the process hangs"
+        said = [Path(file).read_text(encoding="utf-8") for file in files]
+        return Ended(process.exitcode, *said)
+
+
+def _run(
+    script: str | Path,
+    arguments: Sequence[str],
+    environment: dict[str, str | None],
+    warnings_are_errors: bool,
+    files: Sequence[str],
+) -> Any:
+    for stream, file in zip((1, 2), files, strict=True):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), stream)
+    sys.stdout = io.TextIOWrapper(os.fdopen(1, "wb", 0), encoding="utf-8", write_through=True)
+    sys.stderr = io.TextIOWrapper(os.fdopen(2, "wb", 0), encoding="utf-8", write_through=True)
+    for name, value in environment.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))
+    if warnings_are_errors:
+        warnings.simplefilter("error")
+    if isinstance(script, Path):
+        sys.argv = [str(script), *arguments]
+        runpy.run_path(str(script), run_name="__main__")
+    else:
+        sys.argv = ["-c", *arguments]
+        exec(compile(script, "<script>", "exec"), {"__name__": "__main__"})
