@@ -15,6 +15,7 @@ from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
+from skfairdp.engine.norms import ARITHMETIC
 from skfairdp.engine.sums import Moments, MomentSums
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.groups import Groups, encode_groups
@@ -439,6 +440,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
                 ),
                 "feature_bounds and max_row_norm were declared, not computed from rows",
                 f"noise from {noise.name}, drawn and added in float64; {real}, and for {ATTACKER}",
+                ARITHMETIC,
                 "one row is one person; rows reach the model through the noisy sums alone, and "
                 "running time is not part of what is released",
                 "the guarantee starts at the array passed to fit",
