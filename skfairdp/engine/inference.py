@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -10,7 +12,14 @@ from torch.func import functional_call, vmap
 from skfairdp.engine.blocks import DEFAULT_ROWS, blocks, fill
 from skfairdp.engine.nets import as_tensor
 
-__all__ = ["features_and_output", "link_of", "outputs", "outputs_by_row", "probabilities"]
+__all__ = [
+    "features_and_output",
+    "in_blocks",
+    "link_of",
+    "outputs",
+    "outputs_by_row",
+    "probabilities",
+]
 
 # What vmap says of modules that have to be asked row by row.
 NOT_BATCHED = ("Batching rule not implemented", "vmap: inplace", "match the broadcast shape")
@@ -18,10 +27,7 @@ _LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLL
 
 
 def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
-    """Compute a module's outputs without touching its state.
-
-    In blocks of a fixed number of rows: the answer for a row is the same, to the last bit,
-    whatever the rows beside it.
+    """Compute a module's outputs without touching its state, as `in_blocks` does.
 
     Parameters
     ----------
@@ -35,14 +41,33 @@ def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
     ndarray of float64, shape (n, n_outputs)
     """
     module.eval()
-    tensor = as_tensor(X, module)
     with torch.inference_mode():
-        filled = fill(
-            tensor if len(tensor) else tensor.new_zeros(1, *tensor.shape[1:]), DEFAULT_ROWS
-        )
-        parts = [module(filled[part]) for part in blocks(len(filled), DEFAULT_ROWS)]
-        joined = torch.cat([part.reshape(DEFAULT_ROWS, -1) for part in parts])[: len(tensor)]
-    return joined.double().cpu().numpy()
+        return in_blocks(lambda part: module(part).flatten(1), as_tensor(X, module))
+
+
+def in_blocks(answer: Callable[..., Tensor], *tables: Tensor) -> np.ndarray:
+    """Ask for rows in blocks of a fixed number, the last one filled up with zeros.
+
+    The answer for a row is then the same, to the last bit, whatever the rows beside it.
+
+    Parameters
+    ----------
+    answer : callable
+        Maps a block of each table to one tensor, row by row.
+    *tables : Tensor, each with n rows
+
+    Returns
+    -------
+    ndarray of float64, shape (n, ...)
+    """
+    n = len(tables[0])
+    # Without rows a block of zeros tells the shape of an answer.
+    some = tables if n else tuple(table.new_zeros(1, *table.shape[1:]) for table in tables)
+    filled = [fill(table, DEFAULT_ROWS) for table in some]
+    parts = [
+        answer(*(table[part] for table in filled)) for part in blocks(len(filled[0]), DEFAULT_ROWS)
+    ]
+    return torch.cat(parts)[:n].double().cpu().numpy()
 
 
 def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Tensor:

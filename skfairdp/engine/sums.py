@@ -14,7 +14,7 @@ from skfairdp.engine.norms import row_capacity, sum_margin
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, LaplaceSum
 
-__all__ = ["LARGEST_TARGET", "MomentSums", "Moments", "l1_bounds", "l2_bounds"]
+__all__ = ["LARGEST_TARGET", "MomentSums", "Moments", "l1_bounds", "l2_bounds", "moment_margin"]
 
 LARGEST_TARGET = 0.5
 """Bound of |t_i| in the linear sum."""
@@ -73,6 +73,31 @@ def l1_bounds(d: int) -> tuple[float, float]:
     return LARGEST_TARGET * math.sqrt(d), QUADRATIC * (d + 1) / 2.0
 
 
+def moment_margin(weights: Sequence[float], expected: float, n_rows: int) -> float:
+    """Share by which rows are shortened for the rounding of their sums.
+
+    Parameters
+    ----------
+    weights : sequence of float
+        Of the cells that are summed.
+    expected : float
+        Number of rows that the plan was made for.
+    n_rows : int
+        How many there are.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        There are many more rows, or the weights differ too much.
+    """
+    # Cells are added up once more.
+    return sum_margin(_ROWS, row_capacity(expected, n_rows), weights, len(weights) + 4)
+
+
 class MomentSums:
     """Turn private rows into noisy first and second moments, as the plan says.
 
@@ -88,11 +113,6 @@ class MomentSums:
         Draws the noise.
     expected : float
         Number of rows that the plan was made for.
-
-    Raises
-    ------
-    ValueError
-        There are many more rows than `expected`.
 
     Notes
     -----
@@ -111,7 +131,7 @@ class MomentSums:
         *,
         expected: float,
     ) -> None:
-        self._capacity = row_capacity(expected, len(rows))
+        self._expected = expected
         rows = np.asarray(rows, dtype=np.float64)
         with np.errstate(over="ignore"):
             norms = np.sqrt(np.square(rows).sum(axis=1))
@@ -198,10 +218,9 @@ class MomentSums:
         d = self._rows.shape[1]
         n_sums = len(linear_weights) if each_cell else 1
         linear, quadratic = np.zeros((n_sums, d)), np.zeros((n_sums, d, d))
-        together = ((1.0,),) if each_cell else (linear_weights, quadratic_weights)
         margin = max(
-            sum_margin(_ROWS, self._capacity, weights, len(linear_weights) + 4)
-            for weights in together
+            moment_margin((1.0,) if each_cell else weights, self._expected, len(self._rows))
+            for weights in (linear_weights, quadratic_weights)
         )
         for cell, (w, v) in enumerate(zip(linear_weights, quadratic_weights, strict=True)):
             member = self._codes == cell

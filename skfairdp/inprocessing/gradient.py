@@ -25,6 +25,7 @@ from skfairdp.engine.inspection import (
     refuse_wrong_outputs,
 )
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
+from skfairdp.engine.norms import ARITHMETIC
 from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.rehearsal import rehearse
@@ -292,6 +293,7 @@ class GradientClassifier(PrivateClassifier):
                 *(() if groups is None else (f"the set of groups is {named}",)),
                 f"noise from {noise.name}, drawn and added in float64; the guarantee is for "
                 f"real-valued noise, and for {ATTACKER}",
+                ARITHMETIC,
                 "one row is one person; rows reach the model through the noisy sums alone, and "
                 "running time is not part of what is released",
                 "the guarantee starts at the array passed to fit",

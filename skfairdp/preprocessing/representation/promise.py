@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from skfairdp.engine.norms import ARITHMETIC
 from skfairdp.preprocessing.representation.training import plan_of
 from skfairdp.privacy.accounting import guarantee
 from skfairdp.privacy.calibration import noise_multiplier_for
@@ -108,6 +109,7 @@ def training_promise(
             *((f"the set of groups is {read_off}",) if groups else ()),
             f"noise from {noise.name}, drawn and added in float64; the guarantee is for "
             f"real-valued noise, and for {ATTACKER}",
+            ARITHMETIC,
             "one row is one person; rows reach the networks through the noisy sums alone, and "
             "running time is not part of what is released",
             "the guarantee starts at the array passed to fit",
