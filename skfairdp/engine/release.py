@@ -86,14 +86,25 @@ class NoisyRelease:
         Computes weighted sums of clipped per-record gradients.
     noise : NoiseSource
         Draws noise and batches.
+    exact_noise : bool, default=False
+        Whether sums are rounded to a grid and noise is drawn in whole numbers, exactly.
 
     Notes
     -----
-    The noise is drawn and added in float64. Nothing else in the package reads
+    The noise is drawn and added in float64, unless it is exact. Nothing else in the package reads
     training rows once a plan has been made.
     """
 
-    def __init__(self, rows: Rows, n_cells: int, clipper: Clipper, noise: NoiseSource) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        n_cells: int,
+        clipper: Clipper,
+        noise: NoiseSource,
+        *,
+        exact_noise: bool = False,
+    ) -> None:
+        self._exact_noise = exact_noise
         self._rows = rows
         self._clipper = clipper
         self._noise = noise
@@ -260,8 +271,7 @@ class NoisyRelease:
         cell = np.repeat(np.arange(n_cells), batch.sizes)
         counts = np.bincount(2 * cell + ~long, minlength=2 * n_cells).reshape(n_cells, 2)
         counts = counts * np.asarray(count_block.weights)[:, None]
-        if count_block.noise_std > 0.0:
-            counts += self._noise.gaussian(counts.shape, count_block.noise_std)
+        counts = self._noisy(torch.from_numpy(counts), count_block.noise_std).numpy()
         norms = np.asarray(choose(counts), dtype=np.float64)
         largest = float(norms.max())  # over all cells, whether drawn or not
         limits = self._tensor(norms[cell])
@@ -413,6 +423,9 @@ class NoisyRelease:
     def _noisy(self, total: Tensor, std: float) -> Tensor:
         if std == 0.0:
             return total.double()
+        if self._exact_noise:
+            released = self._noise.on_grid(total.double().cpu().numpy(), std)
+            return torch.from_numpy(released).to(total.device)
         noise = torch.from_numpy(self._noise.gaussian(tuple(total.shape), std))
         return noise.to(total.device).add_(total)
 
