@@ -210,8 +210,8 @@ class ReleasesRepresentation:
             "one row is one person, and the release is all that anybody sees of the row: labels, "
             "groups and columns passed on beside it are not covered",
             f"noise of calls without ids from {GENERATOR}; of calls with ids from BLAKE2b under a "
-            f"secret 256-bit key; the guarantee is for {ATTACKER}, and who cannot tell keyed BLAKE2b "
-            "from random",
+            f"secret 256-bit key; the guarantee is for {ATTACKER}, and who cannot tell keyed "
+            "BLAKE2b from random",
         )
 
     def _how_often(self) -> tuple[str, ...]:
