@@ -8,6 +8,7 @@ generator of the block's own. Other threads, and torch's global state, notice no
 from __future__ import annotations
 
 import math
+import pickle
 import random
 import threading
 from collections.abc import Callable
@@ -243,10 +244,13 @@ def _run_twice(module: nn.Module, rows: Tensor, watch: OwnDraws) -> None:
 
 def _moves_python(run: Callable[[], None]) -> bool:
     """Whether something draws from the global generators of Python or numpy."""
-    before = random.getstate(), np.random.get_state()[1:3]  # noqa: NPY002
+    before = _python_states()
     run()
-    after = random.getstate(), np.random.get_state()[1:3]  # noqa: NPY002
-    return before[0] != after[0] or not all(map(np.array_equal, before[1], after[1]))
+    return before != _python_states()
+
+
+def _python_states() -> bytes:
+    return pickle.dumps((random.getstate(), np.random.get_state(legacy=False)))  # noqa: NPY002
 
 
 @cache
