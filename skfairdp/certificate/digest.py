@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import struct
 from collections import OrderedDict
@@ -275,9 +276,9 @@ class _Walk:
             for chain in sorted(used[name]):
                 found = self._reached(function.__globals__[name], chain)
                 parts += [".".join((name, *chain)).encode(), self.digest(found, name)]
+        held: Mapping[str, Any] = getattr(function, "__builtins__", vars(builtins))
         for name in sorted(set(used) - set(known)):
-            held = function.__builtins__.get(name)  # type: ignore[attr-defined]
-            parts += [name.encode(), self.digest(held, function.__qualname__)]
+            parts += [name.encode(), self.digest(held.get(name), function.__qualname__)]
         return parts
 
     def _reached(self, value: Any, chain: tuple[str, ...]) -> Any:

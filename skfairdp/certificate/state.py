@@ -185,7 +185,7 @@ def _has_compiled_state(kind: type) -> bool:
 def _stored(value: Any) -> tuple[Any, ...]:
     """What pickle would store of an object."""
     said = copyreg.dispatch_table.get(type(value))
-    reduced = value.__reduce_ex__(4) if said is None else said(value)
+    reduced: Any = value.__reduce_ex__(4) if said is None else said(value)
     if isinstance(reduced, str):
         if library_name(type(value)) is None:
             raise TypeError(f"it is stored by its name alone, {reduced!r}")

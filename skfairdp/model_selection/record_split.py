@@ -114,12 +114,11 @@ class RecordSplit(BaseCrossValidator):
         if groups is not None and _num_samples(groups) != n:
             raise ValueError(f"groups has {_num_samples(groups)} entries; X has {n} rows.")
         rows = _records(X if groups is None else groups)
-        fixed = None if self.test_size is not None else self._draws(rows, 0)
         for split in range(self.n_splits):
-            if fixed is None:
-                held = self._draws(rows, split) < self.test_size
+            if self.test_size is None:
+                held = np.floor(self._draws(rows, 0) * self.n_splits) == split
             else:
-                held = np.floor(fixed * self.n_splits) == split
+                held = self._draws(rows, split) < self.test_size
             if held.all() or not held.any():
                 raise ValueError(
                     f"Split {split} of {n} records has an empty part; use fewer splits, or another "

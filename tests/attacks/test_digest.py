@@ -227,6 +227,11 @@ def neighbours(rows: Any) -> Any:
     return KNeighborsClassifier(1, algorithm="kd_tree").fit(rows, Y)
 
 
+def built_in(function: Callable) -> Callable:
+    names = {"__builtins__": {"max": function}}
+    return types.FunctionType((lambda X: [max(*row) for row in X]).__code__, names)
+
+
 def acting(name: str, sign: float) -> type:
     body = {"__call__": lambda self, X: X[:, 0] * sign, "__module__": __name__}
     return type(name, (), body)
@@ -307,6 +312,7 @@ MUTATIONS: dict[str, Callable[[], tuple[Any, Any]]] = {
         rule(enclosing(np.array(1.0))),
         rule(enclosing(np.array(-1.0))),
     ),
+    "other builtins": lambda: (rule(built_in(max)), rule(built_in(min))),
     "partial": lambda: (
         rule(functools.partial(scaled, by=1.0)),
         rule(functools.partial(scaled, by=-1.0)),

@@ -243,6 +243,10 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         "progress": (BOOLEAN, _NONE),
         "ledger": LEDGER,
     }
+    # All but those that releases look at; changed ones wait for the next fit.
+    _served_the_fit: ClassVar[tuple[str, ...]] = tuple(
+        {*_parameters, "column_types"} - {"reproducible_noise"}
+    )
     _released: ClassVar[tuple[str, ...]] = (
         "bound_",
         "classes_",

@@ -89,6 +89,7 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
     """
 
     _learns_from_rows = False
+    _served_the_fit: ClassVar[tuple[str, ...]] = ("bound", "epsilon", "export_key")
     _nets: ClassVar[tuple[str, ...]] = ()
     _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
         "epsilon": (Number(0.0, low_open=True, finite=False),),
@@ -147,16 +148,15 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
             A parameter is not allowed, or `X` is no table of numbers. The transformer is
             left unfitted.
         """
-        self._forget()
-        try:
+        with self._all_or_nothing():
             check_parameters(self, self._parameters)
             self._checked(X, reset=True)
             randomizer = LaplaceRandomizer(self.epsilon, self.n_features_in_, self.bound)
             self._start_releasing(randomizer, stacklevel=3)
-        except BaseException:
-            self._forget()
-            raise
         return self
+
+    def _settle(self) -> None:
+        """Charge nothing: a fit looks at the form of rows alone, and releases are charged."""
 
     def transform(self, X: ArrayLike, *, ids: ArrayLike | None = None) -> NDArray[np.float64]:
         """Release rows.
