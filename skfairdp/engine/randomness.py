@@ -26,7 +26,7 @@ from skfairdp.engine.flat import copy_module
 __all__ = ["OwnDraws", "SeededDraws", "are_served", "own_draws"]
 
 _DRAWS = torch.Tag.nondeterministic_seeded
-_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd  # type: ignore[attr-defined]
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 _WITH_GENERATOR = {"default": "generator", "low": "low_generator"}
 
 
@@ -92,7 +92,7 @@ class OwnDraws(TorchDispatchMode):
     def _serve(self, func: Any, args: tuple, kwargs: dict) -> Any:
         given = _arguments(func, args, kwargs)
         name = func._schema.name.removeprefix("aten::")
-        like = given.get("self")
+        like: Any = given.get("self")
         if given.get("dropout_p") == 0.0:
             return func(*args, **kwargs)  # attention that drops nothing
         self.used = True
@@ -113,7 +113,7 @@ class OwnDraws(TorchDispatchMode):
         if name == "bernoulli_":
             return like.copy_(self._successes(like, given["p"]))
         if name == "bernoulli":
-            p = given.get("p")
+            p: Any = given.get("p")
             return self._successes(like, like if p is None else p).to(like.dtype)
         if name == "native_dropout":
             rows, p = given["input"], given["p"]
