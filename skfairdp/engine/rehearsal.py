@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from skfairdp.engine.blocks import block_rows
 from skfairdp.engine.clipping import Clipper
+from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.release import refuse_unbounded_sums
 from skfairdp.privacy.plan import Plan
 
@@ -24,7 +27,7 @@ def rehearse(
     targets: tuple[Tensor, ...],
     plan: Plan,
     *,
-    draws: bool = False,
+    serves: bool = False,
 ) -> None:
     """Try a clipper in the blocks of a plan: each row's gradient must be its own, bit by bit.
 
@@ -42,9 +45,9 @@ def rehearse(
         and no entry is read.
     plan : Plan
         Says how large batches are.
-    draws : bool, default=False
-        Whether the module draws at random even when it is not trained, so that nothing can be
-        compared.
+    serves : bool, default=False
+        Whether the module draws at random while it trains. Its draws then come from a generator
+        that anybody may know; where it draws even here, nothing can be compared.
 
     Raises
     ------
@@ -57,20 +60,22 @@ def rehearse(
     modes = [(part, part.training) for part in module.modules()]
     module.eval()  # what layers draw at random in training cannot be compared
     try:
-        for size in sorted(sizes or {block_rows(1)}):
-            _compare(clipper, size, rows, targets, draws)
+        with OwnDraws(np.random.default_rng(0)) if serves else nullcontext() as watch:
+            for size in sorted(sizes or {block_rows(1)}):
+                _compare(clipper, size, rows, targets, watch)
     finally:
         for part, mode in modes:
             part.training = mode
 
 
 def _compare(
-    clipper: Clipper, size: int, rows: Tensor, targets: tuple[Tensor, ...], draws: bool
+    clipper: Clipper, size: int, rows: Tensor, targets: tuple[Tensor, ...], watch: OwnDraws | None
 ) -> None:
     made_up = tuple(target.new_zeros((size, *target.shape[1:])) for target in targets)
     for first in (True, False):
         seen = _first_that_runs(clipper, size, rows, made_up)
-        if seen is None or draws or _apart(clipper, size, made_up, *seen):
+        drew = watch is not None and watch.used
+        if seen is None or drew or _apart(clipper, size, made_up, *seen):
             return
         if first:
             clipper.take_one_by_one()
