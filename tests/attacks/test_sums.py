@@ -174,7 +174,7 @@ def test_a_record_moves_a_sum_of_several_blocks_by_its_bound_at_most(case):
 
 
 @pytest.mark.campaign
-@settings(max_examples=4_000, **COMMON)
+@settings(max_examples=20_000, **COMMON)
 @given(doors(largest=400))
 def test_campaign_of_sums(case):
     check(*case)
