@@ -92,17 +92,32 @@ def fill(tensor: torch.Tensor, rows: int, value: float = 0.0) -> torch.Tensor:
 
 
 class PairwiseSum:
-    """A sum of tensors of which each takes part in at most ``2 log2(n)`` additions.
+    """A sum of tensors of which each takes part in few additions.
 
-    Added one after the other, the first of n terms would be rounded n times.
+    Added one after the other, the first of n terms would be rounded n times; in pairs, and
+    pairs of pairs, ``2 log2(n)`` times at most.
+
+    Parameters
+    ----------
+    in_turn : int, default=1
+        So many terms are added one after the other before pairs are formed: for terms that
+        are large, and of few rows each.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, in_turn: int = 1) -> None:
+        self._in_turn = in_turn
+        self._open: torch.Tensor | None = None
+        self._n_open = 0
         # The sum of 2**i terms, or nothing, as the digits of a binary number.
         self._digits: list[torch.Tensor | None] = []
 
     def add(self, term: torch.Tensor) -> None:
         """Add a tensor, which may be overwritten."""
+        term = term if self._open is None else self._open.add_(term)
+        self._open, self._n_open = term, self._n_open + 1
+        if self._n_open < self._in_turn:
+            return
+        self._open, self._n_open = None, 0
         for place, held in enumerate(self._digits):
             if held is None:
                 self._digits[place] = term
@@ -113,7 +128,7 @@ class PairwiseSum:
 
     def total(self) -> torch.Tensor | None:
         """Return the sum, None if there was no term."""
-        total: torch.Tensor | None = None
+        total = self._open
         for held in self._digits:
             if held is not None:
                 total = held if total is None else total.add_(held)

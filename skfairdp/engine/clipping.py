@@ -34,10 +34,15 @@ class Clipper(Protocol):
     margin : float
         The clip norm is lowered by this fraction, so that no rounding lifts a
         record's vector above `max_norm` (:func:`rounding_margin`).
+    one_by_one : bool
+        Whether records go through the module in batches of one.
     """
 
     path: str
     margin: float
+
+    @property
+    def one_by_one(self) -> bool: ...
 
     def clipped_sums(
         self,
@@ -107,6 +112,10 @@ class Clipper(Protocol):
         """Send records through the module one by one from now on, each in a batch of one."""
         ...
 
+    def serving(self, X: torch.Tensor) -> Clipper:
+        """Return the clipper that would sum gradients of such rows now, whatever comes later."""
+        ...
+
 
 class _StackClipper:
     """The fused path where it holds, the functional path for any other batch.
@@ -116,11 +125,11 @@ class _StackClipper:
     """
 
     path = "fused"
+    _one_by_one = False
 
     def __init__(self, fused: FusedClipper, functional: FunctionalClipper) -> None:
         self._fused = fused
         self._functional = functional
-        self._one_by_one = False
         self.margin = max(fused.margin, functional.margin)
 
     def clipped_sums(
@@ -132,14 +141,16 @@ class _StackClipper:
         outputs: list[torch.Tensor] | None = None,
         rows: int = DEFAULT_ROWS,
     ) -> torch.Tensor:
-        clipper = self._fused if self.draws_nothing(X) else self._functional
-        return clipper.clipped_sums(X, targets, max_norm, weights, outputs, rows)
+        return self.serving(X).clipped_sums(X, targets, max_norm, weights, outputs, rows)
 
     def norms(
         self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], rows: int = DEFAULT_ROWS
     ) -> torch.Tensor:
-        clipper = self._fused if self.draws_nothing(X) else self._functional
-        return clipper.norms(X, targets, rows)
+        return self.serving(X).norms(X, targets, rows)
+
+    @property
+    def one_by_one(self) -> bool:
+        return self._one_by_one
 
     def draws_nothing(self, X: torch.Tensor) -> bool:
         return not self._one_by_one and self._fused.accepts(X)
@@ -147,6 +158,9 @@ class _StackClipper:
     def take_one_by_one(self) -> None:
         self._one_by_one = True
         self._functional.take_one_by_one()
+
+    def serving(self, X: torch.Tensor) -> Clipper:
+        return self._fused if self.draws_nothing(X) else self._functional
 
 
 def make_clipper(

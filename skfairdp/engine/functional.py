@@ -76,6 +76,8 @@ class FunctionalClipper:
         ``"functional"``.
     margin : float
         Relative rounding margin by which the clip norm is lowered.
+    one_by_one : bool
+        Whether records go through the module in batches of one.
     """
 
     path = "functional"
@@ -91,7 +93,7 @@ class FunctionalClipper:
         self._dtype = flat.vector.dtype
         self._device = flat.vector.device
         self.margin = rounding_margin(self._dtype, max(_terms(s.shape) for s in flat.layout))
-        self._one_by_one = self._size > _LARGEST_MODULE
+        self.one_by_one = self._size > _LARGEST_MODULE
 
     def clipped_sums(
         self,
@@ -108,8 +110,9 @@ class FunctionalClipper:
         """
         single = weights.dim() == 1
         weights = weights.unsqueeze(0) if single else weights
-        total = PairwiseSum()
-        for part in blocks(len(X), self._rows_of_block(rows)):
+        size = self._rows_of_block(rows)
+        total = PairwiseSum(rows // size)
+        for part in blocks(len(X), size):
             gradients, squares, output = self._block(X, targets, part, rows)
             if outputs is not None:
                 outputs.append(output)
@@ -126,7 +129,11 @@ class FunctionalClipper:
 
     def take_one_by_one(self) -> None:
         """Send records through the module one by one from now on, each in a batch of one."""
-        self._one_by_one = True
+        self.one_by_one = True
+
+    def serving(self, X: torch.Tensor) -> FunctionalClipper:
+        """Return the clipper that would sum gradients of such rows now."""
+        return self
 
     def norms(
         self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], rows: int = DEFAULT_ROWS
@@ -216,7 +223,7 @@ class FunctionalClipper:
 
         of_one = grad(loss, has_aux=True)
         try:
-            if not self._one_by_one:
+            if not self.one_by_one:
                 in_dims = (None,) + (0,) * (1 + len(targets))
                 randomness = "different" if are_served() else "error"
                 of_all = vmap(of_one, in_dims=in_dims, randomness=randomness)
@@ -226,14 +233,14 @@ class FunctionalClipper:
             reason = next((text for key, text in _REFUSALS if key in said), None)
             if reason is None and any(key in said for key in _IN_PLACE):
                 if not _keeps_state(module, X):
-                    self._one_by_one = True
+                    self.one_by_one = True
                 else:
                     reason = _WRITES
             if reason is not None:
                 raise ValueError(f"The module {kind} {reason}") from error
-            if not self._one_by_one:
+            if not self.one_by_one:
                 raise
-        if self._one_by_one:
+        if self.one_by_one:
             with nullcontext() if are_served() else OwnDraws(np.random.default_rng()) as watch:
                 each = [of_one(trained, *row) for row in zip(X, *targets, strict=True)]
             if watch is not None and watch.used:

@@ -51,6 +51,7 @@ class FusedClipper:
     """
 
     path = "fused"
+    one_by_one = False
 
     def __init__(
         self, stack: LinearStack, flat: FlatParameters, objective: Callable[..., torch.Tensor]
@@ -110,7 +111,8 @@ class FusedClipper:
         weights = weights.unsqueeze(0) if single else weights
         if self._sums.shape[0] != len(weights):
             self._reserve(len(weights))
-        n, rows = len(X), rows_within(rows, self._width, _BLOCK_ELEMENTS)
+        n, asked = len(X), rows
+        rows = rows_within(rows, self._width, _BLOCK_ELEMENTS)
         if n % rows:
             X, targets = fill(X, rows), tuple(fill(target, rows) for target in targets)
             weights = fill(weights.t(), rows).t()
@@ -119,7 +121,7 @@ class FusedClipper:
             if len(X) == rows:
                 self._sum_block(X, targets, max_norm, weights, outputs)
             else:
-                total = PairwiseSum()
+                total = PairwiseSum(asked // rows)
                 for part in blocks(len(X), rows):
                     limit = max_norm[part] if isinstance(max_norm, torch.Tensor) else max_norm
                     of_block = tuple(target[part] for target in targets)

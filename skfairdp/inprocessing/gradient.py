@@ -27,7 +27,7 @@ from skfairdp.engine.inspection import (
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.norms import ARITHMETIC
 from skfairdp.engine.objectives import Objective, objective_for
-from skfairdp.engine.randomness import OwnDraws, own_draws
+from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.schedules import schedule_factors
@@ -216,8 +216,7 @@ class GradientClassifier(PrivateClassifier):
         rows = replace(rows, targets=self._targets(rows.targets[0], codes))
         objective = self._objective(objective_for(prepared.criterion), groups, classes)
         clipper = make_clipper(prepared.module, prepared.flat, objective)
-        serves = isinstance(draws, OwnDraws)
-        rehearse(prepared.module, clipper, rows.X, rows.targets, plan, serves=serves)
+        rehearse(prepared.module, clipper, rows.X, rows.targets, plan)
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)

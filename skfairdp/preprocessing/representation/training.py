@@ -299,7 +299,7 @@ def rehearse_privately(prepared: PreparedNet, rows: np.ndarray, plan: Plan) -> N
     loss = prepared.module
     refuse_unstable_rows(loss, rows.shape[1:])
     clipper = make_clipper(loss, prepared.flat, lambda output: output)
-    rehearse(loss, clipper, as_tensor(rows, loss), (), plan, serves=True)
+    rehearse(loss, clipper, as_tensor(rows, loss), (), plan)
 
 
 def descend_privately(
