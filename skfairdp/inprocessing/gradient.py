@@ -290,8 +290,6 @@ class GradientClassifier(PrivateClassifier):
                 f"the set of class labels is {declared}",
                 *(() if groups is None else (f"the set of groups is {named}",)),
                 noise_text(noise, exact=plan.exact_noise),
-                "sums over records are formed in float64, and the clipping norm is lowered for "
-                "their rounding",
                 "one row is one person; rows reach the model through the noisy sums alone, and "
                 "running time is not part of what is released",
                 "the guarantee starts at the array passed to fit",
