@@ -298,7 +298,17 @@ class Plan:
             )
 
     def charged_failure(self, segment: Segment) -> float:
-        """Probability of failure that a step of a segment is charged with."""
+        """Probability of failure that a step of a segment is charged with.
+
+        Parameters
+        ----------
+        segment : Segment
+            One of the plan's.
+
+        Returns
+        -------
+        float
+        """
         return segment.failure + (GRID_FAILURE if self.exact_noise else 0.0)
 
     @property
