@@ -210,7 +210,9 @@ def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> list[Block
             f"{item.successes:.6g}",
             f"{item.trials:.6g}",
             "no rows" if item.rate is None else f"{item.rate:.3f}",
-            "–" if item.low is None else f"{rounded_down(item.low)} to {rounded_up(item.high)}",
+            "–"
+            if item.low is None or item.high is None
+            else f"{rounded_down(item.low)} to {rounded_up(item.high)}",
         )
         for item in rates
     )

@@ -7,7 +7,7 @@ its clipped per-record gradients.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import nn
@@ -160,7 +160,7 @@ class _StackClipper:
         self._functional.take_one_by_one()
 
     def serving(self, X: torch.Tensor) -> Clipper:
-        return self._fused if self.draws_nothing(X) else self._functional
+        return cast(Clipper, self._fused) if self.draws_nothing(X) else self._functional
 
 
 def make_clipper(

@@ -80,7 +80,7 @@ def composed_epsilon(
         return None
     first, size, missed = points
     tilted = _convolved(terms, [weights for weights, _ in weighted], first, size)
-    losses = interval * np.arange(first, first + size)
+    losses = np.asarray(interval * np.arange(first, first + size), dtype=np.float64)
     with np.errstate(over="ignore", under="ignore"):
         masses = tilted * np.exp(total - tilt * losses)
     # Exponents, products and sums from here on, and weights of every factor.
@@ -173,10 +173,10 @@ def _convolved(terms: Sequence[_Term], weighted: Sequence[Array], first: int, si
         product *= _power(transform, term.count)
         products += term.count
     grown = np.exp(grown)
-    wrong = grown * (PRODUCT * ROUNDING * products + level - np.expm1(-lost))
+    errors = grown * (PRODUCT * ROUNDING * products + level - np.expm1(-lost))
     masses = np.roll(np.fft.irfft(product, size), -(first % size))
     # Every frequency but the first and the last stands for two.
-    return masses.clip(min=0.0) + 2.0 * float(wrong.sum()) / size
+    return masses.clip(min=0.0) + 2.0 * float(errors.sum()) / size
 
 
 def _power(base: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:

@@ -160,7 +160,9 @@ def from_curve(
         Its delta is a chord through the curve at every grid point.
     """
     last = max(math.ceil(top / interval), 1)
-    delta = np.minimum.accumulate(curve(interval * np.arange(last + 1)))
+    delta = np.minimum.accumulate(
+        curve(np.asarray(interval * np.arange(last + 1), dtype=np.float64))
+    )
     steps = np.diff(delta, append=delta[-1])
     masses = np.zeros(last + 1)
     masses[1:] = (steps[1:] - steps[:-1] * math.exp(interval)) / math.expm1(interval)
