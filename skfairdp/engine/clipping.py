@@ -12,6 +12,7 @@ from typing import Protocol
 import torch
 from torch import nn
 
+from skfairdp.engine.blocks import DEFAULT_ROWS
 from skfairdp.engine.flat import FlatParameters
 from skfairdp.engine.functional import FunctionalClipper
 from skfairdp.engine.fused import FusedClipper
@@ -33,10 +34,15 @@ class Clipper(Protocol):
     margin : float
         The clip norm is lowered by this fraction, so that no rounding lifts a
         record's vector above `max_norm` (:func:`rounding_margin`).
+    one_by_one : bool
+        Whether records go through the module in batches of one.
     """
 
     path: str
     margin: float
+
+    @property
+    def one_by_one(self) -> bool: ...
 
     def clipped_sums(
         self,
@@ -45,6 +51,7 @@ class Clipper(Protocol):
         max_norm: float | torch.Tensor,
         weights: torch.Tensor,
         outputs: list[torch.Tensor] | None = None,
+        rows: int = DEFAULT_ROWS,
     ) -> torch.Tensor:
         """Return ``sum_i weights[s, i] * clip(gradient of record i)``.
 
@@ -62,17 +69,22 @@ class Clipper(Protocol):
         outputs : list, optional
             Gets the module's outputs appended, in the order of the rows (in several
             pieces for a large batch). They cost nothing: the same forward pass.
+        rows : int, default=256
+            Rows of the blocks that go through the module (fewer where a row is large): a
+            public number, see :mod:`skfairdp.engine.blocks`.
 
         Returns
         -------
-        torch.Tensor of shape (p,) or (S, p)
+        torch.Tensor of float64, shape (p,) or (S, p)
             In the order of the flat parameter vector. The next call may overwrite
             it. A record whose gradient is not finite contributes exactly 0; an empty
             batch gives zeros.
         """
         ...
 
-    def norms(self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    def norms(
+        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], rows: int = DEFAULT_ROWS
+    ) -> torch.Tensor:
         """Return the norms of the records' gradients, which must not leave the engine.
 
         Parameters
@@ -81,6 +93,8 @@ class Clipper(Protocol):
             Rows.
         targets : tuple of torch.Tensor
             Passed to the objective.
+        rows : int, default=256
+            As in `clipped_sums`.
 
         Returns
         -------
@@ -94,6 +108,14 @@ class Clipper(Protocol):
         """Tell whether it is certain that no layer draws random numbers for such rows."""
         ...
 
+    def take_one_by_one(self) -> None:
+        """Send records through the module one by one from now on, each in a batch of one."""
+        ...
+
+    def serving(self, X: torch.Tensor) -> Clipper:
+        """Return the clipper that would sum gradients of such rows now, whatever comes later."""
+        ...
+
 
 class _StackClipper:
     """The fused path where it holds, the functional path for any other batch.
@@ -103,6 +125,7 @@ class _StackClipper:
     """
 
     path = "fused"
+    _one_by_one = False
 
     def __init__(self, fused: FusedClipper, functional: FunctionalClipper) -> None:
         self._fused = fused
@@ -116,16 +139,28 @@ class _StackClipper:
         max_norm: float | torch.Tensor,
         weights: torch.Tensor,
         outputs: list[torch.Tensor] | None = None,
+        rows: int = DEFAULT_ROWS,
     ) -> torch.Tensor:
-        clipper = self._fused if self._fused.accepts(X) else self._functional
-        return clipper.clipped_sums(X, targets, max_norm, weights, outputs)
+        return self.serving(X).clipped_sums(X, targets, max_norm, weights, outputs, rows)
 
-    def norms(self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        clipper = self._fused if self._fused.accepts(X) else self._functional
-        return clipper.norms(X, targets)
+    def norms(
+        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], rows: int = DEFAULT_ROWS
+    ) -> torch.Tensor:
+        return self.serving(X).norms(X, targets, rows)
+
+    @property
+    def one_by_one(self) -> bool:
+        return self._one_by_one
 
     def draws_nothing(self, X: torch.Tensor) -> bool:
-        return self._fused.accepts(X)
+        return not self._one_by_one and self._fused.accepts(X)
+
+    def take_one_by_one(self) -> None:
+        self._one_by_one = True
+        self._functional.take_one_by_one()
+
+    def serving(self, X: torch.Tensor) -> Clipper:
+        return self._fused if self.draws_nothing(X) else self._functional
 
 
 def make_clipper(

@@ -2,20 +2,25 @@
 
 Every record is differentiated by itself (``vmap`` over ``grad``), so nothing that a
 module does can mix records: it only ever sees a batch of one. Nothing is hooked into
-the module and nothing stays behind on it.
+the module and nothing stays behind on it. Records go through ``vmap`` in blocks of a fixed
+size and are summed in float64; what ``vmap`` cannot take goes through ``grad`` one by one.
 """
 
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from skfairdp.engine.norms import clip_factors, matmul_rounding, rounding_margin
-from skfairdp.engine.randomness import are_served
+from skfairdp.engine.blocks import DEFAULT_ROWS, PairwiseSum, blocks, fill, rows_within
+from skfairdp.engine.flat import copy_module
+from skfairdp.engine.norms import clip_factors, rounding_margin
+from skfairdp.engine.randomness import OwnDraws, are_served
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FunctionalClipper"]
 
-_CHUNK_ELEMENTS = 1 << 23
+_BLOCK_ELEMENTS = 1 << 23
+# Gradients of 32 records have to fit into half a gigabyte, or records go one by one.
+_LARGEST_MODULE = 1 << 22
+_CACHED_ELEMENTS = 1 << 17
 _DECIDES = (
     "decides by the values of its input (an `if` on a tensor, .item(), .tolist()), which cannot "
     "be differentiated record by record. Use torch.where or masks instead."
@@ -38,14 +46,15 @@ _DRAWS = (
     "draws random numbers in training, which it did not do on rows of zeros before. Draw at every "
     "forward pass, or never, so that the numbers come from a generator of the fit's own."
 )
-# What torch.func says when a module cannot be taken record by record, and what we say.
+# What torch.func says of modules that cannot be taken record by record at all, and of in-place
+# writes, which may also go to a tensor that lives no longer than the record.
 _REFUSALS = (
     ("data-dependent control flow", _DECIDES),
     (".item()", _DECIDES),
-    ("vmap: inplace", _WRITES),
-    ("doesn't match the broadcast shape", _WRITES),
+    ("mutate a captured Tensor", _WRITES),
     ("called random operation", _DRAWS),
 )
+_IN_PLACE = ("vmap: inplace", "doesn't match the broadcast shape")
 
 
 class FunctionalClipper:
@@ -67,6 +76,8 @@ class FunctionalClipper:
         ``"functional"``.
     margin : float
         Relative rounding margin by which the clip norm is lowered.
+    one_by_one : bool
+        Whether records go through the module in batches of one.
     """
 
     path = "functional"
@@ -81,8 +92,8 @@ class FunctionalClipper:
         self._size = flat.vector.numel()
         self._dtype = flat.vector.dtype
         self._device = flat.vector.device
-        self._rows_per_chunk = max(1, _CHUNK_ELEMENTS // self._size)
         self.margin = rounding_margin(self._dtype, max(_terms(s.shape) for s in flat.layout))
+        self.one_by_one = self._size > _LARGEST_MODULE
 
     def clipped_sums(
         self,
@@ -91,59 +102,88 @@ class FunctionalClipper:
         max_norm: float | torch.Tensor,
         weights: torch.Tensor,
         outputs: list[torch.Tensor] | None = None,
+        rows: int = DEFAULT_ROWS,
     ) -> torch.Tensor:
         """Return weighted sums of clipped per-record gradients.
 
         See :meth:`skfairdp.engine.clipping.Clipper.clipped_sums`.
         """
         single = weights.dim() == 1
-        rows = weights.unsqueeze(0) if single else weights
-        sums = torch.zeros(len(rows), self._size, dtype=self._dtype, device=self._device)
-        for part in self._chunks(X):
-            chunk_targets = tuple(target[part] for target in targets)
+        weights = weights.unsqueeze(0) if single else weights
+        size = self._rows_of_block(rows)
+        total = PairwiseSum(rows // size)
+        for part in blocks(len(X), size):
+            gradients, squares, output = self._block(X, targets, part, rows)
+            if outputs is not None:
+                outputs.append(output)
             limit = max_norm[part] if isinstance(max_norm, torch.Tensor) else max_norm
-            self._add_chunk(sums, X[part], chunk_targets, limit, rows[:, part], outputs)
+            total.add(self._block_sums(gradients, squares, limit, weights[:, part]))
+        sums = total.total()
+        if sums is None:
+            sums = weights.new_zeros(len(weights), self._size, dtype=torch.float64)
         return sums[0] if single else sums
 
     def draws_nothing(self, X: torch.Tensor) -> bool:
         """Tell whether it is certain that no layer draws random numbers: never."""
         return False
 
-    def norms(self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    def take_one_by_one(self) -> None:
+        """Send records through the module one by one from now on, each in a batch of one."""
+        self.one_by_one = True
+
+    def serving(self, X: torch.Tensor) -> FunctionalClipper:
+        """Return the clipper that would sum gradients of such rows now."""
+        return self
+
+    def norms(
+        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], rows: int = DEFAULT_ROWS
+    ) -> torch.Tensor:
         """Return the norms of the records' gradients.
 
         See :meth:`skfairdp.engine.clipping.Clipper.norms`.
         """
         pieces = [torch.zeros(0, dtype=torch.float64, device=self._device)]
-        for part in self._chunks(X):
-            gradients, _ = self._gradients(X[part], tuple(target[part] for target in targets))
-            pieces.append(self._all_squares(gradients).sqrt_())
+        for part in blocks(len(X), self._rows_of_block(rows)):
+            pieces.append(self._block(X, targets, part, rows)[1].sqrt_())
         return torch.cat(pieces)
 
-    def _chunks(self, X: torch.Tensor) -> list[slice]:
-        step = self._rows_per_chunk
-        return [slice(start, start + step) for start in range(0, len(X), step)]
+    def _rows_of_block(self, rows: int) -> int:
+        if self._size > _LARGEST_MODULE:
+            return 1
+        return rows_within(rows, self._size, _BLOCK_ELEMENTS)
 
-    def _add_chunk(
+    def _block(
+        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], part: slice, rows: int
+    ) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
+        """Return gradients, squared norms and outputs of some rows, computed in a whole block."""
+        size = self._rows_of_block(rows)
+        filled = tuple(fill(target[part], size) for target in targets)
+        gradients, output = self._gradients(fill(X[part], size), filled)
+        squares = self._all_squares(gradients)
+        n = part.stop - part.start
+        return [gradient[:n] for gradient in gradients], squares[:n], output[:n]
+
+    def _block_sums(
         self,
-        sums: torch.Tensor,
-        X: torch.Tensor,
-        targets: tuple[torch.Tensor, ...],
+        gradients: list[torch.Tensor],
+        squares: torch.Tensor,
         max_norm: float | torch.Tensor,
         weights: torch.Tensor,
-        outputs: list[torch.Tensor] | None,
-    ) -> None:
-        gradients, output = self._gradients(X, targets)
-        if outputs is not None:
-            outputs.append(output)
-        margin = self.margin + matmul_rounding(self._dtype)
-        factors, all_finite = clip_factors(self._all_squares(gradients), max_norm, margin)
+    ) -> torch.Tensor:
+        factors, all_finite = clip_factors(squares, max_norm, self.margin)
+        flat = [gradient.reshape(len(gradient), -1) for gradient in gradients]
         if not all_finite:
             blank = (factors == 0).unsqueeze(1)
-            gradients = [g.flatten(1).masked_fill(blank, 0.0) for g in gradients]
-        coefficients = (weights * factors).to(self._dtype)
-        for slot, gradient in zip(self._layout, gradients, strict=True):
-            sums[:, slot.slice].addmm_(coefficients, gradient.flatten(1))
+            flat = [gradient.masked_fill(blank, 0.0) for gradient in flat]
+        coefficients = weights * factors
+        sums = coefficients.new_empty(len(weights), self._size)
+        # A few columns at a time: their float64 copies stay in the cache.
+        columns = max(1, _CACHED_ELEMENTS // len(factors))
+        for slot, gradient in zip(self._layout, flat, strict=True):
+            into = sums[:, slot.slice]
+            for piece in blocks(gradient.shape[1], columns):
+                torch.mm(coefficients, gradient[:, piece].double(), out=into[:, piece])
+        return sums
 
     def _all_squares(self, gradients: list[torch.Tensor]) -> torch.Tensor:
         """Return upper bounds of the records' squared norms over all parameters."""
@@ -181,17 +221,47 @@ class FunctionalClipper:
                 )
             return losses[0], output[0]
 
-        in_dims = (None,) + (0,) * (1 + len(targets))
-        randomness = "different" if are_served() else "error"
-        per_record = vmap(grad(loss, has_aux=True), in_dims=in_dims, randomness=randomness)
+        of_one = grad(loss, has_aux=True)
         try:
-            gradients, outputs = per_record(trained, X, *targets)
+            if not self.one_by_one:
+                in_dims = (None,) + (0,) * (1 + len(targets))
+                randomness = "different" if are_served() else "error"
+                of_all = vmap(of_one, in_dims=in_dims, randomness=randomness)
+                gradients, outputs = of_all(trained, X, *targets)
         except RuntimeError as error:
-            reason = next((text for key, text in _REFUSALS if key in str(error)), None)
-            if reason is None:
+            kind, said = type(module).__name__, str(error)
+            reason = next((text for key, text in _REFUSALS if key in said), None)
+            if reason is None and any(key in said for key in _IN_PLACE):
+                if not _keeps_state(module, X):
+                    self.one_by_one = True
+                else:
+                    reason = _WRITES
+            if reason is not None:
+                raise ValueError(f"The module {kind} {reason}") from error
+            if not self.one_by_one:
                 raise
-            raise ValueError(f"The module {type(module).__name__} {reason}") from error
+        if self.one_by_one:
+            with nullcontext() if are_served() else OwnDraws(np.random.default_rng()) as watch:
+                each = [of_one(trained, *row) for row in zip(X, *targets, strict=True)]
+            if watch is not None and watch.used:
+                raise ValueError(f"The module {type(module).__name__} {_DRAWS}")
+            gradients = {name: torch.stack([found[name] for found, _ in each]) for name in trained}
+            outputs = torch.stack([output for _, output in each])
         return [gradients[slot.name].detach() for slot in self._layout], outputs.detach()
+
+
+def _keeps_state(module: nn.Module, X: torch.Tensor) -> bool:
+    """Tell whether what a module does to one row shows in one of its tensors afterwards."""
+    rows = [X.new_full((1, *X.shape[1:]), value) for value in (0.0, 1.0)]
+    left = []
+    for row in rows:
+        probe = copy_module(module)
+        with torch.no_grad():
+            probe(row)
+        left.append([value for layer in probe.modules() for value in vars(layer).values()])
+        left[-1] += probe.buffers()
+    tensors = [[value for value in values if isinstance(value, torch.Tensor)] for values in left]
+    return any(not torch.equal(a, b) for a, b in zip(*tensors, strict=True))
 
 
 def _places(module: nn.Module, flat: FlatParameters) -> list[tuple[str, str]]:

@@ -4,7 +4,8 @@ For a linear layer with input ``a_i`` and upstream gradient ``d_i`` the gradient
 record ``i`` is the outer product ``d_i a_i^T`` (and ``d_i`` for the bias). Its
 squared norm is ``(|a_i|^2 + 1) |d_i|^2``, and the sum of clipped gradients is the
 single matrix product ``(c * d)^T a``, where ``c`` holds each record's clip factor
-times its weight.
+times its weight. Rows go through the layers in the module's precision, in blocks of a fixed
+size, and are summed in float64.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from skfairdp.engine.norms import clip_factors, matmul_rounding, rounding_margin
+from skfairdp.engine.blocks import DEFAULT_ROWS, PairwiseSum, blocks, fill, rows_within
+from skfairdp.engine.norms import clip_factors, rounding_margin
 from skfairdp.engine.objectives import Objective
 from skfairdp.engine.stacks import LinearStack
 
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FusedClipper"]
 
-_CHUNK_ELEMENTS = 1 << 22
+_BLOCK_ELEMENTS = 1 << 23
+_MOST_BUFFERS = 16
 
 
 class FusedClipper:
@@ -48,6 +51,7 @@ class FusedClipper:
     """
 
     path = "fused"
+    one_by_one = False
 
     def __init__(
         self, stack: LinearStack, flat: FlatParameters, objective: Callable[..., torch.Tensor]
@@ -63,8 +67,8 @@ class FusedClipper:
         prefixes = [f"{prefix}." if prefix else "" for prefix in stack.prefixes]
         self._slots = [(slots.get(f"{p}weight"), slots.get(f"{p}bias")) for p in prefixes]
         self._first = min(i for i, slots in enumerate(self._slots) if any(slots))
-        terms = max(layer.in_features + layer.out_features for layer in stack.linears)
-        self.margin = rounding_margin(self._dtype, terms)
+        widths = [layer.in_features + layer.out_features for layer in stack.linears]
+        self.margin = rounding_margin(self._dtype, max(widths) + len(widths))
         tiny = torch.finfo(self._dtype).tiny
         trained = list(enumerate(self._slots))[self._first :]
         self._without_weight = [i - self._first for i, (weight, _) in trained if weight is None]
@@ -78,9 +82,7 @@ class FusedClipper:
             dtype=torch.float64,
             device=self._device,
         ).unsqueeze(1)
-        self._rows_per_chunk = max(
-            1, _CHUNK_ELEMENTS // sum(layer.out_features for layer in stack.linears)
-        )
+        self._width = sum(widths)
         self._reserve(1)
 
     def accepts(self, X: torch.Tensor) -> bool:
@@ -99,45 +101,55 @@ class FusedClipper:
         max_norm: float | torch.Tensor,
         weights: torch.Tensor,
         outputs: list[torch.Tensor] | None = None,
+        rows: int = DEFAULT_ROWS,
     ) -> torch.Tensor:
         """Return weighted sums of clipped per-record gradients.
 
         See :meth:`skfairdp.engine.clipping.Clipper.clipped_sums`.
         """
         single = weights.dim() == 1
-        rows = weights.unsqueeze(0) if single else weights
-        if self._sums.shape[0] != rows.shape[0]:
-            self._reserve(rows.shape[0])
+        weights = weights.unsqueeze(0) if single else weights
+        if self._sums.shape[0] != len(weights):
+            self._reserve(len(weights))
+        n, asked = len(X), rows
+        rows = rows_within(rows, self._width, _BLOCK_ELEMENTS)
+        if n % rows:
+            X, targets = fill(X, rows), tuple(fill(target, rows) for target in targets)
+            weights = fill(weights.t(), rows).t()
+            max_norm = fill(max_norm, rows, 1.0) if isinstance(max_norm, torch.Tensor) else max_norm
         with torch.inference_mode():
-            if X.shape[0] <= self._rows_per_chunk:
-                self._sum_chunk(X, targets, max_norm, rows, outputs)
+            if len(X) == rows:
+                self._sum_block(X, targets, max_norm, weights, outputs)
             else:
-                total = torch.zeros_like(self._sums)
-                for part in self._chunks(X):
-                    chunk_targets = tuple(target[part] for target in targets)
+                total = PairwiseSum(asked // rows)
+                for part in blocks(len(X), rows):
                     limit = max_norm[part] if isinstance(max_norm, torch.Tensor) else max_norm
-                    self._sum_chunk(X[part], chunk_targets, limit, rows[:, part], outputs)
-                    total.add_(self._sums)
-                self._sums.copy_(total)
+                    of_block = tuple(target[part] for target in targets)
+                    self._sum_block(X[part], of_block, limit, weights[:, part], outputs)
+                    total.add(self._sums.clone())
+                sums = total.total()
+                self._sums.zero_() if sums is None else self._sums.copy_(sums)
+        if outputs and n % rows:
+            outputs[-1] = outputs[-1][: n % rows]
         return self._sums[0] if single else self._sums
 
-    def norms(self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    def norms(
+        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], rows: int = DEFAULT_ROWS
+    ) -> torch.Tensor:
         """Return the norms of the records' gradients.
 
         See :meth:`skfairdp.engine.clipping.Clipper.norms`.
         """
+        n, rows = len(X), rows_within(rows, self._width, _BLOCK_ELEMENTS)
+        X, targets = fill(X, rows), tuple(fill(target, rows) for target in targets)
         with torch.inference_mode():
             pieces = [X.new_zeros(0, dtype=torch.float64)]
-            for part in self._chunks(X):
-                inputs, deltas, _ = self._sides(X[part], tuple(target[part] for target in targets))
-                pieces.append(self._squared_norms(inputs, deltas).sqrt_())
-            return torch.cat(pieces)
+            for part in blocks(len(X), rows):
+                sides = self._sides(X[part], tuple(target[part] for target in targets))
+                pieces.append(self._squared_norms(*sides[:2]).sqrt_())
+            return torch.cat(pieces)[:n]
 
-    def _chunks(self, X: torch.Tensor) -> list[slice]:
-        step = self._rows_per_chunk
-        return [slice(start, start + step) for start in range(0, len(X), step)]
-
-    def _sum_chunk(
+    def _sum_block(
         self,
         X: torch.Tensor,
         targets: tuple[torch.Tensor, ...],
@@ -145,25 +157,31 @@ class FusedClipper:
         weights: torch.Tensor,
         outputs: list[torch.Tensor] | None,
     ) -> None:
-        """Overwrite the buffer with the sums over these rows."""
-        if X.shape[0] == 0:
-            self._sums.zero_()
-            return
+        """Overwrite the buffer with the sums over a block, whose last rows may weigh nothing."""
         inputs, deltas, output = self._sides(X, targets)
         if outputs is not None:
             for layer in self._stack.tail:
                 output = layer(output)
             outputs.append(output)
-        margin = self.margin + matmul_rounding(self._dtype)
-        squares = self._squared_norms(inputs, deltas)
-        factors, all_finite = clip_factors(squares, max_norm, margin)
+        factors, all_finite = clip_factors(
+            self._squared_norms(inputs, deltas), max_norm, self.margin
+        )
         if not all_finite:
             blank = (factors == 0).unsqueeze(1)
             inputs = [a.masked_fill(blank, 0.0) for a in inputs]
             deltas = [d.masked_fill(blank, 0.0) for d in deltas]
-        coefficients = (weights * factors).to(self._dtype)
-        for row, views in enumerate(self._views):
-            self._weighted_sum(inputs, deltas, coefficients[row], views)
+        coefficients = weights * factors
+        if len(coefficients) == 1:
+            self._weighted_sum(inputs, deltas, coefficients[0], self._views[0])
+            return
+        for row, views in zip(coefficients, self._views, strict=True):
+            member = row.nonzero().squeeze(1)  # micro-batches share no record
+            self._weighted_sum(
+                [a.index_select(0, member) for a in inputs],
+                [d.index_select(0, member) for d in deltas],
+                row.index_select(0, member),
+                views,
+            )
 
     def _sides(
         self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]
@@ -244,8 +262,8 @@ class FusedClipper:
         input_squares, delta_squares = torch.addcmul(self._offsets, norms, norms).chunk(2)
         return input_squares.mul_(delta_squares).sum(0)
 
-    @staticmethod
     def _weighted_sum(
+        self,
         inputs: list[torch.Tensor],
         deltas: list[torch.Tensor],
         coefficients: torch.Tensor,
@@ -253,14 +271,26 @@ class FusedClipper:
     ) -> None:
         column = coefficients.unsqueeze(1)
         for value, delta, (weight, bias) in zip(inputs, deltas, views, strict=True):
+            double = self._double(delta, 0)
             if bias is not None:
-                torch.mv(delta.t(), coefficients, out=bias)
+                torch.mv(double.t(), coefficients, out=bias)
             if weight is not None:
-                torch.mm((delta * column).t(), value, out=weight)
+                torch.mm(double.mul_(column).t(), self._double(value, 1), out=weight)
+
+    def _double(self, matrix: torch.Tensor, place: int) -> torch.Tensor:
+        """Copy a matrix into a float64 buffer, which is used again and again."""
+        key = (place, *matrix.shape)
+        buffer = self._buffers.get(key)
+        if buffer is None:
+            if len(self._buffers) > _MOST_BUFFERS:
+                self._buffers.clear()
+            buffer = self._buffers[key] = torch.empty_like(matrix, dtype=torch.float64)
+        return buffer.copy_(matrix)
 
     def _reserve(self, n_sums: int) -> None:
         """Keep one buffer of `n_sums` rows, and its views in the parameters' shapes."""
-        self._sums = torch.zeros(n_sums, self._size, dtype=self._dtype, device=self._device)
+        self._sums = torch.zeros(n_sums, self._size, dtype=torch.float64, device=self._device)
+        self._buffers: dict[tuple[int, ...], torch.Tensor] = {}
         self._views = [
             [
                 tuple(None if slot is None else row[slot.slice].view(slot.shape) for slot in slots)

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from skfairdp.engine.blocks import DEFAULT_ROWS, blocks, fill
 from skfairdp.engine.nets import as_tensor
 
-__all__ = ["features_and_output", "link_of", "outputs", "outputs_by_row", "probabilities"]
+__all__ = [
+    "features_and_output",
+    "in_blocks",
+    "link_of",
+    "outputs",
+    "outputs_by_row",
+    "probabilities",
+]
 
-_CHUNK = 16384
+# What vmap says of modules that have to be asked row by row.
+NOT_BATCHED = ("Batching rule not implemented", "vmap: inplace", "match the broadcast shape")
 _LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLLoss: "identity"}
 
 
 def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
-    """Compute a module's outputs without touching its state.
+    """Compute a module's outputs without touching its state, as `in_blocks` does.
 
     Parameters
     ----------
@@ -30,14 +41,36 @@ def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
     ndarray of float64, shape (n, n_outputs)
     """
     module.eval()
-    tensor = as_tensor(X, module)
     with torch.inference_mode():
-        parts = [module(part) for part in tensor.split(_CHUNK)]
-        joined = torch.cat([part.reshape(len(part), -1) for part in parts])
-    return joined.double().cpu().numpy()
+        return in_blocks(lambda part: module(part).flatten(1), as_tensor(X, module))
 
 
-def outputs_by_row(module: nn.Module, X: Tensor) -> Tensor:
+def in_blocks(answer: Callable[..., Tensor], *tables: Tensor) -> np.ndarray:
+    """Ask for rows in blocks of a fixed number, the last one filled up with zeros.
+
+    The answer for a row is then the same, to the last bit, whatever the rows beside it.
+
+    Parameters
+    ----------
+    answer : callable
+        Maps a block of each table to one tensor, row by row.
+    *tables : Tensor, each with n rows
+
+    Returns
+    -------
+    ndarray of float64, shape (n, ...)
+    """
+    n = len(tables[0])
+    # Without rows a block of zeros tells the shape of an answer.
+    some = tables if n else tuple(table.new_zeros(1, *table.shape[1:]) for table in tables)
+    filled = [fill(table, DEFAULT_ROWS) for table in some]
+    parts = [
+        answer(*(table[part] for table in filled)) for part in blocks(len(filled[0]), DEFAULT_ROWS)
+    ]
+    return torch.cat(parts)[:n].double().cpu().numpy()
+
+
+def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Tensor:
     """Compute outputs as at prediction, each row by itself.
 
     Whatever the module does, a row's output depends on that row alone, and nothing of
@@ -49,6 +82,8 @@ def outputs_by_row(module: nn.Module, X: Tensor) -> Tensor:
         Holds released weights.
     X : Tensor, shape (n, ...)
         Rows, in the dtype and on the device of the module; at least one.
+    rows : int, default=256
+        Rows of a block: a public number, see :mod:`skfairdp.engine.blocks`.
 
     Returns
     -------
@@ -65,7 +100,15 @@ def outputs_by_row(module: nn.Module, X: Tensor) -> Tensor:
     module.eval()
     try:
         with torch.no_grad():
-            return vmap(of_row, randomness="different", chunk_size=_CHUNK)(X)
+            of_block = vmap(of_row, randomness="different")
+            filled = fill(X, rows)
+            try:
+                parts = [of_block(filled[part]) for part in blocks(len(filled), rows)]
+            except RuntimeError as error:
+                if not any(words in str(error) for words in NOT_BATCHED):
+                    raise
+                parts = [torch.stack([of_row(row) for row in X])]
+            return torch.cat(parts)[: len(X)]
     finally:
         for part, mode in modes:
             part.training = mode
@@ -96,7 +139,7 @@ def features_and_output(
         output = outputs(module, X)
     finally:
         handle.remove()
-    features = torch.cat([part.reshape(len(part), -1) for part in caught])
+    features = torch.cat([part.reshape(len(part), -1) for part in caught])[: len(X)]
     return features.double().cpu().numpy(), output
 
 

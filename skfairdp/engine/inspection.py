@@ -7,11 +7,11 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
+from skfairdp.engine.blocks import DEFAULT_ROWS
 from skfairdp.engine.flat import copy_module
 from skfairdp.engine.randomness import SeededDraws
 
 __all__ = [
-    "BLOCK",
     "find_head",
     "refuse_mixed_block",
     "refuse_mixing_modules",
@@ -20,7 +20,6 @@ __all__ = [
     "refuse_wrong_outputs",
 ]
 
-BLOCK = 256  # rows that a module is shown at a time where a row must not see the others
 _CHUNK = 16384
 
 
@@ -84,8 +83,13 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
     ------
     ValueError
         If the module does not take such rows, does not return one output a row, or
-        mixes the rows.
+        mixes the rows; if torch.autocast is switched on.
     """
+    if torch.is_autocast_enabled(next(module.parameters()).device.type):
+        raise ValueError(
+            "torch.autocast is switched on, which leaves the precision of every product to torch. "
+            "Leave its block before calling fit, and choose the module's dtype instead."
+        )
     probe = copy_module(module).eval()
     kind = type(module).__name__
     reference = next(probe.parameters())
@@ -216,7 +220,7 @@ def refuse_mixed_block(module: nn.Module, row_shape: tuple[int, ...]) -> None:
     probe = copy_module(module).eval()
     reference = next(probe.parameters())
     generator = torch.Generator().manual_seed(1)
-    shape = (BLOCK, *row_shape)
+    shape = (DEFAULT_ROWS, *row_shape)
 
     def rows(scale: float) -> torch.Tensor:
         return (scale * torch.randn(shape, generator=generator)).to(reference)
@@ -224,15 +228,15 @@ def refuse_mixed_block(module: nn.Module, row_shape: tuple[int, ...]) -> None:
     with torch.no_grad(), SeededDraws(0):
         first = rows(1.0)
         output = probe(first)
-        places = (0, BLOCK - 1, BLOCK // 2, 1, BLOCK // 3, BLOCK - 2)
+        places = (0, DEFAULT_ROWS - 1, DEFAULT_ROWS // 2, 1, DEFAULT_ROWS // 3, DEFAULT_ROWS - 2)
         for place, scale in zip(places, (0.0, 1.0, 1.0, 30.0, 1e4, 1e12), strict=True):
             block = rows(scale)
             block[place] = first[place]
             if not torch.equal(probe(block)[place], output[place]):
                 raise ValueError(
                     f"The module {type(module).__name__} mixes the records of a batch: its output "
-                    f"for a row of {BLOCK} changes with the other rows, or from call to call. Let "
-                    "every row be processed by itself, without draws."
+                    f"for a row of {DEFAULT_ROWS} changes with the other rows, or from call to "
+                    "call. Let every row be processed by itself, without draws."
                 )
 
 

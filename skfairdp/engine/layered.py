@@ -10,10 +10,12 @@ one convolution per record; the results are the same.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.grad import conv2d_input
 
 from skfairdp.engine.flat import FlatParameters
 from skfairdp.engine.functional import FunctionalClipper
@@ -83,22 +85,33 @@ class LayeredClipper(FunctionalClipper):
         objective: Callable[..., torch.Tensor],
     ) -> None:
         super().__init__(module, flat, objective)
+        self._any = FunctionalClipper(module, flat, objective)
         self._layers = layers
         self._trained = {slot.name for slot in flat.layout}
         self._image_shape = module.image_shape if type(module) is SmallCNN else None
 
+    def take_one_by_one(self) -> None:
+        """Send records through the module one by one from now on, each in a batch of one."""
+        super().take_one_by_one()
+        self._any.take_one_by_one()
+
+    def serving(self, X: torch.Tensor) -> FunctionalClipper:
+        """Return the clipper that would sum gradients of such rows now."""
+        dropout = any(type(x) is nn.Dropout and x.training and x.p > 0 for _, x in self._layers)
+        return self._any if dropout or self.one_by_one else self
+
     def _gradients(
         self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]
     ) -> tuple[list[torch.Tensor], torch.Tensor]:
-        if any(type(x) is nn.Dropout and x.training and x.p > 0 for _, x in self._layers):
-            return super()._gradients(X, targets)
+        if self.serving(X) is self._any:
+            return self._any._gradients(X, targets)
         if self._image_shape is not None:
             X = X.reshape(-1, *self._image_shape)
         with torch.enable_grad():
             value, trained = X, []
             for name, layer in self._layers:
                 if type(layer) is nn.Linear and value.dim() != 2:
-                    return super()._gradients(X, targets)
+                    return self._any._gradients(X, targets)
                 if not any(True for _ in layer.parameters(recurse=False)):
                     value = layer(value)
                     continue
@@ -128,11 +141,36 @@ def _frozen(layer: nn.Module, value: torch.Tensor) -> torch.Tensor:
     bias = layer.bias.detach() if isinstance(layer.bias, torch.Tensor) else None
     if isinstance(layer, nn.Conv2d):
         assert weight is not None
-        return functional.conv2d(value, weight, bias, layer.stride, layer.padding, layer.dilation)
+        return _Convolution.apply(value, weight, bias, layer)
     if isinstance(layer, nn.GroupNorm):
         return functional.group_norm(value, layer.num_groups, weight, bias, layer.eps)
     assert weight is not None
     return functional.linear(value, weight, bias)
+
+
+class _Convolution(torch.autograd.Function):
+    """A convolution whose way back is computed with channels last: half the time."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        value: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        layer: nn.Conv2d,
+    ) -> torch.Tensor:
+        ctx.save_for_backward(weight)
+        ctx.layer, ctx.shape = layer, value.shape
+        assert not isinstance(layer.padding, str)
+        return functional.conv2d(value, weight, bias, layer.stride, layer.padding, layer.dilation)
+
+    @staticmethod
+    def backward(ctx: Any, *deltas: torch.Tensor) -> Any:
+        layer: nn.Conv2d = ctx.layer
+        last = torch.channels_last
+        weight, delta = (t.contiguous(memory_format=last) for t in (*ctx.saved_tensors, *deltas))
+        back = conv2d_input(ctx.shape, weight, delta, layer.stride, layer.padding, layer.dilation)
+        return back.contiguous(), None, None, None
 
 
 def _layer_gradients(

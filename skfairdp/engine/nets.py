@@ -244,7 +244,14 @@ def prepare_net(
     working.set_params(**settings)
     _check_module_arguments(working, accepted)
     with SeededDraws(seed):
-        working.initialize()
+        try:
+            working.initialize()
+        except RecursionError as error:
+            name = getattr(working.module, "__name__", working.module)
+            raise ValueError(
+                f"The module {name} contains itself: one of its layers has it, or a layer above, "
+                "as an attribute. Hand over what the layer needs in forward instead."
+            ) from error
     refuse_mixing_modules(working.module_)
     return PreparedNet(
         working.module_, working.criterion_, flatten(working.module_), working, schedulers

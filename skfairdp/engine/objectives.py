@@ -141,15 +141,17 @@ class CrossEntropyObjective(Objective):
 
     def gradient(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor | None:
         target = targets[0]
-        plain = self.weight is None and self.label_smoothing == 0.0 and self.ignore_index < 0
+        plain = self.weight is None and self.label_smoothing == 0.0
         if not plain or target.is_floating_point():
             return None
         self._check(output, target)
         target = target.long()
-        if bool((target == self.ignore_index).any()):
-            return None
         minus_one = torch.full_like(output[:, :1], -1.0)
-        return torch.softmax(output, dim=1).scatter_add_(1, target.unsqueeze(1), minus_one)
+        ignored = (target == self.ignore_index).unsqueeze(1)
+        # The same arithmetic for every record, whatever the targets of the others.
+        where = target.unsqueeze(1).masked_fill(ignored, 0)
+        gradient = torch.softmax(output, dim=1).scatter_add_(1, where, minus_one)
+        return gradient.masked_fill_(ignored, 0.0)
 
     @staticmethod
     def _check(output: torch.Tensor, target: torch.Tensor) -> None:

@@ -36,6 +36,7 @@ class FlatOptimizer:
         self._parameters = parameters
         self._where = where
         self._plain = len(parameters) == 1 and _is_plain_sgd(optimizer)
+        self._adam = _Adam(parameters[0].data) if _is_plain_adam(parameters, optimizer) else None
 
     def step(self, gradient: Tensor) -> None:
         """Apply one update.
@@ -51,6 +52,9 @@ class FlatOptimizer:
             vector = self._parameters[0].data
             vector.sub_(gradient.to(vector.dtype), alpha=self.optimizer.param_groups[0]["lr"])
             return
+        if self._adam is not None:
+            self._adam.step(gradient, self.optimizer.param_groups[0])
+            return
         for parameter, where in zip(self._parameters, self._where, strict=True):
             parameter.grad = gradient[where].view_as(parameter).to(parameter.dtype)
         self.optimizer.step()
@@ -61,6 +65,34 @@ class FlatOptimizer:
         """Change the learning rate of all groups."""
         for group in self.optimizer.param_groups:
             group["lr"] = lr
+
+
+class _Adam:
+    """Adam on one vector: the arithmetic of torch's own, without what surrounds it.
+
+    What torch does around the update of a vector costs three times the update.
+
+    Parameters
+    ----------
+    vector : Tensor, shape (p,)
+        Moved in place.
+    """
+
+    def __init__(self, vector: Tensor) -> None:
+        self._vector = vector
+        self._mean, self._square = torch.zeros_like(vector), torch.zeros_like(vector)
+        self._steps = 0
+
+    def step(self, gradient: Tensor, options: Mapping[str, Any]) -> None:
+        gradient = gradient.to(self._vector.dtype)
+        beta1, beta2 = options["betas"]
+        self._steps += 1
+        self._mean.lerp_(gradient, 1 - beta1)
+        self._square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+        size = options["lr"] / (1 - beta1**self._steps)
+        root = (1 - beta2**self._steps) ** 0.5
+        denominator = self._square.sqrt().div_(root).add_(options["eps"])
+        self._vector.addcdiv_(self._mean, denominator, value=-size)
 
 
 def flat_optimizer(
@@ -108,6 +140,16 @@ def _is_plain_sgd(optimizer: torch.optim.Optimizer) -> bool:
     options = optimizer.param_groups[0]
     extras = ("momentum", "weight_decay", "nesterov", "maximize")
     return isinstance(options["lr"], float) and not any(options[name] for name in extras)
+
+
+def _is_plain_adam(parameters: list[Tensor], optimizer: torch.optim.Optimizer) -> bool:
+    """Tell whether a step is the textbook's, on one vector."""
+    if type(optimizer) is not torch.optim.Adam or len(parameters) > 1:
+        return False
+    options = optimizer.param_groups[0]
+    numbers = (options["lr"], options["eps"], *options["betas"])
+    extras = ("weight_decay", "amsgrad", "maximize", "capturable", "differentiable", "fused")
+    return all(isinstance(n, float) for n in numbers) and not any(options[name] for name in extras)
 
 
 def _has_groups(parameters: Any) -> bool:

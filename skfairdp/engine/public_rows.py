@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skfairdp.engine.blocks import block_rows
 from skfairdp.engine.clipping import Clipper
 from skfairdp.engine.randomness import OwnDraws, are_served
 from skfairdp.privacy.streams import stream_of
@@ -116,4 +117,5 @@ class PublicRows:
         # Layers that draw, such as dropout, get draws of their own: how far the stream of the
         # noisy queries has moved tells the size of their batches.
         with OwnDraws(self._generator) if are_served() else nullcontext():
-            return self._clipper.clipped_sums(X, targets, float("inf"), weights).double()
+            sums = self._clipper.clipped_sums
+            return sums(X, targets, float("inf"), weights, rows=block_rows(len(rows)))

@@ -9,15 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from skfairdp.engine.blocks import PairwiseSum, block_rows, blocks, fill
 from skfairdp.engine.clipping import Clipper
 from skfairdp.engine.inference import outputs_by_row
-from skfairdp.engine.norms import clip_factors
+from skfairdp.engine.norms import clip_factors, rounding_margin, row_capacity, sum_margin
 from skfairdp.engine.public_rows import PublicBatch, PublicRows
 from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Block, CountRelease, Segment
+from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
 
-__all__ = ["HeadSums", "NoisyRelease", "Rows", "Statistic"]
+__all__ = ["HeadSums", "NoisyRelease", "Rows", "Statistic", "refuse_unbounded_sums"]
+
+_LARGEST_HEAD = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,9 @@ class NoisyRelease:
 
     Notes
     -----
-    The noise is drawn and added in float64, unless it is exact. Nothing else in the package reads
-    training rows once a plan has been made.
+    Sums are formed in float64, and a record's bound is lowered by what their rounding can
+    move (:mod:`skfairdp.engine.norms`). The noise is drawn and added in float64, unless it is
+    exact. Nothing else in the package reads training rows once a plan has been made.
     """
 
     def __init__(
@@ -109,6 +113,8 @@ class NoisyRelease:
         self._clipper = clipper
         self._noise = noise
         self._sampler = PoissonSampler(rows.codes, n_cells, noise.sampling)
+        self._limits: dict[tuple[int, int], tuple[Segment, float]] = {}
+        self._buffers: dict[int, Tensor] = {}
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -167,7 +173,9 @@ class NoisyRelease:
         block = segment.blocks[0]
         weights, std = _combined(block, cell_weights)
         batch = self._sampler.draw(segment.rates)
-        return self._noisy(self._gradient_sum(block, batch, weights, public)[0], std)
+        total, mean, _ = self._gradient_sum(segment, batch, weights, public)
+        gradient = self._noisy(total, std)
+        return gradient if mean is None else gradient.add_(mean)
 
     def gradient_and_statistic(
         self,
@@ -206,9 +214,11 @@ class NoisyRelease:
         weights, std = _combined(block, cell_weights)
         batch = self._sampler.draw(segment.rates)
         outputs: list[Tensor] = []
-        total, targets = self._gradient_sum(block, batch, weights, public, outputs)
+        total, mean, targets = self._gradient_sum(segment, batch, weights, public, outputs)
         gradient = self._noisy(total, std)
-        return gradient, self._statistic_sum(second, batch, statistic, outputs, targets)
+        if mean is not None:
+            gradient.add_(mean)
+        return gradient, self._statistic_sum(segment, second, batch, statistic, outputs, targets)
 
     def statistic(self, segment: Segment, statistic: Statistic, module: nn.Module) -> Tensor:
         """Release the sum of a statistic of a fresh batch, and no gradient.
@@ -228,9 +238,10 @@ class NoisyRelease:
         Tensor of float64, shape (m,)
         """
         batch = self._sampler.draw(segment.rates)
-        X, targets = self._take(batch.rows)
-        outputs = [outputs_by_row(module, X)] if len(X) else []
-        return self._statistic_sum(segment.blocks[0], batch, statistic, outputs, targets)
+        X, targets = self._take(batch.rows, _rows_of(segment))
+        outputs = [outputs_by_row(module, X, _rows_of(segment))] if len(X) else []
+        block = segment.blocks[0]
+        return self._statistic_sum(segment, block, batch, statistic, outputs, targets)
 
     def adaptive_gradient(
         self,
@@ -263,20 +274,24 @@ class NoisyRelease:
             The clip norms.
         """
         count_block, block = segment.blocks
-        n_cells = len(segment.rates)
+        n_cells, rows = len(segment.rates), _rows_of(segment)
+        limit = self._limit(segment, block)
         batch = self._sampler.draw(segment.rates)
-        X, targets = self._take(batch.rows)
+        X, targets = self._take(batch.rows, rows)
         # NaN counts as not long, so that every drawn record adds one to one count.
-        long = (self._clipper.norms(X, targets) > base_norm).cpu().numpy()
+        long = (self._clipper.norms(X, targets, rows) > base_norm).cpu().numpy()
+        long = long[: len(batch.rows)]
         cell = np.repeat(np.arange(n_cells), batch.sizes)
         counts = np.bincount(2 * cell + ~long, minlength=2 * n_cells).reshape(n_cells, 2)
-        counts = counts * np.asarray(count_block.weights)[:, None]
-        counts = self._noisy(torch.from_numpy(counts), count_block.noise_std).numpy()
+        if set(count_block.weights) != {1.0}:
+            raise ValueError("counts enter a sum as they are: give their block weights of 1")
+        noisy = self._noisy(torch.from_numpy(counts.astype(np.float64)), count_block.noise_std)
+        counts = noisy.numpy()
         norms = np.asarray(choose(counts), dtype=np.float64)
         largest = float(norms.max())  # over all cells, whether drawn or not
-        limits = self._tensor(norms[cell])
-        weights = self._spread(batch, tuple(w / largest for w in block.weights))
-        total = self._clipper.clipped_sums(X, targets, limits, weights)
+        limits = fill(self._tensor(norms[cell]) * limit, rows, 1.0)
+        weights = self._spread(batch, tuple(w / largest for w in block.weights), rows)
+        total = self._clipper.clipped_sums(X, targets, limits, weights, rows=rows)
         return self._noisy(total, block.noise_std).mul_(largest), norms
 
     def heads(
@@ -313,14 +328,18 @@ class NoisyRelease:
         """
         block = segment.blocks[0]
         n_heads, n_cells = segment.n_heads, len(segment.rates)
+        # Sums over micro-batches and cells are added up once more, and projected; two leave.
+        additions = n_heads * n_cells + (head.stop - head.start) + 16
+        limit = self._limit(segment, block, additions, n_sums=2)
         batch = self._sampler.draw(segment.rates)
         slot = self._sampler.slots(len(batch.rows), n_heads)
         cell = np.repeat(np.arange(n_cells), batch.sizes)
         member = np.zeros((n_heads * n_cells, len(batch.rows)))
         member[slot * n_cells + cell, np.arange(len(batch.rows))] = 1.0
-        X, targets = self._take(batch.rows)
-        sums = self._clipper.clipped_sums(X, targets, block.max_norm, self._tensor(member))
-        sums = sums.double()
+        rows = _rows_of(segment)
+        X, targets = self._take(batch.rows, rows)
+        weights = fill(self._tensor(member).t(), rows).t()
+        sums = self._clipper.clipped_sums(X, targets, limit, weights, rows=rows)
         sums = sums.reshape(n_heads, n_cells, -1)
         cell_weights = torch.tensor(block.weights, dtype=torch.float64, device=sums.device)
         limits = torch.tensor(radii, dtype=torch.float64, device=sums.device) / n_heads
@@ -361,73 +380,144 @@ class NoisyRelease:
 
     def _gradient_sum(
         self,
-        block: Block,
+        segment: Segment,
         batch: Batch,
         weights: tuple[float, ...],
         public: PublicBatch | None,
         outputs: list[Tensor] | None = None,
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Sum of clipped gradients; targets of the batch's own rows, whose outputs it keeps."""
-        spread = self._spread(batch, weights)
+    ) -> tuple[Tensor, Tensor | None, tuple[Tensor, ...]]:
+        """Sum of clipped gradients, mean gradient of public rows, targets of the batch's rows.
+
+        `outputs` gets the module's outputs for the batch's own rows.
+        """
+        limit, rows = self._limit(segment, segment.blocks[0]), _rows_of(segment)
+        clipped_sums = self._clipper.clipped_sums
         if public is None:
-            X, targets = self._take(batch.rows)
-            return self._clipper.clipped_sums(X, targets, block.max_norm, spread, outputs), targets
-        n = len(public.rows)
-        X, targets = self._take(np.concatenate([public.rows, batch.rows]))
+            X, targets = self._take(batch.rows, rows)
+            spread = self._spread(batch, weights, rows)
+            return clipped_sums(X, targets, limit, spread, outputs, rows), None, targets
+        n, spread = len(public.rows), self._spread(batch, weights)
+        X, targets = self._take(np.concatenate([public.rows, batch.rows]), rows)
         for target, other in zip(targets[1:], public.others, strict=True):
             target[:n] = other
-        limits = torch.cat(
-            [spread.new_full((n,), torch.inf), torch.full_like(spread, block.max_norm)]
-        )
-        spread = torch.cat([spread.new_full((n,), 1.0 / n), spread])
-        total = self._clipper.clipped_sums(X, targets, limits, spread, outputs)
+        limits = spread.new_full((len(X),), limit)
+        limits[:n] = torch.inf
+        # Two sums from one pass: what the public rows add, however large, rounds nothing away
+        # of what the noise covers.
+        of_each = spread.new_zeros(2, len(X))
+        of_each[0, :n] = 1.0 / n
+        of_each[1, n : n + len(spread)] = spread
+        mean, total = clipped_sums(X, targets, limits, of_each, outputs, rows)
         if outputs:
-            outputs[:] = [torch.cat(outputs)[n:] if len(outputs) > 1 else outputs[0][n:]]
-        return total, tuple(target[n:] for target in targets)
+            outputs[:] = [torch.cat(outputs)[n:]]
+        return total, mean, tuple(target[n:] for target in targets)
 
-    def _take(self, rows: np.ndarray) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def _take(self, rows: np.ndarray, block: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Rows and targets in whole blocks, zeros at the end; the next call overwrites them."""
         index = torch.from_numpy(rows).to(self._rows.X.device)
-        X = self._rows.X.index_select(0, index)
-        return X, tuple(target.index_select(0, index) for target in self._rows.targets)
+        size = -(-len(rows) // block) * block
+        taken = []
+        for place, table in enumerate((self._rows.X, *self._rows.targets)):
+            buffer = self._buffers.get(place)
+            if buffer is None or len(buffer) < size:
+                buffer = self._buffers[place] = table.new_empty((size, *table.shape[1:]))
+            torch.index_select(table, 0, index, out=buffer[: len(rows)])
+            buffer[len(rows) : size].zero_()
+            taken.append(buffer[:size])
+        return taken[0], tuple(taken[1:])
 
     def _statistic_sum(
         self,
+        segment: Segment,
         block: Block,
         batch: Batch,
         statistic: Statistic,
         outputs: list[Tensor],
         targets: tuple[Tensor, ...],
     ) -> Tensor:
-        if not outputs:  # an empty batch still gets its noise
-            empty = torch.zeros(statistic.size, dtype=torch.float64, device=self._rows.X.device)
-            return self._noisy(empty, block.noise_std)
-        output = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
-        vectors = statistic.of(output, *targets).double()
-        squares = torch.linalg.vector_norm(vectors, dim=1).square_()
-        factors, all_finite = clip_factors(squares, block.max_norm, 1e-12)
-        if not all_finite:
-            # 0 * NaN is NaN: a record whose vector is not finite contributes exactly 0.
-            vectors = torch.where(factors[:, None] > 0, vectors, 0.0)
-        factors.mul_(self._spread(batch, block.weights))
-        return self._noisy(factors @ vectors, block.noise_std)
+        limit, rows = self._limit(segment, block), _rows_of(segment)
+        margin = rounding_margin(torch.float64, statistic.size)
+        weights = self._spread(batch, block.weights, rows)
+        total = PairwiseSum()
+        output = fill(torch.cat(outputs)[: len(batch.rows)], rows) if outputs else weights
+        targets = tuple(fill(target[: len(batch.rows)], rows) for target in targets)
+        for part in blocks(len(weights), rows):
+            vectors = statistic.of(output[part], *(target[part] for target in targets)).double()
+            squares = torch.linalg.vector_norm(vectors, dim=1).square_()
+            factors, all_finite = clip_factors(squares, limit, margin)
+            if not all_finite:
+                # 0 * NaN is NaN: a record whose vector is not finite contributes exactly 0.
+                vectors = torch.where(factors[:, None] > 0, vectors, 0.0)
+            total.add(factors.mul_(weights[part]) @ vectors)
+        sums = total.total()
+        if sums is None:  # an empty batch still gets its noise
+            sums = weights.new_zeros(statistic.size)
+        return self._noisy(sums, block.noise_std)
 
-    def _spread(self, batch: Batch, weights: tuple[float, ...]) -> Tensor:
-        if len(weights) == 1:
-            return self._rows.X.new_full(batch.rows.shape, weights[0], dtype=torch.float64)
-        return self._tensor(batch.spread(weights))
+    def _limit(self, segment: Segment, block: Block, additions: int = 0, n_sums: int = 1) -> float:
+        """Clip norm that leaves room for the rounding of the sum."""
+        known = self._limits.get((id(segment), id(block)))
+        if known is None or known[0] is not segment:
+            margin = n_sums * _margin(segment, block, len(self._rows.X), additions)
+            limit = block.max_norm * (1.0 - margin)
+            known = self._limits[id(segment), id(block)] = (segment, limit)
+        return known[1]
+
+    def _spread(self, batch: Batch, weights: tuple[float, ...], block: int = 1) -> Tensor:
+        """Weight of each row; 0 for what fills up the last block."""
+        n = len(batch.rows)
+        if len(weights) > 1:
+            return fill(self._tensor(batch.spread(weights)), block)
+        spread = self._rows.X.new_full((-(-n // block) * block,), weights[0], dtype=torch.float64)
+        spread[n:].zero_()
+        return spread
 
     def _tensor(self, values: np.ndarray) -> Tensor:
         # Weights meet clip factors, which are float64: one dtype is faster than two.
         return torch.from_numpy(values).to(self._rows.X.device)
 
     def _noisy(self, total: Tensor, std: float) -> Tensor:
+        """Add the noise, in float64: the only way that a sum of private rows leaves."""
         if std == 0.0:
-            return total.double()
+            return total.clone()
         if self._exact_noise:
-            released = self._noise.on_grid(total.double().cpu().numpy(), std)
+            released = self._noise.on_grid(total.cpu().numpy(), std)
             return torch.from_numpy(released).to(total.device)
         noise = torch.from_numpy(self._noise.gaussian(tuple(total.shape), std))
         return noise.to(total.device).add_(total)
+
+
+def refuse_unbounded_sums(plan: Plan, n_rows: int) -> None:
+    """Refuse rows that are too many, or weights that differ too much, for a plan's margins.
+
+    Parameters
+    ----------
+    plan : Plan
+        What will be released.
+    n_rows : int
+        Number of rows.
+
+    Raises
+    ------
+    ValueError
+        The rounding of a sum could hide more than the margin for it.
+    """
+    for segment in plan.segments:
+        for block in segment.blocks:
+            _margin(segment, block, n_rows, _LARGEST_HEAD if segment.n_heads > 1 else 0)
+
+
+def _rows_of(segment: Segment) -> int:
+    """Rows of the blocks in which a segment's batches are computed."""
+    return block_rows(sum(segment.expected_sizes))
+
+
+def _margin(segment: Segment, block: Block, n_rows: int, additions: int) -> float:
+    """Share of a block's norm that the rounding of its sum may take."""
+    sizes = zip(segment.expected_sizes, segment.rates, strict=True)
+    expected = sum(size / rate for size, rate in sizes)
+    capacity = row_capacity(expected, n_rows)
+    return sum_margin(_rows_of(segment), capacity, block.weights, additions)
 
 
 def _combined(block: Block, cell_weights: np.ndarray | None) -> tuple[tuple[float, ...], float]:

@@ -7,11 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
+from skfairdp.engine.blocks import PairwiseSum, blocks
+from skfairdp.engine.norms import row_capacity, sum_margin
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, LaplaceSum
 
-__all__ = ["LARGEST_TARGET", "MomentSums", "Moments", "l1_bounds", "l2_bounds"]
+__all__ = ["LARGEST_TARGET", "MomentSums", "Moments", "l1_bounds", "l2_bounds", "moment_margin"]
 
 LARGEST_TARGET = 0.5
 """Bound of |t_i| in the linear sum."""
@@ -19,9 +22,10 @@ LARGEST_TARGET = 0.5
 QUADRATIC = 0.125
 """Factor of z z^T in the quadratic sum."""
 
-# Rows are cut to a ball that is smaller by this share, so that rounding in products and
-# sums cannot carry a record over the bound that is charged.
+# Rows are cut to a ball that is smaller by this share, so that rounding in a record's own
+# norm and products cannot carry it over the bound that is charged; sums have a margin of theirs.
 _MARGIN = 1e-9
+_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,31 @@ def l1_bounds(d: int) -> tuple[float, float]:
     return LARGEST_TARGET * math.sqrt(d), QUADRATIC * (d + 1) / 2.0
 
 
+def moment_margin(weights: Sequence[float], expected: float, n_rows: int) -> float:
+    """Share by which rows are shortened for the rounding of their sums.
+
+    Parameters
+    ----------
+    weights : sequence of float
+        Of the cells that are summed.
+    expected : float
+        Number of rows that the plan was made for.
+    n_rows : int
+        How many there are.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        There are many more rows, or the weights differ too much.
+    """
+    # Cells are added up once more.
+    return sum_margin(_ROWS, row_capacity(expected, n_rows), weights, len(weights) + 4)
+
+
 class MomentSums:
     """Turn private rows into noisy first and second moments, as the plan says.
 
@@ -82,17 +111,27 @@ class MomentSums:
         Cell of each row; negative for rows that contribute to nothing.
     noise : NoiseSource
         Draws the noise.
+    expected : float
+        Number of rows that the plan was made for.
 
     Notes
     -----
-    Sums and noise are float64. Each method must be called once: it reads all rows, and the
+    Sums and noise are float64, and rows are shortened by what the rounding of a sum can move
+    (:mod:`skfairdp.engine.norms`). Each method must be called once: it reads all rows, and the
     plan charges one release. Of the symmetric matrix the upper triangle is noised and
     mirrored: the lower one repeats it, and noise of its own would neither protect nor help.
     """
 
     def __init__(
-        self, rows: np.ndarray, targets: np.ndarray, codes: np.ndarray, noise: NoiseSource
+        self,
+        rows: np.ndarray,
+        targets: np.ndarray,
+        codes: np.ndarray,
+        noise: NoiseSource,
+        *,
+        expected: float,
     ) -> None:
+        self._expected = expected
         rows = np.asarray(rows, dtype=np.float64)
         with np.errstate(over="ignore"):
             norms = np.sqrt(np.square(rows).sum(axis=1))
@@ -179,12 +218,23 @@ class MomentSums:
         d = self._rows.shape[1]
         n_sums = len(linear_weights) if each_cell else 1
         linear, quadratic = np.zeros((n_sums, d)), np.zeros((n_sums, d, d))
+        margin = max(
+            moment_margin((1.0,) if each_cell else weights, self._expected, len(self._rows))
+            for weights in (linear_weights, quadratic_weights)
+        )
         for cell, (w, v) in enumerate(zip(linear_weights, quadratic_weights, strict=True)):
             member = self._codes == cell
-            Z = self._rows[member]
+            rows, targets = self._rows[member] * (1.0 - margin), self._targets[member]
+            of_targets, of_rows = PairwiseSum(), PairwiseSum()
+            for part in blocks(len(rows), _ROWS):
+                Z = torch.from_numpy(rows[part])
+                of_targets.add(torch.from_numpy(targets[part]) @ Z)
+                of_rows.add(Z.T @ Z)
             where = cell if each_cell else 0
-            linear[where] += w * (self._targets[member] @ Z)
-            quadratic[where] += (v * QUADRATIC) * (Z.T @ Z)
+            if (total := of_targets.total()) is not None:
+                linear[where] += w * total.numpy()
+            if (total := of_rows.total()) is not None:
+                quadratic[where] += (v * QUADRATIC) * total.numpy()
         linear += linear_noise((n_sums, d))
         diagonal = np.arange(d)
         quadratic[:, diagonal, diagonal] += diagonal_noise((n_sums, d))

@@ -141,7 +141,7 @@ def group_multipliers(given: Any, sizes: Sizes, noise_multiplier: float) -> tupl
     Raises
     ------
     ValueError
-        The mapping misses a group or holds something else than numbers > 0.
+        The mapping misses a group or holds something else than numbers of at least 0.001.
     """
     if not isinstance(given, Mapping):
         return (float(noise_multiplier),) * len(sizes.cells)

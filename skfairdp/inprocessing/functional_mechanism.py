@@ -15,7 +15,8 @@ from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
-from skfairdp.engine.sums import Moments, MomentSums
+from skfairdp.engine.norms import ARITHMETIC
+from skfairdp.engine.sums import Moments, MomentSums, moment_margin
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.inprocessing.bounded_rows import BoundedRows
@@ -282,6 +283,8 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         check_delta(self.delta, sizes.total)
         multiplier = self._calibrate(sizes, bounded.d)
         plan = self._plan(sizes, multiplier, bounded.d)
+        weighted = plan.segments[0].blocks if plan.segments else plan.sums
+        moment_margin(weighted[0].weights, sizes.total, len(X))  # refuses what it can't bound
         stated = self._guarantee(plan, noise, groups)
         self._charge(stated)  # before a row enters a sum
 
@@ -289,7 +292,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         if self.objective == "pooled":
             codes = np.minimum(codes, 0)  # one cell; rows of undeclared groups stay outside
         codes[labels < 0] = -1
-        sums = MomentSums(bounded.transform(X), 0.5 - labels, codes, noise)
+        sums = MomentSums(bounded.transform(X), 0.5 - labels, codes, noise, expected=sizes.total)
         each = self._each_cell and len(plan.cells) > 1
         if plan.segments:
             linear, quadratic = plan.segments[0].blocks
@@ -438,6 +441,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
                 ),
                 "feature_bounds and max_row_norm were declared, not computed from rows",
                 noise_text(noise),
+                ARITHMETIC,
                 *((pure,) if laplace else ()),
                 "one row is one person; rows reach the model through the noisy sums alone, and "
                 "running time is not part of what is released",

@@ -25,8 +25,10 @@ from skfairdp.engine.inspection import (
     refuse_wrong_outputs,
 )
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
+from skfairdp.engine.norms import ARITHMETIC
 from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.randomness import own_draws
+from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.schedules import schedule_factors
 from skfairdp.engine.training import Progress, run_segment
@@ -214,6 +216,7 @@ class GradientClassifier(PrivateClassifier):
         rows = replace(rows, targets=self._targets(rows.targets[0], codes))
         objective = self._objective(objective_for(prepared.criterion), groups, classes)
         clipper = make_clipper(prepared.module, prepared.flat, objective)
+        rehearse(prepared.module, clipper, rows.X, rows.targets, plan)
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
@@ -290,6 +293,7 @@ class GradientClassifier(PrivateClassifier):
                 f"the set of class labels is {declared}",
                 *(() if groups is None else (f"the set of groups is {named}",)),
                 noise_text(noise, exact=plan.exact_noise),
+                ARITHMETIC,
                 "one row is one person; rows reach the model through the noisy sums alone, and "
                 "running time is not part of what is released",
                 "the guarantee starts at the array passed to fit",

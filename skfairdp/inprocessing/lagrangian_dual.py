@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from skfairdp.engine.clipping import make_clipper
+from skfairdp.engine.norms import ARITHMETIC
 from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.public_rows import PublicRows
 from skfairdp.fairness.groups import Groups, encode_groups
@@ -452,6 +453,7 @@ default="linear"
                 "whoever declines to disclose the attribute, or discloses it after all, is "
                 "covered by the same epsilon",
                 noise_text(noise),
+                ARITHMETIC,
                 "one row is one person; the attribute reaches the model through the noisy sums "
                 "alone, and running time is not part of what is released",
             ),

@@ -1,7 +1,7 @@
 """Print the ratios of running times that the project promises: ``python -m tests.benchmarks``.
 
-Names of benchmarks (steps, constrained, groups, cnn, epochs, fits, calibration, search, teachers,
-gating, mechanisms, representations) as arguments run only those.
+Names of benchmarks (steps, default, constrained, groups, cnn, epochs, fits, calibration, search,
+teachers, gating, draws, mechanisms, representations) as arguments run only those.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch
 
 from tests.benchmarks import (
     constrained,
+    draws,
     fits,
     gating,
     mechanisms,
@@ -32,6 +33,7 @@ def main(names: list[str]) -> int:
     benchmarks = {
         "steps": lambda: steps.benchmark_steps(X, y),
         "constrained": lambda: constrained.benchmark_constrained(X, y, groups),
+        "default": lambda: steps.benchmark_default_steps(X, y),
         "groups": lambda: steps.benchmark_groups(X, y),
         "cnn": steps.benchmark_cnn,
         "epochs": lambda: fits.benchmark_epochs(X, y),
@@ -40,6 +42,7 @@ def main(names: list[str]) -> int:
         "search": lambda: fits.benchmark_search(X, y),
         "teachers": lambda: teachers.benchmark_teachers(X, y),
         "gating": gating.benchmark_gating,
+        "draws": lambda: draws.benchmark_draws(X, y),
         "mechanisms": lambda: mechanisms.benchmark_mechanisms(X, y, groups),
         "representations": lambda: representations.benchmark_representations(X, y, groups),
     }

@@ -24,7 +24,13 @@ from skfairdp.privacy.plan import Block, Segment
 from tests.benchmarks.adult import as_tensors
 from tests.benchmarks.rounds import interleaved, report
 
-__all__ = ["benchmark_cnn", "benchmark_groups", "benchmark_steps", "our_step"]
+__all__ = [
+    "benchmark_cnn",
+    "benchmark_default_steps",
+    "benchmark_groups",
+    "benchmark_steps",
+    "our_step",
+]
 
 RATE = 0.01
 Make = Callable[[], nn.Module]
@@ -61,10 +67,16 @@ def our_step(
     return step
 
 
-def plain_step(X: torch.Tensor, y: torch.Tensor, batch: int, make: Make) -> Callable[[], None]:
-    """The same step of plain torch SGD, on batches from the same sampler."""
+def plain_step(
+    X: torch.Tensor,
+    y: torch.Tensor,
+    batch: int,
+    make: Make,
+    kind: type[torch.optim.Optimizer] = torch.optim.SGD,
+) -> Callable[[], None]:
+    """The same step of plain torch, on batches from the same sampler."""
     module, criterion = make(), nn.BCEWithLogitsLoss()
-    optimizer = torch.optim.SGD(module.parameters(), lr=RATE)
+    optimizer = kind(module.parameters(), lr=RATE)
     draw = _drawer(len(X), batch)
 
     def step() -> None:
@@ -178,6 +190,30 @@ def benchmark_steps(X: np.ndarray, y: np.ndarray) -> list[bool]:
                     at_least=True,
                 )
             )
+    return held
+
+
+def benchmark_default_steps(X: np.ndarray, y: np.ndarray) -> list[bool]:
+    """Steps of the default net, in microseconds too: compare them between two versions."""
+    features, target = as_tensors(X, y)
+    one_group = np.zeros(len(X), dtype=int)
+    held = []
+    for batch, limit in ((256, 0.95), (1024, 1.05), (4096, 1.05)):
+
+        def make() -> nn.Module:
+            return MLP(X.shape[1])
+
+        times = interleaved(
+            {
+                "ours": our_step(features, target, one_group, batch, make, torch.optim.Adam),
+                "plain": plain_step(features, target, batch, make, torch.optim.Adam),
+            },
+            rounds=41,
+            repeats=max(1, 2560 // batch),
+        )
+        print(f"{f'default step, Adam (B={batch})':<72} {1e6 * times['ours']:7.1f} us")
+        ratio = times["ours"] / times["plain"]
+        held.append(report(f"default step / plain torch step, Adam (B={batch})", ratio, limit))
     return held
 
 

@@ -74,12 +74,19 @@ def test_closed_form_gradient_equals_automatic_differentiation(criterion, output
     assert torch.equal(output, before)
 
 
-def test_ignored_targets_have_no_closed_form_and_no_loss():
+@pytest.mark.parametrize("ignored", [-100, 1])
+def test_an_ignored_target_has_no_loss_and_changes_no_other_record(ignored):
     target = CLASSES.clone()
-    target[2] = -100
-    objective = objective_for(nn.CrossEntropyLoss())
-    assert objective.gradient(LOGITS, target) is None
+    target[2] = ignored
+    objective = objective_for(nn.CrossEntropyLoss(ignore_index=ignored))
     assert float(objective(LOGITS, target)[2]) == 0.0
+    got, others = objective.gradient(LOGITS, target), objective.gradient(LOGITS, CLASSES)
+    assert not got[2].any()
+    keep = torch.arange(len(target)) != 2
+    assert torch.equal(got[keep], others[keep])  # to the last bit: the same arithmetic
+    leaf = LOGITS.clone().requires_grad_()
+    (want,) = torch.autograd.grad(objective(leaf, target).sum(), leaf)
+    torch.testing.assert_close(got, want)
 
 
 @pytest.mark.parametrize(

@@ -284,7 +284,7 @@ def test_gradient_and_statistic_read_one_batch():
     one = Statistic(1, lambda output, labels: torch.ones(len(output), 1))
     segment = Segment(
         1, (0.3, 0.3), (30.0, 30.0), (
-            Block("gradient", 1e9, (1.0, 1.0), 0.0), Block("statistic", 1.0, (1.0, 1.0), 0.0)
+            Block("gradient", 1e9, (1.0, 1.0), 0.0), Block("statistic", 2.0, (1.0, 1.0), 0.0)
         ),
     )  # fmt: skip
     release = bench.release()

@@ -16,7 +16,8 @@ D = 7
 
 def sums(rows, targets, codes=None):
     codes = np.zeros(len(rows), dtype=np.int64) if codes is None else codes
-    return MomentSums(np.asarray(rows, dtype=float), np.asarray(targets), codes, NoiseSource(3))
+    rows = np.asarray(rows, dtype=float)
+    return MomentSums(rows, np.asarray(targets), codes, NoiseSource(3), expected=len(rows))
 
 
 def exact(rows, targets, codes=None, weights=(1.0,), each_cell=False):

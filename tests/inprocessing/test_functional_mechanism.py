@@ -121,9 +121,9 @@ def test_rows_reach_the_sums_inside_the_unit_ball(monkeypatch):
     seen = {}
     honest = MomentSums.__init__
 
-    def spy(self, rows, targets, codes, noise):
+    def spy(self, rows, *others, **named):
         seen["norms"] = np.linalg.norm(rows, axis=1)
-        honest(self, rows, targets, codes, noise)
+        honest(self, rows, *others, **named)
 
     monkeypatch.setattr(MomentSums, "__init__", spy)
     X, y, _ = ROWS
@@ -174,7 +174,8 @@ def test_the_expected_norm_of_the_noise_is_right_for_large_matrices(noise):
     plan = FunctionalMechanismClassifier(BOUNDS, noise=noise).fit(X, np.arange(60) % 2).plan_
     from skfairdp.privacy import NoiseSource
 
-    door = MomentSums(np.zeros((0, d)), np.zeros(0), np.zeros(0, dtype=int), NoiseSource(0))
+    nobody = np.zeros((0, d)), np.zeros(0), np.zeros(0, dtype=int)
+    door = MomentSums(*nobody, NoiseSource(0), expected=60)
     moments = door.gaussian(*plan.segments[0].blocks) if plan.segments else door.laplace(*plan.sums)
     largest = np.abs(np.linalg.eigvalsh(moments.quadratic[0])).max()
     assert largest == pytest.approx(noise_norm(plan, d), rel=0.15)

@@ -113,16 +113,15 @@ def sensitivity(monkeypatch, **parameters: Any) -> tuple[float, float]:
 
 def test_one_record_moves_both_releases_by_their_bounds_at_most(monkeypatch) -> None:
     by_gradient, by_table = sensitivity(monkeypatch, max_grad_norm=0.5)
-    # Sums of 100 records in float32 carry a rounding of some 1e-5.
-    assert 0.9 < by_gradient <= 1.0 + 1e-4
-    assert by_table == pytest.approx(1.0, abs=1e-9)
+    assert 0.9 < by_gradient <= 1.0
+    assert 1.0 - 1e-6 < by_table <= 1.0  # but for the margin
 
 
 def test_the_check_above_notices_a_gradient_that_is_not_clipped(monkeypatch) -> None:
     honest = FusedClipper.clipped_sums
 
-    def unclipped(self, X, targets, max_norm, weights, outputs=None):
-        return honest(self, X, targets, 1e9, weights, outputs)
+    def unclipped(self, X, targets, max_norm, weights, *others):
+        return honest(self, X, targets, 1e9, weights, *others)
 
     monkeypatch.setattr(FusedClipper, "clipped_sums", unclipped)
     assert sensitivity(monkeypatch, max_grad_norm=0.5)[0] > 2.0
@@ -138,7 +137,7 @@ def test_a_table_that_grows_beyond_its_norm_is_clipped_by_the_engine(monkeypatch
         return Statistic(statistic.size, lambda *args: 5.0 * statistic.of(*args))
 
     monkeypatch.setattr(cost_objective, "hard_histogram", five_times)
-    assert sensitivity(monkeypatch)[1] == pytest.approx(1.0, abs=1e-9)
+    assert 1.0 - 1e-6 < sensitivity(monkeypatch)[1] <= 1.0
 
 
 def test_declared_sizes_fix_the_plan_whatever_the_rows_are() -> None:

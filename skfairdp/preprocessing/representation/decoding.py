@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from skfairdp.certificate.digest import state_digest
-from skfairdp.engine.inference import outputs_by_row, probabilities
-from skfairdp.engine.inspection import BLOCK
+from skfairdp.engine.inference import in_blocks, outputs_by_row, probabilities
 from skfairdp.engine.nets import as_tensor
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.preprocessing.representation.columns import ColumnsLikelihood, ColumnTypes
@@ -62,14 +62,8 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         number of rows each time, filled up with zeros: a row is then encoded to the very same
         numbers whatever rows are beside it, and with ids released alike.
         """
-        table = as_tensor(X, self.module_)
-        raw = np.empty((len(table), self.randomizer_.n_components))
         with torch.inference_mode():
-            for start in range(0, len(table), BLOCK):
-                part = table[start : start + BLOCK]
-                full = nn.functional.pad(part, (0, 0, 0, BLOCK - len(part)))
-                encoded = _each_by_itself(self.module_, full)[: len(part)]
-                raw[start : start + BLOCK] = encoded.double().cpu().numpy()
+            raw = in_blocks(partial(_each_by_itself, self.module_), as_tensor(X, self.module_))
         box = self.bound_ * np.tanh(raw)
         box = np.clip(np.where(np.isnan(box), 0.0, box), -self.bound_, self.bound_)
         if self.codebook_ is None:
@@ -193,15 +187,18 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
             groups = encode_groups(sensitive_features, n_rows=len(embedded), labels=self.groups_)
             s = np.eye(len(self.groups_))[groups.codes]
         with torch.inference_mode():
-            z, onehot = (as_tensor(part, self.module_) for part in (embedded, s))
-            stated = self.module_.reconstruct(z, onehot)  # type: ignore[operator]
-            rebuilt = ColumnsLikelihood(self.column_types_).to(stated.device).mean(stated)
-        return rebuilt.double().cpu().numpy()
+            tables = [as_tensor(part, self.module_) for part in (embedded, s)]
+            law = ColumnsLikelihood(self.column_types_).to(tables[0].device)
+            return in_blocks(
+                lambda z, onehot: law.mean(self.module_.reconstruct(z, onehot)),  # type: ignore[operator]
+                *tables,
+            )
 
     def _decode(self, embedded: NDArray[np.float64]) -> NDArray[np.float64]:
         with torch.inference_mode():
-            logits = self.module_.predict_utility(as_tensor(embedded, self.module_))  # type: ignore[operator]
-        return probabilities(logits.double().cpu().numpy(), "softmax")
+            table = as_tensor(embedded, self.module_)
+            logits = in_blocks(self.module_.predict_utility, table)  # type: ignore[arg-type]
+        return probabilities(logits, "softmax")
 
     def _embedded(self, Z: ArrayLike) -> NDArray[np.float64]:
         """Released representations as the decoders take them."""

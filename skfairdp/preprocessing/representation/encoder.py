@@ -49,6 +49,7 @@ from skfairdp.preprocessing.representation.training import (
     descend_privately,
     plain_batch_size,
     refuse_mixing_encoder,
+    rehearse_privately,
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
@@ -372,8 +373,10 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         )
         prepared = task.prepare(seed)
         draws = self._draws(prepared, task.n_features + task.n_groups + task.n_classes, noise)
-        self._charge(stated)  # before a row reaches a network
         rows = task.rows(X, None if groups is None else groups.codes, labels)
+        if plan is not None:
+            rehearse_privately(prepared, rows, plan)
+        self._charge(stated)  # before a row reaches a network
         with draws:
             loss = self._train(prepared, rows, labels >= 0, plan, noise)
         unflatten(loss)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from skfairdp.engine.norms import ARITHMETIC
 from skfairdp.preprocessing.representation.training import plan_of
 from skfairdp.privacy.accounting import guarantee
 from skfairdp.privacy.calibration import noise_multiplier_for
@@ -106,6 +107,7 @@ def training_promise(
             f"the set of class labels is {'declared' if classes else read_off}",
             *((f"the set of groups is {read_off}",) if groups else ()),
             noise_text(noise),
+            ARITHMETIC,
             "one row is one person; rows reach the networks through the noisy sums alone, and "
             "running time is not part of what is released",
             "the guarantee starts at the array passed to fit",

@@ -15,6 +15,7 @@ from skfairdp.engine.flat import flatten
 from skfairdp.engine.inspection import refuse_mixed_block, refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, as_tensor, check_net, prepare_net
 from skfairdp.engine.randomness import OwnDraws
+from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.training import Progress, run_segment
 from skfairdp.preprocessing.representation.columns import ColumnTypes
@@ -35,6 +36,7 @@ __all__ = [
     "plain_batch_size",
     "plan_of",
     "refuse_mixing_encoder",
+    "rehearse_privately",
 ]
 
 
@@ -278,6 +280,28 @@ def plan_of(
     return Plan(sizes.cells, (segment,), (), sizes.adjacency, delta)
 
 
+def rehearse_privately(prepared: PreparedNet, rows: np.ndarray, plan: Plan) -> None:
+    """Refuse what `descend_privately` could not do, before anything is charged.
+
+    Parameters
+    ----------
+    prepared : PreparedNet
+    rows : ndarray, shape (n, width)
+        Their number and width are used, and no entry is read.
+    plan : Plan
+        What will be released.
+
+    Raises
+    ------
+    ValueError
+        There are too many rows, or the module cannot be differentiated row by row.
+    """
+    loss = prepared.module
+    refuse_unstable_rows(loss, rows.shape[1:])
+    clipper = make_clipper(loss, prepared.flat, lambda output: output)
+    rehearse(loss, clipper, as_tensor(rows, loss), (), plan)
+
+
 def descend_privately(
     prepared: PreparedNet,
     rows: np.ndarray,
@@ -311,7 +335,6 @@ def descend_privately(
         Counts steps.
     """
     loss = prepared.module
-    refuse_unstable_rows(loss, rows.shape[1:])
     codes = np.where(contributes, 0, -1)
     clipper = make_clipper(loss, prepared.flat, lambda output: output)
     release = NoisyRelease(Rows(as_tensor(rows, loss), (), codes), 1, clipper, noise)

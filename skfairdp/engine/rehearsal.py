@@ -1,0 +1,144 @@
+"""A rehearsal on made-up rows, before anything is charged or a private row is seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from skfairdp.engine.blocks import block_rows
+from skfairdp.engine.clipping import Clipper
+from skfairdp.engine.randomness import OwnDraws
+from skfairdp.engine.release import refuse_unbounded_sums
+from skfairdp.privacy.plan import Plan
+
+__all__ = ["rehearse"]
+
+# Rows whose whole gradients are compared: fewer where they are large.
+_PROBES, _PROBED_NUMBERS = 8, 1 << 22
+
+
+def rehearse(
+    module: nn.Module, clipper: Clipper, rows: Tensor, targets: tuple[Tensor, ...], plan: Plan
+) -> None:
+    """Try a clipper in the blocks of a plan: each row's gradient must be its own, bit by bit.
+
+    Made-up rows go through the module in several orders and with others missing. Where a
+    gradient, its norm or an output differs in a bit, this processor rounds the module's
+    products by a row's place in a block, and the clipper takes records one by one from then on.
+    Layers that draw at random in training alone do not draw here; of a module that does,
+    nothing can be compared.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        What the clipper sums gradients of; left as it is.
+    clipper : Clipper
+    rows, targets : Tensor, tuple of Tensor
+        Private rows and what the objective takes; their shapes, types and number are used,
+        and no entry is read.
+    plan : Plan
+        Says how large batches are.
+
+    Raises
+    ------
+    ValueError
+        There are more rows than the margins of the plan hold for, or the module cannot be
+        differentiated record by record.
+    """
+    refuse_unbounded_sums(plan, len(rows))
+    sizes = {block_rows(sum(segment.expected_sizes)) for segment in plan.segments}
+    numbers = sum(parameter.numel() for parameter in module.parameters())
+    serving = clipper.serving(rows)
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        # One row first: whether the module can be taken at all, and whether only one by one.
+        with OwnDraws(np.random.default_rng(0)) as watch:
+            serving.norms(*_zeros(rows, targets, 1), rows=1)
+        if watch.used:
+            return
+        for size in sorted(sizes or {block_rows(1)}):
+            size = 2 if serving.one_by_one else size
+            probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))
+            block = _Block(serving, size, _zeros(rows, targets, size)[1], probes)
+            seen = block.first_that_runs(rows)
+            if seen is None or block.apart(*seen):
+                continue
+            clipper.take_one_by_one()
+            block = _Block(clipper, size, block.targets, probes)
+            if not block.apart(seen[0], block.observed(seen[0])):
+                raise ValueError(
+                    f"The module {type(module).__name__} gives another gradient for a row when it "
+                    "is asked again, or beside other rows. Let it keep nothing from one call to "
+                    "the next, and process every row by itself."
+                )
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def _zeros(
+    rows: Tensor, targets: tuple[Tensor, ...], size: int
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    first, *others = (t.new_zeros((size, *t.shape[1:])) for t in (rows, *targets))
+    return first, tuple(others)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A clipper that is shown made-up rows in blocks of one size."""
+
+    clipper: Clipper
+    size: int
+    targets: tuple[Tensor, ...]
+    probes: int
+
+    def first_that_runs(self, like: Tensor) -> tuple[Tensor, list[Tensor]] | None:
+        """Rows that the module takes, and what comes of them; None if it takes but zeros."""
+        generator = torch.Generator().manual_seed(0)
+        shape = (self.size, *like.shape[1:])
+        codes = torch.randint(0, 2, shape, generator=generator)  # e.g. for an embedding
+        for made_up in (torch.randn(shape, generator=generator), codes):
+            rows = made_up.to(like)
+            try:
+                return rows, self.observed(rows)
+            except (IndexError, RuntimeError):
+                continue
+        return None
+
+    def observed(self, rows: Tensor, order: Tensor | None = None) -> list[Tensor]:
+        """Gradients of a few rows, outputs and norms of all, in the order that they had."""
+        n = len(rows)
+        order = torch.arange(n) if order is None else order
+        weights = torch.eye(self.probes, n, dtype=torch.float64)[:, order].to(rows.device)
+        targets = tuple(target[:n] for target in self.targets)
+        outputs: list[Tensor] = []
+        # Most gradients are clipped to this norm, so that factors are compared too.
+        sums = self.clipper.clipped_sums(
+            rows[order], targets, 1e-3, weights, outputs, self.size
+        ).clone()
+        norms = self.clipper.norms(rows[order], targets, self.size)
+        back = order.argsort()
+        return [sums, torch.cat(outputs)[back], norms[back]]
+
+    def apart(self, rows: Tensor, seen: list[Tensor]) -> bool:
+        """Whether rows give the same in every order, and when others are missing."""
+        orders = [torch.arange(self.size).roll(shift) for shift in (0, 1, self.size // 2)]
+        orders.append(torch.randperm(self.size, generator=torch.Generator().manual_seed(1)))
+        if not all(_same(self.observed(rows, order), seen) for order in orders):
+            return False
+        kept = self.size // 2 + 1
+        sums, outputs, norms = seen
+        kept_alone = [sums, outputs[:kept], norms[:kept]]
+        return kept < self.probes or _same(self.observed(rows[:kept]), kept_alone)
+
+
+def _same(some: list[Tensor], others: list[Tensor]) -> bool:
+    """Whether all numbers agree to the last bit, NaN with NaN."""
+    return all(
+        torch.equal(a.nan_to_num(nan=-1.25), b.nan_to_num(nan=-1.25))
+        for a, b in zip(some, others, strict=True)
+    )

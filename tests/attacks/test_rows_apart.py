@@ -1,0 +1,358 @@
+"""What a row is turned into is its own, to the last bit, whatever rows are beside it.
+
+A unit at the kink of a ReLU switches with the last bit of its input. If that bit depended on
+how many rows share a batch, one record less would turn the clipped gradients of others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.utils.estimator_checks import check_methods_subset_invariance
+from torch import nn
+
+import skfairdp
+from skfairdp.engine import fused, inference
+from skfairdp.engine.blocks import block_rows, fill
+from skfairdp.engine.clipping import make_clipper
+from skfairdp.engine.flat import flatten
+from skfairdp.engine.inference import features_and_output, outputs, outputs_by_row
+from skfairdp.engine.modules import MLP, SmallCNN
+from skfairdp.engine.objectives import objective_for
+from skfairdp.engine.public_rows import PublicBatch
+from skfairdp.engine.rehearsal import rehearse
+from skfairdp.engine.release import NoisyRelease, Rows
+from skfairdp.engine.sampling import Batch
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Block, Plan, Segment
+
+BINARY = nn.BCEWithLogitsLoss()
+pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
+
+
+class Sine(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(width, 7), nn.Linear(7, 1)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.sin(self.first(X)))
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.last = nn.Linear(1, 4), nn.Linear(4, 1)
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        h = self.embed(X.unsqueeze(-1))
+        return self.last(self.attention(h, h, h)[0].mean(1))
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.cell = getattr(nn, kind)(1, 4, batch_first=True)
+        self.last = nn.Linear(4, 1)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.last(self.cell(X.unsqueeze(-1))[0][:, -1])
+
+
+NETS = {
+    "linear": (lambda: nn.Linear(107, 1), 107),
+    "default": (lambda: MLP(107), 107),
+    "kinked": (lambda: MLP(30, 1, (65, 33), nn.ReLU), 30),
+    "wide": (lambda: MLP(784, 1, (64,), nn.GELU), 784),
+    "narrow": (lambda: MLP(1, 1, (1, 3, 1), nn.Sigmoid), 1),
+    "tail": (lambda: nn.Sequential(nn.Linear(5, 3), nn.SiLU(), nn.Linear(3, 1), nn.Tanh()), 5),
+    "by record": (lambda: Sine(11), 11),
+    "attention": (Attention, 5),
+    "convolution": (lambda: SmallCNN((1, 12, 12), channels=(4, 8)), 144),
+    "recurrent": (lambda: Recurrent("GRU"), 4),
+}
+QUICK = ("default", "kinked", "narrow", "by record", "convolution")
+every_net = pytest.mark.parametrize(
+    ("make", "width"),
+    [
+        pytest.param(*case, id=name, marks=() if name in QUICK else pytest.mark.slow)
+        for name, case in NETS.items()
+    ],
+)
+
+
+def clipper_of(module: nn.Module):
+    return make_clipper(module, flatten(module), objective_for(BINARY))
+
+
+def seen(clipper, X, y, rows):
+    """Each row's norm and output, and the whole gradients of the first three."""
+    out: list[torch.Tensor] = []
+    weights = torch.eye(len(X), dtype=torch.float64)[:3]
+    sums = clipper.clipped_sums(X, (y,), 0.01, weights, out, rows).clone()
+    return torch.cat(out), clipper.norms(X, (y,), rows), sums
+
+
+@every_net
+@pytest.mark.parametrize(
+    ("rows", "dtype"),
+    [
+        pytest.param(32, torch.float32, id="32"),
+        pytest.param(32, torch.float64, id="float64", marks=pytest.mark.slow),
+        pytest.param(288, torch.float32, id="288", marks=pytest.mark.slow),
+    ],
+)
+def test_no_bit_of_a_row_depends_on_its_batch(make, width, dtype, rows):
+    torch.manual_seed(0)
+    module = make().to(dtype)
+    if isinstance(module, (Recurrent, Attention)):
+        rows = 32  # slow, and the size of a block plays no part
+    clipper = clipper_of(module)
+    n = 2 * rows + 5
+    X = torch.randn(n, width).to(dtype)
+    y = torch.randint(0, 2, (n,)).to(dtype)
+    want = seen(clipper, X, y, rows)
+    generator = torch.Generator().manual_seed(1)
+    for kept in (n - 1, rows + 1, rows, rows - 1, 9, 8, 3):
+        order = torch.cat([torch.arange(3), 3 + torch.randperm(n - 3, generator=generator)])[:kept]
+        turned = order.roll(kept // 3)  # the first three stand elsewhere
+        back = turned.argsort()[: len(order)]
+        sorted_rows = turned.sort().values
+        got = seen(clipper, X[turned], y[turned], rows)
+        assert torch.equal(got[0][back], want[0][sorted_rows])
+        assert torch.equal(got[1][back], want[1][sorted_rows])
+        got = seen(clipper, X[order], y[order], rows)
+        assert torch.equal(got[2], want[2])
+
+
+@every_net
+def test_no_bit_of_an_answer_depends_on_the_rows_beside_it(make, width):
+    torch.manual_seed(0)
+    module = make().eval()
+    X = torch.randn(600, width)
+    for answer in (
+        lambda rows: outputs(module, rows.numpy()),
+        lambda rows: outputs_by_row(module, rows).numpy() if len(rows) else np.empty((0, 1)),
+    ):
+        want = answer(X)
+        order = np.random.default_rng(0).permutation(600)
+        assert np.array_equal(answer(X[order]), want[order])
+        for kept in (1, 2, 7, 255, 256, 257):
+            assert np.array_equal(answer(X[:kept]), want[:kept])
+        assert answer(X[:0]).shape == (0, 1)
+
+
+def test_features_in_front_of_a_head_are_each_rows_own():
+    module = MLP(6, 1, (5,))
+    X = np.random.default_rng(0).normal(size=(300, 6)).astype(np.float32)
+    features, output = features_and_output(module, module.head, X)
+    assert features.shape == (300, 5)
+    alone = [features_and_output(module, module.head, X[i : i + 1]) for i in (0, 255, 256, 299)]
+    for i, (feature, out) in zip((0, 255, 256, 299), alone, strict=True):
+        assert np.array_equal(feature[0], features[i])
+        assert np.array_equal(out[0], output[i])
+
+
+@pytest.mark.parametrize("shape", [(200, 8, 9), (50, 1, 257)], ids=str)
+def test_one_record_less_switches_no_unit_of_another(shape):
+    assert kinked(*shape, tries=60) <= 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "shape", [(200, 8, 9), (200, 64, 9), (50, 1, 1025), (50, 1, 257), (784, 64, 2)], ids=str
+)
+def test_one_record_less_switches_no_unit_of_another_in_many_tries(shape):
+    assert kinked(*shape, tries=1500) <= 1.0
+
+
+def kinked(width: int, hidden: int, n: int, tries: int) -> float:
+    """Largest move of the sum, over the bound, among rows at the kink of a unit."""
+    torch.manual_seed(0)
+    module = MLP(width, 1, (hidden,), nn.ReLU)
+    clipper = clipper_of(module)
+    layer = module.features[0]
+    W, b = layer.weight.detach().double().numpy(), layer.bias.detach().double().numpy()
+    target = -np.ones(hidden)
+    target[0] = 0.0
+    inverse = np.linalg.pinv(W)
+    start, free = inverse @ (target - b), np.eye(width) - inverse @ W
+    rng, worst = np.random.default_rng(0), 0.0
+    y, weights = torch.zeros(n), torch.ones(n, dtype=torch.float64)
+    for _ in range(tries):
+        x = start + free @ rng.normal(size=width) * 20
+        X = torch.from_numpy(np.repeat(x[None], n, 0).astype(np.float32))
+        full = clipper.clipped_sums(X, (y,), 0.1, weights).clone()
+        part = clipper.clipped_sums(X[1:], (y[1:],), 0.1, weights[1:])
+        worst = max(worst, float((full - part).norm()) / 0.1)
+    return worst
+
+
+# Processors of our own making: one that rounds by how many rows it gets, as some do, and one that
+# rounds by where a row stands.
+
+LINEAR = nn.functional.linear
+
+
+def by_number(value, weight, bias=None):
+    product = LINEAR(value, weight, bias)
+    return product * (1.0 + 2.0**-20) if len(value) % 2 else product
+
+
+def by_place(value, weight, bias=None):
+    product = LINEAR(value, weight, bias).clone()
+    if value.dim() == 2 and len(value) > 1:
+        product[3::5] *= 1.0 + 2.0**-20
+    return product
+
+
+def with_processor(monkeypatch, linear) -> None:
+    monkeypatch.setattr(fused.nn.functional, "linear", linear)
+
+
+def test_a_processor_that_rounds_by_the_number_of_rows_does_no_harm(monkeypatch):
+    with_processor(monkeypatch, by_number)
+    assert kinked(200, 8, 9, tries=60) <= 1.0
+
+
+def test_blocks_of_varying_shape_would_be_seen(monkeypatch):
+    with_processor(monkeypatch, by_number)
+    monkeypatch.setattr(fused, "fill", lambda tensor, rows, value=0.0: tensor)
+    assert kinked(200, 8, 9, tries=60) > 1.5
+
+
+def rehearsed(module, width):
+    clipper = clipper_of(module)
+    block = Block("gradient", 1.0, (1.0,), 1.0)
+    plan = Plan(("all",), (Segment(1, (1.0,), (20.0,), (block,)),))
+    rehearse(module, clipper, torch.zeros(20, width), (torch.zeros(20),), plan)
+    return clipper
+
+
+def test_where_a_rows_place_decides_records_go_one_by_one(monkeypatch):
+    with_processor(monkeypatch, by_place)
+    torch.manual_seed(0)
+    module, X, y = MLP(6, 1, (4,)), torch.randn(20, 6), torch.zeros(20)
+    unheard = clipper_of(module)
+    order = torch.arange(20).roll(1)
+    norms = unheard.norms(X, (y,), 32)
+    assert not torch.equal(unheard.norms(X[order], (y,), 32), norms[order])  # the twin
+    clipper = rehearsed(module, 6)
+    norms = clipper.norms(X, (y,), 32)
+    assert torch.equal(clipper.norms(X[order], (y,), 32), norms[order])
+    assert not clipper.draws_nothing(X)  # it left the fused path
+
+
+@every_net
+def test_a_rehearsal_changes_nothing_where_nothing_is_wrong(make, width):
+    torch.manual_seed(0)
+    module = make().train()
+    fast = isinstance(module, (nn.Linear, MLP, nn.Sequential))
+    clipper = rehearsed(module, width)
+    assert module.training
+    assert clipper.draws_nothing(torch.zeros(2, width)) == fast
+
+
+class Counting(nn.Module):
+    """Remembers in a Python number how often it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.calls = nn.Linear(4, 1), 0
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return self.head(X) / self.calls
+
+
+class Remembering(nn.Module):
+    """Keeps the last row in a tensor that is no buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.last = nn.Linear(4, 1), torch.zeros(1, 4)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        mixed = X + self.last
+        self.last.copy_(X.detach())
+        return self.head(mixed)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [(Counting, "when it is asked again"), (Remembering, "values of its rows")],
+)
+def test_modules_that_keep_something_between_calls_are_refused(make, words):
+    with pytest.raises(ValueError, match=words):
+        rehearsed(make(), 4)
+
+
+# Public rows beside private ones.
+
+
+@pytest.mark.parametrize("size", [1.0, 1e6, 1e15])
+def test_public_rows_round_nothing_away_of_what_the_noise_covers(size):
+    torch.manual_seed(0)
+    n, rng = 60, np.random.default_rng(0)
+    module = MLP(3, 1, (4,))
+    clipper = clipper_of(module)
+    X = torch.randn(n, 3)
+    X[40:] *= size
+    rows = Rows(X, (torch.from_numpy(rng.integers(2, size=n)).float(),), np.zeros(n, int))
+    release = NoisyRelease(rows, 1, clipper, NoiseSource(0))
+    block = Block("gradient", 1e-6, (0.1,), 0.0)
+    segment = Segment(1, (0.5,), (30.0,), (block,))
+    public = PublicBatch(np.arange(40, 60), ())
+    batch = Batch(np.arange(25), (25,))
+    alone, none, _ = release._gradient_sum(segment, batch, (0.1,), None)
+    alone = alone.clone()
+    beside, mean, _ = release._gradient_sum(segment, batch, (0.1,), public)
+    assert none is None
+    assert torch.equal(beside, alone)  # to the last bit: they never meet
+    mean = mean.clone()
+    fewer = Batch(np.arange(24), (24,))
+    assert torch.equal(release._gradient_sum(segment, fewer, (0.1,), public)[1], mean)
+    assert float(mean.norm()) > 1e4 * float(alone.norm())
+    # One sum of both, as a float32 or in floats at all, would have rounded:
+    assert not torch.equal((mean.float() + alone.float()) - mean.float(), alone.float())
+
+
+# Predictions.
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        skfairdp.DPSGDClassifier(reproducible_noise=True, random_state=0, max_epochs=2),
+        skfairdp.FairDPClassifier(reproducible_noise=True, random_state=0, max_epochs=2),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_predictions_are_invariant_to_subsets_on_any_processor(estimator, monkeypatch):
+    with_processor(monkeypatch, by_number)
+    check_methods_subset_invariance(type(estimator).__name__, estimator)
+
+
+def test_predictions_in_batches_of_any_size_would_be_seen(monkeypatch):
+    with_processor(monkeypatch, by_number)
+    module, X = MLP(3), np.ones((4, 3))
+    assert np.array_equal(outputs(module, X)[:1], outputs(module, X[:1]))
+    found = []
+    for rows in (4, 1):  # blocks as large as what is asked
+        monkeypatch.setattr(inference, "DEFAULT_ROWS", rows)
+        found.append(outputs(module, X[:rows])[0])
+    assert not np.array_equal(*found)
+
+
+def test_a_block_is_filled_up_and_its_size_is_a_multiple_of_the_vectors():
+    for expected in (0.0, 1, 9, 128, 256, 1000, 1500, 4096, 32_561, 10**7):
+        rows = block_rows(expected)
+        assert rows % 32 == 0
+        assert 32 <= rows <= 2048
+    tensor = torch.ones(5, 2)
+    assert fill(tensor, 4).shape == (8, 2)
+    assert not fill(tensor, 4)[5:].any()
+    assert fill(tensor[:4], 4).data_ptr() == tensor.data_ptr()
+    assert fill(tensor[:0], 4).shape == (0, 2)

@@ -1,0 +1,43 @@
+"""Optimizers on one vector move it as torch's own do."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from skfairdp.engine.flat import flatten
+from skfairdp.engine.modules import MLP
+from skfairdp.engine.optimizers import flat_optimizer
+
+CASES = {
+    "SGD": (torch.optim.SGD, {"lr": 0.1}),
+    "SGD with momentum": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9}),
+    "Adam": (torch.optim.Adam, {"lr": 0.01}),
+    "Adam with other numbers": (torch.optim.Adam, {"lr": 0.1, "betas": (0.5, 0.9), "eps": 1e-3}),
+    "Adam with decay": (torch.optim.Adam, {"lr": 0.01, "weight_decay": 0.1}),
+    "AMSGrad": (torch.optim.Adam, {"lr": 0.01, "amsgrad": True}),
+    "maximise": (torch.optim.Adam, {"lr": 0.01, "maximize": True}),
+    "AdamW": (torch.optim.AdamW, {"lr": 0.01}),
+}
+
+
+@pytest.mark.parametrize(("kind", "options"), CASES.values(), ids=CASES.keys())
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_steps_are_those_of_torch(kind, options, dtype):
+    torch.manual_seed(0)
+    module = MLP(3, hidden_sizes=(4,)).to(dtype)
+    flat = flatten(module)
+    parameter = torch.nn.Parameter(flat.vector.clone())
+    theirs = kind([parameter], **options)
+    ours = flat_optimizer(kind, (), options, dict(module.named_parameters()), flat)
+    for step in range(40):
+        rate = options["lr"] * (1.0 - step / 50)
+        ours.set_lr(rate)
+        theirs.param_groups[0]["lr"] = rate
+        gradient = torch.randn(len(parameter), dtype=torch.float64) * 10.0 ** (step % 5 - 2)
+        parameter.grad = gradient.to(dtype)
+        before = gradient.clone()
+        ours.step(gradient)
+        theirs.step()
+        assert torch.equal(gradient, before)
+    torch.testing.assert_close(flat.vector, parameter.detach(), rtol=1e-5, atol=1e-7)

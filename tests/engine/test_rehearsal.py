@@ -1,0 +1,175 @@
+"""What is tried on made-up rows: a net is trained, or refused before anything is charged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from skorch import NeuralNet
+from torch import nn
+
+from skfairdp import DPSGDClassifier, PrivacyLedger
+from skfairdp.engine.clipping import make_clipper
+from skfairdp.engine.flat import flatten
+from skfairdp.engine.objectives import objective_for
+from tests.engine.per_record import clipped_sum
+
+pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
+
+
+class Recurrent(nn.Module):
+    kind = "GRU"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = getattr(nn, self.kind)(1, 3, batch_first=True)
+        self.head = nn.Linear(3, 1)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layer(X.unsqueeze(-1))[0][:, -1])
+
+
+class Elman(Recurrent):
+    kind = "RNN"
+
+
+class LongShort(Recurrent):
+    kind = "LSTM"
+
+
+class Cell(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.head = nn.GRUCell(4, 3), nn.Linear(3, 1)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layer(X))
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Linear(1, 4), nn.Linear(4, 1)
+        self.layer = nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        h = self.embed(X.unsqueeze(-1))
+        return self.head(self.layer(h, h, h)[0].mean(1))
+
+
+class Scaled(nn.Module):
+    """Has a parameter without dimensions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.scale = nn.Linear(4, 1), nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.head(X) * self.scale
+
+
+class Fresh(nn.Module):
+    """Writes rows in place, into a tensor that lives no longer than the call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 1)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        padded = torch.zeros(X.shape, dtype=X.dtype)
+        padded[:, 1:] = X[:, 1:]
+        return self.head(padded)
+
+
+class Plain(nn.Module):
+    """Has an attribute that contains itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head, self.notes = nn.Linear(4, 1), {}
+        self.notes["notes"] = self.notes
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.head(X)
+
+
+class Circular(Plain):
+    """Is a layer of its own layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head.parent = self
+
+
+NETS = [Recurrent, Elman, LongShort, Cell, Attention, Scaled, Fresh, Plain]
+
+
+@pytest.mark.parametrize("make", NETS, ids=lambda make: make.__name__)
+def test_sums_equal_a_loop_over_records(make):
+    torch.manual_seed(0)
+    module = make().double()
+    clipper = make_clipper(module, flatten(module), objective_for(nn.BCEWithLogitsLoss()))
+    X, y = torch.randn(7, 4).double(), torch.randint(0, 2, (7,)).double()
+    weights = torch.rand(7).double()
+    for max_norm in (0.05, 50.0):
+        got = clipper.clipped_sums(X, (y,), max_norm, weights, rows=32)
+        loss = objective_for(nn.BCEWithLogitsLoss())
+        want = clipped_sum(module, loss, X, (y,), max_norm, weights)
+        torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-12)
+
+
+def fit(make, ledger, **settings):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 4)).astype(np.float32)
+    net = NeuralNet(make, nn.BCEWithLogitsLoss, train_split=None, callbacks=None, verbose=0)
+    settings = {"max_epochs": 1, "batch_size": 20, "delta": 1e-3, "ledger": ledger} | settings
+    return DPSGDClassifier(net, **settings).fit(X, X[:, 0] > 0), X
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return PrivacyLedger(tmp_path / "ledger.db")
+
+
+@pytest.mark.parametrize("make", NETS, ids=lambda make: make.__name__)
+def test_nets_of_many_kinds_are_trained(make, ledger):
+    model, X = fit(make, ledger)
+    assert model.predict_proba(X).shape == (40, 2)
+    assert len(ledger) == 1
+
+
+def test_a_net_that_contains_itself_is_refused_before_anything_is_charged(ledger):
+    with pytest.raises(ValueError, match="Circular contains itself"):
+        fit(Circular, ledger)
+    assert len(ledger) == 0
+
+
+def test_autocast_is_refused_before_anything_is_charged(ledger):
+    with (
+        torch.autocast("cpu", dtype=torch.bfloat16),
+        pytest.raises(ValueError, match="autocast is switched on"),
+    ):
+        fit(Plain, ledger)
+    assert len(ledger) == 0
+
+
+@pytest.mark.parametrize("precision", ["high", "medium"])
+def test_products_in_lower_precision_train(precision, ledger):
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision(precision)
+        model, _ = fit(Plain, ledger)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert model.privacy_.epsilon <= 1.0
+
+
+@pytest.mark.parametrize(
+    "settings", [{"max_grad_norm": 1e-40}, {"noise_multiplier": 1e-160}], ids=str
+)
+def test_numbers_beyond_what_floats_hold_are_refused_before_anything_is_charged(settings, ledger):
+    if "noise_multiplier" in settings:
+        settings = settings | {"epsilon": None}
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        fit(Plain, ledger, **settings)
+    assert len(ledger) == 0
