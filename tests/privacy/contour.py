@@ -5,7 +5,8 @@ For any c > 0, ``(1 - exp(epsilon - l))_+`` is the integral of
 T independent losses turns ``exp(z l)`` into the T-th power of one loss's moment generating
 function. That function is an integral over the noise. Both integrals are of analytic functions
 that vanish at both ends, for which even sums converge faster than any power of their width; and
-c is chosen so that nothing cancels, however small delta is. Shares nothing with the package.
+c is chosen so that nothing cancels, however small delta is (Alghamdi et al., "The Saddle-Point
+Method in Differential Privacy", 2023). Shares nothing with the package.
 """
 
 from __future__ import annotations
