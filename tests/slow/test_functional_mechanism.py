@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 def moved(z, t):
     """What a record adds to the released sums, read off the door itself."""
     linear, quadratic = (Block("", norm, (1.0,), 0.0) for norm in l2_bounds())
-    door = MomentSums(z[None], np.array([t]), np.zeros(1, dtype=int), NoiseSource(0))
+    door = MomentSums(z[None], np.array([t]), np.zeros(1, dtype=int), NoiseSource(0), expected=1)
     sums = door.gaussian(linear, quadratic)
     return sums.linear[0], sums.quadratic[0]
 
@@ -114,7 +114,7 @@ def released(kind, with_canary, n):
     )
     plan = model.fit(X, y, sensitive_features=groups).plan_
     codes = np.zeros(40, dtype=int) if len(plan.cells) == 1 else (groups == "b").astype(int)
-    door = MomentSums(model.rows_.transform(X), 0.5 - y, codes, NoiseSource())
+    door = MomentSums(model.rows_.transform(X), 0.5 - y, codes, NoiseSource(), expected=40)
     each = "models" in kind
     parts = plan.sums or plan.segments[0].blocks
     release = door.laplace if plan.sums else door.gaussian
