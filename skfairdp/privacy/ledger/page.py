@@ -45,8 +45,8 @@ STYLE = """
 COUNTED = (
     "counted is what was charged here, for everybody, also where a run has drawn each person into "
     "one of two parts; not what was done with these rows without this ledger, such as a score that "
-    "was computed without noise. Under add-remove a total takes it that each fit's rows were chosen "
-    "record by record: folds that were cut by position move other records when one is removed"
+    "was computed without noise. Under add-remove a total takes it that each fit's rows were "
+    "chosen record by record: folds cut by position move other records when one is removed"
 )
 HEADINGS = ("no.", "time (UTC)", "what", "by", "ε", "δ", "relation", "state")
 
