@@ -11,6 +11,8 @@ import hypothesis
 import pytest
 import torch
 
+from tests.processes import in_one_worker
+
 # Two pytest workers with two torch threads each run many times slower than with one.
 torch.set_num_threads(1)
 # The same examples everywhere, at whatever speed.
@@ -28,6 +30,13 @@ def data_home() -> Path:
     if not path.is_dir():
         pytest.fail(f"SKFAIRDP_DATA={folder!r} is not a folder: unset it, or name the right one")
     return path
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give all tests on joblib's processes to one worker of pytest: it starts them once."""
+    for item in items:
+        if "loky" in item.name:
+            item.add_marker(in_one_worker)
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skfairdp.fairness.answers import coverage_sentence
-from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.streams import ATTACKER
+from skfairdp.privacy.noise import NoiseSource, noise_text
 
 __all__ = ["conditions", "public_things", "spent"]
 
@@ -73,8 +72,7 @@ def conditions(noise: NoiseSource) -> tuple[str, ...]:
     tuple of str
     """
     return (
-        f"noise from {noise.name}, drawn and added in float64; the guarantee is for real-valued "
-        f"noise, and for {ATTACKER}",
+        noise_text(noise),
         "one row is one person; rows reach the model through the noisy votes alone, and running "
         "time is not part of what is released",
         "the guarantee starts at the array passed to fit",

@@ -53,7 +53,7 @@ class ConfidentGNMax:
     >>> import numpy as np
     >>> from skfairdp.aggregation import ConfidentGNMax
     >>> from skfairdp.privacy import NoiseSource
-    >>> aggregator = ConfidentGNMax(60, 5.0, 4.0, NoiseSource(0))
+    >>> aggregator = ConfidentGNMax(75, 2.0, 2.0, NoiseSource(0))
     >>> aggregator.answer(np.array([95, 5])), aggregator.answer(np.array([50, 50]))
     (0, None)
     """

@@ -8,6 +8,7 @@ generator of the block's own. Other threads, and torch's global state, notice no
 from __future__ import annotations
 
 import math
+import pickle
 import random
 import threading
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from skfairdp.engine.flat import copy_module
 __all__ = ["OwnDraws", "SeededDraws", "are_served", "own_draws"]
 
 _DRAWS = torch.Tag.nondeterministic_seeded
-_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd  # type: ignore[attr-defined]
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 _WITH_GENERATOR = {"default": "generator", "low": "low_generator"}
 
 
@@ -91,7 +92,7 @@ class OwnDraws(TorchDispatchMode):
     def _serve(self, func: Any, args: tuple, kwargs: dict) -> Any:
         given = _arguments(func, args, kwargs)
         name = func._schema.name.removeprefix("aten::")
-        like = given.get("self")
+        like: Any = given.get("self")
         if given.get("dropout_p") == 0.0:
             return func(*args, **kwargs)  # attention that drops nothing
         self.used = True
@@ -112,7 +113,7 @@ class OwnDraws(TorchDispatchMode):
         if name == "bernoulli_":
             return like.copy_(self._successes(like, given["p"]))
         if name == "bernoulli":
-            p = given.get("p")
+            p: Any = given.get("p")
             return self._successes(like, like if p is None else p).to(like.dtype)
         if name == "native_dropout":
             rows, p = given["input"], given["p"]
@@ -243,10 +244,13 @@ def _run_twice(module: nn.Module, rows: Tensor, watch: OwnDraws) -> None:
 
 def _moves_python(run: Callable[[], None]) -> bool:
     """Whether something draws from the global generators of Python or numpy."""
-    before = random.getstate(), np.random.get_state()[1:3]  # noqa: NPY002
+    before = _python_states()
     run()
-    after = random.getstate(), np.random.get_state()[1:3]  # noqa: NPY002
-    return before[0] != after[0] or not all(map(np.array_equal, before[1], after[1]))
+    return before != _python_states()
+
+
+def _python_states() -> bytes:
+    return pickle.dumps((random.getstate(), np.random.get_state(legacy=False)))  # noqa: NPY002
 
 
 @cache

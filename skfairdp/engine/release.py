@@ -89,15 +89,26 @@ class NoisyRelease:
         Computes weighted sums of clipped per-record gradients.
     noise : NoiseSource
         Draws noise and batches.
+    exact_noise : bool, default=False
+        Whether sums are rounded to a grid and noise is drawn in whole numbers, exactly.
 
     Notes
     -----
     Sums are formed in float64, and a record's bound is lowered by what their rounding can
-    move (:mod:`skfairdp.engine.norms`). The noise is drawn and added in float64. Nothing else
-    in the package reads training rows once a plan has been made.
+    move (:mod:`skfairdp.engine.norms`). The noise is drawn and added in float64, unless it is
+    exact. Nothing else in the package reads training rows once a plan has been made.
     """
 
-    def __init__(self, rows: Rows, n_cells: int, clipper: Clipper, noise: NoiseSource) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        n_cells: int,
+        clipper: Clipper,
+        noise: NoiseSource,
+        *,
+        exact_noise: bool = False,
+    ) -> None:
+        self._exact_noise = exact_noise
         self._rows = rows
         self._clipper = clipper
         self._noise = noise
@@ -274,9 +285,8 @@ class NoisyRelease:
         counts = np.bincount(2 * cell + ~long, minlength=2 * n_cells).reshape(n_cells, 2)
         if set(count_block.weights) != {1.0}:
             raise ValueError("counts enter a sum as they are: give their block weights of 1")
-        counts = counts.astype(np.float64)
-        if count_block.noise_std > 0.0:
-            counts += self._noise.gaussian(counts.shape, count_block.noise_std)
+        noisy = self._noisy(torch.from_numpy(counts.astype(np.float64)), count_block.noise_std)
+        counts = noisy.numpy()
         norms = np.asarray(choose(counts), dtype=np.float64)
         largest = float(norms.max())  # over all cells, whether drawn or not
         limits = fill(self._tensor(norms[cell]) * limit, rows, 1.0)
@@ -470,6 +480,9 @@ class NoisyRelease:
         """Add the noise, in float64: the only way that a sum of private rows leaves."""
         if std == 0.0:
             return total.clone()
+        if self._exact_noise:
+            released = self._noise.on_grid(total.cpu().numpy(), std)
+            return torch.from_numpy(released).to(total.device)
         noise = torch.from_numpy(self._noise.gaussian(tuple(total.shape), std))
         return noise.to(total.device).add_(total)
 

@@ -206,6 +206,7 @@ def fairdp_plan(
     n_heads: int,
     counts: tuple[CountRelease, ...],
     delta: float,
+    exact_noise: bool = False,
 ) -> Plan:
     """Lay out FairDP's steps.
 
@@ -244,6 +245,8 @@ def fairdp_plan(
         Tables bought for stopping.
     delta : float
         Declared delta.
+    exact_noise : bool, default=False
+        Whether sums get their noise in whole numbers.
 
     Returns
     -------
@@ -275,5 +278,11 @@ def fairdp_plan(
         segment(1, last_size, n_heads),
     )
     return Plan(
-        sizes.cells, segments, counts, sizes.adjacency, float(delta), float(sizes.prior_epsilon)
+        sizes.cells,
+        segments,
+        counts,
+        sizes.adjacency,
+        float(delta),
+        float(sizes.prior_epsilon),
+        exact_noise=exact_noise,
     )

@@ -44,10 +44,9 @@ from skfairdp.privacy.accounting import budget_guarantee, guarantee
 from skfairdp.privacy.calibration import noise_multiplier_for
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
-from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta, check_group_sizes
-from skfairdp.privacy.streams import ATTACKER
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 __all__ = ["FunctionalMechanismClassifier"]
@@ -424,9 +423,8 @@ class FunctionalMechanismClassifier(PrivateClassifier):
                 "the seed can subtract it"
             )
         read_off = "taken from the rows and public"
-        real = "the guarantee is for real-valued noise"
-        if self.noise == "laplace":
-            real += " (Laplace noise on floating-point numbers is not a pure mechanism)"
+        laplace = self.noise == "laplace"
+        pure = "Laplace noise on floating-point numbers is not a pure mechanism"
         return guarantee(
             plan,
             protects="record",
@@ -442,8 +440,9 @@ class FunctionalMechanismClassifier(PrivateClassifier):
                     )
                 ),
                 "feature_bounds and max_row_norm were declared, not computed from rows",
-                f"noise from {noise.name}, drawn and added in float64; {real}, and for {ATTACKER}",
+                noise_text(noise),
                 ARITHMETIC,
+                *((pure,) if laplace else ()),
                 "one row is one person; rows reach the model through the noisy sums alone, and "
                 "running time is not part of what is released",
                 "the guarantee starts at the array passed to fit",

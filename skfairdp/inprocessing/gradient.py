@@ -51,10 +51,9 @@ from skfairdp.privacy.accounting import guarantee
 from skfairdp.privacy.calibration import noise_multiplier_for
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER
-from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta
-from skfairdp.privacy.streams import ATTACKER
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 __all__ = ["GradientClassifier", "Run"]
@@ -74,6 +73,7 @@ GRADIENT_PARAMETERS: dict[str, tuple[Check, ...]] = {
     "learning_rate_schedule": (Choice(("linear", "cosine")), SEQUENCE, NONE),
     "random_state": RANDOM_STATE,
     "reproducible_noise": (BOOLEAN,),
+    "exact_noise": (BOOLEAN,),
     "progress": (BOOLEAN, NONE),
     "ledger": LEDGER,
 }
@@ -163,6 +163,7 @@ class GradientClassifier(PrivateClassifier):
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
         """Check what the mechanism asks of its net, before anything is charged."""
+        plan.check_exact_noise(prepared.flat.vector.numel())
         vector = prepared.flat.vector
         before = vector.detach().clone()
         try:
@@ -221,7 +222,7 @@ class GradientClassifier(PrivateClassifier):
         rates = prepared.learning_rates(plan.steps, epoch)
         stated = self._guarantee(plan, noise, groups)
         self._charge(stated)  # before a row reaches the engine
-        release = NoisyRelease(rows, len(plan.cells), clipper, noise)
+        release = NoisyRelease(rows, len(plan.cells), clipper, noise, exact_noise=plan.exact_noise)
         progress = Progress(plan.steps, self.progress, type(self).__name__)
         run = Run(
             plan=plan,
@@ -291,8 +292,7 @@ class GradientClassifier(PrivateClassifier):
             assumptions=(
                 f"the set of class labels is {declared}",
                 *(() if groups is None else (f"the set of groups is {named}",)),
-                f"noise from {noise.name}, drawn and added in float64; the guarantee is for "
-                f"real-valued noise, and for {ATTACKER}",
+                noise_text(noise, exact=plan.exact_noise),
                 ARITHMETIC,
                 "one row is one person; rows reach the model through the noisy sums alone, and "
                 "running time is not part of what is released",

@@ -26,11 +26,10 @@ from skfairdp.parameters import GROUPS, MAPPING, NORM, SEQUENCE, Choice, Kind, N
 from skfairdp.privacy.accounting import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
-from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.relations import PROTECTS
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
-from skfairdp.privacy.streams import ATTACKER
 
 __all__ = ["LagrangianDualClassifier"]
 
@@ -163,7 +162,12 @@ default="linear"
     """
 
     _parameters = {
-        **{name: checks for name, checks in GRADIENT_PARAMETERS.items() if name != "dataset_size"},
+        **{
+            name: checks
+            for name, checks in GRADIENT_PARAMETERS.items()
+            # A sum over two cells that is rounded as one is no product of two releases.
+            if name not in ("dataset_size", "exact_noise")
+        },
         "notion": (Kind((str,), "a notion's name"), SEQUENCE),
         "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
         "max_constraint_norm": (NORM,),
@@ -448,8 +452,7 @@ default="linear"
                 f"the set of groups is {named}; how many people are in a group is protected",
                 "whoever declines to disclose the attribute, or discloses it after all, is "
                 "covered by the same epsilon",
-                f"noise from {noise.name}, drawn and added in float64; the guarantee is for "
-                f"real-valued noise, and for {ATTACKER}",
+                noise_text(noise),
                 ARITHMETIC,
                 "one row is one person; the attribute reaches the model through the noisy sums "
                 "alone, and running time is not part of what is released",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from dp_accounting.dp_event import DpEvent
+from dp_accounting.dp_event import ComposedDpEvent, DpEvent
 from dp_accounting.rdp import compute_epsilon
 from numpy.typing import NDArray
 from scipy.optimize import brentq
@@ -15,12 +15,14 @@ from scipy.optimize import brentq
 from skfairdp.model_selection.renyi import ORDERS, WHOLE_ORDERS, curve, pure_curve, selected_curve
 from skfairdp.model_selection.runs import NumberOfRuns
 from skfairdp.privacy.accountants import event_epsilon
-from skfairdp.privacy.events import covering_event
+from skfairdp.privacy.events import FailureDpEvent, covering_event, without_failures
 from skfairdp.privacy.plan import Plan
 
 __all__ = ["MakePlan", "SearchBudget", "search_budget"]
 
 SMALLEST, LARGEST = 0.1, 1e7  # noise multipliers that are looked at
+# What may fail in a run of any candidate, if it may in one of the reference: 2**30 steps.
+ROOM = 2.0**-70
 SMALLEST_SCORE = 1e-4  # epsilon of a table; less leaves nothing but noise
 
 MakePlan = Callable[[float], Plan]
@@ -77,6 +79,11 @@ class SearchBudget:
         ValueError
             If no noise brings the candidate below.
         """
+        if without_failures(covering_event(make_plan(1.0)))[1] > without_failures(self.event)[1]:
+            raise ValueError(
+                "A candidate may fail with a larger probability than the search was charged for: "
+                "set exact_noise on the estimator, for all candidates, and not in the prior."
+            )
         limit = curve(self.event)
         same = self.multiplier * (1.0 + 1e-9)  # more than what rounding could take away
         cost = curve(covering_event(make_plan(same)))
@@ -135,7 +142,9 @@ def search_budget(
     while True:
         # All orders need a little less noise than the whole ones, and take longer.
         multiplier = _smallest(excess_of(target, ORDERS), subject, 0.8 * enough, enough)
-        event = covering_event(make_plan(multiplier))
+        event, failure = without_failures(covering_event(make_plan(multiplier)))
+        if failure > 0.0:
+            event = ComposedDpEvent((event, FailureDpEvent(max(failure, ROOM))))
         total = event_epsilon(runs.event(event), delta, adjacency)
         if total <= epsilon:
             break

@@ -47,8 +47,7 @@ from skfairdp.parameters import Check, Choice, Number
 from skfairdp.privacy.accountants import event_epsilon
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
-from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.streams import ATTACKER
+from skfairdp.privacy.noise import NoiseSource, noise_text
 
 __all__ = ["Specification", "specify"]
 
@@ -372,8 +371,7 @@ def _stated(
             f"{as_given(holdout_fraction)}, so "
             "the larger of the two costs holds for every record",
             "the sets of class labels and of groups are public",
-            f"noise from {source.name}, drawn and added in float64 (counts: in integers); the "
-            f"guarantee is for real-valued noise, and for {ATTACKER}",
+            f"{noise_text(source)} (counts get noise in integers)",
             "one row is one person; running time is not part of what is released",
             "the guarantee starts at the array passed to specify",
         ),

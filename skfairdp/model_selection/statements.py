@@ -6,8 +6,7 @@ from skfairdp.figures import as_given, significant_up
 from skfairdp.model_selection.budget import SearchBudget
 from skfairdp.privacy.accountants import accountant_name
 from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
-from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.streams import ATTACKER
+from skfairdp.privacy.noise import NoiseSource, noise_text
 
 __all__ = ["search_guarantee"]
 
@@ -68,8 +67,7 @@ def search_guarantee(
             f"held-out records reach the search through one table of counts a candidate, at "
             f"epsilon {significant_up(score_epsilon, 4)}, whose search costs no more at any order",
             f"{sets} are public",
-            f"noise from {noise.name}, drawn and added in float64 (counts: in integers); the "
-            f"guarantee is for real-valued noise, and for {ATTACKER}",
+            f"{noise_text(noise)} (counts get noise in integers)",
             "one row is one person; running time and memory, which grow with the number of "
             "candidates, are not part of what is released",
             "the guarantee starts at the array passed to fit",

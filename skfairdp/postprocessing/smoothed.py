@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import RandomState
@@ -258,7 +258,7 @@ class SmoothedClassifier(PrivateClassifier):
         names = None
         if sensitive_features is not None:
             given = fit_parameters(inner, sensitive_features)
-            left_out = "drop" if given else "raise"
+            left_out: Literal["drop", "raise"] = "drop" if given else "raise"
             names = encode_groups(sensitive_features, n_rows=n, on_missing=left_out).labels
         inner.fit(X, y, **given)
         # An estimator that was told the groups knows which of them were declared, and what

@@ -119,7 +119,7 @@ def floats(
     ValueError or TypeError
         If something in the column is no number. The value is not quoted: it is private.
     """
-    failure = ValueError
+    failure: type[ValueError | TypeError] = ValueError
     if values.dtype.kind not in "mMc":
         try:
             return values.to_numpy(dtype=dtype, na_value=np.nan)

@@ -68,7 +68,7 @@ def events(plan: Plan) -> tuple[DpEvent, ...]:
     return tuple(
         _composed(
             plan,
-            [(segment.rates[cell], segment.multiplier(cell)) for segment in plan.segments],
+            [(s.rates[cell], plan.charged_multiplier(s, cell)) for s in plan.segments],
             [released.epsilon(cell) for released in plan.sums],
         )
         for cell in range(len(plan.cells))
@@ -95,7 +95,7 @@ def covering_event(plan: Plan) -> DpEvent:
     cells = range(len(plan.cells))
     return _composed(
         plan,
-        [_worst_case(segment, len(plan.cells)) for segment in plan.segments],
+        [_worst_case(plan, segment) for segment in plan.segments],
         [max(released.epsilon(cell) for cell in cells) for released in plan.sums],
     )
 
@@ -248,7 +248,7 @@ def _composed(plan: Plan, steps: list[tuple[float, float]], pure: list[float]) -
         for count in plan.counts
     ]
     failures = [
-        dp_event.SelfComposedDpEvent(FailureDpEvent(segment.failure), segment.steps)
+        dp_event.SelfComposedDpEvent(FailureDpEvent(plan.charged_failure(segment)), segment.steps)
         for segment in plan.segments
     ]
     # Discrete Laplace noise on one count loses exactly +-epsilon, as randomised response
@@ -258,8 +258,8 @@ def _composed(plan: Plan, steps: list[tuple[float, float]], pure: list[float]) -
     return canonical(dp_event.ComposedDpEvent([*sums, *counts, *vectors, *failures]))
 
 
-def _worst_case(segment: Segment, n_cells: int) -> tuple[float, float]:
-    multipliers = [segment.multiplier(cell) for cell in range(n_cells)]
+def _worst_case(plan: Plan, segment: Segment) -> tuple[float, float]:
+    multipliers = [plan.charged_multiplier(segment, cell) for cell in range(len(plan.cells))]
     touched = [rate for rate, m in zip(segment.rates, multipliers, strict=True) if math.isfinite(m)]
     return max(touched, default=0.0), min(multipliers, default=math.inf)
 

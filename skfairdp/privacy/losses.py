@@ -179,6 +179,8 @@ def from_curve(
 
 def _ratio_at(losses: Array, rate: float) -> tuple[Array, Array]:
     """Sign and logarithm of the density ratio with and without the record, at a loss."""
+    if rate == 1.0:  # the loss itself, also where its exponential leaves the range of a float
+        return np.ones(len(losses)), losses
     near = np.minimum(losses, 1.0)
     excess = np.where(near > -0.5, np.expm1(near) + rate, np.exp(near) - (1.0 - rate))
     with np.errstate(divide="ignore"):

@@ -9,9 +9,21 @@ from typing import NoReturn
 import numpy as np
 
 from skfairdp.privacy.geometric import geometric, units_of
-from skfairdp.privacy.streams import GENERATOR, Stream, secret_stream, seeded_streams
+from skfairdp.privacy.rounded_gaussian import SCALE_BITS, rounded_gaussian
+from skfairdp.privacy.streams import ATTACKER, GENERATOR, Stream, secret_stream, seeded_streams
 
-__all__ = ["NoiseSource"]
+__all__ = ["NoiseSource", "noise_text"]
+
+_FLOAT = (
+    "drawn and added in float64, and the guarantee is for real-valued noise: which float64 "
+    "numbers can come out depends on the sum that the noise is added to, and what an attacker "
+    "may read from their last bits is not covered"
+)
+_GRID = (
+    f"drawn exactly, given uniform bits, in whole numbers of a grid of 2**-{SCALE_BITS} of its "
+    "standard deviation, to which the sum is rounded before; the rounding, and tails that are "
+    "never drawn, are charged"
+)
 
 
 class NoiseSource:
@@ -138,6 +150,40 @@ class NoiseSource:
         out *= std
         return out
 
+    def on_grid(self, sums: np.ndarray, std: float) -> np.ndarray:
+        """Add Gaussian noise in whole numbers of a grid, exact given uniform bits.
+
+        Parameters
+        ----------
+        sums : ndarray of float64
+            What the noise is added to. Rounded to a grid of ``2**-38 * std``, by at most one
+            step, and cut at ``2**52`` steps: 16,384 standard deviations.
+        std : float
+            Standard deviation of the noise, at least ``2**-900``.
+
+        Returns
+        -------
+        ndarray of float64
+            A function of whole numbers: the rounded sum and independent draws of
+            :class:`skfairdp.privacy.rounded_gaussian.RoundedGaussian`. Which numbers can come
+            out does not depend on the sum.
+
+        Raises
+        ------
+        ValueError
+            If `std` is too small or not finite.
+        """
+        if not 2.0**-900 <= std < math.inf:
+            raise ValueError(f"std={std!r} is not allowed for exact noise: give at least 2**-900")
+        step = std * 2.0**-SCALE_BITS  # exactly: a power of two
+        units = np.ascontiguousarray(sums / step)
+        np.rint(units, out=units)
+        np.clip(units, -(2.0**52), 2.0**52, out=units)
+        # Whole numbers below 2**53 in float64: their sum is exact.
+        rounded_gaussian().add_to(units.reshape(-1), self._noise.bit_generator.random_raw)
+        units *= step
+        return units
+
     def integers(self, high: int, size: int) -> np.ndarray:
         """Draw uniform integers for a randomised answer.
 
@@ -232,3 +278,20 @@ class NoiseSource:
             "a NoiseSource cannot be pickled or copied, because the copy would repeat its "
             "noise: make a new one"
         )
+
+
+def noise_text(noise: NoiseSource, *, exact: bool = False) -> str:
+    """Say in a certificate where noise comes from, and in which arithmetic.
+
+    Parameters
+    ----------
+    noise : NoiseSource
+        The source.
+    exact : bool, default=False
+        Whether it was added by `NoiseSource.on_grid`.
+
+    Returns
+    -------
+    str
+    """
+    return f"noise from {noise.name}, for {ATTACKER}; it is {_GRID if exact else _FLOAT}"

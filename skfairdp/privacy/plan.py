@@ -13,6 +13,16 @@ from dataclasses import dataclass
 
 __all__ = ["Block", "CountRelease", "LaplaceSum", "Plan", "Segment"]
 
+# With exact noise a step may release so many numbers, and a multiplier is at least this.
+MOST_NUMBERS, LEAST_MULTIPLIER = 2**24, 0.25
+# Each number is rounded to a grid of 2**-38 of its noise, by at most one step: see
+# `skfairdp.privacy.noise.NoiseSource.on_grid`. Two data sets may be rounded apart, so that the
+# sum moves by so many more standard deviations of its noise.
+GRID_MARGIN = 2.0 * MOST_NUMBERS**0.5 * 2.0**-38
+# Probability that the noise of any number of a step is beyond the 16 standard deviations that
+# are ever drawn, less the 4 by which a record shifts it at most: 2**25 tails beyond 12.
+GRID_FAILURE = 2.0**-83
+
 
 @dataclass(frozen=True)
 class Block:
@@ -216,6 +226,9 @@ class Plan:
         plan the answer led to.
     sums : tuple of LaplaceSum
         Sums over all rows that are released with Laplace noise, beside the steps.
+    exact_noise : bool, default=False
+        Whether the sums of the steps are rounded to a grid and their noise is drawn in whole
+        numbers, exactly. The rounding, and the tails that are never drawn, are charged.
     """
 
     cells: tuple
@@ -225,6 +238,78 @@ class Plan:
     delta: float = 1e-6
     prior_epsilon: float = 0.0
     sums: tuple[LaplaceSum, ...] = ()
+    exact_noise: bool = False
+
+    def charged_multiplier(self, segment: Segment, cell: int) -> float:
+        """Noise multiplier that a step of a segment is charged with for a record of a cell.
+
+        Parameters
+        ----------
+        segment : Segment
+            One of the plan's.
+        cell : int
+            Position of the cell in `cells`.
+
+        Returns
+        -------
+        float
+            The segment's, lowered for the rounding to a grid where noise is exact.
+        """
+        multiplier = segment.multiplier(cell)
+        if not self.exact_noise or math.isinf(multiplier):
+            return multiplier
+        # Of n blocks, the inverse multipliers add up to at most sqrt(n) times their norm.
+        return multiplier / (1.0 + multiplier * math.sqrt(len(segment.blocks)) * GRID_MARGIN)
+
+    def check_exact_noise(self, n_parameters: int) -> None:
+        """Refuse a net, or noise, for which the margins of exact noise are not proved.
+
+        Parameters
+        ----------
+        n_parameters : int
+            How many numbers a gradient has.
+
+        Raises
+        ------
+        ValueError
+            With exact noise: if a step releases more than 2**24 numbers, or if a multiplier is
+            below 1/4.
+        """
+        if not self.exact_noise or self.noiseless:
+            return
+        # The heads of a step have at most all parameters each; a statistic has few numbers.
+        released = n_parameters * (1 + max((s.n_heads for s in self.segments), default=1))
+        if released > MOST_NUMBERS - 2**16:
+            raise ValueError(
+                f"exact_noise=True is proved for steps of up to {MOST_NUMBERS:,} numbers; "
+                f"this net has {n_parameters:,} parameters. Use a smaller net, or "
+                "exact_noise=False."
+            )
+        least = min(
+            block.multiplier(cell)
+            for segment in self.segments
+            for block in segment.blocks
+            for cell in range(len(self.cells))
+        )
+        if least < LEAST_MULTIPLIER:
+            raise ValueError(
+                f"exact_noise=True is proved for noise multipliers from {LEAST_MULTIPLIER}; got "
+                f"{least!r}. Use more noise (a smaller 'epsilon'), or exact_noise=False."
+            )
+
+    def charged_failure(self, segment: Segment) -> float:
+        """Probability of failure that a step of a segment is charged with.
+
+        Parameters
+        ----------
+        segment : Segment
+            One of the plan's.
+
+        Returns
+        -------
+        float
+        """
+        return segment.failure + (GRID_FAILURE if self.exact_noise else 0.0)
 
     @property
     def steps(self) -> int:

@@ -1,7 +1,7 @@
 """Print the ratios of running times that the project promises: ``python -m tests.benchmarks``.
 
 Names of benchmarks (steps, default, constrained, groups, cnn, epochs, fits, calibration, search,
-teachers, gating, mechanisms, representations) as arguments run only those.
+teachers, gating, draws, mechanisms, representations) as arguments run only those.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch
 
 from tests.benchmarks import (
     constrained,
+    draws,
     fits,
     gating,
     mechanisms,
@@ -41,6 +42,7 @@ def main(names: list[str]) -> int:
         "search": lambda: fits.benchmark_search(X, y),
         "teachers": lambda: teachers.benchmark_teachers(X, y),
         "gating": gating.benchmark_gating,
+        "draws": lambda: draws.benchmark_draws(X, y),
         "mechanisms": lambda: mechanisms.benchmark_mechanisms(X, y, groups),
         "representations": lambda: representations.benchmark_representations(X, y, groups),
     }

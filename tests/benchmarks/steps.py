@@ -43,13 +43,17 @@ def our_step(
     batch: int,
     make: Make,
     optimizer: type[torch.optim.Optimizer] = torch.optim.SGD,
+    *,
+    exact_noise: bool = False,
 ) -> Callable[[], None]:
     """One private step with `batch` expected rows over all groups together."""
     module = make()
     flat = flatten(module)
     n_groups = int(codes.max()) + 1
     clipper = make_clipper(module, flat, objective_for(nn.BCEWithLogitsLoss()))
-    release = NoisyRelease(Rows(X, (y,), codes), n_groups, clipper, NoiseSource())
+    release = NoisyRelease(
+        Rows(X, (y,), codes), n_groups, clipper, NoiseSource(), exact_noise=exact_noise
+    )
     share = batch / n_groups
     rates = tuple(share / np.count_nonzero(codes == group) for group in range(n_groups))
     weights = (1.0 / batch,) * n_groups
@@ -156,6 +160,7 @@ def benchmark_steps(X: np.ndarray, y: np.ndarray) -> list[bool]:
         times = interleaved(
             {
                 "ours": our_step(features, target, one_group, batch, make),
+                "exact": our_step(features, target, one_group, batch, make, exact_noise=True),
                 "plain": plain_step(features, target, batch, make),
                 "hooks": opacus_hooks_step(features, target, batch, make),
                 "ghost": opacus_ghost_step(features, target, batch, make),
@@ -165,6 +170,9 @@ def benchmark_steps(X: np.ndarray, y: np.ndarray) -> list[bool]:
         )
         where = f"(B={batch}, W={width})"
         ours = times["ours"]
+        held.append(
+            report(f"step with exact noise / with float noise {where}", times["exact"] / ours, 1.3)
+        )
         held.append(
             report(f"private step / plain torch step {where}", ours / times["plain"], plain_limit)
         )

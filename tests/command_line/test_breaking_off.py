@@ -97,7 +97,7 @@ def test_without_a_ledger_the_whole_budget_counts(capsys, monkeypatch) -> None:
     broken_at(monkeypatch, "skfairdp.command_line.reporting._trained", KeyboardInterrupt())
     assert main(report()) == 130
     said = capsys.readouterr().err
-    assert "no ledger was named, so count ε = 2, δ = 1e-05 as spent" in said
+    assert "no ledger was named, so count ε = 2, δ = 1e-5 as spent" in said
     assert "Files written: none." in said
 
 

@@ -91,7 +91,11 @@ def test_the_module_runs_as_a_program(folder) -> None:
     written(folder)
     command = [sys.executable, "-W", "error", "-m", "skfairdp", *report("--held-out-is-public")]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=600, env={"PYTHONPATH": str(ROOT)}
+        command,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr
     assert "people like the " in done.stdout

@@ -45,7 +45,9 @@ def test_default_parameters_with_repeatable_noise_pass_all_checks(kind: type) ->
     assert unexpected(kind(reproducible_noise=True, random_state=0), {}) == []
 
 
-@pytest.mark.parametrize("kind", [DPSGDClassifier, FairDPClassifier])
+@pytest.mark.parametrize(
+    "kind", [DPSGDClassifier, pytest.param(FairDPClassifier, marks=pytest.mark.slow)]
+)
 def test_default_parameters_fail_only_checks_that_compare_two_fits(kind: type) -> None:
     assert unexpected(kind(), EXPECTED) == []
 

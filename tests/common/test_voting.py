@@ -45,7 +45,9 @@ def fitted(name: str, **parameters: Any) -> Any:
     return build(name, **parameters).fit(X, y, sensitive_features=groups)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])]
+)
 def test_scikit_learns_checks_pass(kind: type) -> None:
     assert unexpected(kind(**QUIET), {}) == []
 

@@ -40,7 +40,7 @@ TABLES = [
 ]
 
 
-@pytest.fixture(params=TABLES, ids=lambda case: f"{case[0].__name__}-{case[1]}")
+@pytest.fixture(scope="module", params=TABLES, ids=lambda case: f"{case[0].__name__}-{case[1]}")
 def case(request, data_home):
     fetch, arguments, *figures = request.param
     return fetch(data_home=data_home, verify=True, **arguments), figures

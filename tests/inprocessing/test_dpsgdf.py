@@ -101,7 +101,8 @@ def test_the_loop_does_what_the_plan_says_and_keeps_released_norms_alone(monkeyp
     model = DPSGDFClassifier(max_epochs=3).fit(X, y, sensitive_features=groups)
     (segment,) = model.plan_.segments
     assert len(watch.norms) == segment.steps == 30
-    assert watch.stds == [segment.blocks[1].noise_std] * 30  # in units of the largest norm
+    # Counts, then the gradient, in units of the largest norm.
+    assert watch.stds == [block.noise_std for block in segment.blocks] * 30
     means = np.mean(watch.norms, axis=0)
     assert model.clip_norms_ == pytest.approx({"a": means[0], "b": means[1]})
     assert segment.blocks[1].multiplier(0) == pytest.approx(model.noise_multiplier_)

@@ -365,12 +365,16 @@ def test_a_head_that_is_not_all_that_decides_is_refused(module, words):
         FairDPClassifier(net, delta=1e-4).fit(X, y, sensitive_features=groups)
 
 
-def test_the_mechanism_bound_is_that_of_the_fit_whatever_the_parameters_say_now():
+def test_the_mechanism_bound_is_that_of_the_fit_or_none_whatever_the_parameters_say_now():
     X, y, groups = two_groups(200)
     model = FairDPClassifier(delta=1e-4, max_epochs=1).fit(X, y, sensitive_features=groups)
     before = model.certify().fairness[0].bound
+    given = model.get_params()
     model.set_params(max_head_norm=1e-9, max_grad_norm=1e-9, n_heads=50, sgd_learning_rate=1e9)
-    assert model.certify().fairness[0].bound == before
+    changed = model.certify()
+    assert changed.privacy.is_void
+    assert changed.fairness == ()
+    assert model.set_params(**given).certify().fairness[0].bound == before
 
 
 def test_rows_of_unlisted_groups_count_for_nothing_when_one_group_is_declared():

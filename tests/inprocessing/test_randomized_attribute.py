@@ -38,7 +38,7 @@ every_notion = pytest.mark.parametrize(
 )
 Model = RandomizedAttributeClassifier
 # Enough where nothing is asked of the predictions.
-SHORT = {"max_iter": 6}
+SHORT = {"max_iter": 2}
 
 
 def crowd(n: int = 6000, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -207,17 +207,18 @@ def test_the_group_of_a_query_is_randomised_anew_each_time_or_used_as_it_is() ->
     assert "nothing protects it" in " ".join(raw.privacy_.assumptions)
 
 
-def test_parameters_set_after_fit_change_nothing_that_was_promised() -> None:
+def test_parameters_set_after_fit_change_no_answer_and_are_not_certified() -> None:
     X, y, group = crowd()
     drawn = Model(epsilon=2.0, group_at_predict="randomized", **SHORT)
     drawn.fit(X, y, sensitive_features=group)
     drawn.decision_rates_ = np.array([[0.0, 1.0], [1.0, 0.0]])  # all depends on the group
-    before = certify(drawn).privacy
+    promised = drawn.privacy_
     for mode in ("raw", "none", "randomized"):
         drawn.set_params(group_at_predict=mode, reproducible_noise=True, random_state=0)
         several = [drawn.predict_proba(X, sensitive_features=group) for _ in range(2)]
         assert not np.array_equal(*several)  # still randomised, and not by the seed
-        assert certify(drawn).privacy == before
+        assert drawn.privacy_ == promised
+        assert certify(drawn).privacy.is_void
 
 
 @pytest.mark.parametrize("mode", ["randomized", "raw"])
@@ -432,9 +433,7 @@ def test_groups_reach_every_method_by_routing() -> None:
             cv=2,
         )
     assert np.isfinite(results["test_gap"]).all()
-    search = GridSearchCV(
-        Model(**SHORT), {"estimator__C": [0.1, 1.0], "tolerance": [0.02, 0.1]}, cv=2
-    )
+    search = GridSearchCV(Model(**SHORT), [{"estimator__C": [0.1]}, {"tolerance": [0.1]}], cv=2)
     search.fit(X, y, sensitive_features=groups)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert math.isinf(certify(search).privacy.epsilon)
@@ -444,14 +443,14 @@ def test_an_estimator_that_was_fitted_elsewhere_is_cloned_and_its_state_stays_th
     X, y, groups = people()
     elsewhere = LogisticRegression().fit(X, y)
     elsewhere.kept_ = X
-    model = Model(estimator=elsewhere).fit(X, y, sensitive_features=groups)
+    model = Model(estimator=elsewhere, **SHORT).fit(X, y, sensitive_features=groups)
     assert model.estimator is elsewhere
     assert traces(pickle.dumps(model), X, y, groups) == []
 
 
 def test_a_constant_estimator_goes_through() -> None:
     X, y, groups = people()
-    model = Model(DummyClassifier(), group_at_predict="randomized")
+    model = Model(DummyClassifier(), group_at_predict="randomized", **SHORT)
     model.fit(X, y, sensitive_features=groups)
     assert gap(model, X, groups) <= 0.2
 

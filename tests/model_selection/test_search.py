@@ -19,6 +19,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skfairdp import DPSGDClassifier, FairDPClassifier, PATEClassifier, PrivacyLedger, certify
+from skfairdp.base import PrivateEstimator
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import get_notion
@@ -165,6 +166,7 @@ def test_a_search_runs_as_often_as_the_law_says(mean, shape, monkeypatch) -> Non
     monkeypatch.setattr(PrivateSearchCV, "_candidate", candidate)
     monkeypatch.setattr(PrivateSearchCV, "_budget", lambda *a: budget)
     monkeypatch.setattr(search_module, "noisy_table", lambda *a, **k: table)
+    monkeypatch.setattr(PrivateEstimator, "_bind", lambda self: None)  # of `one`, each time
     for _ in range(600):
         counted.append(0)
         search.fit(X, y)

@@ -73,8 +73,8 @@ def estimator(kind, rate, steps):
         "learning_rate_schedule": None,
     }
     lr = n / (20.0 * steps)  # all steps together move an included canary's logit by about 1/2
-    if kind == "dpsgd":
-        return DPSGDClassifier(net(lr), **settings)
+    if kind in ("dpsgd", "exact"):
+        return DPSGDClassifier(net(lr), exact_noise=kind == "exact", **settings)
     if kind == "dpsgdf":  # the canaries are long in both groups alike: their norm is 2 C0
         return DPSGDFClassifier(net(lr), max_grad_norm=0.5, **settings)
     if kind == "importance":
@@ -87,7 +87,7 @@ def estimator(kind, rate, steps):
 def audit(kind, rate, steps):
     X, canaries = orthogonal_canaries(np.zeros((N_ROWS, 1), dtype=np.float32), N_CANARIES)
     groups = None
-    if kind != "dpsgd":  # two groups of one size: both claims are the full epsilon
+    if kind not in ("dpsgd", "exact"):  # two groups of one size: both claims are the full epsilon
         member = np.arange(N_CANARIES) // 2 % 2
         canaries = Canaries(canaries.X, canaries.y, member)
         groups = np.arange(N_ROWS) // 2 % 2
@@ -106,9 +106,12 @@ def audit(kind, rate, steps):
 @pytest.fixture
 def noise_divided(monkeypatch):
     """Divide the standard deviation of all Gaussian noise; plans and claims stay."""
-    honest = NoiseSource.gaussian
+    honest, on_grid = NoiseSource.gaussian, NoiseSource.on_grid
 
     def divide(factor):
+        monkeypatch.setattr(
+            NoiseSource, "on_grid", lambda self, sums, std: on_grid(self, sums, std / factor)
+        )
         monkeypatch.setattr(
             NoiseSource,
             "gaussian",
@@ -121,6 +124,8 @@ def noise_divided(monkeypatch):
 SETTINGS = [
     ("dpsgd", 1.0, 4),
     ("dpsgd", 0.5, 20),
+    ("exact", 1.0, 4),
+    ("exact", 0.5, 20),
     ("fairdp", 1.0, 4),
     ("fairdp", 0.5, 20),
     ("dpsgdf", 1.0, 4),

@@ -9,10 +9,9 @@ from skfairdp.preprocessing.representation.training import plan_of
 from skfairdp.privacy.accounting import guarantee
 from skfairdp.privacy.calibration import noise_multiplier_for
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta
-from skfairdp.privacy.streams import ATTACKER
 
 __all__ = ["RAW", "training_plan", "training_promise"]
 
@@ -107,8 +106,7 @@ def training_promise(
         assumptions=(
             f"the set of class labels is {'declared' if classes else read_off}",
             *((f"the set of groups is {read_off}",) if groups else ()),
-            f"noise from {noise.name}, drawn and added in float64; the guarantee is for "
-            f"real-valued noise, and for {ATTACKER}",
+            noise_text(noise),
             ARITHMETIC,
             "one row is one person; rows reach the networks through the noisy sums alone, and "
             "running time is not part of what is released",
