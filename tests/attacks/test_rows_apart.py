@@ -107,15 +107,15 @@ def seen(clipper, X, y, rows):
 def test_no_bit_of_a_row_depends_on_its_batch(make, width, dtype, rows):
     torch.manual_seed(0)
     module = make().to(dtype)
-    if isinstance(module, (Recurrent, Attention)):
-        rows = 32  # slow, and the size of a block plays no part
+    slow = isinstance(module, (Recurrent, Attention))
+    rows = 32 if slow else rows  # the size of a block plays no part there
     clipper = clipper_of(module)
     n = 2 * rows + 5
     X = torch.randn(n, width).to(dtype)
     y = torch.randint(0, 2, (n,)).to(dtype)
     want = seen(clipper, X, y, rows)
     generator = torch.Generator().manual_seed(1)
-    for kept in (n - 1, rows + 1, rows, rows - 1, 9, 8, 3):
+    for kept in (n - 1, 9) if slow else (n - 1, rows + 1, rows, rows - 1, 9, 8, 3):
         order = torch.cat([torch.arange(3), 3 + torch.randperm(n - 3, generator=generator)])[:kept]
         turned = order.roll(kept // 3)  # the first three stand elsewhere
         back = turned.argsort()[: len(order)]
@@ -165,7 +165,7 @@ def test_one_record_less_switches_no_unit_of_another(shape):
     "shape", [(200, 8, 9), (200, 64, 9), (50, 1, 1025), (50, 1, 257), (784, 64, 2)], ids=str
 )
 def test_one_record_less_switches_no_unit_of_another_in_many_tries(shape):
-    assert kinked(*shape, tries=1500) <= 1.0
+    assert kinked(*shape, tries=700) <= 1.0
 
 
 def kinked(width: int, hidden: int, n: int, tries: int) -> float:

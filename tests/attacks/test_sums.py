@@ -125,7 +125,7 @@ def doors(draw, largest: int) -> tuple[Door, list[int]]:
     dtype = draw(st.sampled_from((torch.float32, torch.float32, torch.float64)))
     module = module.to(dtype)
     # Magnitudes of rows and weights: from subnormal to the largest, also within one batch.
-    low, high = sorted(draw(st.tuples(st.floats(-44, 38), st.floats(-44, 38))))
+    low, high = sorted(draw(st.tuples(st.integers(-44, 38), st.integers(-44, 38))))
     X = rng.normal(size=(n, width)) * 10.0 ** rng.uniform(low, high, size=(n, 1))
     if draw(st.booleans()):
         X[rng.integers(n)] = rng.choice([np.nan, np.inf, -np.inf, 0.0])
