@@ -43,7 +43,10 @@ def own_globals(generator: np.random.Generator) -> Iterator[None]:
         try:
             np.random.seed(generator.integers(2**32, size=4))  # noqa: NPY002
             random.seed(int(generator.integers(2**63)))
-            torch.manual_seed(int(generator.integers(2**63)))
+            torch.random.default_generator.manual_seed(int(generator.integers(2**63)))
+            for device in devices:
+                with torch.cuda.device(device):
+                    torch.cuda.manual_seed(int(generator.integers(2**63)))
             yield
         finally:
             np.random.set_state(before[0])  # noqa: NPY002

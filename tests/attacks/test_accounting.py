@@ -121,7 +121,7 @@ def test_many_counts_never_cost_less_than_their_exact_sum():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_at_random_settings_too(seed):
     rng = np.random.default_rng(seed)
     for _ in range(3):

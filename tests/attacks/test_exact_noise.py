@@ -10,6 +10,7 @@ noise). With ``exact_noise=True`` the same numbers can come out whatever the sum
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from fractions import Fraction
 
@@ -22,16 +23,21 @@ from scipy.special import log_ndtr
 from sklearn.datasets import make_classification
 
 from skfairdp import (
+    Certificate,
     DPFermiClassifier,
     DPSGDClassifier,
     DPSGDFClassifier,
     FairDPClassifier,
     ImportanceSamplingDPSGDClassifier,
     LagrangianDualClassifier,
+    PrivacyLedger,
     RateConstrainedClassifier,
 )
+from skfairdp.model_selection.budget import search_budget
+from skfairdp.model_selection.runs import NumberOfRuns
 from skfairdp.privacy import Block, NoiseSource, Plan, Segment, epsilon
-from skfairdp.privacy.plan import GRID_MARGIN, LEAST_MULTIPLIER, MOST_NUMBERS
+from skfairdp.privacy.events import without_failures
+from skfairdp.privacy.plan import GRID_FAILURE, GRID_MARGIN, LEAST_MULTIPLIER, MOST_NUMBERS
 from skfairdp.privacy.rounded_gaussian import SCALE_BITS
 from tests.privacy.plans import sgd_plan
 
@@ -223,3 +229,34 @@ def test_accuracy_does_not_suffer():
         for exact in (False, True)
     }
     assert abs(scores[True] - scores[False]) < 0.05
+
+
+def exactly(plan: Plan) -> Plan:
+    return dataclasses.replace(plan, exact_noise=True)
+
+
+def test_a_search_leaves_room_for_what_may_fail_in_any_candidate():
+    runs = NumberOfRuns(5.0, 1.0)
+    plans = [lambda sigma, n=n: sgd_plan(0.02, sigma, n) for n in (200, 2000)]
+    budget = search_budget(lambda sigma: exactly(plans[0](sigma)), runs, 2.0, 1e-5)
+    assert without_failures(budget.event)[1] >= 2000 * GRID_FAILURE
+    assert budget.epsilon <= 2.0
+    assert budget.multiplier_for(lambda sigma: exactly(plans[1](sigma))) > budget.multiplier
+    without = search_budget(plans[0], runs, 2.0, 1e-5)
+    assert without_failures(without.event)[1] == 0.0
+    with pytest.raises(ValueError, match="exact_noise on the estimator"):
+        without.multiplier_for(lambda sigma: exactly(plans[0](sigma)))
+
+
+def test_a_certificate_and_a_ledger_keep_what_may_fail(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "ledger.db", "people", budget=(5.0, 1e-3))
+    first = fitted(DPSGDClassifier, exact_noise=True, ledger=ledger)
+    fitted(DPSGDClassifier, exact_noise=True, ledger=ledger)
+    (total,) = ledger.totals()
+    assert first.privacy_.epsilon < total.epsilon < 5.0
+    assert without_failures(total.event)[1] == pytest.approx(2 * first.plan_.steps * GRID_FAILURE)
+    certificate = first.certify()
+    again = Certificate.from_json(certificate.to_json())
+    assert again == certificate
+    stored = again.privacy
+    assert epsilon(stored.event, stored.delta, stored.adjacency) == pytest.approx(stored.epsilon)

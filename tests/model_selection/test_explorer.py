@@ -160,6 +160,11 @@ def test_the_limits_are_set_from_the_keyboard_and_the_table_is_the_frontier(page
     assert shown == [round(value, 3) for value in sorted(best["accuracy"], reverse=True)]
 
 
+def test_printed_epsilons_are_rounded_up(page: Any) -> None:
+    printed = page.evaluate("[0.99841, 2.71451, 9.99951, 1, 0.1].map(v => show(v, 0))")
+    assert printed == ["0.9985", "2.715", "10", "1", "0.1"]
+
+
 def test_models_are_stepped_through_with_the_arrow_keys(page: Any) -> None:
     page.focus("#plot")
     said = []
