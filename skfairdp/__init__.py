@@ -7,9 +7,9 @@ from skfairdp.aggregation import (
     SFPATEClassifier,
 )
 from skfairdp.certificate import Certificate, certify
+from skfairdp.comparators.covariance import CovarianceConstrainedClassifier
 from skfairdp.engine.nets import default_net
 from skfairdp.inprocessing import (
-    CovarianceConstrainedClassifier,
     DPFermiClassifier,
     DPSGDClassifier,
     DPSGDFClassifier,
@@ -21,12 +21,9 @@ from skfairdp.inprocessing import (
     RateConstrainedClassifier,
 )
 from skfairdp.postprocessing import AbstainingClassifier, SmoothedClassifier
-from skfairdp.preprocessing import (
-    LaplaceTransformer,
-    PrivateFairEncoder,
-    PrivateThinningClassifier,
-)
+from skfairdp.preprocessing import PrivateThinningClassifier
 from skfairdp.privacy import PrivacyLedger
+from skfairdp.representation import LaplaceTransformer, PrivateFairEncoder
 
 __all__ = [
     "AbstainingClassifier",

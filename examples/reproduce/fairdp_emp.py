@@ -30,7 +30,7 @@ import math
 import numpy as np
 
 from skfairdp import FairDPClassifier
-from skfairdp.privacy.accounting import epsilon
+from skfairdp.privacy.accounting.plan_cost import epsilon
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import CountRelease
 

@@ -15,7 +15,7 @@ from fairdp_jobs import EPSILONS, HEAD_NORMS, N_HEADS, RATIOS, SEGMENTS, SHARES
 from fairdp_measures import DISTANCES, chosen, column, gaps, shift_estimates
 from fairdp_published import TABLE_3
 
-from skfairdp.fairness.mechanism import theorem2_bound
+from skfairdp.fairness.bounds.head_noise import theorem2_bound
 
 COLOURS = {0.5: "#b2df8a", 1.0: "#33a02c", 2.0: "#0b5d1e"}
 BLUE, ORANGE, GREY, RED = "#1f78b4", "#ff7f00", "#666666", "#c01818"

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import stats
 
-from skfairdp.fairness.intervals import gap_upper_bound
+from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
 
 DISTANCES = (0.0, 0.1, 0.2, 0.3)  # of shifted test parts
 DRAWS = 40  # directions of the shift for each seed

@@ -22,7 +22,7 @@ from skfairdp.aggregation import (
     train_student,
     voting_plan,
 )
-from skfairdp.aggregation.accounting import affordable_answers, calibrated_noise
+from skfairdp.aggregation.voting_plan import affordable_answers, calibrated_noise
 from skfairdp.fairness import ParityGate
 from skfairdp.fairness.disparity import disparities
 from skfairdp.postprocessing import Turnstile

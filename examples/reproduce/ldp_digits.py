@@ -31,7 +31,7 @@ from tqdm import tqdm
 
 from skfairdp import PrivateFairEncoder
 from skfairdp.datasets import make_colored_mnist
-from skfairdp.preprocessing.representation.networks import (
+from skfairdp.representation.networks import (
     ConvRepresentationModule,
     representation_net,
 )

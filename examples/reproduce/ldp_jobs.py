@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from skfairdp.preprocessing.representation.baselines import (
+from skfairdp.comparators import (
     CFAIREncoder,
     CFBEncoder,
     FFVAEEncoder,

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skfairdp import PrivateFairEncoder
 from skfairdp.metrics import classifier_lower_bound, group_gap, mine, mutual_information
-from skfairdp.preprocessing.representation import LaplaceTransformer
+from skfairdp.representation import LaplaceTransformer
 
 # Their encoders read the group, so at release it is needed.
 READ_GROUPS = ("ppvae", "vfae")

@@ -132,7 +132,7 @@ to 6.
 * **Ours**: `PrivateFairEncoder`, d = 2, t = .5, ε = {EPSILON:g}: Con has Laplace noise, Dis codes
   of {N_VALUES} or 8 values under randomised response ([choice](#how-settings-were-chosen)).
   Predictions are those of the utility decoder from one release of each test row.
-* **Comparators**: `skfairdp.preprocessing.representation.baselines` with d = 2 and their default
+* **Comparators**: `skfairdp.comparators` with d = 2 and their default
   weights, not tuned here ({json.dumps(BASELINE_EPOCHS)});
   the second figure of a cell is behind `LaplaceTransformer` at
   ε = {BASELINE_EPSILON:g}, standardised by the training rows and clipped at {OTHER_BOUND:g} (raw

@@ -11,10 +11,10 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike
 
 from skfairdp.aggregation.pate import PATEClassifier
-from skfairdp.aggregation.public import PublicRows
-from skfairdp.aggregation.queries import Queries, Run
-from skfairdp.aggregation.settings import AGGREGATION_PARAMETERS
-from skfairdp.fairness.answers import answered_guarantee
+from skfairdp.aggregation.public_rows import PublicRows
+from skfairdp.aggregation.query_rows import Queries, Run
+from skfairdp.aggregation.vote_parameters import AGGREGATION_PARAMETERS
+from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import Choice, Number

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 
-from skfairdp.aggregation.aggregated import AggregatedClassifier
-from skfairdp.aggregation.public import PublicRows, public_rows
+from skfairdp.aggregation.public_rows import PublicRows, public_rows
+from skfairdp.aggregation.vote_classifier import AggregatedClassifier
 from skfairdp.privacy.ledger import PrivacyLedger
 
 __all__ = ["PATEClassifier"]

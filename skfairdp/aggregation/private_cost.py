@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
-from skfairdp.aggregation.accounting import VotingNoise
+from skfairdp.aggregation.voting_plan import VotingNoise
 
 __all__ = ["data_dependent_rdp", "query_rdp"]
 
@@ -32,7 +32,7 @@ def query_rdp(noise: VotingNoise, orders: Sequence[float], *, charged: bool = Tr
 
     Examples
     --------
-    >>> from skfairdp.aggregation.accounting import VotingNoise
+    >>> from skfairdp.aggregation.voting_plan import VotingNoise
     >>> from skfairdp.aggregation.private_cost import query_rdp
     >>> query_rdp(VotingNoise(threshold=40.0, votes=15.0), [10.0]).round(6).tolist()
     [0.047569]

@@ -11,12 +11,12 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import column_or_1d
 
-from skfairdp.aggregation.aggregated import AggregatedClassifier
-from skfairdp.aggregation.public import PublicRows
-from skfairdp.aggregation.queries import Lesson, Queries, Rows, Run
+from skfairdp.aggregation.public_rows import PublicRows
+from skfairdp.aggregation.query_rows import Lesson, Queries, Rows, Run
 from skfairdp.aggregation.reweighing import GroupTeacher, ReweighedClassifier
-from skfairdp.aggregation.settings import AGGREGATION_PARAMETERS, NONE
 from skfairdp.aggregation.student import Student, takes_groups, train_student
+from skfairdp.aggregation.vote_classifier import AggregatedClassifier
+from skfairdp.aggregation.vote_parameters import AGGREGATION_PARAMETERS, NONE
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.parameters import GROUPS, Choice
 from skfairdp.privacy.ledger import PrivacyLedger

@@ -12,11 +12,11 @@ from sklearn.base import clone
 from skorch import NeuralNet
 from torch import nn
 
-from skfairdp.aggregation.isolation import own_globals
-from skfairdp.aggregation.parallel import descend
-from skfairdp.engine.flat import copy_module, copy_parameters
+from skfairdp.aggregation.teachers.isolation import own_globals
+from skfairdp.aggregation.teachers.parallel import descend
 from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.nets import default_net, prepare_net
+from skfairdp.engine.parameter_vector import copy_module, copy_parameters
 
 __all__ = ["Student", "default_student", "takes_groups", "train_student"]
 

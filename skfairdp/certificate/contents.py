@@ -32,7 +32,7 @@ from skfairdp.figures import (
 )
 from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
-from skfairdp.privacy.ledger.page import HEADINGS, ledger_cells
+from skfairdp.privacy.ledger.rendering import HEADINGS, ledger_cells
 
 if TYPE_CHECKING:
     from skfairdp.certificate.statement import Certificate

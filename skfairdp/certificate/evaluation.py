@@ -18,6 +18,13 @@ from skfairdp.certificate.holdout import (
 from skfairdp.certificate.rates import LEVEL
 from skfairdp.certificate.terms import Terms, holdout_assumptions
 from skfairdp.certificate.unwrap import Deployed
+from skfairdp.fairness.bounds.noisy_counts import (
+    NoisyCells,
+    noisy_gap_estimate,
+    private_gap_upper_bound,
+    private_rate_intervals,
+)
+from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound, score_gap_upper_bound
 from skfairdp.fairness.derivation import (
     CLOPPER_PEARSON,
     HOEFFDING,
@@ -26,13 +33,6 @@ from skfairdp.fairness.derivation import (
 )
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
-from skfairdp.fairness.intervals import gap_estimate, gap_upper_bound, score_gap_upper_bound
-from skfairdp.fairness.noisy_counts import (
-    NoisyCells,
-    noisy_gap_estimate,
-    private_gap_upper_bound,
-    private_rate_intervals,
-)
 from skfairdp.fairness.notions import Notion, Stratum
 from skfairdp.fairness.scopes import AVERAGED, AVERAGED_RATES, DEPLOYED
 from skfairdp.privacy.noise import NoiseSource

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from skfairdp.certificate.wording import group_text
+from skfairdp.fairness.bounds.rate_gaps import clopper_pearson
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
-from skfairdp.fairness.intervals import clopper_pearson
 
 __all__ = ["GroupRate", "INTERVAL_NOTE", "LEVEL", "group_rates"]
 

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 
 from skfairdp.certificate.unwrap import Deployed, releases_rows
+from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.fairness.leakage import classifier_lower_bound
 from skfairdp.figures import as_given, rounded_down
 from skfairdp.rows import count_rows
 

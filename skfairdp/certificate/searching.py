@@ -19,9 +19,9 @@ from sklearn.model_selection import (
 )
 
 from skfairdp.figures import epsilon_text, significant_up
-from skfairdp.privacy.accountants import accountant_name, event_epsilon
-from skfairdp.privacy.accounting import covering_event
-from skfairdp.privacy.events import canonical
+from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
+from skfairdp.privacy.accounting.events import canonical
+from skfairdp.privacy.accounting.plan_cost import covering_event
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes

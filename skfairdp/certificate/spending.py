@@ -11,8 +11,8 @@ from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 from skfairdp.certificate.searching import search_reason
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, kind_of, learns_from_rows
 from skfairdp.figures import as_given, significant_up
-from skfairdp.privacy.accounting import compose
-from skfairdp.privacy.exposure import Exposure
+from skfairdp.privacy.accounting.exposure import Exposure
+from skfairdp.privacy.accounting.plan_cost import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.relations import PROTECTS

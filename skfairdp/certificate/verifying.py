@@ -17,7 +17,7 @@ from skfairdp.fairness.recomputing import (
 )
 from skfairdp.fairness.scopes import SCOPES
 from skfairdp.figures import as_given
-from skfairdp.privacy.exposure import event_cost, recomputed_epsilons
+from skfairdp.privacy.accounting.exposure import event_cost, recomputed_epsilons
 
 if TYPE_CHECKING:
     from skfairdp.certificate.statement import Certificate

@@ -20,7 +20,7 @@ from skfairdp.certificate.signing import (
     load_public_key,
 )
 from skfairdp.certificate.verifying import DIGEST_SHOWS, Examination
-from skfairdp.command_line.complaint import CommandError
+from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import read_bytes, read_text
 
 __all__ = ["show_ledger", "verify"]

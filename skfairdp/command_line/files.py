@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from skfairdp.certificate.document import strict_json
-from skfairdp.command_line.complaint import CommandError
+from skfairdp.command_line.errors import CommandError
 
 __all__ = [
     "check_outputs",

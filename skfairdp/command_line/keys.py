@@ -15,7 +15,7 @@ from skfairdp.certificate.signing import (
     load_public_key,
     write_new_key,
 )
-from skfairdp.command_line.complaint import CommandError
+from skfairdp.command_line.errors import CommandError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skfairdp import DPSGDClassifier, FairDPClassifier, PrivacyLedger
-from skfairdp.inprocessing.rate_constrained import RateConstrainedClassifier
+from skfairdp.inprocessing.rates.classifier import RateConstrainedClassifier
 
 __all__ = ["DEFAULT", "MECHANISMS", "TAKE_A_THRESHOLD", "Wanted"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import skfairdp
 from skfairdp.command_line.checking import show_ledger, verify
-from skfairdp.command_line.complaint import Terminated, explained, show_warning, terminable
+from skfairdp.command_line.errors import Terminated, explained, show_warning, terminable
 from skfairdp.command_line.keys import PASSPHRASE, keygen
 from skfairdp.command_line.mechanisms import DEFAULT, MECHANISMS
 from skfairdp.command_line.reporting import report

@@ -17,9 +17,9 @@ from sklearn.pipeline import Pipeline
 from skfairdp import Certificate, PrivacyLedger, certify
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.certificate.spending import counts_guarantee
-from skfairdp.command_line.aftermath import Aftermath
-from skfairdp.command_line.complaint import CommandError
+from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, read_rows, write_whole
+from skfairdp.command_line.interruption import Aftermath
 from skfairdp.command_line.keys import private_key
 from skfairdp.command_line.mechanisms import MECHANISMS, TAKE_A_THRESHOLD, Wanted
 from skfairdp.command_line.schema import Schema, schema_from

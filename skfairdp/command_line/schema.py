@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from skfairdp.command_line.complaint import CommandError
+from skfairdp.command_line.errors import CommandError
 
 __all__ = ["Schema", "public_schema", "schema_from"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from skfairdp.command_line.complaint import CommandError
+from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.schema import Schema, public_schema
 
 __all__ = ["People", "people_of"]

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from skfairdp.engine.blocks import DEFAULT_ROWS, blocks, fill
 from skfairdp.engine.nets import as_tensor
+from skfairdp.engine.row_blocks import DEFAULT_ROWS, blocks, fill
 
 __all__ = [
     "features_and_output",
@@ -83,7 +83,7 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
     X : Tensor, shape (n, ...)
         Rows, in the dtype and on the device of the module; at least one.
     rows : int, default=256
-        Rows of a block: a public number, see :mod:`skfairdp.engine.blocks`.
+        Rows of a block: a public number, see :mod:`skfairdp.engine.row_blocks`.
 
     Returns
     -------

@@ -7,9 +7,9 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from skfairdp.engine.blocks import DEFAULT_ROWS
-from skfairdp.engine.flat import copy_module
+from skfairdp.engine.parameter_vector import copy_module
 from skfairdp.engine.randomness import SeededDraws
+from skfairdp.engine.row_blocks import DEFAULT_ROWS
 
 __all__ = [
     "find_head",

@@ -14,10 +14,10 @@ from skorch.callbacks import LRScheduler
 from skorch.dataset import ValidSplit
 from torch import Tensor, nn
 
-from skfairdp.engine.flat import FlatParameters, flatten
 from skfairdp.engine.inspection import refuse_mixing_modules
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.optimizers import FlatOptimizer, flat_optimizer
+from skfairdp.engine.parameter_vector import FlatParameters, flatten
 from skfairdp.engine.randomness import SeededDraws
 
 __all__ = ["PreparedNet", "check_net", "default_net", "prepare_net"]

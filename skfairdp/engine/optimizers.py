@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from skfairdp.engine.flat import FlatParameters
+from skfairdp.engine.parameter_vector import FlatParameters
 
 __all__ = ["ELEMENTWISE", "FlatOptimizer", "flat_optimizer"]
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from skfairdp.engine.flat import copy_module
+from skfairdp.engine.parameter_vector import copy_module
 
 __all__ = ["OwnDraws", "SeededDraws", "are_served", "own_draws"]
 

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skfairdp.engine.blocks import block_rows
-from skfairdp.engine.clipping import Clipper
+from skfairdp.engine.clipping.clippers import Clipper
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.release import refuse_unbounded_sums
+from skfairdp.engine.row_blocks import block_rows
 from skfairdp.privacy.plan import Plan
 
 __all__ = ["rehearse"]

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skfairdp.engine.blocks import PairwiseSum, block_rows, blocks, fill
-from skfairdp.engine.clipping import Clipper
+from skfairdp.engine.clipping.clippers import Clipper
+from skfairdp.engine.clipping.norms import clip_factors, rounding_margin, row_capacity, sum_margin
 from skfairdp.engine.inference import outputs_by_row
-from skfairdp.engine.norms import clip_factors, rounding_margin, row_capacity, sum_margin
-from skfairdp.engine.public_rows import PublicBatch, PublicRows
+from skfairdp.engine.public_features import PublicBatch, PublicRows
+from skfairdp.engine.row_blocks import PairwiseSum, block_rows, blocks, fill
 from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
@@ -95,8 +95,8 @@ class NoisyRelease:
     Notes
     -----
     Sums are formed in float64, and a record's bound is lowered by what their rounding can
-    move (:mod:`skfairdp.engine.norms`). The noise is drawn and added in float64, unless it is
-    exact. Nothing else in the package reads training rows once a plan has been made.
+    move (:mod:`skfairdp.engine.clipping.norms`). The noise is drawn and added in float64,
+    unless it is exact. Nothing else in the package reads training rows once a plan has been made.
     """
 
     def __init__(

@@ -1,17 +1,17 @@
 """What is equalised, and how sure we are: groups, notions, intervals, guarantees."""
 
-from skfairdp.fairness.answers import answered_guarantee
-from skfairdp.fairness.gate import ParityGate
-from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
-from skfairdp.fairness.intervals import (
+from skfairdp.fairness.bounds.gated_answers import answered_guarantee
+from skfairdp.fairness.bounds.head_noise import theorem2_bound, theorem2_guarantee
+from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_gap_upper_bound
+from skfairdp.fairness.bounds.rate_gaps import (
     clopper_pearson,
     gap_estimate,
     gap_upper_bound,
     score_gap_upper_bound,
 )
-from skfairdp.fairness.mechanism import theorem2_bound, theorem2_guarantee
-from skfairdp.fairness.noisy_counts import NoisyCells, private_gap_upper_bound
+from skfairdp.fairness.gate import ParityGate
+from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS, Notion, get_notion
 
 __all__ = [

@@ -10,6 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
+from skfairdp.fairness.bounds.head_noise import theorem2_bound
+from skfairdp.fairness.bounds.noisy_counts import (
+    NoisyCells,
+    private_gap_upper_bound,
+    private_rate_intervals,
+)
+from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound
+from skfairdp.fairness.bounds.smoothing import own_models_bound
 from skfairdp.fairness.derivation import (
     CLOPPER_PEARSON,
     COUNTED,
@@ -23,14 +31,6 @@ from skfairdp.fairness.derivation import (
     level_of_one,
 )
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
-from skfairdp.fairness.intervals import gap_estimate, gap_upper_bound
-from skfairdp.fairness.mechanism import theorem2_bound
-from skfairdp.fairness.noisy_counts import (
-    NoisyCells,
-    private_gap_upper_bound,
-    private_rate_intervals,
-)
-from skfairdp.fairness.smoothing import own_models_bound
 
 __all__ = ["recomputed_bound", "recomputed_estimate", "recomputed_intervals"]
 

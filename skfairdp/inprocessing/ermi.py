@@ -19,7 +19,7 @@ from torch import Tensor
 
 from skfairdp.engine.objectives import Objective
 from skfairdp.engine.release import Statistic
-from skfairdp.inprocessing.rate_objective import SoftCosts, soft_predictions
+from skfairdp.inprocessing.rates.objective import SoftCosts, soft_predictions
 
 __all__ = ["DualMatrix", "ErmiObjective", "best_matrix"]
 

@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from skfairdp.base import PrivateClassifier
-from skfairdp.engine.clipping import make_clipper
-from skfairdp.engine.flat import copy_module, copy_parameters
+from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.clipping.norms import ARITHMETIC
 from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.inspection import (
     refuse_rows_it_cannot_take,
@@ -25,8 +25,8 @@ from skfairdp.engine.inspection import (
     refuse_wrong_outputs,
 )
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
-from skfairdp.engine.norms import ARITHMETIC
 from skfairdp.engine.objectives import Objective, objective_for
+from skfairdp.engine.parameter_vector import copy_module, copy_parameters
 from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
@@ -47,8 +47,8 @@ from skfairdp.parameters import (
     Number,
     check_parameters,
 )
-from skfairdp.privacy.accounting import guarantee
-from skfairdp.privacy.calibration import noise_multiplier_for
+from skfairdp.privacy.accounting.calibration import noise_multiplier_for
+from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER
 from skfairdp.privacy.noise import NoiseSource, noise_text

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from skfairdp.fairness.groups import Groups
-from skfairdp.inprocessing.fairdp_plan import fairdp_groups, fairdp_sizes
+from skfairdp.inprocessing.fairdp.plan import fairdp_groups, fairdp_sizes
 from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, GradientClassifier
 from skfairdp.parameters import MAPPING, Check, Number
-from skfairdp.privacy.accounting import budget_guarantee
+from skfairdp.privacy.accounting.plan_cost import budget_guarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.sizes import Sizes
 

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
+from skfairdp.privacy.inclusion_probabilities import SamplingRates
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.plan import Block, Plan, Segment
-from skfairdp.privacy.rates import SamplingRates
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
 __all__ = ["ImportanceSamplingDPSGDClassifier"]

@@ -1,6 +1,5 @@
 """Choosing between models at a known price."""
 
-from skfairdp.model_selection.attempts import Attempt
 from skfairdp.model_selection.cost import SearchCost, search_cost
 from skfairdp.model_selection.display import ParetoDisplay
 from skfairdp.model_selection.explorer import explorer_page, save_explorer
@@ -8,6 +7,7 @@ from skfairdp.model_selection.frontier import pareto_frontier
 from skfairdp.model_selection.record_split import RecordSplit
 from skfairdp.model_selection.search import PrivateSearchCV
 from skfairdp.model_selection.specification import Specification, specify
+from skfairdp.model_selection.specification_attempts import Attempt
 
 __all__ = [
     "Attempt",

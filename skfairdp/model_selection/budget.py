@@ -12,10 +12,16 @@ from dp_accounting.rdp import compute_epsilon
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from skfairdp.model_selection.renyi import ORDERS, WHOLE_ORDERS, curve, pure_curve, selected_curve
-from skfairdp.model_selection.runs import NumberOfRuns
-from skfairdp.privacy.accountants import event_epsilon
-from skfairdp.privacy.events import FailureDpEvent, covering_event, without_failures
+from skfairdp.model_selection.number_of_runs import NumberOfRuns
+from skfairdp.model_selection.renyi_curves import (
+    ORDERS,
+    WHOLE_ORDERS,
+    curve,
+    pure_curve,
+    selected_curve,
+)
+from skfairdp.privacy.accounting.accountants import event_epsilon
+from skfairdp.privacy.accounting.events import FailureDpEvent, covering_event, without_failures
 from skfairdp.privacy.plan import Plan
 
 __all__ = ["MakePlan", "SearchBudget", "search_budget"]

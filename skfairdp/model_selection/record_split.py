@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.validation import _num_samples
 
-from skfairdp.engine.row_keys import row_uniforms
+from skfairdp.engine.keyed_draws import row_uniforms
 
 __all__ = ["RecordSplit"]
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from skfairdp.certificate.holdout import ask_holdout
 from skfairdp.certificate.unwrap import unwrap
+from skfairdp.fairness.bounds.noisy_counts import NoisyCells, noisy_gap_estimate
 from skfairdp.fairness.groups import Groups
-from skfairdp.fairness.noisy_counts import NoisyCells, noisy_gap_estimate
 from skfairdp.fairness.notions import Notion
 from skfairdp.model_selection.holding_out import Rows
 from skfairdp.privacy.noise import NoiseSource

@@ -33,9 +33,9 @@ from skfairdp.model_selection.candidates import (
     told,
 )
 from skfairdp.model_selection.holding_out import Divided, Rows, divide
-from skfairdp.model_selection.runs import NumberOfRuns
+from skfairdp.model_selection.number_of_runs import NumberOfRuns
 from skfairdp.model_selection.scoring import Score, noisy_table, score_of
-from skfairdp.model_selection.statements import search_guarantee
+from skfairdp.model_selection.search_assumptions import search_guarantee
 from skfairdp.parameters import (
     BOOLEAN,
     MAPPING,

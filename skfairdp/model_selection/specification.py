@@ -17,21 +17,13 @@ from skfairdp.certificate import certify
 from skfairdp.certificate.evaluation import noisy_claim
 from skfairdp.certificate.holdout import ASSUMED
 from skfairdp.certificate.terms import Terms, holdout_assumptions
-from skfairdp.fairness.noisy_counts import (
+from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
     private_gap_lower_bound,
     private_gap_upper_bound,
 )
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.figures import as_given, epsilon_text, percent_text, rounded_up, significant_up
-from skfairdp.model_selection.attempts import (
-    Attempt,
-    Shares,
-    all_fits,
-    as_text,
-    level_table,
-    share_budget,
-)
 from skfairdp.model_selection.candidates import (
     check_distributions,
     check_estimator,
@@ -43,8 +35,16 @@ from skfairdp.model_selection.candidates import (
 )
 from skfairdp.model_selection.holding_out import Divided, divide
 from skfairdp.model_selection.scoring import cells_of, noisy_table, score_of
+from skfairdp.model_selection.specification_attempts import (
+    Attempt,
+    Shares,
+    all_fits,
+    as_text,
+    level_table,
+    share_budget,
+)
 from skfairdp.parameters import Check, Choice, Number
-from skfairdp.privacy.accountants import event_epsilon
+from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource, noise_text

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .abstaining import AbstainingClassifier
-from .smoothed import SmoothedClassifier
-from .turnstile import Turnstile
+from skfairdp.postprocessing.abstaining import AbstainingClassifier
+from skfairdp.postprocessing.query_state import Turnstile
+from skfairdp.postprocessing.smoothed import SmoothedClassifier
 
 __all__ = ["AbstainingClassifier", "SmoothedClassifier", "Turnstile"]

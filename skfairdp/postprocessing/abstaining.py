@@ -19,15 +19,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import FairnessWarning
-from skfairdp.fairness.answers import answered_guarantee
+from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.disparity import smallest_cold_start
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import GROUPS, Choice, Kind, Number, check_parameters
-from skfairdp.postprocessing.marker import abstention_marker
+from skfairdp.postprocessing.no_answer import abstention_marker
 from skfairdp.postprocessing.passing_groups import accepts_groups, fit_parameters, known_groups
-from skfairdp.postprocessing.turnstile import Turnstile
+from skfairdp.postprocessing.query_state import Turnstile
 from skfairdp.rows import count_rows
 
 __all__ = ["AbstainingClassifier"]

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from skfairdp.certificate.unwrap import charges_privacy
 from skfairdp.fairness.groups import Groups
-from skfairdp.privacy.exposure import Exposure
+from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 __all__ = ["GroupPart", "group_parts", "parallel_privacy", "refuse_unfit"]

@@ -11,10 +11,10 @@ from scipy.special import ndtr
 from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from skfairdp.engine.flat import copy_module
 from skfairdp.engine.inference import features_and_output, outputs, probabilities
 from skfairdp.engine.inspection import find_head
 from skfairdp.engine.nets import module_dtype
+from skfairdp.engine.parameter_vector import copy_module
 
 __all__ = ["LinearScore", "NetScore", "SmoothModel", "smooth_model"]
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from .encoder import PublicEncoder
-from .representation.encoder import PrivateFairEncoder
-from .representation.laplace_transformer import LaplaceTransformer
-from .scaler import PublicScaler
-from .thinning import PrivateThinningClassifier
+from skfairdp.deprecation import moved
+from skfairdp.preprocessing.encoder import PublicEncoder
+from skfairdp.preprocessing.scaler import PublicScaler
+from skfairdp.preprocessing.thinning import PrivateThinningClassifier
 
-__all__ = [
-    "LaplaceTransformer",
-    "PrivateFairEncoder",
-    "PrivateThinningClassifier",
-    "PublicEncoder",
-    "PublicScaler",
-]
+__all__ = ["PrivateThinningClassifier", "PublicEncoder", "PublicScaler"]
+
+__getattr__ = moved(
+    __name__, "skfairdp.representation", ("LaplaceTransformer", "PrivateFairEncoder")
+)

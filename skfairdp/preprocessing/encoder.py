@@ -13,9 +13,15 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from skfairdp.parameters import is_missing
+from skfairdp.preprocessing.columns import (
+    all_or_nothing,
+    checked,
+    column,
+    column_names,
+    floats,
+    positions_of,
+)
 from skfairdp.rows import positions
-
-from .columns import all_or_nothing, checked, column, column_names, floats, positions_of
 
 __all__ = ["PublicEncoder"]
 

@@ -12,7 +12,15 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from .columns import all_or_nothing, checked, column, column_names, floats, positions_of, replaced
+from skfairdp.preprocessing.columns import (
+    all_or_nothing,
+    checked,
+    column,
+    column_names,
+    floats,
+    positions_of,
+    replaced,
+)
 
 __all__ = ["PublicScaler"]
 

@@ -7,11 +7,11 @@ import warnings
 from typing import Any
 
 from skfairdp.figures import significant_up
-from skfairdp.privacy.accounting import guarantee
+from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.inclusion_probabilities import SamplingRates
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.rates import SamplingRates
 
 __all__ = [
     "combined_privacy",

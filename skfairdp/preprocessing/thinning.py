@@ -36,12 +36,12 @@ from skfairdp.preprocessing.thinned import (
     refuse_unfit,
     takes_groups,
 )
-from skfairdp.privacy.accounting import budget_guarantee
+from skfairdp.privacy.accounting.plan_cost import budget_guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.inclusion_probabilities import SamplingRates, release_table
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.rates import SamplingRates, release_table
 from skfairdp.privacy.sizes import check_delta
 from skfairdp.rows import check_features, check_rows, encode_labels
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from skfairdp.privacy.accounting import (
+from skfairdp.privacy.accounting.calibration import noise_multiplier_for
+from skfairdp.privacy.accounting.plan_cost import (
     accountant_name,
     compose,
     covering_event,
@@ -10,7 +11,6 @@ from skfairdp.privacy.accounting import (
     epsilons,
     events,
 )
-from skfairdp.privacy.calibration import noise_multiplier_for
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource

@@ -10,9 +10,8 @@ from typing import Any
 
 from dp_accounting import dp_event as events
 
-from skfairdp.privacy.exposure import Exposure
-from skfairdp.privacy.relations import ADJACENCIES, PROTECTS, check_name
-from skfairdp.privacy.serialization import (
+from skfairdp.privacy.accounting.exposure import Exposure
+from skfairdp.privacy.accounting.serialization import (
     event_from_dict,
     event_to_dict,
     label_from_json,
@@ -21,6 +20,7 @@ from skfairdp.privacy.serialization import (
     number_to_json,
     plain_label,
 )
+from skfairdp.privacy.relations import ADJACENCIES, PROTECTS, check_name
 
 __all__ = ["ADJACENCIES", "PROTECTS", "VALIDATION", "PrivacyGuarantee"]
 

@@ -8,8 +8,8 @@ from typing import NoReturn
 
 import numpy as np
 
-from skfairdp.privacy.geometric import geometric, units_of
-from skfairdp.privacy.rounded_gaussian import SCALE_BITS, rounded_gaussian
+from skfairdp.privacy.mechanisms.geometric import geometric, units_of
+from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS, rounded_gaussian
 from skfairdp.privacy.streams import ATTACKER, GENERATOR, Stream, secret_stream, seeded_streams
 
 __all__ = ["NoiseSource", "noise_text"]
@@ -165,8 +165,8 @@ class NoiseSource:
         -------
         ndarray of float64
             A function of whole numbers: the rounded sum and independent draws of
-            :class:`skfairdp.privacy.rounded_gaussian.RoundedGaussian`. Which numbers can come
-            out does not depend on the sum.
+            :class:`skfairdp.privacy.mechanisms.integer_gaussian.RoundedGaussian`. Which numbers
+            can come out does not depend on the sum.
 
         Raises
         ------

@@ -13,8 +13,8 @@ import numpy as np
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.figures import as_given, significant_down
 from skfairdp.parameters import GROUP_SIZE, is_missing
+from skfairdp.privacy.accounting.serialization import plain_label
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.serialization import plain_label
 
 __all__ = [
     "Sizes",

@@ -12,9 +12,10 @@ from scipy.special import log_ndtr
 from scipy.stats import norm
 
 from skfairdp.aggregation import VotingNoise, data_dependent_rdp, voting_plan
-from skfairdp.aggregation.accounting import affordable_answers, calibrated_noise
 from skfairdp.aggregation.private_cost import query_rdp
-from skfairdp.privacy import epsilon, events
+from skfairdp.aggregation.voting_plan import affordable_answers, calibrated_noise
+from skfairdp.privacy import epsilon
+from skfairdp.privacy.accounting import events
 
 ORDERS = [2.0, 5.0, 10.0, 20.0, 50.0]
 PUBLISHED = VotingNoise(threshold=40.0, votes=15.0)

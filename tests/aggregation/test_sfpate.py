@@ -17,8 +17,8 @@ from skfairdp.aggregation import (
     default_student,
     train_teachers,
 )
-from skfairdp.aggregation.accounting import VotingNoise, voting_plan
 from skfairdp.aggregation.reweighing import GroupTeacher
+from skfairdp.aggregation.voting_plan import VotingNoise, voting_plan
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.privacy import epsilon
 

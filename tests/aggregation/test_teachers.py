@@ -18,9 +18,9 @@ from torch import nn
 
 from skfairdp import default_net
 from skfairdp.aggregation import Teachers, default_teacher, train_teachers
-from skfairdp.aggregation.parallel import NetTeacher, SeparateTeachers
 from skfairdp.aggregation.shards import teacher_generator
-from skfairdp.aggregation.stacked import BatchedTeachers
+from skfairdp.aggregation.teachers.linear_stacks import BatchedTeachers
+from skfairdp.aggregation.teachers.parallel import NetTeacher, SeparateTeachers
 from tests.aggregation.rows import Private, private_rows
 
 
@@ -214,9 +214,9 @@ def test_a_class_that_no_teacher_knows_gets_few_votes_or_none(name: str) -> None
 
 def test_separate_nets_agree_with_batched_ones() -> None:
     """The same initial weights, minibatches and steps, by automatic differentiation."""
-    from skfairdp.aggregation.ensemble import fixed_answers
-    from skfairdp.aggregation.parallel import train_separately
     from skfairdp.aggregation.shards import rows_by_shard
+    from skfairdp.aggregation.teachers.ensemble import fixed_answers
+    from skfairdp.aggregation.teachers.parallel import train_separately
     from skfairdp.engine.training import Progress
 
     rows = private_rows(n=2000)

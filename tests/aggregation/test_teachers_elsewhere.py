@@ -17,7 +17,7 @@ from torch import nn
 
 from skfairdp import default_net
 from skfairdp.aggregation import train_teachers
-from skfairdp.aggregation.parallel import SeparateTeachers
+from skfairdp.aggregation.teachers.parallel import SeparateTeachers
 from skfairdp.engine.modules import MLP
 from tests.aggregation.rows import private_rows
 from tests.processes import in_one_worker

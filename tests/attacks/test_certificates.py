@@ -26,7 +26,7 @@ from skfairdp.certificate.signing import check_signature, sign_certificate
 from skfairdp.command_line import main
 from skfairdp.fairness import recomputing
 from skfairdp.model_selection import PrivateSearchCV
-from skfairdp.preprocessing import LaplaceTransformer
+from skfairdp.representation import LaplaceTransformer
 from tests.common.roster import (
     APART,
     AROUND,

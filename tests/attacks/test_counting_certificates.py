@@ -16,7 +16,7 @@ from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
 from skfairdp import PrivacyLedger, certify
-from skfairdp.privacy.ledger.naming import row_set_digest
+from skfairdp.privacy.ledger.row_digests import row_set_digest
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(-3, 4, size=(300, 3)).astype(float)

@@ -29,9 +29,9 @@ from skfairdp import (
     SmoothedClassifier,
     certify,
 )
-from skfairdp.engine.row_keys import row_uniforms
-from skfairdp.inprocessing.randomized_attribute import _positive
-from skfairdp.preprocessing.representation import LaplaceTransformer
+from skfairdp.engine.keyed_draws import row_uniforms
+from skfairdp.inprocessing.attribute.randomized import _positive
+from skfairdp.representation import LaplaceTransformer
 
 DEPLOYED, AVERAGED, ANYBODY = "deployed model", "averaged over its draws", "any population"
 

@@ -34,11 +34,11 @@ from skfairdp import (
     RateConstrainedClassifier,
 )
 from skfairdp.model_selection.budget import search_budget
-from skfairdp.model_selection.runs import NumberOfRuns
+from skfairdp.model_selection.number_of_runs import NumberOfRuns
 from skfairdp.privacy import Block, NoiseSource, Plan, Segment, epsilon
-from skfairdp.privacy.events import without_failures
+from skfairdp.privacy.accounting.events import without_failures
+from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS
 from skfairdp.privacy.plan import GRID_FAILURE, GRID_MARGIN, LEAST_MULTIPLIER, MOST_NUMBERS
-from skfairdp.privacy.rounded_gaussian import SCALE_BITS
 from tests.privacy.plans import sgd_plan
 
 NEAR_ZERO = 2.0**-14

@@ -26,9 +26,9 @@ from torch import nn
 
 from skfairdp import DPSGDClassifier, FairDPClassifier, PATEClassifier, PrivacyLedger
 from skfairdp.engine import randomness
-from skfairdp.engine.clipping import make_clipper
-from skfairdp.engine.flat import flatten
+from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import objective_for
+from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.randomness import OwnDraws, SeededDraws, own_draws
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.engine.sampling import PoissonSampler
@@ -573,7 +573,7 @@ def test_a_module_that_hides_its_draws_is_refused_by_the_engine(
         model_of(LaterThanThought, max_epochs=30).fit(*rows())
     assert global_states() == before
     # An engine that believed the first impression would draw from the global generator.
-    monkeypatch.setattr("skfairdp.engine.functional.are_served", lambda: True)
+    monkeypatch.setattr("skfairdp.engine.clipping.functional.are_served", lambda: True)
     LaterThanThought.calls = 0
     model_of(LaterThanThought, max_epochs=30).fit(*rows())
     assert global_states() != before

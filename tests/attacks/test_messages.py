@@ -40,17 +40,17 @@ from skfairdp import (
     rows,
 )
 from skfairdp.base import PrivateEstimator
-from skfairdp.inprocessing import gradient
-from skfairdp.inprocessing.public_parity import PublicParity
-from skfairdp.metrics import fairness_report, group_gap
-from skfairdp.model_selection import PrivateSearchCV
-from skfairdp.preprocessing import PublicEncoder, PublicScaler
-from skfairdp.preprocessing.representation.baselines import (
+from skfairdp.comparators import (
     CFAIREncoder,
     FFVAEEncoder,
     LAFTREncoder,
     VFAEEncoder,
 )
+from skfairdp.inprocessing import gradient
+from skfairdp.inprocessing.public_parity import PublicParity
+from skfairdp.metrics import fairness_report, group_gap
+from skfairdp.model_selection import PrivateSearchCV
+from skfairdp.preprocessing import PublicEncoder, PublicScaler
 from skfairdp.privacy.guarantee import VALIDATION
 from tests.common.ledgers import EVERY, build
 from tests.common.roster import FAST, SMOOTHED, VOTING, people

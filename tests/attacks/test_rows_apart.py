@@ -13,16 +13,17 @@ from sklearn.utils.estimator_checks import check_methods_subset_invariance
 from torch import nn
 
 import skfairdp
-from skfairdp.engine import fused, inference
-from skfairdp.engine.blocks import block_rows, fill
-from skfairdp.engine.clipping import make_clipper
-from skfairdp.engine.flat import flatten
+from skfairdp.engine import inference
+from skfairdp.engine.clipping import fused
+from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inference import features_and_output, outputs, outputs_by_row
 from skfairdp.engine.modules import MLP, SmallCNN
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.public_rows import PublicBatch
+from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.public_features import PublicBatch
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
+from skfairdp.engine.row_blocks import block_rows, fill
 from skfairdp.engine.sampling import Batch
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment

@@ -92,7 +92,7 @@ def test_a_copy_that_goes_on_from_a_stored_table_says_so(again: Callable) -> Non
 
 def test_a_forked_process_goes_on_from_a_stored_table(monkeypatch: pytest.MonkeyPatch) -> None:
     model = fitted()
-    monkeypatch.setattr("skfairdp.postprocessing.turnstile.os.getpid", lambda: -1)
+    monkeypatch.setattr("skfairdp.postprocessing.query_state.os.getpid", lambda: -1)
     assert "went on from a copy" in model.turnstile_.scope
 
 

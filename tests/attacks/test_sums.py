@@ -19,18 +19,18 @@ from sklearn.utils import check_random_state
 from torch import nn
 
 from skfairdp import DPSGDClassifier, PrivacyLedger, default_net
-from skfairdp.engine import norms as norms_module
 from skfairdp.engine import release as release_module
-from skfairdp.engine.blocks import PairwiseSum
-from skfairdp.engine.clipping import make_clipper
-from skfairdp.engine.flat import flatten
-from skfairdp.engine.fused import FusedClipper
+from skfairdp.engine.clipping import norms as norms_module
+from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.clipping.fused import FusedClipper
+from skfairdp.engine.clipping.norms import row_capacity, sum_margin
 from skfairdp.engine.modules import MLP, SmallCNN
+from skfairdp.engine.moment_sums import MomentSums, l1_bounds, l2_bounds
 from skfairdp.engine.nets import prepare_net
-from skfairdp.engine.norms import row_capacity, sum_margin
 from skfairdp.engine.objectives import objective_for
+from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.release import NoisyRelease, Rows, Statistic, refuse_unbounded_sums
-from skfairdp.engine.sums import MomentSums, l1_bounds, l2_bounds
+from skfairdp.engine.row_blocks import PairwiseSum
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, LaplaceSum, Plan, Segment
 

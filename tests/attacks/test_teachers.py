@@ -30,8 +30,10 @@ from skorch import NeuralNetClassifier
 from torch import nn
 
 from skfairdp import PATEClassifier, PrivacyLedger, SFPATEClassifier
-from skfairdp.aggregation import aggregated, isolation, parallel, train_teachers
-from skfairdp.aggregation.parallel import SeparateTeachers
+from skfairdp.aggregation import train_teachers
+from skfairdp.aggregation import vote_classifier as aggregated
+from skfairdp.aggregation.teachers import isolation, parallel
+from skfairdp.aggregation.teachers.parallel import SeparateTeachers
 from tests.aggregation.rows import Private, private_rows
 
 N_TEACHERS = 6

@@ -9,16 +9,16 @@ import numpy as np
 import torch
 from torch import nn
 
-from skfairdp.engine.clipping import make_clipper
-from skfairdp.engine.flat import flatten
+from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flat_optimizer
+from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
-from skfairdp.inprocessing.constrained import Lagrangian, TailAverage
-from skfairdp.inprocessing.cost_objective import CostObjective
-from skfairdp.inprocessing.multipliers import ScaledAscent
-from skfairdp.inprocessing.rate_constraints import RateConstraints
+from skfairdp.inprocessing.rates.cell_costs import CostObjective
+from skfairdp.inprocessing.rates.constraints import RateConstraints
+from skfairdp.inprocessing.rates.multipliers import ScaledAscent
+from skfairdp.inprocessing.rates.training import Lagrangian, TailAverage
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Segment
 from tests.benchmarks.adult import as_tensors

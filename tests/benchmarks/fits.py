@@ -18,9 +18,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from skfairdp import DPSGDClassifier, default_net
 from skfairdp.engine.modules import MLP
-from skfairdp.privacy.accountants import _cost
-from skfairdp.privacy.accounting import epsilon
-from skfairdp.privacy.calibration import _solve, noise_multiplier_for
+from skfairdp.privacy.accounting.accountants import _cost
+from skfairdp.privacy.accounting.calibration import _solve, noise_multiplier_for
+from skfairdp.privacy.accounting.plan_cost import epsilon
 from skfairdp.privacy.plan import Block, Plan, Segment
 from tests.benchmarks.adult import as_tensors
 from tests.benchmarks.rounds import interleaved, report

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from skfairdp import PrivateFairEncoder
-from skfairdp.preprocessing.representation import LaplaceRandomizer, ResponseRandomizer
 from skfairdp.privacy import NoiseSource
+from skfairdp.representation import LaplaceRandomizer, ResponseRandomizer
 from tests.benchmarks.rounds import interleaved, report
 
 __all__ = ["benchmark_representations"]

@@ -8,7 +8,7 @@ import numpy as np
 from dp_accounting.dp_event import GaussianDpEvent
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
-from skfairdp.engine.row_keys import row_uniforms
+from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.privacy import PrivacyGuarantee, epsilon
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skfairdp import certify
 from skfairdp.exceptions import UnknownGroupError
-from skfairdp.fairness.intervals import gap_upper_bound, score_gap_upper_bound
+from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound, score_gap_upper_bound
 from skfairdp.privacy import NoiseSource
 from tests.certificate.fakes import ThresholdClassifier
 

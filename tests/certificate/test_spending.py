@@ -24,7 +24,7 @@ from sklearn.preprocessing import (
 )
 
 from skfairdp import certify
-from skfairdp.fairness.intervals import gap_upper_bound
+from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
 from skfairdp.privacy import NoiseSource, PrivacyGuarantee, compose
 from tests.certificate.fakes import Doubler, PrivateCenterer, Rows, ThresholdClassifier, stated
 

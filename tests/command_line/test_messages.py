@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skfairdp.command_line import complaint, main
+from skfairdp.command_line import errors as complaint
+from skfairdp.command_line import main
 from tests.command_line.files import SCHEMA, report, table, written
 
 WORD, NUMBER = "secret-4711", 471147.25

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from skfairdp.engine.moment_sums import MomentSums
 from skfairdp.engine.release import NoisyRelease
-from skfairdp.engine.sums import MomentSums
+from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.randomized_response import RandomizedResponse
 from tests.common.roster import (
     APART,
     AROUND,
@@ -58,8 +58,8 @@ def forbid_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NoisyRelease, "__init__", touched)
     monkeypatch.setattr(MomentSums, "__init__", touched)
     monkeypatch.setattr(RandomizedResponse, "report", touched)
-    monkeypatch.setattr("skfairdp.aggregation.aggregated.assign_shards", touched)
-    monkeypatch.setattr("skfairdp.inprocessing.covariance.fit_constrained", touched)
+    monkeypatch.setattr("skfairdp.aggregation.vote_classifier.assign_shards", touched)
+    monkeypatch.setattr("skfairdp.comparators.covariance.fit_constrained", touched)
     monkeypatch.setattr("skfairdp.preprocessing.thinning.release_table", touched)
     monkeypatch.setattr(NoiseSource, "discrete_laplace", touched)
     monkeypatch.setattr(NoiseSource, "gaussian", touched)

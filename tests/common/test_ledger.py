@@ -14,8 +14,8 @@ from sklearn.exceptions import NotFittedError
 import skfairdp
 from skfairdp import FunctionalMechanismClassifier, PrivacyLedger, certify
 from skfairdp.base import PrivateClassifier
+from skfairdp.engine.moment_sums import MomentSums
 from skfairdp.engine.release import NoisyRelease
-from skfairdp.engine.sums import MomentSums
 from skfairdp.exceptions import BudgetExceededError
 from skfairdp.privacy import PrivacyGuarantee
 from tests.common.ledgers import EVERY, build, fitted, forbid_rows

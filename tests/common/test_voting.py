@@ -224,7 +224,7 @@ def test_labels_and_groups_of_any_type(name: str, labels: list, values: list) ->
 
 def test_every_estimator_with_votes_is_here() -> None:
     import skfairdp
-    from skfairdp.aggregation.aggregated import AggregatedClassifier
+    from skfairdp.aggregation.vote_classifier import AggregatedClassifier
 
     public = {
         value

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from skfairdp.engine.clipping import make_clipper, rounding_margin
-from skfairdp.engine.flat import flatten
+from skfairdp.engine.clipping.clippers import make_clipper, rounding_margin
 from skfairdp.engine.modules import MLP, SmallCNN
 from skfairdp.engine.objectives import objective_for
+from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.randomness import OwnDraws
 from tests.engine.per_record import clipped_sum, row_gradients
 
@@ -327,7 +327,7 @@ CONVOLUTIONS = {
 @pytest.mark.parametrize("make", CONVOLUTIONS.values(), ids=CONVOLUTIONS.keys())
 @pytest.mark.parametrize("patches", [1, 1 << 17])
 def test_convolutions(make, patches, monkeypatch):
-    monkeypatch.setattr("skfairdp.engine.layered._PATCH_ELEMENTS", patches)
+    monkeypatch.setattr("skfairdp.engine.clipping.layered._PATCH_ELEMENTS", patches)
     torch.manual_seed(8)
     module, _, clipper = build(make())
     X, y, weights = binary_rows(9, (2, 8, 8))

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from skfairdp.engine.flat import flatten, unflatten
 from skfairdp.engine.modules import MLP
+from skfairdp.engine.parameter_vector import flatten, unflatten
 
 
 def test_vector_and_parameters_share_memory_and_keep_values():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from skfairdp.engine.flat import flatten
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.optimizers import flat_optimizer
+from skfairdp.engine.parameter_vector import flatten
 
 CASES = {
     "SGD": (torch.optim.SGD, {"lr": 0.1}),

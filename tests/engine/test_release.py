@@ -8,10 +8,10 @@ import torch
 from scipy import stats
 from torch import nn
 
-from skfairdp.engine.clipping import make_clipper
-from skfairdp.engine.flat import flatten
+from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
+from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.engine.sampling import Batch
 from skfairdp.privacy.noise import NoiseSource

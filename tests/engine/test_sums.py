@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfairdp.engine.sums import MomentSums, l1_bounds, l2_bounds
+from skfairdp.engine.moment_sums import MomentSums, l1_bounds, l2_bounds
 from skfairdp.privacy import Block, LaplaceSum, NoiseSource
 
 D = 7

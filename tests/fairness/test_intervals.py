@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from skfairdp.fairness.intervals import (
+from skfairdp.fairness.bounds.rate_gaps import (
     clopper_pearson,
     gap_estimate,
     gap_upper_bound,

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from skfairdp.fairness.intervals import gap_upper_bound
-from skfairdp.fairness.noisy_counts import (
+from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
     noise_tail,
     noisy_gap_estimate,
     private_gap_upper_bound,
     private_rate_intervals,
 )
+from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
 from skfairdp.privacy import NoiseSource
 
 ONE = np.array([1])

@@ -8,7 +8,7 @@ from fairlearn.metrics import (
     equalized_odds_difference,
 )
 
-from skfairdp.fairness.intervals import gap_estimate
+from skfairdp.fairness.bounds.rate_gaps import gap_estimate
 from skfairdp.fairness.notions import NOTIONS, get_notion, get_notions
 
 

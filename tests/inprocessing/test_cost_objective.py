@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from skfairdp.engine.clipping import make_clipper
-from skfairdp.engine.flat import flatten
+from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
-from skfairdp.inprocessing.cost_objective import CostObjective
-from skfairdp.inprocessing.rate_constraints import RateConstraints
+from skfairdp.engine.parameter_vector import flatten
+from skfairdp.inprocessing.rates.cell_costs import CostObjective
+from skfairdp.inprocessing.rates.constraints import RateConstraints
 
 KINDS = {
     "one logit": (nn.BCEWithLogitsLoss(), 2, (20, 1)),

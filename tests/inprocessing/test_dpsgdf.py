@@ -8,8 +8,8 @@ import pytest
 from skfairdp import DPSGDFClassifier
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.inprocessing.dpsgdf import adaptive_norms
-from skfairdp.privacy.accountants import event_epsilon
-from skfairdp.privacy.accounting import epsilons
+from skfairdp.privacy.accounting.accountants import event_epsilon
+from skfairdp.privacy.accounting.plan_cost import epsilons
 from skfairdp.privacy.sizes import Sizes
 from tests.inprocessing.rows import two_groups
 from tests.privacy.oracle import oracle_epsilon

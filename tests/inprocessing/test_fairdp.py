@@ -16,10 +16,10 @@ from skfairdp.engine import nets
 from skfairdp.engine.inference import outputs
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.inprocessing.ensemble import HeadEnsemble, row_uniforms
-from skfairdp.inprocessing.fairdp_plan import fairdp_plan
-from skfairdp.inprocessing.stopping import _logits
-from skfairdp.privacy.accounting import epsilons
+from skfairdp.inprocessing.fairdp.gap_stopping import _logits
+from skfairdp.inprocessing.fairdp.head_decisions import HeadEnsemble, row_uniforms
+from skfairdp.inprocessing.fairdp.plan import fairdp_plan
+from skfairdp.privacy.accounting.plan_cost import epsilons
 from skfairdp.privacy.sizes import Sizes
 from tests.inprocessing.rows import two_groups
 
@@ -237,7 +237,7 @@ def test_tables_that_eat_the_budget_are_refused():
 
 def test_stopping_keeps_the_last_model_within_the_target():
     from skfairdp.fairness.notions import get_notion
-    from skfairdp.inprocessing.stopping import GapStop
+    from skfairdp.inprocessing.fairdp.gap_stopping import GapStop
     from skfairdp.privacy.plan import CountRelease
 
     vector = torch.zeros(2)

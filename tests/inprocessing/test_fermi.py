@@ -11,8 +11,8 @@ from skfairdp import DPFermiClassifier
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.inprocessing.ermi import DualMatrix, ErmiObjective, best_matrix
-from skfairdp.inprocessing.rate_objective import soft_predictions
-from skfairdp.privacy.accounting import epsilons
+from skfairdp.inprocessing.rates.objective import soft_predictions
+from skfairdp.privacy.accounting.plan_cost import epsilons
 from skfairdp.privacy.sizes import Sizes
 from tests.inprocessing.rows import two_groups
 from tests.privacy.oracle import oracle_epsilon

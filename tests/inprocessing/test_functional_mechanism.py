@@ -11,10 +11,10 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 
 from skfairdp import FunctionalMechanismClassifier, certify
-from skfairdp.engine.sums import MomentSums
+from skfairdp.engine.moment_sums import MomentSums
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.inprocessing.bounded_rows import BoundedRows
-from skfairdp.inprocessing.functional_plan import noise_norm, solve
+from skfairdp.inprocessing.functional.plan import noise_norm, solve
+from skfairdp.inprocessing.functional.unit_ball import BoundedRows
 from skfairdp.privacy import epsilons
 from tests.inprocessing.rows import two_groups
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 from skfairdp import DPSGDClassifier, ImportanceSamplingDPSGDClassifier
 from skfairdp.engine.release import NoisyRelease
-from skfairdp.privacy.accounting import epsilons
+from skfairdp.privacy.accounting.plan_cost import epsilons
 from skfairdp.privacy.sizes import Sizes
 from tests.inprocessing.rows import two_groups
 from tests.privacy.oracle import oracle_epsilons

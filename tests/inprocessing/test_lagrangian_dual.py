@@ -10,17 +10,17 @@ import pytest
 import torch
 
 from skfairdp import LagrangianDualClassifier, certify
-from skfairdp.engine.clipping import make_clipper
-from skfairdp.engine.flat import flatten
+from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import objective_for
-from skfairdp.engine.public_rows import PublicBatch, PublicRows
+from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.public_features import PublicBatch, PublicRows
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.sampling import PoissonSampler
 from skfairdp.exceptions import PrivacyWarning
+from skfairdp.inprocessing.attribute.group_multipliers import LossOrRates
 from skfairdp.inprocessing.clip_choice import best_clip, dual_error_bound, primal_error_bound
-from skfairdp.inprocessing.group_blocks import LossOrRates
-from skfairdp.inprocessing.rate_constraints import RateConstraints
+from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.metrics.gaps import group_gap
 from skfairdp.privacy import epsilon
 from skfairdp.privacy.noise import NoiseSource

@@ -24,7 +24,7 @@ from skfairdp.exceptions import PrivacyWarning, UnknownGroupError
 from skfairdp.metrics import demographic_parity_scorer
 from skfairdp.preprocessing import PublicScaler
 from skfairdp.privacy import compose
-from skfairdp.privacy.randomized_response import RandomizedResponse
+from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from tests.common.roster import people
 from tests.common.test_kinds_of_input import CONTAINERS
 from tests.common.test_nothing_private_is_kept import fitted_names, traces

@@ -13,13 +13,13 @@ from skorch import NeuralNet
 from torch import nn
 
 from skfairdp import RateConstrainedClassifier, default_net
-from skfairdp.engine.fused import FusedClipper
+from skfairdp.engine.clipping.fused import FusedClipper
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.release import NoisyRelease, Statistic
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.metrics.gaps import group_gap
-from skfairdp.privacy.accounting import epsilons
+from skfairdp.privacy.accounting.plan_cost import epsilons
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.sizes import Sizes
 from tests.common.roster import people
@@ -128,7 +128,7 @@ def test_the_check_above_notices_a_gradient_that_is_not_clipped(monkeypatch) -> 
 
 
 def test_a_table_that_grows_beyond_its_norm_is_clipped_by_the_engine(monkeypatch) -> None:
-    from skfairdp.inprocessing import cost_objective
+    from skfairdp.inprocessing.rates import cell_costs as cost_objective
 
     honest = cost_objective.hard_histogram
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from skfairdp.fairness.notions import NOTIONS
-from skfairdp.inprocessing.constrained import Lagrangian
-from skfairdp.inprocessing.multipliers import DualAscent, ScaledAscent
-from skfairdp.inprocessing.rate_constraints import RateConstraints
+from skfairdp.inprocessing.rates.constraints import RateConstraints
+from skfairdp.inprocessing.rates.multipliers import DualAscent, ScaledAscent
+from skfairdp.inprocessing.rates.training import Lagrangian
 
 NAMES = list(NOTIONS)
 

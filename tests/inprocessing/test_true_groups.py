@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from skfairdp.fairness.notions import NOTIONS, get_notion
-from skfairdp.inprocessing.true_groups import (
+from skfairdp.inprocessing.attribute.group_estimates import (
     attenuated_bound,
     estimated_joint,
     even_decisions,
     onto_simplex,
 )
 from skfairdp.privacy import NoiseSource
-from skfairdp.privacy.randomized_response import RandomizedResponse
+from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 
 
 def law(seed: int, n_groups: int) -> np.ndarray:

@@ -8,11 +8,11 @@ import pytest
 from dp_accounting import dp_event
 
 from skfairdp.model_selection.budget import search_budget
-from skfairdp.model_selection.renyi import curve, pure_curve, selected_curve
-from skfairdp.model_selection.runs import NumberOfRuns
+from skfairdp.model_selection.number_of_runs import NumberOfRuns
+from skfairdp.model_selection.renyi_curves import curve, pure_curve, selected_curve
 from skfairdp.privacy import Block, Plan, Segment
-from skfairdp.privacy.accountants import event_epsilon, renyi_form
-from skfairdp.privacy.events import covering_event
+from skfairdp.privacy.accounting.accountants import event_epsilon, renyi_form
+from skfairdp.privacy.accounting.events import covering_event
 
 
 def plan(rate: float, steps: int):

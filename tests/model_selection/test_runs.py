@@ -9,10 +9,10 @@ import pytest
 from dp_accounting import dp_event
 from scipy import stats
 
-from skfairdp.model_selection.renyi import ORDERS, curve, pure_curve, selected_curve
-from skfairdp.model_selection.runs import NumberOfRuns
+from skfairdp.model_selection.number_of_runs import NumberOfRuns
+from skfairdp.model_selection.renyi_curves import ORDERS, curve, pure_curve, selected_curve
 from skfairdp.privacy import NoiseSource
-from skfairdp.privacy.accountants import event_epsilon
+from skfairdp.privacy.accounting.accountants import event_epsilon
 
 BASE = dp_event.SelfComposedDpEvent(
     dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.0)), 1000

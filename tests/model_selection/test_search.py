@@ -26,12 +26,12 @@ from skfairdp.fairness.notions import get_notion
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.model_selection import search as search_module
 from skfairdp.model_selection.holding_out import Rows, divide
-from skfairdp.model_selection.renyi import curve
-from skfairdp.model_selection.runs import NumberOfRuns
+from skfairdp.model_selection.number_of_runs import NumberOfRuns
+from skfairdp.model_selection.renyi_curves import curve
 from skfairdp.model_selection.scoring import BINS, Score, noisy_table, score_of
 from skfairdp.privacy import NoiseSource
-from skfairdp.privacy.accountants import event_epsilon
-from skfairdp.privacy.events import covering_event
+from skfairdp.privacy.accounting.accountants import event_epsilon
+from skfairdp.privacy.accounting.events import covering_event
 from tests.common.roster import FAST, people
 from tests.common.test_nothing_private_is_kept import traces
 from tests.common.test_scikit_learn_checks import unexpected

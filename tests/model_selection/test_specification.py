@@ -9,15 +9,15 @@ import pytest
 from scipy import stats
 
 from skfairdp import DPSGDClassifier, FairDPClassifier, PrivacyLedger, certify
-from skfairdp.fairness.noisy_counts import (
+from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
     private_gap_lower_bound,
     private_gap_upper_bound,
 )
 from skfairdp.model_selection import pareto_frontier, specify
 from skfairdp.privacy import NoiseSource
-from skfairdp.privacy.accountants import event_epsilon
-from skfairdp.privacy.events import covering_event
+from skfairdp.privacy.accounting.accountants import event_epsilon
+from skfairdp.privacy.accounting.events import covering_event
 from tests.common.roster import FAST
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skfairdp.postprocessing.marker import abstention_marker
+from skfairdp.postprocessing.no_answer import abstention_marker
 
 
 @pytest.mark.parametrize(

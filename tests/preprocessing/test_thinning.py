@@ -23,7 +23,7 @@ from skfairdp import (
 )
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.preprocessing import PublicScaler, thinning
-from skfairdp.privacy.rates import SamplingRates
+from skfairdp.privacy.inclusion_probabilities import SamplingRates
 from tests.common import test_fairlearn as fairlearn_checks
 from tests.common import test_kinds_of_input as kinds
 from tests.common import test_nothing_private_is_kept as kept_checks

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from skfairdp.privacy import Block, CountRelease, Plan, PrivacyGuarantee, Segment
-from skfairdp.privacy.accounting import (
+from skfairdp.privacy.accounting.plan_cost import (
     accountant_name,
     compose,
     covering_event,

@@ -6,15 +6,9 @@ import logging
 
 import pytest
 
-from skfairdp.privacy import (
-    CountRelease,
-    accountants,
-    calibration,
-    epsilon,
-    epsilons,
-    noise_multiplier_for,
-)
-from skfairdp.privacy.calibration import SMALLEST
+from skfairdp.privacy import CountRelease, epsilon, epsilons, noise_multiplier_for
+from skfairdp.privacy.accounting import accountants, calibration
+from skfairdp.privacy.accounting.calibration import SMALLEST
 from tests.privacy.oracle import oracle_epsilon
 from tests.privacy.plans import fairdp_plan, maker
 

@@ -11,7 +11,7 @@ from dp_accounting import dp_event
 from scipy import stats
 
 from skfairdp.privacy import LaplaceSum, NoiseSource, Plan, noise_multiplier_for
-from skfairdp.privacy.accounting import covering_event, epsilon, epsilons, guarantee
+from skfairdp.privacy.accounting.plan_cost import covering_event, epsilon, epsilons, guarantee
 from tests.privacy.oracle import oracle_epsilons
 from tests.privacy.plans import DELTA, sgd_plan
 

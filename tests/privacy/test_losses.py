@@ -8,8 +8,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from skfairdp.privacy import losses as module
-from skfairdp.privacy.losses import Losses, from_curve, gaussian, two_points
+from skfairdp.privacy.accounting import loss_distributions as module
+from skfairdp.privacy.accounting.loss_distributions import Losses, from_curve, gaussian, two_points
 
 CASES = [
     (0.01, 1.1, 1e-4),

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 from skfairdp.privacy import NoiseSource
-from skfairdp.privacy.randomized_response import _RESOLUTION, RandomizedResponse
+from skfairdp.privacy.mechanisms.randomized_response import _RESOLUTION, RandomizedResponse
 
 EPSILONS = [1e-4, 0.01, 0.5, 1.0, 5.0, 20.0, 60.0, 2000.0]
 SIZES = [2, 3, 7, 1000]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from skfairdp.privacy import NoiseSource
-from skfairdp.privacy.rates import SamplingRates, release_table
+from skfairdp.privacy.inclusion_probabilities import SamplingRates, release_table
 
 tables = hnp.arrays(
     np.int64,

@@ -12,9 +12,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from skfairdp.privacy import composition
-from skfairdp.privacy.composition import composed_epsilon
-from skfairdp.privacy.losses import ROUNDING, Losses, gaussian, two_points
+from skfairdp.privacy.accounting import composition
+from skfairdp.privacy.accounting.composition import composed_epsilon
+from skfairdp.privacy.accounting.loss_distributions import ROUNDING, Losses, gaussian, two_points
 
 INTERVAL = 4e-3
 DELTAS = (0.3, 1e-5, 1e-9, 1e-12, 1e-15, 1e-25)

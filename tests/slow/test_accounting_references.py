@@ -9,7 +9,8 @@ import pytest
 from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant
 
-from skfairdp.privacy import CountRelease, epsilon, epsilons, events, noise_multiplier_for
+from skfairdp.privacy import CountRelease, epsilon, epsilons, noise_multiplier_for
+from skfairdp.privacy.accounting import events
 from tests.privacy.oracle import oracle_epsilons
 from tests.privacy.plans import DELTA, fairdp_plan, maker, sgd_plan
 

@@ -12,8 +12,8 @@ import pytest
 from scipy import integrate, stats
 
 from skfairdp import certify
-from skfairdp.fairness.intervals import gap_upper_bound
-from skfairdp.fairness.noisy_counts import NoisyCells, private_gap_upper_bound
+from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_gap_upper_bound
+from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
 from skfairdp.privacy import NoiseSource
 from tests.certificate.fakes import ThresholdClassifier
 

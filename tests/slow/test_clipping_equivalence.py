@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from skfairdp.engine.clipping import make_clipper
-from skfairdp.engine.flat import flatten
-from skfairdp.engine.functional import FunctionalClipper
+from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.clipping.functional import FunctionalClipper
 from skfairdp.engine.objectives import objective_for
+from skfairdp.engine.parameter_vector import flatten
 from tests.engine.per_record import clipped_sum
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from skfairdp import FunctionalMechanismClassifier, SmoothedClassifier, certify
 from skfairdp.audit import many_run_epsilon
-from skfairdp.engine.sums import MomentSums, l1_bounds, l2_bounds
+from skfairdp.engine.moment_sums import MomentSums, l1_bounds, l2_bounds
 from skfairdp.privacy import Block, NoiseSource
 from tests.inprocessing.rows import two_groups
 

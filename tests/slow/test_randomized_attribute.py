@@ -19,7 +19,7 @@ from skfairdp import RandomizedAttributeClassifier
 from skfairdp.audit import many_run_p_value
 from skfairdp.datasets import fetch_adult
 from skfairdp.preprocessing import PublicEncoder, PublicScaler
-from skfairdp.privacy.randomized_response import RandomizedResponse
+from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,9 @@ import pytest
 from scipy import stats
 
 from skfairdp.audit import many_run_epsilon, many_run_p_value
-from skfairdp.preprocessing.representation import (
+from skfairdp.privacy import NoiseSource
+from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
+from skfairdp.representation import (
     LaplaceTransformer,
     ReleaseMemory,
     ResponseRandomizer,
@@ -22,8 +24,6 @@ from skfairdp.preprocessing.representation import (
     group_information_bound,
     information_bound,
 )
-from skfairdp.privacy import NoiseSource
-from skfairdp.privacy.randomized_response import RandomizedResponse
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ from scipy.stats import fisher_exact, norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skfairdp import PATEClassifier
-from skfairdp.aggregation import aggregated
+from skfairdp.aggregation import vote_classifier as aggregated
 from skfairdp.audit import Canaries, audit_many_runs
 from skfairdp.privacy.noise import NoiseSource
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.information import MutualInformation
-from skfairdp.fairness.leakage import classifier_lower_bound
-from skfairdp.metrics.information.choice import mutual_information, permutation_p_value
 from skfairdp.metrics.information.mine import mine
+from skfairdp.metrics.information.mutual_information import mutual_information, permutation_p_value
 from skfairdp.metrics.information.nearest_neighbours import nearest_neighbours
 from skfairdp.metrics.information.plug_in import plug_in
 

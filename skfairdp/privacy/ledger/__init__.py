@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from skfairdp.privacy.ledger.argument import LEDGER, as_ledger
 from skfairdp.privacy.ledger.entry import Entry
-from skfairdp.privacy.ledger.handle import PrivacyLedger
-from skfairdp.privacy.ledger.naming import data_set_name
-from skfairdp.privacy.ledger.opening import LEDGER, as_ledger
+from skfairdp.privacy.ledger.ledger import PrivacyLedger
+from skfairdp.privacy.ledger.row_digests import data_set_name
 
 __all__ = ["Entry", "LEDGER", "PrivacyLedger", "as_ledger", "data_set_name"]

@@ -47,7 +47,7 @@ class Entry:
         Time of completion, UTC.
     rows : str or None
         Keyed digest of the public rows that a certificate is from, see
-        `skfairdp.privacy.ledger.naming.row_set_digest`.
+        `skfairdp.privacy.ledger.row_digests.row_set_digest`.
     """
 
     number: int

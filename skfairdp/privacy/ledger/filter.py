@@ -16,8 +16,8 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from dp_accounting.rdp import compute_epsilon
 from numpy.typing import NDArray
 
-from skfairdp.privacy.accountants import RELATIONS, event_epsilon, renyi_divergences
-from skfairdp.privacy.events import canonical, without_failures
+from skfairdp.privacy.accounting.accountants import RELATIONS, event_epsilon, renyi_divergences
+from skfairdp.privacy.accounting.events import canonical, without_failures
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 __all__ = ["filtered_epsilon"]

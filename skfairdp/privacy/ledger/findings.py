@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.entry import COMMITTED, DECLARED, VOIDED, Entry, charges
-from skfairdp.privacy.ledger.handle import PrivacyLedger
+from skfairdp.privacy.ledger.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.store import reading, writing
 
 __all__ = ["declare_public", "record_void"]

@@ -16,8 +16,8 @@ from typing import Any
 from skfairdp.exceptions import LedgerError
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.entry import COMMITTED, RESERVED, RETURNED, Entry
-from skfairdp.privacy.ledger.naming import row_set_digest
 from skfairdp.privacy.ledger.records import BUDGET, Damaged, Head, Record, append, begin, verified
+from skfairdp.privacy.ledger.row_digests import row_set_digest
 from skfairdp.privacy.ledger.totals import Budget
 
 __all__ = ["Store", "reading", "upgrade", "writing"]

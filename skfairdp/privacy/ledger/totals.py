@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from skfairdp.exceptions import BudgetExceededError
 from skfairdp.figures import as_given, significant_up
-from skfairdp.privacy.accounting import compose
+from skfairdp.privacy.accounting.plan_cost import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.filter import filtered_epsilon
 from skfairdp.privacy.relations import ADJACENCIES, PROTECTS, check_name

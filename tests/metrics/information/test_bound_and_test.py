@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
-from skfairdp.fairness import leakage
+from skfairdp.fairness.bounds import leakage
 from skfairdp.metrics import classifier_lower_bound, mutual_information, permutation_p_value
 
 from .cases import noisy_channel, shifted_normals

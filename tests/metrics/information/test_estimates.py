@@ -183,7 +183,7 @@ def test_the_choice_fits_the_rows_and_says_why(make, method):
 
 
 def test_the_critic_is_the_choice_for_many_columns_and_numbers(monkeypatch):
-    from skfairdp.metrics.information import choice
+    from skfairdp.metrics.information import mutual_information as choice
 
     calls = []
     monkeypatch.setattr(

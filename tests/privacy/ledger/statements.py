@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from skfairdp.privacy import Block, Plan, PrivacyGuarantee, PrivacyLedger, Segment
-from skfairdp.privacy.accounting import guarantee
+from skfairdp.privacy.accounting.plan_cost import guarantee
 
 VOID = PrivacyGuarantee.void("no noise was added")
 

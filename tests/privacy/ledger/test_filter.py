@@ -19,9 +19,9 @@ from scipy.special import ndtr
 
 from skfairdp.exceptions import BudgetExceededError
 from skfairdp.privacy import PrivacyGuarantee
-from skfairdp.privacy.accountants import event_epsilon
-from skfairdp.privacy.accounting import compose
-from skfairdp.privacy.events import FailureDpEvent
+from skfairdp.privacy.accounting.accountants import event_epsilon
+from skfairdp.privacy.accounting.events import FailureDpEvent
+from skfairdp.privacy.accounting.plan_cost import compose
 from skfairdp.privacy.ledger import filter as filter_module
 from skfairdp.privacy.ledger.filter import filtered_epsilon
 from skfairdp.privacy.ledger.totals import FIXED, Budget, totals

@@ -1,0 +1,280 @@
+"""Teachers of any kind, trained one by one over joblib's workers.
+
+A worker gets the records of one shard and nothing else. ``joblib.parallel_config``
+chooses where the workers are: this process, other processes, a Dask or Ray cluster.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from sklearn.utils.parallel import Parallel, delayed
+from skorch import NeuralNet
+from torch import nn
+
+from skfairdp.aggregation.shards import teacher_generator
+from skfairdp.aggregation.teachers.ensemble import Teachers
+from skfairdp.aggregation.teachers.isolation import alone
+from skfairdp.aggregation.teachers.minibatches import batches
+from skfairdp.engine.inference import outputs
+from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
+from skfairdp.engine.objectives import BinaryObjective, objective_for
+from skfairdp.engine.training import Progress
+
+__all__ = ["SeparateTeachers", "answer", "descend", "teach", "train_separately"]
+
+# Streams of a teacher beside the one of its own parameters.
+_FITTING, _ANSWERING = 1, 2
+
+
+class NetTeacher:
+    """A trained module that answers class codes."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Class code of each row."""
+        scores = outputs(self.module, X)
+        return (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+
+
+class SeparateTeachers(Teachers):
+    """Teachers that share nothing, None where one has nothing to learn or has failed."""
+
+    def __init__(
+        self, models: list[Any], fixed: np.ndarray, n_classes: int, seed: int, n_jobs: int | None
+    ) -> None:
+        super().__init__(fixed, n_classes)
+        self.models = models
+        self.seed = seed
+        self.n_jobs = n_jobs
+
+    def _trained_predictions(self, X: np.ndarray) -> np.ndarray:
+        answers = np.zeros((self.n_teachers, len(X)), dtype=np.int64)
+        tasks = (
+            delayed(_answers_or_none)(model, X, self.seed, index)
+            for index, model in enumerate(self.models)
+        )
+        for index, codes in enumerate(_run(tasks, self.n_jobs)):
+            if codes is not None:  # else it keeps its votes for class 0
+                answers[index] = codes
+        return answers
+
+
+def train_separately(
+    teacher: Any,
+    X: np.ndarray,
+    y_codes: np.ndarray,
+    rows: list[np.ndarray],
+    fixed: np.ndarray,
+    n_classes: int,
+    *,
+    seed: int,
+    n_steps: int,
+    batch_size: int,
+    n_jobs: int | None,
+    progress: Progress,
+) -> SeparateTeachers:
+    """Fit a clone of a classifier, or of a net, on every shard.
+
+    Parameters
+    ----------
+    teacher : estimator or skorch.NeuralNet
+        The pattern, never fitted itself.
+    X : ndarray, shape (n_rows, ...)
+        Private rows.
+    y_codes : ndarray of int64, shape (n_rows,)
+        Their class codes.
+    rows : list of ndarray of int64
+        Records of each shard.
+    fixed : ndarray of int64, shape (n_teachers,)
+        -1 for the teachers to train.
+    n_classes : int
+        Number of classes.
+    seed : int
+        With its number, it determines what a teacher draws at random.
+    n_steps, batch_size : int
+        Steps of a net and records in each; not used for other classifiers.
+    n_jobs : int or None
+        Workers, as joblib counts them.
+    progress : Progress
+        Counts teachers.
+
+    Returns
+    -------
+    SeparateTeachers
+
+    Notes
+    -----
+    A teacher that fails on its shard or at answering votes for class 0, as one without rows
+    does, and so does each of them if all fail: no error depends on what a shard holds.
+    """
+    sizes = (n_classes, n_steps, batch_size)
+    tasks = (
+        delayed(_taught_or_none)(
+            clone(teacher) if fixed[i] < 0 else None, X[own], y_codes[own], seed, i, *sizes
+        )
+        for i, own in enumerate(rows)
+    )
+    models = _run(tasks, n_jobs, progress)
+    failed = np.array([model is None for model in models]) & (fixed < 0)
+    return SeparateTeachers(models, np.where(failed, 0, fixed), n_classes, seed, n_jobs)
+
+
+class _Counted(Parallel):
+    """Workers that move a progress bar; joblib calls it after each batch of tasks."""
+
+    progress: Progress | None = None
+
+    def print_progress(self) -> None:
+        if self.progress is not None:
+            while self.progress.step < self.n_completed_tasks:
+                self.progress.advance()
+
+
+def _run(tasks: Iterable, n_jobs: int | None, progress: Progress | None = None) -> list[Any]:
+    """Run tasks and return their results in order, without a word about private shards."""
+    with warnings.catch_warnings():
+        # A warning, e.g. of a solver that did not converge, tells of one shard. The
+        # filter goes to the workers too.
+        warnings.simplefilter("ignore")
+        parallel = _Counted(n_jobs=n_jobs)
+        parallel.progress = progress
+        return parallel(tasks)
+
+
+def teach(
+    teacher: Any,
+    X: np.ndarray,
+    y_codes: np.ndarray,
+    seed: int,
+    index: int,
+    n_classes: int,
+    n_steps: int,
+    batch_size: int,
+) -> Any:
+    """Fit one teacher on its shard, with random numbers of its own and without a word.
+
+    Parameters
+    ----------
+    teacher : estimator or skorch.NeuralNet
+        Unfitted, and changed.
+    X : ndarray, shape (n_own, ...)
+        Records of its shard.
+    y_codes : ndarray of int64, shape (n_own,)
+        Their class codes.
+    seed, index : int
+        Seed of the ensemble and number of the teacher.
+    n_classes, n_steps, batch_size : int
+        As in `train_separately`.
+
+    Returns
+    -------
+    object
+        Has ``predict``.
+    """
+    generator = teacher_generator(seed, index)
+    with alone(teacher_generator(seed, index, _FITTING)):
+        if isinstance(teacher, NeuralNet):
+            prepared = prepare_net(
+                teacher,
+                n_features=int(np.prod(X.shape[1:])),
+                n_classes=n_classes,
+                seed=int(generator.integers(2**63)),
+            )
+            descend(prepared, X, y_codes, generator, n_steps, batch_size)
+            return NetTeacher(prepared.module.eval())
+        state = int(generator.integers(2**31))
+        names = [n for n in teacher.get_params() if n.rpartition("__")[2] == "random_state"]
+        return teacher.set_params(**dict.fromkeys(names, state)).fit(X, y_codes)
+
+
+def answer(model: Any, X: np.ndarray, seed: int, index: int) -> np.ndarray:
+    """Let one teacher classify public rows, with random numbers of its own.
+
+    Parameters
+    ----------
+    model : object
+        What `teach` returned.
+    X : ndarray, shape (n_rows, ...)
+        Public rows.
+    seed, index : int
+        As in `teach`.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_rows,)
+
+    Raises
+    ------
+    ValueError
+        It gives something else than a class code for each row.
+    """
+    with alone(teacher_generator(seed, index, _ANSWERING)):
+        codes = np.asarray(model.predict(X)).astype(np.int64)
+    if codes.shape != (len(X),):
+        raise ValueError(f"predict returned shape {codes.shape} for {len(X)} rows")
+    return codes
+
+
+# What a shard makes a teacher raise is nobody's business: it costs the teacher its vote.
+def _taught_or_none(teacher: Any, *arguments: Any) -> Any:
+    try:
+        return None if teacher is None else teach(teacher, *arguments)
+    except (Exception, SystemExit):
+        return None
+
+
+def _answers_or_none(model: Any, *arguments: Any) -> np.ndarray | None:
+    try:
+        return None if model is None else answer(model, *arguments)
+    except (Exception, SystemExit):
+        return None
+
+
+def descend(
+    prepared: PreparedNet,
+    X: np.ndarray,
+    y_codes: np.ndarray,
+    generator: np.random.Generator,
+    n_steps: int,
+    batch_size: int,
+) -> None:
+    """Train one net in the plain way, without noise.
+
+    Parameters
+    ----------
+    prepared : PreparedNet
+        Changed in place.
+    X : ndarray, shape (n_rows, ...)
+        Rows.
+    y_codes : ndarray of int64, shape (n_rows,)
+        Class codes.
+    generator : numpy.random.Generator
+        Draws minibatches.
+    n_steps, batch_size : int
+        Steps, and records in each.
+    """
+    module, objective = prepared.module.train(), objective_for(prepared.criterion)
+    rows = as_tensor(X, module)
+    target = torch.from_numpy(y_codes).to(rows.device)
+    if isinstance(objective, BinaryObjective):
+        target = target.to(rows.dtype)
+    trainable = [p for p in module.parameters() if p.requires_grad]
+    optimizer = prepared.optimizer()
+    rates = prepared.learning_rates(n_steps, max(1, n_steps // 10))
+    for rate, picked in zip(
+        rates, batches([np.arange(len(X))], [generator], n_steps, batch_size), strict=True
+    ):
+        chosen = torch.from_numpy(picked).to(rows.device)
+        output = module(rows.index_select(0, chosen))
+        loss = objective(output, target.index_select(0, chosen)).mean()
+        pieces = torch.autograd.grad(loss, trainable)
+        optimizer.set_lr(rate)
+        optimizer.step(torch.cat([piece.reshape(-1) for piece in pieces]))

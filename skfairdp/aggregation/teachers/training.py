@@ -1,0 +1,203 @@
+"""Train one teacher a shard, by whichever way is fastest for its kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from skorch import NeuralNet
+from torch import nn
+
+from skfairdp.aggregation.shards import rows_by_shard
+from skfairdp.aggregation.teachers.ensemble import Teachers, fixed_answers
+from skfairdp.aggregation.teachers.parallel import train_separately
+from skfairdp.aggregation.teachers.stacked_training import can_be_batched, train_batched
+from skfairdp.engine.inspection import refuse_unstable_rows
+from skfairdp.engine.nets import PreparedNet, default_net, prepare_net
+from skfairdp.engine.training import Progress
+
+__all__ = ["check_teacher", "default_teacher", "train_teachers"]
+
+
+def default_teacher() -> NeuralNet:
+    """Build the net that stands behind ``teacher=None``.
+
+    A perceptron with one small hidden layer: shards are small, and all teachers of this
+    kind are trained in one pass.
+
+    Returns
+    -------
+    skorch.NeuralNet
+        Not initialised.
+
+    Examples
+    --------
+    >>> from skfairdp.aggregation import default_teacher
+    >>> default_teacher().module__hidden_sizes
+    (16,)
+    """
+    return default_net().set_params(
+        module__hidden_sizes=(16,),
+        module__activation=nn.ReLU,
+        lr=0.01,
+        optimizer__weight_decay=0.01,
+    )
+
+
+def train_teachers(
+    teacher: Any,
+    X: np.ndarray,
+    y_codes: np.ndarray,
+    shards: np.ndarray,
+    n_teachers: int,
+    n_classes: int,
+    *,
+    seed: int,
+    n_steps: int = 200,
+    batch_size: int = 32,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+) -> Teachers:
+    """Train one teacher on every shard.
+
+    A teacher depends on its own shard, on `seed` and on its number, and on nothing else:
+    a record that leaves changes one teacher and leaves the others equal to the last
+    bit. No step, batch size or initial weight is computed from the number of records.
+
+    A shard without records, or with none that is usable, gets a teacher that always
+    votes for class 0; a shard of one class gets one that always votes for it. With fewer
+    records than teachers most shards are of these kinds. Nothing is raised or warned of
+    then: how many records a shard holds is private. A teacher that fails votes for class 0
+    as well, and none prints, logs or warns.
+
+    Parameters
+    ----------
+    teacher : None, skorch.NeuralNet or scikit-learn classifier
+        None stands for `default_teacher`. Nets of linear layers and elementwise
+        activations (`skfairdp.engine.modules.MLP`) are trained together, in batched
+        matrix products; all else one by one over joblib's workers, whichever
+        ``joblib.parallel_config`` names. Parameters called ``random_state`` are set for
+        each teacher from `seed` and its number, and so are the global generators of numpy,
+        Python and torch while it is fitted or answers; they are put back afterwards.
+        Teachers of one process take turns for it.
+    X : ndarray, shape (n_rows, n_features)
+        Private rows; (n_rows, ...) for nets that take images.
+    y_codes : ndarray of int64, shape (n_rows,)
+        Class codes in [0, n_classes); -1 marks a record that is not used.
+    shards : ndarray of int64, shape (n_rows,)
+        Shard of each record, see `assign_shards`.
+    n_teachers : int
+        Number of shards.
+    n_classes : int
+        Number of classes.
+    seed : int
+        Seeds initial weights, minibatches and ``random_state``; they protect nobody.
+    n_steps : int, default=200
+        Training steps of a net.
+    batch_size : int, default=32
+        Records in each step of a net.
+    n_jobs : int or None, default=None
+        Workers, as joblib counts them. Batched training does not use it.
+    progress : bool or None, default=None
+        Whether a progress bar is shown; None shows it on a terminal.
+
+    Returns
+    -------
+    Teachers
+        Private: it must not outlive the fit.
+
+    Raises
+    ------
+    TypeError
+        `teacher` is no classifier.
+    ValueError
+        The net has settings that teachers cannot take.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp.aggregation import assign_shards, train_teachers
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(600, 2))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> shards = assign_shards(600, 5, rng)
+    >>> teachers = train_teachers(None, X, y, shards, 5, 2, seed=0, progress=False)
+    >>> teachers.votes(np.array([[-2.0, 0.0], [2.0, 0.0]]))
+    array([[5, 0],
+           [0, 5]])
+    """
+    rows = rows_by_shard(shards, y_codes >= 0, n_teachers)
+    fixed = fixed_answers(y_codes, rows)
+    teacher, prepared = check_teacher(teacher, X.shape[1:], n_classes)
+    # Not how many shards there are something to learn from: that is private.
+    n_tasks = n_teachers if prepared is None else n_steps
+    bar = Progress(n_tasks, progress, "teachers")
+    sizes: dict[str, Any] = dict(seed=seed, n_steps=n_steps, batch_size=batch_size, progress=bar)
+    try:
+        if prepared is not None:
+            return train_batched(prepared, X, y_codes, rows, fixed, n_classes, **sizes)
+        return train_separately(teacher, X, y_codes, rows, fixed, n_classes, n_jobs=n_jobs, **sizes)
+    finally:
+        bar.close()
+
+
+def check_teacher(
+    teacher: Any, row_shape: tuple[int, ...], n_classes: int
+) -> tuple[Any, PreparedNet | None]:
+    """Refuse what cannot be a teacher.
+
+    Parameters
+    ----------
+    teacher : object
+        What the user gave.
+    row_shape : tuple of int
+        Shape of one row.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    teacher : skorch.NeuralNet or scikit-learn classifier
+        The pattern of all teachers.
+    prepared : PreparedNet or None
+        One teacher as a pattern for all that are trained in one pass; None where each
+        has to be trained apart.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `train_teachers`.
+    """
+    teacher = default_teacher() if teacher is None else teacher
+    if isinstance(teacher, NeuralNet):
+        return teacher, _batchable(teacher, row_shape, n_classes)
+    if not _is_classifier(teacher):
+        raise TypeError(
+            "'teacher' must be None, a skorch NeuralNet or an instance of a scikit-learn "
+            f"classifier; got {teacher!r}."
+        )
+    return teacher, None
+
+
+def _batchable(net: NeuralNet, row_shape: tuple[int, ...], n_classes: int) -> PreparedNet | None:
+    """Return one teacher as a pattern for all, None where each has to be trained apart."""
+    for name, default in (("batch_size", 128), ("max_epochs", 10)):
+        if getattr(net, name) != default:
+            raise ValueError(
+                f"'teacher' sets {name}={getattr(net, name)!r}; leave it at skorch's default "
+                f"({default}): all teachers take the same number of steps, on equally many "
+                "records each, whatever their shards hold."
+            )
+    try:
+        pattern = prepare_net(net, n_features=int(np.prod(row_shape)), n_classes=n_classes, seed=0)
+        batchable = can_be_batched(pattern, row_shape)
+        refuse_unstable_rows(pattern.module, row_shape)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"'teacher' holds a net that cannot be used: {error}") from error
+    return pattern if batchable else None
+
+
+def _is_classifier(teacher: Any) -> bool:
+    instance = hasattr(teacher, "__sklearn_tags__") and not isinstance(teacher, type)
+    return instance and is_classifier(teacher)

@@ -1,0 +1,228 @@
+"""What all classifiers share that learn from the noisy votes of teachers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from skfairdp.aggregation.public_rows import PublicRows
+from skfairdp.aggregation.query_rows import Lesson, Queries, Rows, Run, description
+from skfairdp.aggregation.shards import assign_shards
+from skfairdp.aggregation.student import Student, default_student, train_student
+from skfairdp.aggregation.teachers.training import default_teacher, train_teachers
+from skfairdp.aggregation.teachers.trial import try_teacher
+from skfairdp.aggregation.vote_assumptions import conditions, public_things, spent
+from skfairdp.aggregation.vote_parameters import AGGREGATION_PARAMETERS, check_settings, make_plan
+from skfairdp.aggregation.voting import ConfidentGNMax, release_labels
+from skfairdp.base import PrivateClassifier
+from skfairdp.fairness.gate import ParityGate
+from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.parameters import check_parameters
+from skfairdp.privacy.accounting.plan_cost import guarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.sizes import check_delta
+from skfairdp.rows import check_features, check_rows, encode_labels
+
+__all__ = ["AggregatedClassifier"]
+
+
+class AggregatedClassifier(PrivateClassifier):
+    """Template: teachers on disjoint shards vote, noisy answers train a student.
+
+    A mechanism says how many things can be voted for (`_n_options`), who learns what
+    to vote (`_lesson`), what may refuse an answer (`_gate`) and how the student learns
+    (`_learn`).
+    """
+
+    _parameters = AGGREGATION_PARAMETERS
+    _nets = ("teacher", "student")
+    _released: ClassVar[tuple[str, ...]] = (
+        *PrivateClassifier._released,
+        "answers_by_group_",
+        "asked_by_group_",
+        "coverage_",
+        "coverage_by_group_",
+        "n_answered_",
+        "n_asked_",
+        "n_charged_",
+        "public_groups_",
+        "student_",
+        "threshold_noise_",
+        "vote_noise_",
+    )
+    _adjacency: ClassVar[str] = "add-remove"
+    _protects: ClassVar[str] = "record"
+
+    student_: Student
+    plan_: Plan
+    public_groups_: tuple | None
+    asked_by_group_: np.ndarray | None
+
+    def _n_options(self, rows: Rows) -> int:
+        """How many answers there are to vote for."""
+        return len(rows.classes)
+
+    def _lesson(self, rows: Rows, queries: Queries) -> Lesson:
+        """What the teachers learn, and what they are asked."""
+        return Lesson(self.teacher, rows.X, rows.labels, queries.X)
+
+    def _gate(self, run: Run) -> ParityGate | None:
+        """What may refuse an answer."""
+        return None
+
+    def _learn(self, run: Run, answered: np.ndarray, answers: np.ndarray) -> Student:
+        """Train the student on the answered queries, given by their positions."""
+        return train_student(
+            self.student, run.queries.X[answered], answers, len(run.rows.classes), seed=run.seed
+        )
+
+    def _train_on(self, rows: Rows, queries: Queries) -> None:
+        """Carry out the fit once rows and queries are checked."""
+        n = len(rows.X) if self.dataset_size is None else int(self.dataset_size)
+        check_delta(self.delta, n, public=self.dataset_size is not None)
+        seed, noise = self._randomness()
+        queries = self._ordered(queries, seed)
+        stds, plan = make_plan(self, len(queries.X), adjacency=self._adjacency)
+        run = Run(rows, queries, seed, noise)
+        gate = self._gate(run)
+        lesson = self._lesson(rows, queries)
+        try_teacher(lesson.teacher, lesson.X_queries, n, self.n_teachers, self._n_options(rows))
+        self._charge(self._guarantee(plan, run))  # before a teacher sees a row
+        aggregator = ConfidentGNMax(self.threshold, stds.threshold, stds.votes, noise)
+        groups = None if queries.groups is None else queries.groups.codes
+        transcript = release_labels(
+            self._votes(run, lesson),
+            aggregator,
+            max_answers=plan.segments[-1].steps,
+            gate=gate,
+            groups=groups,
+        )
+        answered = np.flatnonzero(transcript.answered)
+        self.student_ = self._learn(run, answered, transcript.outcomes[answered])
+        for name, value in description(transcript, queries.groups, self._n_options(rows)).items():
+            setattr(self, name, value)
+        self.classes_ = rows.classes
+        named = queries.groups or rows.groups
+        self.groups_ = None if named is None else named.labels
+        self.threshold_noise_, self.vote_noise_ = stds.threshold, stds.votes
+        self.plan_ = plan
+        self.privacy_ = self._guarantee(plan, run, spent(self))
+
+    def _votes(self, run: Run, lesson: Lesson) -> np.ndarray:
+        """Train a teacher on every shard and count the votes; the teachers end here."""
+        shards = assign_shards(len(lesson.X), self.n_teachers, run.noise.sampling)
+        teachers = train_teachers(
+            lesson.teacher,
+            lesson.X,
+            lesson.targets,
+            shards,
+            self.n_teachers,
+            self._n_options(run.rows),
+            seed=run.seed,
+            n_jobs=self.n_jobs,
+            progress=self.progress,
+        )
+        return teachers.votes(lesson.X_queries)
+
+    def _check_rows(self, X: Any, y: Any, sensitive_features: Any) -> Rows:
+        check_parameters(self, self._parameters)
+        check_settings(self)
+        X, y = check_rows(self, X, y, labels_declared=self.classes is not None)
+        classes, labels = encode_labels(y, self.classes, multiclass=True)
+        return Rows(X, labels, classes, self._encode_groups(sensitive_features, len(X)))
+
+    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
+        if sensitive_features is None:
+            return None
+        return encode_groups(sensitive_features, n_rows=n)
+
+    def _check_public(self, public: PublicRows) -> Queries:
+        """Check public rows; the messages may show what they hold."""
+        shape = np.shape(public.X)
+        if len(shape) == 2 and shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"'X_public' has {shape[1]} columns, but X has {self.n_features_in_}: public rows "
+                "go through the same preprocessing (in a Pipeline: transform_input=['X_public'] "
+                "with metadata routing on)."
+            )
+        X = check_features(self, public.X)
+        if public.sensitive_features is None:
+            return Queries(X, None)
+        groups = encode_groups(
+            public.sensitive_features, n_rows=len(X), name="sensitive_features_public"
+        )
+        return Queries(X, groups)
+
+    def _ordered(self, queries: Queries, seed: int) -> Queries:
+        n = len(queries.X)
+        wanted = n if self.n_queries is None else self.n_queries
+        if wanted > n:
+            raise ValueError(
+                f"'n_queries' must be at most the number of public rows, {n}; got {wanted}."
+            )
+        order = np.random.default_rng([seed, 0]).permutation(n) if self.shuffle else np.arange(n)
+        return queries.picked(order[:wanted])
+
+    def _guarantee(
+        self, plan: Plan, run: Run, came_of_it: tuple[str, ...] = ()
+    ) -> PrivacyGuarantee | None:
+        if plan.noiseless:
+            return None
+        if run.noise.reproducible:
+            return PrivacyGuarantee.void(
+                "reproducible_noise=True ties the noise to random_state: whoever knows or guesses "
+                "the seed can subtract it",
+                adjacency=self._adjacency,
+                protects=self._protects,
+            )
+        return guarantee(
+            plan,
+            protects=self._protects,
+            budget=self.epsilon,
+            assumptions=(*came_of_it, *self._public_things(run), *conditions(run.noise)),
+        )
+
+    def _public_things(self, run: Run) -> tuple[str, ...]:
+        named = run.queries.groups is None and run.rows.groups is not None
+        return public_things(named, labels_declared=self.classes is not None)
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Predict the class of each row with the student.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray, shape (n_samples,)
+            Entries of ``classes_``.
+        """
+        check_is_fitted(self)
+        return self.classes_[self.student_.codes(check_features(self, X))]
+
+    @available_if(lambda self: not hasattr(self, "student_") or self.student_.has_probabilities)
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Estimate class probabilities with the student.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        return self.student_.probabilities(check_features(self, X))
+
+    def _default_of(self, name: str) -> Any:
+        return default_teacher() if name == "teacher" else default_student()

@@ -1,0 +1,175 @@
+"""CFAIR: balanced errors, and one adversary for each class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from skfairdp.comparators.base import AT_LEAST_ZERO, FairEncoder, Objective, Rows, Sizes
+from skfairdp.comparators.networks import ReversedGradient, perceptron
+from skfairdp.parameters import BOOLEAN, Check
+
+__all__ = ["CFAIREncoder", "balancing_weights"]
+
+
+def balancing_weights(codes: Tensor, n_values: int, given: Tensor, n_given: int) -> Tensor:
+    """Weights 1 / P(code | stratum) that turn an error rate into a balanced one.
+
+    Parameters
+    ----------
+    codes : Tensor of int64, shape (n,)
+        What is guessed.
+    n_values : int
+        Its number of values.
+    given : Tensor of int64, shape (n,)
+        Stratum of each row.
+    n_given : int
+        Number of strata.
+
+    Returns
+    -------
+    Tensor of float32, shape (n_given, n_values)
+        0 for a value that never occurs in its stratum.
+    """
+    counts = torch.bincount(given * n_values + codes, minlength=n_given * n_values)
+    counts = counts.reshape(n_given, n_values).to(torch.float32)
+    weights = counts.sum(1, keepdim=True) / counts
+    return torch.where(counts > 0, weights, 0.0)
+
+
+class _CFAIRObjective(Objective):
+    def __init__(
+        self, model: CFAIREncoder, sizes: Sizes, rows: Rows, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        d, groups, classes = sizes.n_components, sizes.n_groups, sizes.n_classes
+        self.mu, self.n_groups, self.n_classes = model.mu, groups, classes
+        self.encoder = perceptron(sizes.n_features, sizes.hidden, d, generator)
+        self.classifier = perceptron(d, sizes.hidden, classes, generator)
+        self.adversaries = nn.ModuleList(
+            perceptron(d, sizes.hidden, groups, generator) for _ in range(classes)
+        )
+        everything = torch.zeros_like(rows.y)
+        of_class = balancing_weights(rows.y, classes, everything, 1)[0] / classes
+        self.of_class = of_class if model.balanced else torch.ones(classes)
+        self.of_group = balancing_weights(rows.groups, groups, rows.y, classes) / groups
+
+    def leak(self, z: Tensor, rows: Rows) -> Tensor:
+        """Sum over classes of the adversaries' balanced losses; a class without rows adds 0."""
+        total = torch.zeros(())
+        for label, adversary in enumerate(self.adversaries):
+            members = (rows.y == label).nonzero()[:, 0]
+            if len(members):
+                guessed = adversary(z.index_select(0, members))
+                groups = rows.groups.index_select(0, members)
+                losses = functional.cross_entropy(guessed, groups, reduction="none")
+                total = total + (self.of_group[label][groups] * losses).mean()
+        return total
+
+    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+        z = self.encoder(rows.x)
+        losses = functional.cross_entropy(self.classifier(z), rows.y, reduction="none")
+        target = (self.of_class[rows.y] * losses).mean()
+        # Adversaries go down the gradient, the encoder goes up mu times.
+        return target + self.leak(ReversedGradient.apply(z, self.mu), rows)
+
+
+class CFAIREncoder(FairEncoder):
+    """Conditionally fair representation. Not private.
+
+    An encoder and a classifier minimise the balanced error of y while one adversary for each
+    class, behind a reversed gradient, minimises its balanced error of the group among the
+    rows of that class: min BER(y) − mu · Σ_y BER(s | y). Cross-entropy stands for the error;
+    weights 1 / P(y) and 1 / P(s | y) balance it.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Components of the representation.
+    mu : float, default=10.0
+        Weight of the adversaries, the paper's for Adult.
+    balanced : bool, default=True
+        Whether the error of y is balanced; False is the paper's CFAIR-EO.
+    hidden_sizes : sequence of int, default=(100,)
+        Hidden layers of every network.
+    max_epochs : int, default=30
+        Passes over the rows.
+    batch_size : int, default=256
+        Largest number of rows in a step.
+    learning_rate : float, default=0.1
+        Of Adadelta, the paper's optimiser. Its rate of 1.0 with `mu` = 10 and two components
+        drives z out of bounds, and the label with it.
+    random_state : int, RandomState or None, default=None
+        Of first weights and batches.
+    progress : bool or None, default=None
+        Show a progress bar; None shows it on a terminal.
+
+    Attributes
+    ----------
+    encoder_ : torch.nn.Module
+        From standardised rows to the representation.
+    binary_ : ndarray of bool, shape (n_features,)
+        Columns of zeros and ones, which are left as they are.
+    center_, scale_ : ndarray of shape (n_features,)
+        Mean and standard deviation of the other columns.
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    groups_ : tuple
+        Groups.
+    n_features_in_ : int
+        Columns of the rows.
+
+    References
+    ----------
+    H. Zhao, A. Coston, T. Adel, G. J. Gordon, *Conditional Learning of Fair
+    Representations*, ICLR 2020 (arXiv:1910.07162), section 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp.comparators import CFAIREncoder
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.integers(0, 2, size=200)
+    >>> X = rng.normal(size=(200, 3)) + s[:, None]
+    >>> y = (X[:, 0] + rng.normal(size=200) > 0.5).astype(int)
+    >>> encoder = CFAIREncoder(max_epochs=2, random_state=0, progress=False)
+    >>> encoder.fit(X, y, sensitive_features=s).transform(X).shape
+    (200, 2)
+    """
+
+    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
+        **FairEncoder._parameters,
+        "mu": AT_LEAST_ZERO,
+        "balanced": (BOOLEAN,),
+    }
+    _optimizer: ClassVar[Any] = torch.optim.Adadelta
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        mu: float = 10.0,
+        balanced: bool = True,
+        hidden_sizes: Sequence[int] = (100,),
+        max_epochs: int = 30,
+        batch_size: int = 256,
+        learning_rate: float = 0.1,
+        random_state: Any = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.mu = mu
+        self.balanced = balanced
+        self.hidden_sizes = hidden_sizes
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+        self.progress = progress
+
+    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+        return _CFAIRObjective(self, sizes, rows, generator)

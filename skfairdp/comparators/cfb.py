@@ -1,0 +1,145 @@
+"""CFB: the conditional fairness bottleneck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from skfairdp.comparators.base import AT_LEAST_ZERO, Objective, Rows, Sizes
+from skfairdp.comparators.networks import GaussianEncoder, beside, perceptron
+from skfairdp.comparators.variational import VariationalEncoder
+from skfairdp.parameters import Check
+
+__all__ = ["CFBEncoder"]
+
+
+class _SharedVariance(nn.Module):
+    """Means from a network, one learnt log-variance for all rows and components."""
+
+    def __init__(self, network: nn.Module, n_components: int) -> None:
+        super().__init__()
+        self.network = network
+        self.n_components = n_components
+        self.log_variance = nn.Parameter(torch.zeros(1))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        mean = self.network(inputs)
+        return torch.cat([mean, self.log_variance.expand_as(mean)], dim=1)
+
+
+class _CFBObjective(Objective):
+    def __init__(self, model: CFBEncoder, sizes: Sizes, generator: torch.Generator) -> None:
+        super().__init__()
+        d = sizes.n_components
+        self.beta, self.n_groups = model.beta, sizes.n_groups
+        means = perceptron(sizes.n_features, sizes.hidden, d, generator)
+        self.encoder = GaussianEncoder(_SharedVariance(means, d))
+        self.decoder = perceptron(d + sizes.n_groups, sizes.hidden, sizes.n_classes, generator)
+
+    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+        mean, log_variance = self.encoder(rows.x)
+        z = GaussianEncoder.draw(mean, log_variance, generator)
+        guessed = self.decoder(beside(z, rows.groups, self.n_groups))
+        complexity = GaussianEncoder.divergence(mean, log_variance).mean()
+        return complexity + self.beta * functional.cross_entropy(guessed, rows.y)
+
+
+class CFBEncoder(VariationalEncoder):
+    """Conditional fairness bottleneck. Not private.
+
+    The representation tells as little as possible about the row, but what the label needs
+    that the group does not say already: min I(X; Z) − beta · I(Y; Z | S), bounded by
+    KL(N(f(x), σ²I) ‖ N(0, I)) + beta · CE(y | z, s). The encoder sees x alone, the decoder
+    z and the group; σ² is learnt, one for all rows.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Components of the representation.
+    beta : float, default=10.0
+        Weight of the label against the information about the row; the paper goes from 1 to 50.
+    output : {"sample", "mean"}, default="sample"
+        Whether `transform` draws from the encoder's distribution, of which the bounds on
+        information speak, or returns its mean. Equal calls give equal draws.
+    hidden_sizes : sequence of int, default=(100,)
+        Hidden layers of every network.
+    max_epochs : int, default=30
+        Passes over the rows.
+    batch_size : int, default=256
+        Largest number of rows in a step.
+    learning_rate : float, default=0.001
+        Of Adam.
+    random_state : int, RandomState or None, default=None
+        Of first weights, batches and draws.
+    progress : bool or None, default=None
+        Show a progress bar; None shows it on a terminal.
+
+    Attributes
+    ----------
+    encoder_ : torch.nn.Module
+        From standardised rows to means and log-variances.
+    binary_ : ndarray of bool, shape (n_features,)
+        Columns of zeros and ones, which are left as they are.
+    center_, scale_ : ndarray of shape (n_features,)
+        Mean and standard deviation of the other columns.
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    groups_ : tuple
+        Groups.
+    n_features_in_ : int
+        Columns of the rows.
+    seed_ : int
+        Where the draws of `transform` start.
+
+    References
+    ----------
+    B. Rodríguez-Gálvez, R. Thobaben, M. Skoglund, *A Variational Approach to Privacy and
+    Fairness*, 2020 (arXiv:2006.06332), sections III and IV.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp.comparators import CFBEncoder
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.integers(0, 2, size=200)
+    >>> X = rng.normal(size=(200, 3)) + s[:, None]
+    >>> y = (X[:, 0] + rng.normal(size=200) > 0.5).astype(int)
+    >>> encoder = CFBEncoder(max_epochs=2, random_state=0, progress=False)
+    >>> encoder.fit(X, y, sensitive_features=s).transform(X).shape
+    (200, 2)
+    """
+
+    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
+        **VariationalEncoder._parameters,
+        "beta": AT_LEAST_ZERO,
+    }
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        beta: float = 10.0,
+        output: str = "sample",
+        hidden_sizes: Sequence[int] = (100,),
+        max_epochs: int = 30,
+        batch_size: int = 256,
+        learning_rate: float = 0.001,
+        random_state: Any = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.beta = beta
+        self.output = output
+        self.hidden_sizes = hidden_sizes
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+        self.progress = progress
+
+    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+        return _CFBObjective(self, sizes, generator)

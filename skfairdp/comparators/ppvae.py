@@ -1,0 +1,127 @@
+"""PPVAE: a variational autoencoder that is told the group, for the privacy funnel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from skfairdp.comparators.base import AT_LEAST_ZERO, Objective, Rows, Sizes
+from skfairdp.comparators.networks import GaussianEncoder, beside, perceptron
+from skfairdp.comparators.variational import GroupAwareEncoder, negative_log_likelihood
+from skfairdp.parameters import Check
+
+__all__ = ["PPVAEEncoder"]
+
+
+class _PPVAEObjective(Objective):
+    def __init__(self, model: PPVAEEncoder, sizes: Sizes, generator: torch.Generator) -> None:
+        super().__init__()
+        self.beta, self.sizes = model.beta, sizes
+        d, p, groups = sizes.n_components, sizes.n_features, sizes.n_groups
+        self.encoder = GaussianEncoder(perceptron(p + groups, sizes.hidden, 2 * d, generator))
+        self.decoder = perceptron(d + groups, sizes.hidden, p, generator)
+
+    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+        groups = self.sizes.n_groups
+        mean, log_variance = self.encoder(beside(rows.x, rows.groups, groups))
+        z = GaussianEncoder.draw(mean, log_variance, generator)
+        decoded = self.decoder(beside(z, rows.groups, groups))
+        lost = negative_log_likelihood(rows.x, decoded, self.sizes.binary).mean()
+        return GaussianEncoder.divergence(mean, log_variance).mean() + self.beta * lost
+
+
+class PPVAEEncoder(GroupAwareEncoder):
+    """Privacy-preserving variational autoencoder. Not private in the sense of this package.
+
+    Keeps of a row what its group does not tell: KL(q(z | x, s) ‖ N(0, I)) −
+    beta · log p(x | z, s). The KL term bounds I(X, S; Z) and with it I(S; Z): a small beta
+    tells little of anything. Labels are not used.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Components of the representation.
+    beta : float, default=1.0
+        Weight of the reconstruction; the published experiments go from 1 to 50.
+    output : {"sample", "mean"}, default="sample"
+        Whether `transform` draws from the encoder's distribution, of which the bounds on
+        information speak, or returns its mean. Equal calls give equal draws.
+    hidden_sizes : sequence of int, default=(100,)
+        Hidden layers of both networks.
+    max_epochs : int, default=30
+        Passes over the rows.
+    batch_size : int, default=256
+        Largest number of rows in a step.
+    learning_rate : float, default=0.001
+        Of Adam.
+    random_state : int, RandomState or None, default=None
+        Of first weights, batches and draws.
+    progress : bool or None, default=None
+        Show a progress bar; None shows it on a terminal.
+
+    Attributes
+    ----------
+    encoder_ : torch.nn.Module
+        From standardised rows and groups to means and log-variances.
+    binary_ : ndarray of bool, shape (n_features,)
+        Columns of zeros and ones, which are left as they are.
+    center_, scale_ : ndarray of shape (n_features,)
+        Mean and standard deviation of the other columns.
+    groups_ : tuple
+        Groups.
+    n_features_in_ : int
+        Columns of the rows.
+    seed_ : int
+        Where the draws of `transform` start.
+
+    References
+    ----------
+    L. Nan, D. Tao, *Variational Approach for Privacy Funnel Optimization on Continuous
+    Data*, Journal of Parallel and Distributed Computing 137, 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp.comparators import PPVAEEncoder
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.integers(0, 2, size=200)
+    >>> X = rng.normal(size=(200, 3)) + s[:, None]
+    >>> encoder = PPVAEEncoder(max_epochs=2, random_state=0, progress=False)
+    >>> encoder.fit(X, sensitive_features=s).transform(X, sensitive_features=s).shape
+    (200, 2)
+    """
+
+    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
+        **GroupAwareEncoder._parameters,
+        "beta": AT_LEAST_ZERO,
+    }
+    _needs_labels: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        beta: float = 1.0,
+        output: str = "sample",
+        hidden_sizes: Sequence[int] = (100,),
+        max_epochs: int = 30,
+        batch_size: int = 256,
+        learning_rate: float = 0.001,
+        random_state: Any = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.beta = beta
+        self.output = output
+        self.hidden_sizes = hidden_sizes
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+        self.progress = progress
+
+    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+        return _PPVAEObjective(self, sizes, generator)

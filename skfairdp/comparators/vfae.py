@@ -1,0 +1,207 @@
+"""VFAE: a variational autoencoder whose groups' representations have the same mean features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from skfairdp.comparators.base import AT_LEAST_ZERO, Objective, Rows, Sizes
+from skfairdp.comparators.networks import GaussianEncoder, beside, perceptron
+from skfairdp.comparators.variational import GroupAwareEncoder, negative_log_likelihood
+from skfairdp.parameters import Check, Number
+
+__all__ = ["VFAEEncoder", "mean_discrepancy"]
+
+
+def mean_discrepancy(
+    z: Tensor,
+    groups: Tensor,
+    n_groups: int,
+    *,
+    bandwidth: float,
+    n_features: int,
+    generator: torch.Generator,
+) -> Tensor:
+    """Squared distance of the groups' mean random features: an estimate of MMD².
+
+    The features √(2/D) cos(√(2/γ) z W + b), W standard normal and b uniform on [0, 2π), make
+    exp(−‖z − z'‖²/γ) in expectation. One W and one b serve all groups: means of different
+    features could not be compared. Two groups are compared with each other, more groups each
+    with the whole batch; a group without rows in the batch adds nothing.
+
+    Parameters
+    ----------
+    z : Tensor of shape (n, d)
+        Representations.
+    groups : Tensor of int64, shape (n,)
+        Their groups.
+    n_groups : int
+        Number of groups.
+    bandwidth : float
+        γ > 0, in squared units of z.
+    n_features : int
+        D, the number of features.
+    generator : torch.Generator
+        Source of W and b.
+
+    Returns
+    -------
+    Tensor, a scalar
+    """
+    W = torch.randn((z.shape[1], n_features), generator=generator)
+    b = 2 * math.pi * torch.rand(n_features, generator=generator)
+    features = math.sqrt(2 / n_features) * torch.cos(math.sqrt(2 / bandwidth) * z @ W + b)
+    members = functional.one_hot(groups, n_groups).to(features.dtype)
+    counts = members.sum(0)
+    present = counts > 0
+    means = members.T @ features / counts.clamp(min=1)[:, None]
+    if n_groups == 2:
+        return (means[0] - means[1]).square().sum() * present.all()
+    return ((means - features.mean(0)).square().sum(1) * present).sum()
+
+
+class _VFAEObjective(Objective):
+    def __init__(self, model: VFAEEncoder, sizes: Sizes, generator: torch.Generator) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.alpha, self.beta = model.alpha, model.beta
+        self.bandwidth, self.n_random = float(model.bandwidth), int(model.n_random_features)
+        d, p, groups = sizes.n_components, sizes.n_features, sizes.n_groups
+        self.encoder = GaussianEncoder(perceptron(p + groups, sizes.hidden, 2 * d, generator))
+        self.decoder = perceptron(d + groups, sizes.hidden, p, generator)
+        self.classifier = perceptron(d, sizes.hidden, sizes.n_classes, generator)
+
+    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+        groups = self.sizes.n_groups
+        mean, log_variance = self.encoder(beside(rows.x, rows.groups, groups))
+        z = GaussianEncoder.draw(mean, log_variance, generator)
+        decoded = self.decoder(beside(z, rows.groups, groups))
+        lost = negative_log_likelihood(rows.x, decoded, self.sizes.binary)
+        bound = (lost + GaussianEncoder.divergence(mean, log_variance)).mean()
+        guessed = functional.cross_entropy(self.classifier(z), rows.y)
+        gap = mean_discrepancy(
+            z,
+            rows.groups,
+            groups,
+            bandwidth=self.bandwidth,
+            n_features=self.n_random,
+            generator=generator,
+        )
+        return bound + self.alpha * guessed + self.beta * gap
+
+
+class VFAEEncoder(GroupAwareEncoder):
+    """Variational fair autoencoder. Not private.
+
+    −log p(x | z, s) + KL(q(z | x, s) ‖ N(0, I)) + alpha · CE(y | z) + beta · MMD²: a
+    variational autoencoder that is told the group, a classifier that keeps the label in z,
+    and a penalty on the maximum mean discrepancy between the groups' representations, by
+    random Fourier features. One layer of latent variables stands for the paper's two.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Components of the representation.
+    alpha : float, default=10.0
+        Weight of the classifier's cross-entropy; 0 is the unsupervised method.
+    beta : float, default=100.0
+        Weight of the discrepancy; published experiments go from 1 to 1000.
+    bandwidth : float, default=1.0
+        γ of the kernel exp(−‖z − z'‖²/γ).
+    n_random_features : int, default=500
+        Number of random features, drawn afresh in every step.
+    output : {"sample", "mean"}, default="sample"
+        Whether `transform` draws from the encoder's distribution, of which the penalty
+        speaks, or returns its mean. Equal calls give equal draws.
+    hidden_sizes : sequence of int, default=(100,)
+        Hidden layers of every network.
+    max_epochs : int, default=30
+        Passes over the rows.
+    batch_size : int, default=256
+        Largest number of rows in a step.
+    learning_rate : float, default=0.001
+        Of Adam.
+    random_state : int, RandomState or None, default=None
+        Of first weights, batches and draws.
+    progress : bool or None, default=None
+        Show a progress bar; None shows it on a terminal.
+
+    Attributes
+    ----------
+    encoder_ : torch.nn.Module
+        From standardised rows and groups to means and log-variances.
+    binary_ : ndarray of bool, shape (n_features,)
+        Columns of zeros and ones, which are left as they are.
+    center_, scale_ : ndarray of shape (n_features,)
+        Mean and standard deviation of the other columns.
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    groups_ : tuple
+        Groups.
+    n_features_in_ : int
+        Columns of the rows.
+    seed_ : int
+        Where the draws of `transform` start.
+
+    References
+    ----------
+    C. Louizos, K. Swersky, Y. Li, M. Welling, R. Zemel, *The Variational Fair Autoencoder*,
+    ICLR 2016 (arXiv:1511.00830), section 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp.comparators import VFAEEncoder
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.integers(0, 2, size=200)
+    >>> X = rng.normal(size=(200, 3)) + s[:, None]
+    >>> y = (X[:, 0] + rng.normal(size=200) > 0.5).astype(int)
+    >>> encoder = VFAEEncoder(max_epochs=2, random_state=0, progress=False)
+    >>> encoder.fit(X, y, sensitive_features=s).transform(X, sensitive_features=s).shape
+    (200, 2)
+    """
+
+    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
+        **GroupAwareEncoder._parameters,
+        "alpha": AT_LEAST_ZERO,
+        "beta": AT_LEAST_ZERO,
+        "bandwidth": (Number(low=0, low_open=True),),
+        "n_random_features": (Number(low=1, integer=True),),
+    }
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        alpha: float = 10.0,
+        beta: float = 100.0,
+        bandwidth: float = 1.0,
+        n_random_features: int = 500,
+        output: str = "sample",
+        hidden_sizes: Sequence[int] = (100,),
+        max_epochs: int = 30,
+        batch_size: int = 256,
+        learning_rate: float = 0.001,
+        random_state: Any = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.alpha = alpha
+        self.beta = beta
+        self.bandwidth = bandwidth
+        self.n_random_features = n_random_features
+        self.output = output
+        self.hidden_sizes = hidden_sizes
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+        self.progress = progress
+
+    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+        return _VFAEObjective(self, sizes, generator)

@@ -1,0 +1,215 @@
+"""The only place where private rows turn into a bounded sum.
+
+``make_clipper`` looks at a module and picks the cheapest exact way to get the sum of
+its clipped per-record gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, cast
+
+import torch
+from torch import nn
+
+from skfairdp.engine.clipping.functional import FunctionalClipper
+from skfairdp.engine.clipping.fused import FusedClipper
+from skfairdp.engine.clipping.layered import LayeredClipper, record_layers
+from skfairdp.engine.clipping.linear_stacks import linear_stack
+from skfairdp.engine.clipping.norms import rounding_margin
+from skfairdp.engine.inspection import refuse_mixing_modules
+from skfairdp.engine.parameter_vector import FlatParameters
+from skfairdp.engine.row_blocks import DEFAULT_ROWS
+
+__all__ = ["Clipper", "make_clipper", "rounding_margin"]
+
+
+class Clipper(Protocol):
+    """Weighted sums of clipped per-record gradients.
+
+    Attributes
+    ----------
+    path : str
+        ``"fused"`` or ``"functional"``; both give the same sums.
+    margin : float
+        The clip norm is lowered by this fraction, so that no rounding lifts a
+        record's vector above `max_norm` (:func:`rounding_margin`).
+    one_by_one : bool
+        Whether records go through the module in batches of one.
+    """
+
+    path: str
+    margin: float
+
+    @property
+    def one_by_one(self) -> bool: ...
+
+    def clipped_sums(
+        self,
+        X: torch.Tensor,
+        targets: tuple[torch.Tensor, ...],
+        max_norm: float | torch.Tensor,
+        weights: torch.Tensor,
+        outputs: list[torch.Tensor] | None = None,
+        rows: int = DEFAULT_ROWS,
+    ) -> torch.Tensor:
+        """Return ``sum_i weights[s, i] * clip(gradient of record i)``.
+
+        Parameters
+        ----------
+        X : torch.Tensor of shape (B, ...)
+            Rows, in the dtype and on the device of the parameters.
+        targets : tuple of torch.Tensor
+            Each of shape (B, ...); passed to the objective.
+        max_norm : float or torch.Tensor of shape (B,), float64
+            L2 bound of one record's gradient over all trainable parameters, > 0; one
+            for all records or one for each.
+        weights : torch.Tensor of shape (B,) or (S, B)
+            Weight of each record in each of S sums.
+        outputs : list, optional
+            Gets the module's outputs appended, in the order of the rows (in several
+            pieces for a large batch). They cost nothing: the same forward pass.
+        rows : int, default=256
+            Rows of the blocks that go through the module (fewer where a row is large): a
+            public number, see :mod:`skfairdp.engine.row_blocks`.
+
+        Returns
+        -------
+        torch.Tensor of float64, shape (p,) or (S, p)
+            In the order of the flat parameter vector. The next call may overwrite
+            it. A record whose gradient is not finite contributes exactly 0; an empty
+            batch gives zeros.
+        """
+        ...
+
+    def norms(
+        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], rows: int = DEFAULT_ROWS
+    ) -> torch.Tensor:
+        """Return the norms of the records' gradients, which must not leave the engine.
+
+        Parameters
+        ----------
+        X : torch.Tensor of shape (B, ...)
+            Rows.
+        targets : tuple of torch.Tensor
+            Passed to the objective.
+        rows : int, default=256
+            As in `clipped_sums`.
+
+        Returns
+        -------
+        torch.Tensor of shape (B,), float64
+            Upper bounds, tight up to rounding; NaN or infinite for a gradient that is
+            not finite.
+        """
+        ...
+
+    def draws_nothing(self, X: torch.Tensor) -> bool:
+        """Tell whether it is certain that no layer draws random numbers for such rows."""
+        ...
+
+    def take_one_by_one(self) -> None:
+        """Send records through the module one by one from now on, each in a batch of one."""
+        ...
+
+    def serving(self, X: torch.Tensor) -> Clipper:
+        """Return the clipper that would sum gradients of such rows now, whatever comes later."""
+        ...
+
+
+class _StackClipper:
+    """The fused path where it holds, the functional path for any other batch.
+
+    A linear layer accepts more than two dimensions, and a dropout layer may be
+    switched on after the clipper was made. Both show only when a batch is there.
+    """
+
+    path = "fused"
+    _one_by_one = False
+
+    def __init__(self, fused: FusedClipper, functional: FunctionalClipper) -> None:
+        self._fused = fused
+        self._functional = functional
+        self.margin = max(fused.margin, functional.margin)
+
+    def clipped_sums(
+        self,
+        X: torch.Tensor,
+        targets: tuple[torch.Tensor, ...],
+        max_norm: float | torch.Tensor,
+        weights: torch.Tensor,
+        outputs: list[torch.Tensor] | None = None,
+        rows: int = DEFAULT_ROWS,
+    ) -> torch.Tensor:
+        return self.serving(X).clipped_sums(X, targets, max_norm, weights, outputs, rows)
+
+    def norms(
+        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], rows: int = DEFAULT_ROWS
+    ) -> torch.Tensor:
+        return self.serving(X).norms(X, targets, rows)
+
+    @property
+    def one_by_one(self) -> bool:
+        return self._one_by_one
+
+    def draws_nothing(self, X: torch.Tensor) -> bool:
+        return not self._one_by_one and self._fused.accepts(X)
+
+    def take_one_by_one(self) -> None:
+        self._one_by_one = True
+        self._functional.take_one_by_one()
+
+    def serving(self, X: torch.Tensor) -> Clipper:
+        return cast(Clipper, self._fused) if self.draws_nothing(X) else self._functional
+
+
+def make_clipper(
+    module: nn.Module, flat: FlatParameters, objective: Callable[..., torch.Tensor]
+) -> Clipper:
+    """Return the way to sum clipped per-record gradients of a module.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Batch first. Refused if it mixes records.
+    flat : FlatParameters
+        ``flatten(module)``; only its parameters are trained, clipped and summed.
+    objective : callable
+        ``objective(output, *targets)`` returns the losses of the records, shape (B,),
+        each depending on its own record only; see
+        :func:`skfairdp.engine.objectives.objective_for`.
+
+    Returns
+    -------
+    Clipper
+        With ``path`` "fused" for stacks of linear layers and elementwise activations
+        (``nn.Sequential`` and our ``MLP``), else "functional".
+
+    Raises
+    ------
+    ValueError
+        If a layer mixes the records of a batch.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skfairdp.engine.clipping.clippers import make_clipper
+    >>> from skfairdp.engine.parameter_vector import flatten
+    >>> from skfairdp.engine.objectives import objective_for
+    >>> module = torch.nn.Linear(2, 1)
+    >>> flat = flatten(module)
+    >>> clipper = make_clipper(module, flat, objective_for(torch.nn.BCEWithLogitsLoss()))
+    >>> X, y = 100 * torch.ones(5, 2), torch.zeros(5)
+    >>> total = clipper.clipped_sums(X, (y,), max_norm=1.0, weights=torch.ones(5) / 5)
+    >>> bool(total.norm() <= 1.0), clipper.path
+    (True, 'fused')
+    """
+    refuse_mixing_modules(module)
+    stack = linear_stack(module)
+    layers = None if stack is not None else record_layers(module)
+    if layers is not None:
+        return LayeredClipper(module, layers, flat, objective)
+    functional = FunctionalClipper(module, flat, objective)
+    if stack is None:
+        return functional
+    return _StackClipper(FusedClipper(stack, flat, objective), functional)

@@ -1,0 +1,214 @@
+"""Per-record gradients of convolutional stacks, layer by layer.
+
+In a sequence of layers none of which mixes records, one backward pass through the
+outputs of the layers gives every record's upstream gradient ``d``. The gradient of a
+layer's weights then follows from ``d`` and the layer's input alone: for a convolution
+it is ``d`` times the input's patches. This saves most of what ``torch.func`` spends on
+one convolution per record; the results are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.nn.grad import conv2d_input
+
+from skfairdp.engine.clipping.functional import FunctionalClipper
+from skfairdp.engine.clipping.linear_stacks import activation_for, leaves_of
+from skfairdp.engine.modules import SmallCNN
+from skfairdp.engine.parameter_vector import FlatParameters
+
+__all__ = ["LayeredClipper", "record_layers"]
+
+_POOLS = (nn.AvgPool2d, nn.MaxPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
+# Patches of a few records at a time stay in the cache between copy and product.
+_PATCH_ELEMENTS = 1 << 18
+
+
+def record_layers(module: nn.Module) -> list[tuple[str, nn.Module]] | None:
+    """Return the layers of a convolutional stack by name, None for any other module.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Exactly our ``SmallCNN`` or nested ``nn.Sequential``, of ``Conv2d``, ``GroupNorm``,
+        pooling, ``Flatten``, elementwise activations and ``Linear``.
+
+    Returns
+    -------
+    list of (str, torch.nn.Module) or None
+    """
+    leaves = leaves_of(module)
+    if leaves is None or not all(_keeps_records_apart(leaf) for _, leaf in leaves):
+        return None
+    if len({id(leaf) for _, leaf in leaves}) != len(leaves):
+        return None
+    owners = [id(p) for _, leaf in leaves for p in leaf.parameters(recurse=False)]
+    return leaves if len(set(owners)) == len(owners) else None
+
+
+def _keeps_records_apart(layer: nn.Module) -> bool:
+    if type(layer) is nn.Conv2d:
+        return (
+            layer.groups == 1
+            and layer.padding_mode == "zeros"
+            and not isinstance(layer.padding, str)
+        )
+    if type(layer) is nn.Flatten:
+        return (layer.start_dim, layer.end_dim) == (1, -1)
+    if type(layer) in (*_POOLS, nn.GroupNorm, nn.Linear, nn.Identity, nn.Dropout):
+        return not getattr(layer, "return_indices", False)
+    return activation_for(layer) is not None and not getattr(layer, "inplace", False)
+
+
+class LayeredClipper(FunctionalClipper):
+    """Sums of clipped gradients of a convolutional stack.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+    layers : list of (str, torch.nn.Module)
+        ``record_layers(module)``.
+    flat : FlatParameters
+    objective : callable
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        layers: list[tuple[str, nn.Module]],
+        flat: FlatParameters,
+        objective: Callable[..., torch.Tensor],
+    ) -> None:
+        super().__init__(module, flat, objective)
+        self._any = FunctionalClipper(module, flat, objective)
+        self._layers = layers
+        self._trained = {slot.name for slot in flat.layout}
+        self._image_shape = module.image_shape if type(module) is SmallCNN else None
+
+    def take_one_by_one(self) -> None:
+        """Send records through the module one by one from now on, each in a batch of one."""
+        super().take_one_by_one()
+        self._any.take_one_by_one()
+
+    def serving(self, X: torch.Tensor) -> FunctionalClipper:
+        """Return the clipper that would sum gradients of such rows now."""
+        dropout = any(type(x) is nn.Dropout and x.training and x.p > 0 for _, x in self._layers)
+        return self._any if dropout or self.one_by_one else self
+
+    def _gradients(
+        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]
+    ) -> tuple[list[torch.Tensor], torch.Tensor]:
+        if self.serving(X) is self._any:
+            return self._any._gradients(X, targets)
+        if self._image_shape is not None:
+            X = X.reshape(-1, *self._image_shape)
+        with torch.enable_grad():
+            value, trained = X, []
+            for name, layer in self._layers:
+                if type(layer) is nn.Linear and value.dim() != 2:
+                    return self._any._gradients(X, targets)
+                if not any(True for _ in layer.parameters(recurse=False)):
+                    value = layer(value)
+                    continue
+                before, value = value.detach(), _frozen(layer, value)
+                if self._trained & {f"{name}.weight", f"{name}.bias"}:
+                    if not value.requires_grad:
+                        value.requires_grad_()
+                    trained.append((name, layer, before, value))
+            losses = self._objective(value, *targets)
+            if losses.shape != X.shape[:1]:
+                raise ValueError(
+                    f"The objective returned losses of shape {('B', *losses.shape[1:])} for B "
+                    "records; it must return one loss per record, shape (B,)."
+                )
+            deltas = torch.autograd.grad(losses.sum(), [out for *_, out in trained])
+        gradients = {}
+        with torch.no_grad():
+            for (name, layer, before, _), delta in zip(trained, deltas, strict=True):
+                weight, bias = _layer_gradients(layer, before, delta)
+                gradients[f"{name}.weight"], gradients[f"{name}.bias"] = weight, bias
+        return [gradients[slot.name] for slot in self._layout], value.detach()
+
+
+def _frozen(layer: nn.Module, value: torch.Tensor) -> torch.Tensor:
+    """Apply a layer; gradients flow to its input only."""
+    weight = layer.weight.detach() if isinstance(layer.weight, torch.Tensor) else None
+    bias = layer.bias.detach() if isinstance(layer.bias, torch.Tensor) else None
+    if isinstance(layer, nn.Conv2d):
+        assert weight is not None
+        return _Convolution.apply(value, weight, bias, layer)
+    if isinstance(layer, nn.GroupNorm):
+        return functional.group_norm(value, layer.num_groups, weight, bias, layer.eps)
+    assert weight is not None
+    return functional.linear(value, weight, bias)
+
+
+class _Convolution(torch.autograd.Function):
+    """A convolution whose way back is computed with channels last: half the time."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        value: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        layer: nn.Conv2d,
+    ) -> torch.Tensor:
+        ctx.save_for_backward(weight)
+        ctx.layer, ctx.shape = layer, value.shape
+        assert not isinstance(layer.padding, str)
+        return functional.conv2d(value, weight, bias, layer.stride, layer.padding, layer.dilation)
+
+    @staticmethod
+    def backward(ctx: Any, *deltas: torch.Tensor) -> Any:
+        layer: nn.Conv2d = ctx.layer
+        last = torch.channels_last
+        weight, delta = (t.contiguous(memory_format=last) for t in (*ctx.saved_tensors, *deltas))
+        back = conv2d_input(ctx.shape, weight, delta, layer.stride, layer.padding, layer.dilation)
+        return back.contiguous(), None, None, None
+
+
+def _layer_gradients(
+    layer: nn.Module, before: torch.Tensor, delta: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return per-record gradients of weight and bias from a layer's input and output side."""
+    if isinstance(layer, nn.Conv2d):
+        return _patch_products(layer, before, delta), delta.flatten(2).sum(2)
+    if isinstance(layer, nn.GroupNorm):
+        scaled = functional.group_norm(before, layer.num_groups, eps=layer.eps).mul_(delta)
+        return scaled.flatten(2).sum(2), delta.flatten(2).sum(2)
+    return delta.unsqueeze(2) * before.unsqueeze(1), delta
+
+
+def _patch_products(layer: nn.Conv2d, before: torch.Tensor, delta: torch.Tensor) -> torch.Tensor:
+    """Return each record's weight gradient, in parts that bound the memory for patches."""
+    upstream = delta.flatten(2)
+    out = delta.new_empty(len(delta), layer.out_channels, layer.weight[0].numel())
+    rows = max(1, _PATCH_ELEMENTS // (out.shape[2] * upstream.shape[2]))
+    for start in range(0, len(delta), rows):
+        part = slice(start, start + rows)
+        patches = _patches(layer, before[part], delta.shape[2:])
+        torch.bmm(upstream[part], patches.transpose(1, 2), out=out[part])
+    return out
+
+
+def _patches(layer: nn.Conv2d, images: torch.Tensor, outputs: torch.Size) -> torch.Tensor:
+    """Return what the kernel sees at each output, (B, weights of a channel, outputs).
+
+    The same as ``torch.nn.functional.unfold`` in half the time: one strided copy.
+    """
+    padding = layer.padding
+    assert not isinstance(padding, str)
+    images = functional.pad(images, (padding[1], padding[1], padding[0], padding[0]))
+    for axis in (2, 3):
+        size, step = layer.kernel_size[axis - 2], layer.dilation[axis - 2]
+        # Each call moves the window to a new last axis.
+        images = images.unfold(axis, step * (size - 1) + 1, layer.stride[axis - 2])
+        images = images[..., ::step]
+    columns = images.permute(0, 1, 4, 5, 2, 3)
+    return columns.reshape(len(images), -1, outputs.numel())

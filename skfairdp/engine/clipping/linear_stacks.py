@@ -1,0 +1,225 @@
+"""Recognise modules that are plain stacks of linear layers and activations.
+
+Only structures whose forward pass is certain are taken for a stack: exactly
+``nn.Sequential`` (nested as you like) and exactly our :class:`MLP`, without hooks.
+A module with a forward of its own may do anything with its linear layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from skfairdp.engine.modules import MLP, SmallCNN
+
+__all__ = ["Activation", "LinearStack", "activation_for", "leaves_of", "linear_stack"]
+
+_aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An elementwise function and its derivative.
+
+    Parameters
+    ----------
+    forward : callable
+        Maps the input to the output, a new tensor unless `in_place`.
+    backward : callable
+        Maps (upstream gradient, saved tensor) to the gradient of the input.
+    in_place : bool
+        True when `forward` overwrites its input and `backward` reads the output;
+        False when `backward` reads the input.
+    """
+
+    forward: Callable[[torch.Tensor], torch.Tensor]
+    backward: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    in_place: bool
+
+
+_RELU = Activation(torch.relu_, lambda g, out: _aten.threshold_backward(g, out, 0), True)
+_TANH = Activation(torch.tanh_, _aten.tanh_backward, True)
+_SIGMOID = Activation(torch.sigmoid_, _aten.sigmoid_backward, True)
+
+
+def activation_for(layer: nn.Module) -> Activation | None:
+    """Return the elementwise function that a layer computes, None if not known.
+
+    The derivatives are those that torch's own automatic differentiation calls.
+
+    Parameters
+    ----------
+    layer : torch.nn.Module
+
+    Returns
+    -------
+    Activation or None
+    """
+    if type(layer) is nn.ReLU:
+        return _RELU
+    if type(layer) is nn.Tanh:
+        return _TANH
+    if type(layer) is nn.Sigmoid:
+        return _SIGMOID
+    if type(layer) is nn.GELU:
+        mode = layer.approximate
+        return Activation(
+            lambda z: nn.functional.gelu(z, approximate=mode),
+            lambda g, z: _aten.gelu_backward(g, z, approximate=mode),
+            False,
+        )
+    if type(layer) is nn.SiLU:
+        return Activation(nn.functional.silu, _aten.silu_backward, False)
+    if type(layer) is nn.LeakyReLU:
+        slope = layer.negative_slope
+        return Activation(
+            lambda z: nn.functional.leaky_relu(z, slope),
+            lambda g, z: _aten.leaky_relu_backward(g, z, slope, False),
+            False,
+        )
+    if type(layer) is nn.ELU:
+        alpha = layer.alpha
+        return Activation(
+            lambda z: nn.functional.elu(z, alpha),
+            lambda g, z: _aten.elu_backward(g, alpha, 1.0, 1.0, False, z),
+            False,
+        )
+    if type(layer) is nn.Softplus:
+        beta, threshold = layer.beta, layer.threshold
+        return Activation(
+            lambda z: nn.functional.softplus(z, beta, threshold),
+            lambda g, z: _aten.softplus_backward(g, z, beta, threshold),
+            False,
+        )
+    return None
+
+
+@dataclass
+class LinearStack:
+    """A module as a sequence of linear layers with activations in between.
+
+    Parameters
+    ----------
+    linears : list of torch.nn.Linear
+    prefixes : list of str
+        Their names in ``module.named_modules()``.
+    before : list of Activation
+        Applied to the input of the first linear layer.
+    between : list of list of Activation
+        ``between[i]`` follows ``linears[i]``; the last one is empty.
+    tail : list of torch.nn.Module
+        Row-wise functions after the last linear layer.
+    dropouts : list of torch.nn.Dropout
+        The stack holds only while none of them is active.
+    flattens : bool
+        True if the input is flattened first.
+    """
+
+    linears: list[nn.Linear] = field(default_factory=list)
+    prefixes: list[str] = field(default_factory=list)
+    before: list[Activation] = field(default_factory=list)
+    between: list[list[Activation]] = field(default_factory=list)
+    tail: list[nn.Module] = field(default_factory=list)
+    dropouts: list[nn.Dropout] = field(default_factory=list)
+    flattens: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """False while a dropout layer is active."""
+        return not any(layer.training and layer.p > 0 for layer in self.dropouts)
+
+
+def leaves_of(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]] | None:
+    """Return the layers that a module applies one after the other, with their names.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+    prefix : str, default=""
+        Name of `module` in the module that holds it.
+
+    Returns
+    -------
+    list of (str, torch.nn.Module) or None
+        None if hooks or a replaced forward make the order uncertain. A module that is
+        no known container is a layer itself.
+    """
+    hooked = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+    if hooked or module._backward_pre_hooks or "forward" in vars(module):
+        return None
+    children: list[tuple[str, nn.Module]]
+    if type(module) is nn.Sequential:
+        children = list(module._modules.items())
+    elif type(module) is MLP or type(module) is SmallCNN:
+        children = [("features", module.features), ("head", module.head)]
+    else:
+        return [(prefix, module)]
+    leaves: list[tuple[str, nn.Module]] = []
+    for name, child in children:
+        inside = leaves_of(child, f"{prefix}.{name}" if prefix else name)
+        if inside is None:
+            return None
+        leaves += inside
+    return leaves
+
+
+def _acts_on_rows(layer: nn.Module) -> bool:
+    kinds = (nn.Softmax, nn.LogSoftmax)
+    return type(layer) in kinds and getattr(layer, "dim", None) in (1, -1)
+
+
+def linear_stack(module: nn.Module) -> LinearStack | None:
+    """Return the stack that a module is, None if it is anything else.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+
+    Returns
+    -------
+    LinearStack or None
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> from skfairdp.engine.clipping.linear_stacks import linear_stack
+    >>> linear_stack(nn.Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 1))).prefixes
+    ['0', '2']
+    >>> linear_stack(nn.Sequential(nn.Conv1d(1, 1, 1), nn.Linear(2, 1))) is None
+    True
+    """
+    leaves = leaves_of(module)
+    if leaves is None or type(module) is SmallCNN:
+        return None
+    stack = LinearStack()
+    last = max((i for i, (_, leaf) in enumerate(leaves) if type(leaf) is nn.Linear), default=-1)
+    for position, (prefix, leaf) in enumerate(leaves):
+        if type(leaf) is nn.Linear:
+            stack.linears.append(leaf)
+            stack.prefixes.append(prefix)
+            stack.between.append([])
+        elif type(leaf) is nn.Dropout:
+            stack.dropouts.append(leaf)
+        elif type(leaf) is nn.Identity:
+            continue
+        elif type(leaf) is nn.Flatten and (leaf.start_dim, leaf.end_dim) == (1, -1):
+            # Between linear layers of two-dimensional batches it changes nothing.
+            stack.flattens = stack.flattens or not (stack.linears or stack.before)
+        elif (activation := activation_for(leaf)) is not None:
+            if position > last:
+                stack.tail.append(leaf)
+            elif stack.linears:
+                stack.between[-1].append(activation)
+            else:
+                stack.before.append(activation)
+        elif position > last and _acts_on_rows(leaf):
+            stack.tail.append(leaf)
+        else:
+            return None
+    owners = [p for layer in stack.linears for p in (layer.weight, layer.bias) if p is not None]
+    if not stack.linears or len({id(p) for p in owners}) != len(owners):
+        return None
+    return stack

@@ -1,0 +1,213 @@
+"""Clip factors and margins that hold in floating point.
+
+A record's vector ``v`` enters a sum as ``c * v`` with ``c = min(1, C' / N)``, where
+``N`` is the *computed* norm. The guarantee needs that one record more or less moves the
+*computed* sum by at most ``w * C``, ``w`` being the weight of the record's cell. So ``C'``
+is ``C`` lowered by two margins.
+
+The record's own (:func:`rounding_margin`):
+
+* A sum of ``n`` squares in floating point, added in any order, is within a factor
+  ``1 ± n u / (1 - n u)`` of the true sum (``u`` is the unit roundoff: 2**-24 for
+  float32, 2**-53 for float64); the norm is within half of that. The outer-product
+  norm of a layer is a product of two such sums, ``n`` then counts the terms of both.
+* Square roots and products on the way to the factor, which is float64: at most 16
+  roundings more.
+* Squares below the smallest normal number may be lost. This error is absolute, not
+  relative, and :func:`clip_factors` gets an upper bound of the norm instead: each
+  sum of squares is raised by ``n * tiny`` before use.
+
+The sum's (:func:`sum_margin`). Sums are formed in float64, where products of float32 numbers
+are exact. Let ``x_i`` be what record i adds, in exact arithmetic, given its factor and its
+gradient as computed; it depends on record i alone, because networks see blocks of a fixed
+number of rows (:mod:`skfairdp.engine.row_blocks`). Each coordinate of ``x_i`` takes part in at
+most ``D`` roundings on its way into the sum: two products, the additions of a block of
+``R`` rows in any order (in a few parts where memory asks for it: one more), and at most 64
+pairwise additions of up to 2**31 blocks, so ``D = R + 67``, and some more where several sums
+are combined. By the standard bound for sums of products in any order (Higham, "Accuracy and
+Stability of Numerical Algorithms", 2nd edition, sections 3.1 and 4.2), coordinate by coordinate
+
+    |fl(S) - S|  <=  g * sum_i |x_i|,      g = D u / (1 - D u),  u = 2**-53,
+
+so ``||fl(S) - S|| <= g * sum_i ||x_i||``. With at most ``M`` records, of weights up to
+``w_max``, the right-hand side is at most ``g M w_max C``. Both data sets err, so
+
+    ||fl(S(D)) - fl(S(D'))||  <=  ||x_i|| + 2 g M w_max C,
+
+and this is at most ``w C`` for a record of weight ``w`` if its clip norm was lowered by the
+fraction ``2 g M w_max / w``. ``M`` is a public number (:func:`row_capacity`), computed from
+the sizes that the plan was made from; more rows are refused before anything is charged.
+Nothing here depends on the rows, on how many there are, or on which of them were drawn.
+
+Not covered: the noise is a float64 number, and so is the noisy sum; the guarantee is for
+noise that is a real number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+__all__ = ["ARITHMETIC", "clip_factors", "rounding_margin", "row_capacity", "sum_margin"]
+
+ARITHMETIC = (
+    "what a row adds to a sum is computed from that row alone, to the last bit; sums are formed in "
+    "float64, and a row's bound is lowered by all that their rounding can move"
+)
+
+_EXTRA_ROUNDINGS = 16
+_UNIT = 2.0**-53
+_FEWEST_ROWS, _MOST_ROWS = 1 << 16, 1 << 32
+_OTHER_ADDITIONS = 67
+
+
+def rounding_margin(dtype: torch.dtype, n_terms: int = 1024) -> float:
+    """Return the fraction by which a clip norm is lowered for a record's own rounding.
+
+    Parameters
+    ----------
+    dtype : torch.dtype
+        Arithmetic of the module, ``torch.float32`` or ``torch.float64``.
+    n_terms : int, default=1024
+        Largest number of squares that are added in that arithmetic to get one
+        record's norm.
+
+    Returns
+    -------
+    float
+        Relative margin ``m``: vectors are clipped to ``(1 - m) * max_norm``.
+
+    Raises
+    ------
+    ValueError
+        If so many terms are added that the norm has no guaranteed digit.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skfairdp.engine.clipping.clippers import rounding_margin
+    >>> round(rounding_margin(torch.float32, n_terms=1024), 6)
+    3.2e-05
+    """
+    unit_roundoff = torch.finfo(dtype).eps / 2
+    relative = n_terms * unit_roundoff
+    if relative > 0.5:
+        raise ValueError(
+            f"A layer adds {n_terms} squares in {dtype}; the norm of a gradient is not "
+            "reliable there. Use a float64 module or smaller layers."
+        )
+    return relative / (2 * (1 - relative)) + _EXTRA_ROUNDINGS * unit_roundoff
+
+
+def row_capacity(expected: float, n_rows: int = 0) -> int:
+    """Return how many rows a sum may be over, from the number that its plan expects.
+
+    Parameters
+    ----------
+    expected : float
+        Declared or public number of rows.
+    n_rows : int, default=0
+        How many there are.
+
+    Returns
+    -------
+    int
+        Four times what is expected, between 2**16 and 2**32: a declared size need not be exact.
+
+    Raises
+    ------
+    ValueError
+        There are more rows. The number is not shown.
+
+    Examples
+    --------
+    >>> from skfairdp.engine.clipping.norms import row_capacity
+    >>> row_capacity(100), row_capacity(10**6)
+    (65536, 4000000)
+    """
+    capacity = min(max(_FEWEST_ROWS, 4 * math.ceil(expected)), _MOST_ROWS)
+    if n_rows > capacity:
+        raise ValueError(
+            f"There are more than {capacity:,} rows; where {expected:,.0f} were declared, the "
+            "margin for the rounding of sums holds up to that number. Declare 'dataset_size' or "
+            "'group_sizes' nearer to the truth."
+        )
+    return capacity
+
+
+def sum_margin(rows: int, capacity: int, weights: Sequence[float], additions: int = 0) -> float:
+    """Return the fraction by which a clip norm is lowered for the rounding of a sum.
+
+    Parameters
+    ----------
+    rows : int
+        Rows of a block.
+    capacity : int
+        No sum is over more rows.
+    weights : sequence of float
+        Weight of each cell, >= 0; a cell without weight is in no sum.
+    additions : int, default=0
+        What else a term takes part in: how many roundings after the block's sum.
+
+    Returns
+    -------
+    float
+        Relative margin, for the cell of the smallest weight.
+
+    Raises
+    ------
+    ValueError
+        The weights differ so much that the sum of a cell is lost in the others' rounding.
+
+    Examples
+    --------
+    >>> from skfairdp.engine.clipping.norms import row_capacity, sum_margin
+    >>> round(sum_margin(288, row_capacity(32561), [1.0]), 11)
+    1.027e-08
+    """
+    used = [weight for weight in weights if weight > 0.0]
+    if not used:
+        return 0.0
+    roundings = (rows + _OTHER_ADDITIONS + additions) * _UNIT
+    margin = 2.0 * roundings / (1.0 - roundings) * capacity * (max(used) / min(used))
+    if margin > 0.1:
+        raise ValueError(
+            f"The plan sums up to {capacity:,} rows and the weights of its cells differ by a "
+            f"factor of {max(used) / min(used):.3g}: what one record of the cell with the smallest "
+            "weight adds could be lost in rounding. Use sampling rates or group sizes that differ "
+            "less."
+        )
+    return margin
+
+
+def clip_factors(
+    squared_norms: torch.Tensor, max_norm: float | torch.Tensor, margin: float
+) -> tuple[torch.Tensor, bool]:
+    """Return the factor that brings each record's vector to at most `max_norm`.
+
+    Parameters
+    ----------
+    squared_norms : torch.Tensor of shape (B,), float64
+        Upper bounds of the squared L2 norms; overwritten.
+    max_norm : float or torch.Tensor of shape (B,), float64
+        L2 bound of one record's vector, > 0; one for all records or one for each.
+    margin : float
+        Relative rounding margin.
+
+    Returns
+    -------
+    factors : torch.Tensor of shape (B,), float64
+        In [0, 1]; 0 for a norm that is NaN or infinite.
+    all_finite : bool
+        False if some norm was NaN or infinite. The caller must then also blank the
+        record's vectors, because 0 times NaN is NaN.
+    """
+    total = squared_norms.sum().item()
+    factors = squared_norms.rsqrt_().mul_(max_norm * (1.0 - margin)).clamp_(max=1.0)
+    if math.isfinite(total):
+        return factors, True
+    # 1/inf is 0 already; what is left is NaN (and inf * 0 when max_norm is infinite).
+    finite = factors.isfinite() & (factors > 0)
+    return torch.where(finite, factors, 0.0), bool(finite.all())

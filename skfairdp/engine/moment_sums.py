@@ -1,0 +1,244 @@
+"""The door for moments: sums over all rows of bounded vectors and their squares, with noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from skfairdp.engine.clipping.norms import row_capacity, sum_margin
+from skfairdp.engine.row_blocks import PairwiseSum, blocks
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Block, LaplaceSum
+
+__all__ = ["LARGEST_TARGET", "MomentSums", "Moments", "l1_bounds", "l2_bounds", "moment_margin"]
+
+LARGEST_TARGET = 0.5
+"""Bound of |t_i| in the linear sum."""
+
+QUADRATIC = 0.125
+"""Factor of z z^T in the quadratic sum."""
+
+# Rows are cut to a ball that is smaller by this share, so that rounding in a record's own
+# norm and products cannot carry it over the bound that is charged; sums have a margin of theirs.
+_MARGIN = 1e-9
+_ROWS = 256
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Released sums.
+
+    Parameters
+    ----------
+    linear : ndarray of float64, shape (m, d)
+        Noisy ``sum_i t_i z_i``: one row, or one for each cell.
+    quadratic : ndarray of float64, shape (m, d, d)
+        Noisy ``sum_i z_i z_i^T / 8``, symmetric; positive definite only by chance.
+    """
+
+    linear: np.ndarray
+    quadratic: np.ndarray
+
+
+def l2_bounds() -> tuple[float, float]:
+    """L2 norms that one record's linear and quadratic part cannot exceed.
+
+    Returns
+    -------
+    linear, quadratic : float
+        1/2 and 1/8: for a row z in the unit ball, ``||t z|| <= 1/2`` and
+        ``||z z^T||_F = ||z||^2``.
+    """
+    return LARGEST_TARGET, QUADRATIC
+
+
+def l1_bounds(d: int) -> tuple[float, float]:
+    """L1 norms that one record's linear part, and its upper triangle, cannot exceed.
+
+    Parameters
+    ----------
+    d : int
+        Coordinates of a row in the unit L2 ball.
+
+    Returns
+    -------
+    linear, quadratic : float
+        ``sqrt(d) / 2`` and ``(d + 1) / 16``, because ``||z||_1 <= sqrt(d)`` and the sum over
+        j <= l of ``|z_j z_l|`` is ``(||z||_1^2 + ||z||_2^2) / 2``.
+    """
+    return LARGEST_TARGET * math.sqrt(d), QUADRATIC * (d + 1) / 2.0
+
+
+def moment_margin(weights: Sequence[float], expected: float, n_rows: int) -> float:
+    """Share by which rows are shortened for the rounding of their sums.
+
+    Parameters
+    ----------
+    weights : sequence of float
+        Of the cells that are summed.
+    expected : float
+        Number of rows that the plan was made for.
+    n_rows : int
+        How many there are.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        There are many more rows, or the weights differ too much.
+    """
+    # Cells are added up once more.
+    return sum_margin(_ROWS, row_capacity(expected, n_rows), weights, len(weights) + 4)
+
+
+class MomentSums:
+    """Turn private rows into noisy first and second moments, as the plan says.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (n, d)
+        Private rows; longer ones are shortened to the unit L2 ball.
+    targets : ndarray, shape (n,)
+        A number for each row, cut to [-1/2, 1/2].
+    codes : ndarray of int, shape (n,)
+        Cell of each row; negative for rows that contribute to nothing.
+    noise : NoiseSource
+        Draws the noise.
+    expected : float
+        Number of rows that the plan was made for.
+
+    Notes
+    -----
+    Sums and noise are float64, and rows are shortened by what the rounding of a sum can move
+    (:mod:`skfairdp.engine.clipping.norms`). Each method must be called once: it reads all
+    rows, and the plan charges one release. Of the symmetric matrix the upper triangle is noised and
+    mirrored: the lower one repeats it, and noise of its own would neither protect nor help.
+    """
+
+    def __init__(
+        self,
+        rows: np.ndarray,
+        targets: np.ndarray,
+        codes: np.ndarray,
+        noise: NoiseSource,
+        *,
+        expected: float,
+    ) -> None:
+        self._expected = expected
+        rows = np.asarray(rows, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            norms = np.sqrt(np.square(rows).sum(axis=1))
+        finite = np.isfinite(norms) & np.isfinite(targets)
+        factors = np.where(finite, (1.0 - _MARGIN) / np.maximum(norms, 1.0), 0.0)
+        self._rows = np.where(finite[:, None], rows, 0.0) * factors[:, None]
+        limit = LARGEST_TARGET * (1.0 - _MARGIN)
+        self._targets = np.clip(np.where(finite, targets, 0.0), -limit, limit)
+        self._codes = codes
+        self._noise = noise
+
+    def gaussian(self, linear: Block, quadratic: Block, *, each_cell: bool = False) -> Moments:
+        """Release both sums with Gaussian noise.
+
+        Parameters
+        ----------
+        linear, quadratic : Block
+            Weights and noise. The noise of the quadratic part is isotropic among symmetric
+            matrices: `noise_std` on the diagonal, ``noise_std / sqrt(2)`` on each of two
+            mirrored entries.
+        each_cell : bool, default=False
+            Release every cell's sums, each with noise of its own, and not their weighted
+            total.
+
+        Returns
+        -------
+        Moments
+        """
+        self._check(linear.max_norm, quadratic.max_norm, l2_bounds())
+        off_diagonal = quadratic.noise_std / math.sqrt(2.0)
+        return self._release(
+            linear.weights,
+            quadratic.weights,
+            each_cell,
+            lambda size: self._noise.gaussian(size, linear.noise_std),
+            lambda size: self._noise.gaussian(size, quadratic.noise_std),
+            lambda size: self._noise.gaussian(size, off_diagonal),
+        )
+
+    def laplace(
+        self, linear: LaplaceSum, quadratic: LaplaceSum, *, each_cell: bool = False
+    ) -> Moments:
+        """Release both sums with Laplace noise, on the upper triangle of the quadratic one.
+
+        Parameters
+        ----------
+        linear, quadratic : LaplaceSum
+            Weights and noise.
+        each_cell : bool, default=False
+            See `gaussian`.
+
+        Returns
+        -------
+        Moments
+        """
+        self._check(linear.max_norm, quadratic.max_norm, l1_bounds(self._rows.shape[1]))
+        return self._release(
+            linear.weights,
+            quadratic.weights,
+            each_cell,
+            lambda size: self._noise.laplace(size, linear.scale),
+            lambda size: self._noise.laplace(size, quadratic.scale),
+            lambda size: self._noise.laplace(size, quadratic.scale),
+        )
+
+    @staticmethod
+    def _check(linear: float, quadratic: float, bounds: tuple[float, float]) -> None:
+        # A plan that charges less than a record can move must never reach the rows.
+        if linear < bounds[0] or quadratic < bounds[1]:
+            raise ValueError(
+                f"the plan bounds one record's sums by {linear:g} and {quadratic:g}, but rows in "
+                f"the unit ball need {bounds[0]:g} and {bounds[1]:g}"
+            )
+
+    def _release(
+        self,
+        linear_weights: Sequence[float],
+        quadratic_weights: Sequence[float],
+        each_cell: bool,
+        linear_noise: Callable[[tuple[int, ...]], np.ndarray],
+        diagonal_noise: Callable[[tuple[int, ...]], np.ndarray],
+        upper_noise: Callable[[tuple[int, ...]], np.ndarray],
+    ) -> Moments:
+        d = self._rows.shape[1]
+        n_sums = len(linear_weights) if each_cell else 1
+        linear, quadratic = np.zeros((n_sums, d)), np.zeros((n_sums, d, d))
+        margin = max(
+            moment_margin((1.0,) if each_cell else weights, self._expected, len(self._rows))
+            for weights in (linear_weights, quadratic_weights)
+        )
+        for cell, (w, v) in enumerate(zip(linear_weights, quadratic_weights, strict=True)):
+            member = self._codes == cell
+            rows, targets = self._rows[member] * (1.0 - margin), self._targets[member]
+            of_targets, of_rows = PairwiseSum(), PairwiseSum()
+            for part in blocks(len(rows), _ROWS):
+                Z = torch.from_numpy(rows[part])
+                of_targets.add(torch.from_numpy(targets[part]) @ Z)
+                of_rows.add(Z.T @ Z)
+            where = cell if each_cell else 0
+            if (total := of_targets.total()) is not None:
+                linear[where] += w * total.numpy()
+            if (total := of_rows.total()) is not None:
+                quadratic[where] += (v * QUADRATIC) * total.numpy()
+        linear += linear_noise((n_sums, d))
+        diagonal = np.arange(d)
+        quadratic[:, diagonal, diagonal] += diagonal_noise((n_sums, d))
+        upper = np.triu_indices(d, 1)
+        quadratic[:, upper[0], upper[1]] += upper_noise((n_sums, len(upper[0])))
+        quadratic[:, upper[1], upper[0]] = quadratic[:, upper[0], upper[1]]
+        return Moments(linear, quadratic)

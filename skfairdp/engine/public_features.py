@@ -1,0 +1,121 @@
+"""Features and labels as public rows, where the sensitive attribute alone is protected.
+
+Under this relation the loss may be computed without noise. But which rows are in the
+Poisson batch of a noisy query is secret: whoever sees their un-noised loss gradient knows
+the batch, and the query then costs what it costs without sampling. So public batches have
+a generator of their own, and the type below is made without groups and without the
+sampler of the noisy queries: it can reveal neither.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skfairdp.engine.clipping.clippers import Clipper
+from skfairdp.engine.randomness import OwnDraws, are_served
+from skfairdp.engine.row_blocks import block_rows
+from skfairdp.privacy.streams import stream_of
+
+__all__ = ["PublicBatch", "PublicRows"]
+
+
+@dataclass(frozen=True)
+class PublicBatch:
+    """Rows that join a noisy sum without clipping, drawn apart from its own batch.
+
+    Parameters
+    ----------
+    rows : ndarray of int64, shape (B,)
+        Row numbers.
+    others : tuple of int
+        What stands in for each target after the first: the targets that know groups.
+    """
+
+    rows: np.ndarray
+    others: tuple[int, ...]
+
+
+class PublicRows:
+    """Rows whose features and labels need no protection.
+
+    Parameters
+    ----------
+    X : Tensor, shape (n, ...)
+        Features.
+    targets : tuple of Tensor
+        What the objective takes besides the output; no sensitive feature enters them.
+    clipper : Clipper
+        Sums gradients of the objective; nothing is clipped here.
+    key : bytes
+        Seeds the batches; independent of the batches of the noisy queries, and may be
+        known to everybody.
+    others : tuple of int, default=()
+        For `batch`: what stands in for each target after the first.
+    """
+
+    def __init__(
+        self,
+        X: Tensor,
+        targets: tuple[Tensor, ...],
+        clipper: Clipper,
+        key: bytes,
+        others: tuple[int, ...] = (),
+    ) -> None:
+        self._X = X
+        self._targets = targets
+        self._clipper = clipper
+        self._others = others
+        self._generator = stream_of(key)
+        self._order = np.empty(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._X)
+
+    def batch(self, size: int) -> PublicBatch:
+        """Draw the next batch, for a sum that it joins.
+
+        Batches go through all rows in a random order, then through another one.
+
+        Parameters
+        ----------
+        size : int
+            Rows of the batch; the number of rows if that is smaller.
+
+        Returns
+        -------
+        PublicBatch
+        """
+        size = min(size, len(self))
+        if len(self._order) < size:
+            self._order = self._generator.permutation(len(self))
+        rows, self._order = self._order[:size], self._order[size:]
+        return PublicBatch(rows, self._others)
+
+    def gradient(self, size: int) -> Tensor:
+        """Mean gradient of the objective over the next batch, without noise.
+
+        Parameters
+        ----------
+        size : int
+            As in `batch`.
+
+        Returns
+        -------
+        Tensor of float64, shape (p,)
+        """
+        rows = self.batch(size).rows
+        index = torch.from_numpy(rows).to(self._X.device)
+        X = self._X.index_select(0, index)
+        targets = tuple(target.index_select(0, index) for target in self._targets)
+        weights = torch.full((len(rows),), 1.0 / len(rows), dtype=torch.float64, device=X.device)
+        # Layers that draw, such as dropout, get draws of their own: how far the stream of the
+        # noisy queries has moved tells the size of their batches.
+        with OwnDraws(self._generator) if are_served() else nullcontext():
+            sums = self._clipper.clipped_sums
+            return sums(X, targets, float("inf"), weights, rows=block_rows(len(rows)))

@@ -1,0 +1,135 @@
+"""Blocks of a fixed number of rows, and sums of many terms that round little.
+
+How a processor rounds a product of matrices, or an elementwise function, depends on the
+shapes it gets: it picks other instructions for another number of rows, and for what is left
+over at the end of a vector. A row's outputs and gradient could then change in their last bits
+when another row leaves the batch, and at the kink of a ReLU a last bit switches a unit on. So
+networks only ever see blocks of one fixed, public number of rows, the last one filled up with
+zeros: what a row is turned into is then its own.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+__all__ = [
+    "DEFAULT_ROWS",
+    "PairwiseSum",
+    "block_rows",
+    "blocks",
+    "fill",
+    "rows_within",
+]
+
+DEFAULT_ROWS = 256
+"""Rows of a block where no batch size is known."""
+
+# Operands of a block of about so many rows stay in the cache.
+_CACHED_ROWS = 1024
+# Full vectors of all processors: what is left over at a vector's end is computed otherwise.
+_STEP = 32
+
+
+def block_rows(expected: float) -> int:
+    """Choose the number of rows of a block, from a public number.
+
+    Parameters
+    ----------
+    expected : float
+        Expected number of rows in a batch.
+
+    Returns
+    -------
+    int
+        A multiple of 32. One block holds a batch of up to about a thousand rows that is not two
+        standard deviations above its expected size.
+
+    Examples
+    --------
+    >>> from skfairdp.engine.row_blocks import block_rows
+    >>> block_rows(256), block_rows(4096), block_rows(9)
+    (288, 1056, 32)
+    """
+    pieces = max(1, round(expected / _CACHED_ROWS))
+    return max(1, math.ceil((expected + 2.0 * math.sqrt(expected)) / pieces / _STEP)) * _STEP
+
+
+def rows_within(rows: int, width: int, elements: int) -> int:
+    """Make blocks smaller for rows of many numbers: 32 rows at least, a multiple of that."""
+    return min(rows, max(1, elements // width // _STEP) * _STEP)
+
+
+def blocks(n: int, rows: int) -> list[slice]:
+    """Cut ``range(n)`` into slices of `rows`; the last one may be shorter."""
+    return [slice(start, min(start + rows, n)) for start in range(0, n, rows)]
+
+
+def fill(tensor: torch.Tensor, rows: int, value: float = 0.0) -> torch.Tensor:
+    """Give a tensor a multiple of `rows` rows, with made-up ones at the end.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor of shape (n, ...)
+    rows : int
+    value : float, default=0.0
+        What is in the rows that are added.
+
+    Returns
+    -------
+    torch.Tensor of shape (m, ...)
+        The tensor itself where nothing is missing.
+    """
+    n = len(tensor)
+    missing = -n % rows
+    if not missing:
+        return tensor
+    filled = tensor.new_empty((n + missing, *tensor.shape[1:]))
+    filled[:n] = tensor
+    filled[n:] = value
+    return filled
+
+
+class PairwiseSum:
+    """A sum of tensors of which each takes part in few additions.
+
+    Added one after the other, the first of n terms would be rounded n times; in pairs, and
+    pairs of pairs, ``2 log2(n)`` times at most.
+
+    Parameters
+    ----------
+    in_turn : int, default=1
+        So many terms are added one after the other before pairs are formed: for terms that
+        are large, and of few rows each.
+    """
+
+    def __init__(self, in_turn: int = 1) -> None:
+        self._in_turn = in_turn
+        self._open: torch.Tensor | None = None
+        self._n_open = 0
+        # The sum of 2**i terms, or nothing, as the digits of a binary number.
+        self._digits: list[torch.Tensor | None] = []
+
+    def add(self, term: torch.Tensor) -> None:
+        """Add a tensor, which may be overwritten."""
+        term = term if self._open is None else self._open.add_(term)
+        self._open, self._n_open = term, self._n_open + 1
+        if self._n_open < self._in_turn:
+            return
+        self._open, self._n_open = None, 0
+        for place, held in enumerate(self._digits):
+            if held is None:
+                self._digits[place] = term
+                return
+            term = held.add_(term)
+            self._digits[place] = None
+        self._digits.append(term)
+
+    def total(self) -> torch.Tensor | None:
+        """Return the sum, None if there was no term."""
+        total = self._open
+        for held in self._digits:
+            if held is not None:
+                total = held if total is None else total.add_(held)
+        return total

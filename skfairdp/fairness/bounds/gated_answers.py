@@ -1,0 +1,184 @@
+"""What may be said about the answers that a parity gate let pass."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skfairdp.fairness.derivation import COUNTED, Derivation
+from skfairdp.fairness.gate import ParityGate
+from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
+from skfairdp.fairness.scopes import ANSWERED
+from skfairdp.figures import as_given, rounded_up
+
+__all__ = ["answered_guarantee", "coverage_sentence"]
+
+
+def answered_guarantee(
+    gate: ParityGate,
+    *,
+    groups: Sequence[Hashable],
+    classes: Sequence[Hashable],
+    asked: ArrayLike,
+) -> FairnessGuarantee:
+    """State how even the answers are that a gate let pass, and what follows from them.
+
+    The bound is the largest difference between two groups in the share of any label
+    among their answers. It is counted on the gate's table as it stands, so it has no
+    statistical error; it is 1 while a group has no answer.
+
+    Parameters
+    ----------
+    gate : ParityGate
+        The gate, after its last query.
+    groups : sequence, length n_groups
+        Group labels.
+    classes : sequence, length n_classes
+        Class labels.
+    asked : array-like of int, shape (n_groups,)
+        Queries of each group, answered or not.
+
+    Returns
+    -------
+    FairnessGuarantee
+        Of scope "answered queries". Its counts hold the answers of each label, and
+        under the stratum "answered" the answered of all queries of a group.
+
+    Raises
+    ------
+    ValueError
+        `groups`, `classes` or `asked` do not fit the gate.
+
+    Examples
+    --------
+    >>> from skfairdp.fairness import ParityGate, answered_guarantee
+    >>> gate = ParityGate(2, 2, tolerance=0.5, cold_start=2)
+    >>> passed = [gate.offer(z, k) for z, k in [(0, 0), (0, 1), (1, 0), (1, 0)]]
+    >>> claim = answered_guarantee(gate, groups=("a", "b"), classes=(0, 1), asked=[2, 2])
+    >>> claim.bound, claim.scope
+    (0.5, 'answered queries')
+    """
+    queries = np.asarray(asked)
+    table = gate.counts
+    answers = table.sum(axis=1)
+    shapes = (len(groups), len(classes), queries.shape)
+    if shapes != (gate.n_groups, gate.n_classes, (gate.n_groups,)) or (queries < answers).any():
+        raise ValueError(
+            f"groups, classes and asked must describe a gate of {gate.n_groups} groups and "
+            f"{gate.n_classes} classes, with at least as many queries as answers of each group."
+        )
+    defined = len(groups) > 1 and bool(answers.all())
+    shares = table / np.maximum(answers, 1)[:, np.newaxis]
+    gap = float(np.ptp(shares, axis=0).max()) if defined else 1.0
+    counts = [
+        CellCount(group, "answered", int(n), int(of))
+        for group, n, of in zip(groups, answers, queries, strict=True)
+    ]
+    counts += [
+        CellCount(group, f"prediction {label}", int(table[z, k]), int(answers[z]))
+        for k, label in enumerate(classes)
+        for z, group in enumerate(groups)
+    ]
+    return FairnessGuarantee(
+        notion="demographic_parity",
+        bound=gap,
+        scope=ANSWERED,
+        method=f"counted; parity gate over {_checked(gate)}, γ = {as_given(gate.tolerance)}, "
+        f"cold start {gate.cold_start}",
+        estimate=gap if defined else None,
+        groups=tuple(groups),
+        counts=tuple(counts),
+        assumptions=_texts(gate, groups, classes, queries),
+        derivation=Derivation.of(COUNTED),
+    )
+
+
+def coverage_sentence(groups: Sequence[Hashable], answered: ArrayLike, asked: ArrayLike) -> str:
+    """Say how many queries were answered, over all and by group.
+
+    Parameters
+    ----------
+    groups : sequence, length n_groups
+        Group labels.
+    answered, asked : array-like of int, shape (n_groups,)
+        Answers and queries of each group.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from skfairdp.fairness.bounds.gated_answers import coverage_sentence
+    >>> coverage_sentence(("a", "b"), [9, 5], [10, 10])
+    'Coverage: 14 of 20 queries were answered (0.700); by group a: 0.900, b: 0.500.'
+    """
+    given, of = np.asarray(answered), np.asarray(asked)
+    by_group = ", ".join(
+        f"{group}: {_share(int(n), int(m))}" for group, n, m in zip(groups, given, of, strict=True)
+    )
+    return (
+        f"Coverage: {given.sum()} of {of.sum()} queries were answered "
+        f"({_share(int(given.sum()), int(of.sum()))}); by group {by_group}."
+    )
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.3f}" if whole else "no query"
+
+
+def _checked(gate: ParityGate) -> str:
+    return "every cell" if gate.rule == "all_cells" else "the queried cell"
+
+
+def _texts(
+    gate: ParityGate, groups: Sequence[Hashable], classes: Sequence[Hashable], asked: NDArray
+) -> tuple[str, ...]:
+    answers = gate.counts.sum(axis=1)
+    gaps = gate.gaps()
+    z, k = divmod(int(gaps.argmax()), gate.n_classes)
+    texts = [
+        f"It is counted on the table of the {int(answers.sum())} answers given so far. It says "
+        "nothing about people who have not asked or were not answered, about other models that "
+        "learn from these answers, or about how often answers are right.",
+        f"Worst cell of the table: Γ = {rounded_up(float(gaps[z, k]))}, the share of label "
+        f"{classes[k]} in group {groups[z]} minus its share in all other groups together; "
+        f"wanted: at most {as_given(gate.tolerance)}.",
+        _invariant(gate, groups, answers),
+    ]
+    if gate.stuck:
+        texts.append(
+            "The gate is deadlocked: no answer of any group can pass any more, so every further "
+            "query will be refused."
+        )
+    texts += [
+        coverage_sentence(groups, answers, asked)
+        + " A refusal is a decision too, and the gate does not even out refusals.",
+        "Which queries were answered depends on the order in which they came.",
+        "Groups are as recorded.",
+    ]
+    return tuple(texts)
+
+
+def _invariant(gate: ParityGate, groups: Sequence[Hashable], answers: NDArray) -> str:
+    if gate.n_groups < 2:
+        return "With one group nothing is compared: every answer passed."
+    short = [group for group, n in zip(groups, answers, strict=True) if n < gate.cold_start]
+    if gate.rule == "queried_cell":
+        return (
+            "Only the cell of each query was checked, and no answer of a group before it had "
+            f"{gate.cold_start}: with three groups or more other cells may drift above γ, so "
+            "nothing follows for later answers."
+        )
+    if short:
+        return (
+            "The cold start is not over, so every answer passed and nothing follows for later "
+            f"ones. Fewer than {gate.cold_start} answers: {', '.join(map(str, short))}."
+        )
+    ceiling = rounded_up(min(gate.tolerance + gate.excess, 1.0))
+    return (
+        f"Excess Σ max(Γ − γ, 0) = {rounded_up(gate.excess)}. The gate never lets it grow after "
+        f"the cold start, so no cell can exceed {ceiling} whatever is asked next."
+    )

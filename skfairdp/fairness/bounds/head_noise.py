@@ -1,0 +1,212 @@
+"""Bounds that hold before any evaluation, from the noise of the last head step.
+
+FairDP clips the weights of a linear head, takes one noisy step, and predicts with the
+sign of the head's score. The larger the noise against the weights, the closer every
+prediction is to a coin toss, whatever the group. The bound is about rates *averaged over
+the last noise*; it says nothing about one released model, and in ordinary settings it
+is 1.
+
+The published statement divides the clipping norm by the number of groups once too often;
+the forms below are the corrected ones.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from scipy import special, stats
+
+from skfairdp.fairness.derivation import LAST_STEP, Derivation
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.scopes import TRAINING
+
+__all__ = ["THEOREM2_NOTIONS", "theorem2_bound", "theorem2_guarantee"]
+
+# Events that do not depend on the prediction; accuracy parity is not among them.
+THEOREM2_NOTIONS = ("demographic_parity", "equal_opportunity", "equalized_odds")
+
+Prediction = Literal["score_mean", "vote", "gibbs"]
+GroupUpdate = Literal["mean", "sum"]
+
+CONDITIONS = (
+    "The bound is about rates averaged over the noise of the last training step, not about the "
+    "one model that was released.",
+    "Two classes; a row is positive when its probability exceeds one half; a bias of the head, if "
+    "there is one, is clipped, projected and noised with its weights.",
+    "The last step of the head is plain gradient descent (no Adam, momentum, weight decay or "
+    "averaging) after its weights were clipped.",
+)
+
+
+def theorem2_bound(
+    *,
+    max_head_norm: float,
+    max_grad_norm: float,
+    learning_rate: float,
+    noise_std: float,
+    n_heads: int = 1,
+    prediction: Prediction = "score_mean",
+    group_update: GroupUpdate = "mean",
+    expected_batch_size: float | None = None,
+    n_groups: int | None = None,
+) -> float:
+    """Bound on the difference of averaged rates between any two groups (Theorem 2).
+
+    Parameters
+    ----------
+    max_head_norm : float > 0
+        L2 bound M of the head's weights before the last step.
+    max_grad_norm : float > 0
+        Clipping norm C of a record's gradient.
+    learning_rate : float > 0
+        Learning rate of the last step.
+    noise_std : float >= 0
+        Standard deviation of the noise on each coordinate of the last head update
+        before the learning rate is applied, with a single head. In the published mean
+        form ``(sigma C / K) sqrt(sum_k 1 / b_k**2)``; in the sum form
+        ``C sigma / sqrt(K)``.
+    n_heads : int, default=1
+        Number N of heads from the micro-batches of the last step.
+    prediction : {"score_mean", "vote", "gibbs"}, default="score_mean"
+        How the heads decide together; all alike for one head.
+    group_update : {"mean", "sum"}, default="mean"
+        "mean" divides each group's sum by its expected batch size, "sum" does not.
+    expected_batch_size : float, optional
+        Total expected batch size over the groups, in records; for "sum" only.
+    n_groups : int, optional
+        Number of groups; for "sum" only.
+
+    Returns
+    -------
+    float
+        The bound, in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        When ``group_update="sum"`` lacks its two figures, or a name is unknown.
+
+    Notes
+    -----
+    The conditions under which the theorem holds are the caller's to check; see
+    `theorem2_guarantee` for their wording.
+
+    Examples
+    --------
+    >>> from skfairdp.fairness.bounds.head_noise import theorem2_bound
+    >>> round(theorem2_bound(max_head_norm=0.1, max_grad_norm=0.1, learning_rate=1.0,
+    ...                      noise_std=1.0), 4)
+    0.1585
+    """
+    if n_heads < 1:
+        raise ValueError(f"n_heads={n_heads} must be at least 1.")
+    std = learning_rate * noise_std
+    if group_update == "mean":
+        # Each micro-batch mean has the norm of the whole mean and n_heads times its noise.
+        step = max_grad_norm
+        head_std = n_heads * std
+    elif group_update == "sum":
+        if expected_batch_size is None or n_groups is None:
+            raise ValueError(
+                "group_update='sum' needs expected_batch_size and n_groups, because the norm of "
+                "a sum of gradients grows with the batch."
+            )
+        # Micro-batch sums are n_heads times shorter and have the same noise.
+        step = expected_batch_size * max_grad_norm / (n_groups * n_heads)
+        head_std = std
+    else:
+        raise ValueError(f"group_update={group_update!r} is not known; use 'mean' or 'sum'.")
+    reach = max_head_norm + learning_rate * step
+    if head_std == 0.0:
+        return 1.0
+    ratio = reach / head_std
+    if prediction == "gibbs" or n_heads == 1:
+        return float(special.erf(ratio / math.sqrt(2.0)))
+    if prediction == "score_mean":
+        # The average of the heads is one head with n_heads times less variance.
+        return float(special.erf(ratio * math.sqrt(n_heads / 2.0)))
+    if prediction == "vote":
+        return _vote(n_heads, 0.5 + 0.5 * float(special.erf(ratio / math.sqrt(2.0))))
+    raise ValueError(
+        f"prediction={prediction!r} is not known; use 'score_mean', 'vote' or 'gibbs'."
+    )
+
+
+def _vote(n_heads: int, p: float) -> float:
+    """Difference of the chance of at least half of the votes, at p and at 1 - p a vote."""
+    fewer = math.ceil(n_heads / 2) - 1
+    high = stats.binom.sf(fewer, n_heads, p)
+    low = stats.binom.sf(fewer, n_heads, 1.0 - p)
+    return float(min(1.0, max(0.0, high - low)))
+
+
+def theorem2_guarantee(
+    notion: str,
+    *,
+    groups: tuple,
+    max_head_norm: float,
+    max_grad_norm: float,
+    learning_rate: float,
+    noise_std: float,
+    n_heads: int = 1,
+    prediction: Prediction = "score_mean",
+    group_update: GroupUpdate = "mean",
+    expected_batch_size: float | None = None,
+    n_groups: int | None = None,
+) -> FairnessGuarantee:
+    """State `theorem2_bound` as a guarantee with its scope and conditions.
+
+    Parameters
+    ----------
+    notion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
+        The notion; the theorem does not cover accuracy parity.
+    groups : tuple
+        Group labels that the statement is about.
+    max_head_norm, max_grad_norm, learning_rate, noise_std : float
+        See `theorem2_bound`.
+    n_heads : int, default=1
+        See `theorem2_bound`.
+    prediction : {"score_mean", "vote", "gibbs"}, default="score_mean"
+        See `theorem2_bound`.
+    group_update : {"mean", "sum"}, default="mean"
+        See `theorem2_bound`.
+    expected_batch_size : float, optional
+        See `theorem2_bound`.
+    n_groups : int, optional
+        See `theorem2_bound`.
+
+    Returns
+    -------
+    FairnessGuarantee
+        With the scope "training mechanism" and no statistical error.
+
+    Raises
+    ------
+    ValueError
+        For a notion that the theorem does not cover.
+    """
+    if notion not in THEOREM2_NOTIONS:
+        raise ValueError(
+            f"notion={notion!r} is not covered by Theorem 2; use one of {list(THEOREM2_NOTIONS)}."
+        )
+    inputs: dict[str, Any] = {
+        "max_head_norm": max_head_norm,
+        "max_grad_norm": max_grad_norm,
+        "learning_rate": learning_rate,
+        "noise_std": noise_std,
+        "n_heads": n_heads,
+        "prediction": prediction,
+        "group_update": group_update,
+        "expected_batch_size": expected_batch_size,
+        "n_groups": n_groups,
+    }
+    return FairnessGuarantee(
+        notion=notion,
+        bound=theorem2_bound(**inputs),
+        scope=TRAINING,
+        method="noise of the last head step (FairDP Theorem 2, corrected)",
+        groups=groups,
+        assumptions=CONDITIONS,
+        derivation=Derivation.of(LAST_STEP, **inputs),
+    )

@@ -1,0 +1,259 @@
+"""How much a released representation is proved to tell about the group of a person.
+
+Mutual information cannot be bounded from above by samples alone, but it can be bounded from below:
+whoever guesses the group from the representation better than chance has shown information.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.model_selection import train_test_split
+
+from skfairdp.fairness.bounds.rate_gaps import clopper_pearson
+from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.information import MutualInformation, nats_per, numeric_rows
+
+__all__ = ["classifier_lower_bound"]
+
+# Shares of the prior in the mixed prediction that are tried; one is chosen on training rows.
+_SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 0.95)
+
+
+def classifier_lower_bound(
+    Z: ArrayLike,
+    s: ArrayLike | pd.Series | pd.DataFrame,
+    *,
+    classifier: Any = None,
+    confidence_level: float = 0.95,
+    test_size: float = 0.5,
+    units: str = "nats",
+    random_state: int | None = None,
+) -> MutualInformation:
+    r"""Bound I(S; Z) from below by how well a classifier tells the group on held-out rows.
+
+    Parameters
+    ----------
+    Z : array-like of shape (n_rows, ...)
+        Numeric representation; further axes are flattened.
+    s : array-like, Series or DataFrame of shape (n_rows,) or (n_rows, k)
+        Groups; several columns are intersected.
+    classifier : estimator or None, default=None
+        Anything with ``fit`` and ``predict_proba``; it is cloned. None takes a small gradient
+        boosting. A bad one gives a weak bound, never a false one.
+    confidence_level : float in (0, 1), default=0.95
+        Probability, over the draw of all rows, that the bound holds.
+    test_size : float in (0, 1), default=0.5
+        Share of the rows that the bound is computed on.
+    units : {"nats", "bits"}, default="nats"
+        Unit of the result.
+    random_state : int or None, default=None
+        Seed of the split and of the default classifier.
+
+    Returns
+    -------
+    MutualInformation
+        `value` estimates H(S) - cross-entropy, which is at most I(S; Z); `lower_bound` is the
+        bound, never below 0.
+
+    Raises
+    ------
+    ValueError
+        For fewer than two groups, a group with fewer than 20 rows, non-finite or non-numeric
+        `Z`, or an argument outside what is allowed.
+
+    Notes
+    -----
+    Let q(s|z) be a prediction and r(s) a distribution, both fixed before the held-out rows are
+    seen (r: the shares of the training rows). For rows that are i.i.d.,
+
+    .. math:: I(S;Z) = E[\log q(S|Z)/r(S)] + E[KL(p(.|Z) \| q(.|Z))] - KL(p_S \| r)
+              \ge E[\log q(S|Z)/r(S)] - KL(p_S \| r).
+
+    * The prediction is mixed with the prior, q = (1 - w) f + w r, so each term of the first mean
+      lies between log w and log((1 - w)/min r + w). Half of the error goes to a bound on that mean
+      by betting (Waudby-Smith and Ramdas 2024), which adapts to the variance
+      of the terms. w is chosen among seven values on a third of the training rows.
+    * The other half goes to Clopper-Pearson intervals of the shares p_S on all rows (two-sided;
+      divided over the groups where there are more than two). The generalised divergence
+      sum p log(p/r) - p + r equals KL on distributions and is convex in each share, so its maximum
+      over the intervals sits on their ends and bounds KL(p_S || r).
+
+    Bounding H(S) and the cross-entropy apart would be valid too, but each has an error of order
+    1/sqrt(n) that cancels here. The union of both halves fails with probability at most
+    1 - `confidence_level`. Rows must be i.i.d., all groups must occur in
+    `s`, and an encoder must have been trained on other rows.
+
+    References
+    ----------
+    Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", Journal of
+    the Royal Statistical Society B 86 (2024).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp.metrics import classifier_lower_bound
+    >>> s = np.tile([0, 1], 500)
+    >>> bound = classifier_lower_bound(s[:, None] + 0.0, s, units="bits", random_state=0)
+    >>> 0.5 < bound.lower_bound < 1.0
+    True
+    """
+    nats_per(units)
+    error = _share("confidence_level", 1.0 - _share("confidence_level", confidence_level))
+    rows, groups = numeric_rows(Z), encode_groups(s, n_rows=len(np.asarray(Z)), name="s")
+    _enough(groups)
+    train, test = train_test_split(
+        np.arange(len(rows)),
+        test_size=_share("test_size", test_size),
+        # Not stratified: strata would tie the held-out shares to the training shares.
+        random_state=np.random.RandomState(random_state),
+    )
+    n_groups = len(groups.labels)
+    prior: NDArray[np.float64] = np.asarray(
+        (np.bincount(groups.codes[train], minlength=n_groups) + 0.5) / (len(train) + 0.5 * n_groups)
+    )
+    model = clone(classifier) if classifier is not None else _default_classifier(random_state)
+    fitting, tuning = train_test_split(
+        train,
+        test_size=1 / 3,
+        stratify=groups.codes[train],
+        random_state=np.random.RandomState(random_state),
+    )
+    first = model.fit(rows[fitting], groups.codes[fitting])
+    guess = _aligned(first.predict_proba(rows[tuning]), first.classes_, n_groups)
+    tuning_codes = groups.codes[tuning]
+    share = max(
+        _SHARES,
+        key=lambda w: _promise(
+            _gains(guess, prior, tuning_codes, w), _width(prior, w), error / 2, len(test)
+        ),
+    )
+    fitted = clone(model).fit(rows[train], groups.codes[train])
+    guess = _aligned(fitted.predict_proba(rows[test]), fitted.classes_, n_groups)
+    gains = _gains(guess, prior, groups.codes[test], share)
+    held_out = np.bincount(groups.codes[test], minlength=n_groups) / len(test)
+    unclipped = float(gains.mean() - _divergence(held_out, prior).sum())
+    lowest, width = math.log(share), _width(prior, share)
+    scaled = np.clip((gains - lowest) / width, 0.0, 1.0)
+    bound = (
+        lowest
+        + width * _mean_below(scaled, error / 2)
+        - _prior_error(groups.counts, prior, error / 2)
+    )
+    return MutualInformation(
+        value=max(0.0, unclipped),
+        method="classifier",
+        units="nats",
+        reason=(
+            f"Lower bound: entropy of s minus the cross-entropy of a classifier on {len(test)} "
+            "held-out rows; valid for every representation, weak where the classifier is."
+        ),
+        n_rows=len(rows),
+        unclipped=unclipped,
+        lower_bound=max(0.0, bound),
+        confidence_level=float(confidence_level),
+    ).to(units)
+
+
+def held_out_prediction(
+    rows: NDArray[np.float64], groups: Groups, *, random_state: int | None
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Positive probabilities of the groups for half of the rows, and the positions of that half."""
+    _enough(groups)
+    train, test = train_test_split(
+        np.arange(len(rows)), test_size=0.5, random_state=np.random.RandomState(random_state)
+    )
+    model = _default_classifier(random_state).fit(rows[train], groups.codes[train])
+    guess = _aligned(model.predict_proba(rows[test]), model.classes_, len(groups.labels))
+    return 0.95 * guess + 0.05 / len(groups.labels), test
+
+
+def _share(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < value < 1.0:
+        raise ValueError(f"{name} is {value!r}. Allowed is a number strictly between 0 and 1.")
+    return float(value)
+
+
+def _enough(groups: Groups) -> None:
+    if len(groups.labels) < 2:
+        raise ValueError(f"s has {len(groups.labels)} group(s); information needs at least two.")
+    if groups.counts.min() < 20:
+        rare = groups.labels[int(np.argmin(groups.counts))]
+        raise ValueError(
+            f"s has a group with fewer than 20 rows ({rare!r}); merge rare groups or add rows."
+        )
+
+
+def _default_classifier(random_state: int | None) -> HistGradientBoostingClassifier:
+    return HistGradientBoostingClassifier(
+        max_iter=60, max_leaf_nodes=8, learning_rate=0.1, early_stopping=False,
+        random_state=np.random.RandomState(random_state),
+    )  # fmt: skip
+
+
+def _aligned(guess: NDArray, classes: NDArray, n_groups: int) -> NDArray[np.float64]:
+    """Probabilities with a column for every group, also for one that training rows lack."""
+    full = np.zeros((len(guess), n_groups))
+    full[:, classes] = guess
+    return full
+
+
+def _gains(
+    guess: NDArray[np.float64], prior: NDArray[np.float64], codes: NDArray[np.int64], share: float
+) -> NDArray[np.float64]:
+    """Log of predicted over prior probability of the true group, nats, shape (n_rows,)."""
+    right = np.clip(guess[np.arange(len(codes)), codes], 0.0, 1.0)
+    return np.log((1.0 - share) * right / prior[codes] + share)
+
+
+def _width(prior: NDArray[np.float64], share: float) -> float:
+    """Width of the interval from log(share) on that gains lie in, nats."""
+    return float(np.log((1.0 - share) / prior.min() + share) - np.log(share))
+
+
+def _promise(gains: NDArray[np.float64], width: float, error: float, n_rows: int) -> float:
+    """About what the bound on the mean will be with `n_rows` like these; only to choose by."""
+    cost = math.log(1.0 / error) / n_rows
+    return float(gains.mean() - math.sqrt(2.0 * gains.var() * cost) - width * cost / 3.0)
+
+
+def _mean_below(values: NDArray[np.float64], error: float) -> float:
+    """Lower confidence bound on the mean of i.i.d. values in [0, 1], by betting.
+
+    Against a claimed mean m, a fortune that stakes a share chosen before each value grows by
+    1 + stake (value - m). If the mean is m or less it is a supermartingale and exceeds 1/error
+    with probability at most `error` (Ville); the bound is the largest m at which it does.
+    """
+    n = len(values)
+    seen = np.arange(1, n + 1)
+    means = (0.5 + np.cumsum(values)) / (seen + 1)
+    variances = (0.25 + np.cumsum((values - means) ** 2)) / (seen + 1)
+    before = np.concatenate([[0.25], variances[:-1]])
+    stakes = np.minimum(np.sqrt(2.0 * math.log(1.0 / error) / (n * before)), 0.9)
+    low, high = 0.0, 1.0
+    # The fortune falls with m: halve the interval, and keep the end at which the claim is refuted.
+    for _ in range(50):
+        middle = (low + high) / 2
+        fortune = np.cumsum(np.log1p(stakes * (values - middle))).max()
+        low, high = (middle, high) if fortune >= math.log(1.0 / error) else (low, middle)
+    return low
+
+
+def _divergence(p: NDArray[np.float64], r: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Terms of the generalised Kullback-Leibler divergence, nats."""
+    return np.where(p > 0, p * np.log(np.maximum(p, 1e-300) / r), 0.0) - p + r
+
+
+def _prior_error(counts: NDArray[np.int64], prior: NDArray[np.float64], error: float) -> float:
+    """Upper confidence bound on KL(p_S || prior), nats."""
+    # With two groups one interval says all, for the shares sum to one.
+    intervals = 1 if len(counts) == 2 else len(counts)
+    lower, upper = clopper_pearson(counts, counts.sum() - counts, error / (2 * intervals))
+    return float(np.maximum(_divergence(lower, prior), _divergence(upper, prior)).sum())

@@ -1,0 +1,227 @@
+"""Upper bounds on the largest difference of rates between groups.
+
+The bound holds for the *largest* difference without a union over pairs, directions or
+strata: which ordered pair of cells has the largest true difference is a fixed fact
+about the population, so an error happens only if the level-alpha bound of that one
+pair fails (an intersection-union argument). Counts are binomial given the number of
+trials of each cell.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+__all__ = [
+    "clopper_pearson",
+    "gap_estimate",
+    "gap_upper_bound",
+    "largest_difference",
+    "score_gap_upper_bound",
+]
+
+
+def clopper_pearson(
+    successes: ArrayLike, failures: ArrayLike, error: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Exact one-sided bounds on binomial probabilities, each of level ``1 - error``.
+
+    Parameters
+    ----------
+    successes, failures : array-like of int >= 0, same shape
+        Counts of each cell.
+    error : float in (0, 1)
+        Probability that one side fails.
+
+    Returns
+    -------
+    lower, upper : ndarray of float64
+        Bounds on the probability of success; 0 and 1 where there are no trials.
+
+    References
+    ----------
+    Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the
+    case of the binomial", Biometrika 26 (1934).
+
+    Examples
+    --------
+    >>> from skfairdp.fairness.bounds.rate_gaps import clopper_pearson
+    >>> lower, upper = clopper_pearson(0, 10, 0.05)
+    >>> float(lower), round(float(upper), 4)
+    (0.0, 0.2589)
+    """
+    hit = np.asarray(successes, dtype=np.float64)
+    miss = np.asarray(failures, dtype=np.float64)
+    # Parameters of 0 are outside the beta family; the answer there is known.
+    lower = np.where(hit > 0, special.betaincinv(np.maximum(hit, 1.0), miss + 1.0, error), 0.0)
+    upper = np.where(miss > 0, special.betainccinv(hit + 1.0, np.maximum(miss, 1.0), error), 1.0)
+    return lower, upper
+
+
+def largest_difference(upper: ArrayLike, lower: ArrayLike) -> NDArray[np.float64]:
+    """Largest ``upper[u] - lower[v]`` over groups ``u != v`` and over strata, within [0, 1].
+
+    Parameters
+    ----------
+    upper, lower : array-like, shape (..., n_strata, n_groups)
+        Bounds on the rate of each cell.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+    """
+    high, low = np.asarray(upper, dtype=np.float64), np.asarray(lower, dtype=np.float64)
+    difference = high[..., :, np.newaxis] - low[..., np.newaxis, :]
+    index = np.arange(high.shape[-1])
+    difference[..., index, index] = -np.inf
+    return np.clip(difference.max(axis=(-3, -2, -1)), 0.0, 1.0)
+
+
+def gap_estimate(successes: ArrayLike, trials: ArrayLike) -> float | None:
+    """Largest observed difference of rates between two groups within one stratum.
+
+    Parameters
+    ----------
+    successes, trials : array-like, shape (n_strata, n_groups)
+        Counts (or sums of scores) and numbers of rows of each cell.
+
+    Returns
+    -------
+    float or None
+        None when no stratum has rows of two groups.
+
+    Examples
+    --------
+    >>> from skfairdp.fairness.bounds.rate_gaps import gap_estimate
+    >>> round(gap_estimate([[300, 250]], [[1000, 1000]]), 3)
+    0.05
+    """
+    hit, rows = _cells(successes, trials)
+    gaps = []
+    for k, n in zip(hit, rows, strict=True):
+        rates = np.clip(k[n > 0] / n[n > 0], 0.0, 1.0)
+        if rates.size > 1:
+            gaps.append(float(rates.max() - rates.min()))
+    return max(gaps, default=None)
+
+
+def gap_upper_bound(
+    successes: ArrayLike,
+    trials: ArrayLike,
+    *,
+    confidence_level: float = 0.95,
+    bound: Literal["exact", "difference"] = "exact",
+) -> float | NDArray[np.float64]:
+    """Upper confidence bound on the largest difference of rates between groups.
+
+    Parameters
+    ----------
+    successes, trials : array-like of int, shape (n_groups,) or (..., n_strata, n_groups)
+        Successes and rows of each cell. Leading axes are separate problems.
+    confidence_level : float in (0, 1), default=0.95
+        Probability that the bound holds.
+    bound : {"exact", "difference"}, default="exact"
+        "exact" subtracts Clopper-Pearson bounds of two cells, each with half of the
+        error; "difference" adds ``sqrt(log(1/alpha) (1/n_u + 1/n_v) / 2)`` to the
+        observed difference. The choice may depend on `trials`, never on `successes`.
+
+    Returns
+    -------
+    float, or ndarray of shape (...)
+        The bound, at most 1. A cell without rows makes it 1.
+
+    Raises
+    ------
+    ValueError
+        For impossible counts, fewer than two groups, or an unknown `bound`.
+
+    Examples
+    --------
+    >>> from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
+    >>> round(gap_upper_bound([300, 250], [1000, 1000]), 4)
+    0.106
+    """
+    hit, rows = _cells(successes, trials)
+    alpha = _error(confidence_level)
+    if bound == "exact":
+        lower, upper = clopper_pearson(hit, rows - hit, alpha / 2)
+        empty = np.any(rows == 0, axis=(-2, -1))
+        return _plain(np.where(empty, 1.0, largest_difference(upper, lower)))
+    if bound == "difference":
+        return _plain(_difference_bound(hit, rows, alpha))
+    raise ValueError(f"bound={bound!r} is not known; use 'exact' or 'difference'.")
+
+
+def score_gap_upper_bound(
+    sums: ArrayLike, trials: ArrayLike, *, confidence_level: float = 0.95
+) -> float | NDArray[np.float64]:
+    """Upper bound on the largest difference of mean scores, by Hoeffding's inequality.
+
+    For predictors that decide at random, with known probability given the row: the
+    rate of a group is the mean of that probability.
+
+    Parameters
+    ----------
+    sums, trials : array-like, shape (n_groups,) or (..., n_strata, n_groups)
+        Sum of scores in [0, 1] and number of rows of each cell.
+    confidence_level : float in (0, 1), default=0.95
+        Probability that the bound holds.
+
+    Returns
+    -------
+    float, or ndarray of shape (...)
+        The bound, at most 1.
+
+    Examples
+    --------
+    >>> from skfairdp.fairness.bounds.rate_gaps import score_gap_upper_bound
+    >>> round(score_gap_upper_bound([300.0, 250.0], [1000, 1000]), 4)
+    0.1047
+    """
+    hit, rows = _cells(sums, trials)
+    return _plain(_difference_bound(hit, rows, _error(confidence_level)))
+
+
+def _difference_bound(hit: NDArray, rows: NDArray, alpha: float) -> NDArray[np.float64]:
+    """Observed difference plus the deviation of a difference of two means."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inverse = np.where(rows > 0, 1.0 / rows, np.inf)
+        rates = np.where(rows > 0, hit / rows, 0.0)
+    spread = inverse[..., :, np.newaxis] + inverse[..., np.newaxis, :]
+    bound = (rates[..., :, np.newaxis] - rates[..., np.newaxis, :]) + np.sqrt(
+        np.log(1.0 / alpha) * spread / 2.0
+    )
+    index = np.arange(rows.shape[-1])
+    bound[..., index, index] = -np.inf
+    return np.clip(bound.max(axis=(-3, -2, -1)), 0.0, 1.0)
+
+
+def _cells(successes: ArrayLike, trials: ArrayLike) -> tuple[NDArray, NDArray]:
+    """Validated counts with a stratum axis."""
+    hit = np.asarray(successes, dtype=np.float64)
+    rows = np.asarray(trials, dtype=np.float64)
+    if hit.shape != rows.shape or hit.ndim == 0:
+        raise ValueError(
+            f"successes and trials have shapes {hit.shape} and {rows.shape}; give two arrays of "
+            "one shape, groups last."
+        )
+    if hit.shape[-1] < 2:
+        raise ValueError(f"A difference needs at least 2 groups, got {hit.shape[-1]}.")
+    if not (np.all(hit >= 0) and np.all(hit <= rows * (1 + 1e-12))):
+        raise ValueError("Every cell needs 0 <= successes <= trials.")
+    return (hit[np.newaxis], rows[np.newaxis]) if hit.ndim == 1 else (hit, rows)
+
+
+def _error(confidence_level: float) -> float:
+    if not 0.0 < confidence_level < 1.0:
+        raise ValueError(
+            f"confidence_level={confidence_level!r} must lie strictly between 0 and 1, e.g. 0.95."
+        )
+    return 1.0 - confidence_level
+
+
+def _plain(value: NDArray[np.float64]) -> float | NDArray[np.float64]:
+    return float(value) if value.ndim == 0 else value

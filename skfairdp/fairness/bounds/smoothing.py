@@ -1,0 +1,177 @@
+"""Bounds for models whose parameters are smoothed with Gaussian noise.
+
+The smoothed decision of a row is the probability that a copy of the model with fresh noise
+on its parameters decides for it. Shifting the parameters shifts the law of the noisy copy,
+so smoothed decisions of two models differ, on every row, by at most the total variation
+between two Gaussian laws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erf
+
+from skfairdp.fairness.derivation import OWN_MODELS, Derivation, level_of_one
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.notions import Notion
+from skfairdp.fairness.scopes import AVERAGED
+
+__all__ = ["OwnModels", "own_models_bound", "smoothing_distance"]
+
+# Share of the error probability that is set aside for the draws of the noise.
+_DRAWS = 0.1
+
+
+def smoothing_distance(distance: float | NDArray[Any], std: float) -> NDArray[np.float64]:
+    """Total variation between two Gaussian laws of one standard deviation.
+
+    Parameters
+    ----------
+    distance : float or ndarray
+        L2 distance of their centres.
+    std : float
+        Standard deviation of every coordinate, > 0.
+
+    Returns
+    -------
+    ndarray of float64
+        ``2 Phi(distance / (2 std)) - 1``.
+
+    Examples
+    --------
+    >>> from skfairdp.fairness.bounds.smoothing import smoothing_distance
+    >>> round(float(smoothing_distance(1.0, 1.0)), 4)
+    0.3829
+    """
+    return np.asarray(erf(np.asarray(distance) / (2.0 * math.sqrt(2.0) * std)))
+
+
+def own_models_bound(
+    sums: NDArray[Any],
+    trials: NDArray[Any],
+    distances: NDArray[Any],
+    *,
+    error: float,
+    n_draws: int | None = None,
+) -> float:
+    """Bound on a smoothed model's gap from the rates that each group has under its own model.
+
+    For any groups u, v: the gap of the common model is at most the difference of u's rate
+    under u's model and v's under v's, plus both total variations.
+
+    Parameters
+    ----------
+    sums, trials : ndarray, shape (n_strata, n_groups)
+        Sum of smoothed decisions of each cell under its group's own model, and its rows.
+    distances : ndarray, shape (n_groups,)
+        Total variation between the common model and each group's own.
+    error : float
+        Probability that the bound may fail, in (0, 1).
+    n_draws : int or None, default=None
+        Draws that stand for the noise, shared by all models and rows; None where the
+        probabilities are exact.
+
+    Returns
+    -------
+    float
+        In [0, 1]; 1 where a cell has no rows.
+
+    Notes
+    -----
+    The worst pair is fixed before the rows are drawn, so a bound for each pair at the full
+    error holds for the largest. It is not fixed before the noise is drawn, so the draws'
+    part is a union over ordered pairs and strata; a difference of two differences of
+    decisions lies in [-2, 2], hence ``sqrt(8 log(m / beta) / n_draws)``.
+    """
+    if np.any(trials == 0):
+        return 1.0
+    n_strata, n_groups = trials.shape
+    added = 0.0
+    if n_draws is not None:
+        events = n_strata * n_groups * (n_groups - 1)
+        added = math.sqrt(8.0 * math.log(events / (_DRAWS * error)) / n_draws)
+        error *= 1.0 - _DRAWS
+    rates = sums / trials
+    spread = 1.0 / trials[:, :, None] + 1.0 / trials[:, None, :]
+    bound = rates[:, :, None] - rates[:, None, :] + np.sqrt(math.log(1.0 / error) * spread / 2.0)
+    bound += distances[:, None] + distances[None, :] + added
+    index = np.arange(n_groups)
+    bound[:, index, index] = -np.inf
+    return float(np.clip(bound.max(), 0.0, 1.0))
+
+
+@dataclass(frozen=True)
+class OwnModels:
+    """Released models of the groups beside a smoothed common one.
+
+    Parameters
+    ----------
+    scores : callable
+        Maps rows and their group codes to the smoothed decision on each row by its own
+        group's model.
+    distances : ndarray, shape (n_groups,)
+        Total variation between the common model and each group's own.
+    n_draws : int or None
+        Draws that stand for the noise; None for exact probabilities.
+    """
+
+    scores: Callable[[Any, NDArray[np.int64]], NDArray[np.float64]]
+    distances: NDArray[np.float64]
+    n_draws: int | None
+
+    def claim(
+        self,
+        notion: Notion,
+        counts: tuple[NDArray[Any], NDArray[Any]],
+        *,
+        groups: tuple[Hashable, ...],
+        claims: int,
+        confidence_level: float,
+        assumptions: tuple[str, ...],
+    ) -> FairnessGuarantee:
+        """State the bound.
+
+        Parameters
+        ----------
+        notion : Notion
+            What is compared.
+        counts : pair of ndarray, shape (n_strata, n_groups)
+            Successes and failures of each cell under its group's own model.
+        groups : tuple
+            Labels.
+        claims : int
+            How many claims share the error probability, this one among them.
+        confidence_level : float
+            What is stated, for all of them together.
+        assumptions : tuple of str
+            Those of the held-out rows.
+
+        Returns
+        -------
+        FairnessGuarantee
+        """
+        sums, rows = counts[0], counts[0] + counts[1]
+        error = 1.0 - level_of_one(confidence_level, claims)
+        return FairnessGuarantee(
+            notion=notion.name,
+            bound=own_models_bound(sums, rows, self.distances, error=error, n_draws=self.n_draws),
+            scope=AVERAGED,
+            method="smoothing: every group's own model, and its distance to the common one",
+            confidence_level=confidence_level,
+            groups=groups,
+            assumptions=assumptions,
+            derivation=Derivation.of(
+                OWN_MODELS,
+                claims=claims,
+                sums=sums,
+                trials=rows,
+                distances=self.distances,
+                n_draws=self.n_draws,
+            ),
+        )

@@ -1,0 +1,1 @@
+"""Learning that protects the sensitive attribute alone."""

@@ -1,0 +1,467 @@
+"""Lagrangian dual learning that protects the sensitive attribute alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.clipping.norms import ARITHMETIC
+from skfairdp.engine.objectives import Objective, objective_for
+from skfairdp.engine.public_features import PublicRows
+from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.inprocessing.attribute.group_multipliers import BlockLagrangian, LossOrRates
+from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, Run
+from skfairdp.inprocessing.rates.constraints import RateConstraints
+from skfairdp.inprocessing.rates.training import ConstrainedClassifier, DualAscent, Lagrangian
+from skfairdp.parameters import GROUPS, MAPPING, NORM, SEQUENCE, Choice, Kind, Number
+from skfairdp.privacy.accounting.plan_cost import guarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import PrivacyLedger
+from skfairdp.privacy.noise import NoiseSource, noise_text
+from skfairdp.privacy.plan import Block, Plan, Segment
+from skfairdp.privacy.relations import PROTECTS
+from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+
+__all__ = ["LagrangianDualClassifier"]
+
+_POSITIVE = Number(0.0, low_open=True)
+_GRADIENT, _TABLE = "gradients of rates", "table of predictions"
+_RELATION = "change-attribute"
+_PROTECTED = "sensitive_features"
+
+
+class LagrangianDualClassifier(ConstrainedClassifier):
+    """Network whose rates are equalised without revealing anybody's sensitive attribute.
+
+    Features and labels are public here; who belongs to which group is protected. The
+    loss is therefore learned without noise. In every step of the second phase a Poisson
+    batch releases, group by group and each with noise of its own, the sum of clipped
+    gradients of the constrained rates and a table of predictions; multipliers weigh the
+    noisy sums. It is PF-LD with sound accounting, and F-LD for ``epsilon=inf``.
+
+    A person whose attribute is missing (None, NaN) takes part in the loss alone.
+
+    Parameters
+    ----------
+    net : skorch.NeuralNet or None, default=None
+        Module, criterion, optimizer, learning rate and device. None is a
+        multilayer perceptron with Adam, see `skfairdp.default_net`.
+    notion : str or sequence of str, default="demographic_parity"
+        Which rates of every group shall equal those of everybody: one or several of
+        "demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity".
+    tolerance : float or mapping of notion to float, default=0.01
+        Difference to everybody's rate, in [0, 1), that raises no multiplier.
+    epsilon : float or None, default=1.0
+        Privacy budget of the attribute in nats, at least 1e-4; the noise is calibrated
+        to it. Infinity trains without noise. None when `noise_multiplier` is given.
+    delta : float, default=1e-6
+        Probability in (0, 1/n) that the privacy loss exceeds `epsilon`.
+    noise_multiplier : float or None, default=None
+        Noise standard deviation over the norm of one record's whole contribution to its
+        group's block, instead of `epsilon`.
+    max_grad_norm : float, default=1.0
+        C_p: largest L2 norm of one record's gradient of its rates.
+    max_constraint_norm : float, default=1.0
+        C_d: largest L2 norm of one record's entry in the table of predictions. The entry
+        has norm 1: a larger bound only adds noise, a smaller one changes nothing.
+    histogram_share : float, default=0.3
+        Share of the contribution's norm, in (0, 1), that the table gets.
+    sharpness : float, default=1.0
+        Factor on logits before they become the soft predictions that gradients see.
+    dual : {"steps", "epochs"}, default="steps"
+        Whether multipliers move with every step's table, or once an epoch with a table
+        of all rows (as published).
+    dual_rate : float, default=0.05
+        Step size of the multipliers.
+    penalty : float, default=3.0
+        Weight of the quadratic term of an augmented Lagrangian.
+    max_multiplier : float, default=2.0
+        Largest multiplier, lambda_max.
+    memory : float, default=0.97
+        Weight in [0, 1) of the past in the moving mean of the tables, for
+        ``dual="steps"``.
+    averaged_share : float, default=0.2
+        Share of all steps, at the end, over which weights are averaged.
+    batch_size : int or "auto", default="auto"
+        Expected records in a secret batch; "auto" is ``min(1024, ceil(n / 8))``.
+    loss_batch_size : int or "auto", default="auto"
+        Rows in a public batch for the loss; "auto" is a quarter of `batch_size`.
+    warmup_epochs : int, default=8
+        Passes over the public rows before the first noisy release; they cost nothing.
+    max_epochs : int, default=30
+        Passes with constraints, each of ``ceil(n / batch_size)`` steps.
+    groups : sequence or None, default=None
+        Declared groups; rows of others count as missing. None takes them from the rows;
+        the set is then public.
+    classes : sequence or None, default=None
+        Declared class labels; rows of others are left out. None takes them from `y`.
+    learning_rate_schedule : None, "linear", "cosine" or sequence of pairs, \
+default="linear"
+        Factor on the learning rate over the steps; pairs are (fraction of steps,
+        factor).
+    random_state : int, RandomState or None, default=None
+        Seeds the initial weights; never noise or batches.
+    reproducible_noise : bool, default=False
+        Also seeds noise and batches, for tests; voids the privacy guarantee.
+    progress : bool or None, default=None
+        Show a progress bar; None shows it on a terminal.
+    ledger : None, path or PrivacyLedger, default=None
+        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        Class labels.
+    groups_ : tuple
+        Groups of the plan.
+    module_ : torch.nn.Module
+        The trained network.
+    multipliers_ : ndarray of float64, shape (n_constraints,)
+        Signed multipliers at the end.
+    noise_multiplier_ : float
+        Calibrated noise multiplier.
+    plan_ : Plan
+        Everything the accountant charged.
+    privacy_ : PrivacyGuarantee or None
+        What is guaranteed for a change of one person's attribute; None after
+        ``epsilon=inf``.
+    n_features_in_ : int
+        Number of features.
+
+    Raises
+    ------
+    ValueError
+        At fit: fewer than two groups among the sensitive features, or a parameter that is
+        not what it should be.
+
+    References
+    ----------
+    Tran, Fioretto and Van Hentenryck, "Differentially Private and Fair Deep Learning: A
+    Lagrangian Dual Approach", AAAI 2021, Algorithm 1 and equations (10) and (13). Blocks
+    and accounting are derived in ``docs/theory/attribute_privacy.md``; Theorems 1 and 2
+    and equation (10) of the paper do not give the privacy that they state.
+
+    Examples
+    --------
+    >>> from skfairdp import LagrangianDualClassifier
+    >>> from skfairdp.datasets import make_biased_gaussians
+    >>> data = make_biased_gaussians(n_samples=2000, random_state=0)
+    >>> model = LagrangianDualClassifier(epsilon=1.0, progress=False)
+    >>> _ = model.fit(data.data, data.target, sensitive_features=data.sensitive_features)
+    >>> model.privacy_.protects, bool(model.privacy_.epsilon <= 1.0)
+    ('sensitive_features', True)
+    """
+
+    _parameters = {
+        **{
+            name: checks
+            for name, checks in GRADIENT_PARAMETERS.items()
+            # A sum over two cells that is rounded as one is no product of two releases.
+            if name not in ("dataset_size", "exact_noise")
+        },
+        "notion": (Kind((str,), "a notion's name"), SEQUENCE),
+        "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
+        "max_constraint_norm": (NORM,),
+        "histogram_share": (Number(0.0, 1.0, low_open=True, high_open=True),),
+        "sharpness": (_POSITIVE,),
+        "dual": (Choice(("steps", "epochs")),),
+        "dual_rate": (_POSITIVE,),
+        "penalty": (Number(0.0),),
+        "max_multiplier": (_POSITIVE,),
+        "memory": (Number(0.0, 1.0, high_open=True),),
+        "averaged_share": (Number(0.0, 1.0),),
+        "loss_batch_size": (Number(1, integer=True), Choice(("auto",))),
+        "warmup_epochs": (Number(0, integer=True),),
+        "groups": (GROUPS, NONE),
+    }
+    _released: ClassVar[tuple[str, ...]] = (*ConstrainedClassifier._released, "multipliers_")
+
+    multipliers_: np.ndarray
+
+    def __init__(
+        self,
+        net: Any = None,
+        *,
+        notion: str | Sequence[str] = "demographic_parity",
+        tolerance: float | Mapping[str, float] = 0.01,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-6,
+        noise_multiplier: float | None = None,
+        max_grad_norm: float = 1.0,
+        max_constraint_norm: float = 1.0,
+        histogram_share: float = 0.3,
+        sharpness: float = 1.0,
+        dual: str = "steps",
+        dual_rate: float = 0.05,
+        penalty: float = 3.0,
+        max_multiplier: float = 2.0,
+        memory: float = 0.97,
+        averaged_share: float = 0.2,
+        batch_size: int | str = "auto",
+        loss_batch_size: int | str = "auto",
+        warmup_epochs: int = 8,
+        max_epochs: int = 30,
+        groups: Sequence[Any] | None = None,
+        classes: Sequence[Any] | None = None,
+        learning_rate_schedule: Any = "linear",
+        random_state: int | RandomState | None = None,
+        reproducible_noise: bool = False,
+        progress: bool | None = None,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
+    ) -> None:
+        self.net = net
+        self.notion = notion
+        self.tolerance = tolerance
+        self.epsilon = epsilon
+        self.delta = delta
+        self.noise_multiplier = noise_multiplier
+        self.max_grad_norm = max_grad_norm
+        self.max_constraint_norm = max_constraint_norm
+        self.histogram_share = histogram_share
+        self.sharpness = sharpness
+        self.dual = dual
+        self.dual_rate = dual_rate
+        self.penalty = penalty
+        self.max_multiplier = max_multiplier
+        self.memory = memory
+        self.averaged_share = averaged_share
+        self.batch_size = batch_size
+        self.loss_batch_size = loss_batch_size
+        self.warmup_epochs = warmup_epochs
+        self.max_epochs = max_epochs
+        self.groups = groups
+        self.classes = classes
+        self.learning_rate_schedule = learning_rate_schedule
+        self.random_state = random_state
+        self.reproducible_noise = reproducible_noise
+        self.progress = progress
+        self.ledger = ledger
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
+    ) -> LagrangianDualClassifier:
+        """Train the network.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Training rows; not protected.
+        y : array-like, shape (n_samples,)
+            Labels; not protected.
+        sensitive_features : array-like, Series or DataFrame, shape (n_samples,) or \
+(n_samples, k)
+            The protected attribute; several columns form intersections. None or NaN in a
+            row: not disclosed. None altogether: no constraint, and nothing released.
+
+        Returns
+        -------
+        self
+        """
+        super().fit(X, y, sensitive_features=sensitive_features)
+        return self
+
+    # -- rows, groups and plan --------------------------------------------------------
+
+    def _used(
+        self, X: np.ndarray, labels: np.ndarray, groups: Groups | None
+    ) -> tuple[np.ndarray, np.ndarray, Groups | None]:
+        # Labels are public under this relation, and losses are of all rows.
+        known = labels >= 0
+        if known.all():
+            return X, labels, groups
+        if known.sum() < 2:
+            raise ValueError("y holds fewer than two labels that 'classes' declares.")
+        kept = None if groups is None else Groups(groups.labels, groups.codes[known])
+        return X[known], labels[known], kept
+
+    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
+        if sensitive_features is None:
+            return None
+        groups = encode_groups(
+            sensitive_features,
+            n_rows=n,
+            labels=self.groups,
+            on_missing="drop",
+            on_unknown="raise" if self.groups is None else "drop",
+        )
+        if len(groups.labels) < 2:
+            found = "'groups' declares" if self.groups is not None else "they hold"
+            raise ValueError(
+                "'sensitive_features' must tell at least two groups apart; "
+                f"{found} {len(groups.labels)}, apart from missing values. Where nobody's "
+                "attribute is known, no rate of a group is either."
+            )
+        return groups
+
+    def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
+        # How many people are in a group is protected; how many there are is not.
+        return Sizes(("all",) if groups is None else groups.labels, (n,), _RELATION)
+
+    def _calibrate(self, sizes: Sizes) -> float:
+        free = self.epsilon is not None and math.isinf(self.epsilon)
+        alone = len(sizes.cells) == 1 and not free
+        return 0.0 if alone else super()._calibrate(sizes)  # nothing to protect, no noise
+
+    def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
+        n, n_cells = sizes.total, len(sizes.cells)
+        batch = _size(self.batch_size, n, 1024)
+        clip, bound = float(self.max_grad_norm), float(self.max_constraint_norm)
+        share = float(self.histogram_share)
+        of_gradient = noise_multiplier * clip / math.sqrt(1.0 - share**2)
+        of_table = noise_multiplier * bound / share
+
+        def segment(steps: int, size: int, *blocks: tuple[str, float, float]) -> Segment:
+            # Every group's sum is released by itself, in shares of the whole batch.
+            weights = (1.0 / size,) * n_cells
+            return Segment(
+                steps,
+                rates=(size / n,) * n_cells,
+                expected_sizes=(size / n_cells,) * n_cells,
+                blocks=tuple(Block(a, norm, weights, std / size) for a, norm, std in blocks),
+            )
+
+        gradient = (_GRADIENT, clip, of_gradient)
+        steps = steps_for(int(self.max_epochs), n, batch)
+        warmup = steps_for(int(self.warmup_epochs), n, self._loss_batch(n))
+        segments = [segment(warmup, batch)]
+        if n_cells == 1:
+            segments.append(segment(steps, batch))  # nobody's attribute is known
+        elif self.dual == "steps":
+            segments.append(segment(steps, batch, gradient, (_TABLE, bound, of_table)))
+        else:
+            # One table of all rows instead of those of an epoch's batches, at their price.
+            table = (_TABLE, bound, of_table * math.sqrt(n / batch))
+            epoch = [segment(1, n, table), segment(steps // int(self.max_epochs), batch, gradient)]
+            segments += epoch * int(self.max_epochs)
+        return Plan(sizes.cells, tuple(segments), (), sizes.adjacency, float(self.delta))
+
+    # -- training ---------------------------------------------------------------------
+
+    def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
+        if groups is None:
+            return base
+        constraints = RateConstraints(
+            self.notion, list(classes), len(groups.labels), self.tolerance, against="population"
+        )
+        return LossOrRates(base, constraints, float(self.sharpness))
+
+    def _targets(self, labels: Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
+        if groups is None:
+            return (labels,)
+        n_labels = int(labels.max()) + 1 if self.classes is None else len(self.classes)
+        codes = torch.from_numpy(groups).to(labels.device)
+        # Rows of no group are never drawn; any cell will do.
+        return labels, (codes * n_labels + labels.long()).clamp(min=0)
+
+    def _average_from(self, steps: int) -> int:
+        return steps - int(self.averaged_share * steps)
+
+    def _train(self, run: Run) -> None:
+        if isinstance(run.objective, LossOrRates):
+            super()._train(run)
+            return
+        rows = self._loss_rows(run)
+        size = self._loss_batch(len(rows))
+        run.descend(released_gradient=lambda segment: rows.gradient(size))
+        self.multipliers_ = np.zeros(0)
+
+    def _loss_rows(self, run: Run) -> PublicRows:
+        loss = objective_for(run.prepared.criterion)
+        clipper = make_clipper(run.prepared.module, run.prepared.flat, loss)
+        others = (run.objective.nobody,) if isinstance(run.objective, LossOrRates) else ()
+        return run.release.public_rows(clipper, others)
+
+    def _loss_batch(self, n: int) -> int:
+        if self.loss_batch_size == "auto":
+            return -(-_size(self.batch_size, n, 1024) // 4)
+        return expected_batch_size(self.loss_batch_size, n)
+
+    def _lagrangian(self, run: Run, constraints: RateConstraints) -> Lagrangian:
+        dual = DualAscent(
+            constraints.tolerances,
+            rate=float(self.dual_rate),
+            penalty=float(self.penalty),
+            limit=float(self.max_multiplier),
+        )
+        by_steps = self.dual == "steps"
+        rows = self._loss_rows(run)
+        return BlockLagrangian(
+            constraints,
+            dual,
+            memory=float(self.memory) if by_steps else 0.0,
+            noise_std=run.plan.segments[1].blocks[-1].noise_std,
+            loss_rows=rows,
+            loss_batch=self._loss_batch(len(rows)),
+        )
+
+    def _release(
+        self, run: Run, segment: Segment, lagrangian: Lagrangian
+    ) -> tuple[Tensor, Tensor | None]:
+        assert isinstance(lagrangian, BlockLagrangian)
+        assert isinstance(run.objective, LossOrRates)
+        release, table = run.release, run.objective.statistic
+        rows, size = lagrangian.loss_rows, lagrangian.loss_batch
+        blocks = tuple(block.name for block in segment.blocks)
+        if _GRADIENT not in blocks:
+            loss = rows.gradient(size)
+            if _TABLE in blocks:
+                return loss, release.statistic(segment, table, run.prepared.module)
+            return loss, None
+        # Two batches drawn apart; where it is safe, they share a pass through the network.
+        joined = rows.batch(size) if release.joins else None
+        apart = rows.gradient(size) if joined is None else 0.0
+        options: dict[str, Any] = {"cell_weights": lagrangian.cell_weights, "public": joined}
+        if _TABLE not in blocks:
+            return apart + release.gradient(segment, **options), None
+        gradient, histogram = release.gradient_and_statistic(segment, table, **options)
+        return apart + gradient, histogram
+
+    def _finish(self, lagrangian: Lagrangian) -> None:
+        self.multipliers_ = lagrangian.multipliers
+
+    # -- what is guaranteed -----------------------------------------------------------
+
+    def _guarantee(
+        self, plan: Plan, noise: NoiseSource, groups: Groups | None
+    ) -> PrivacyGuarantee | None:
+        if plan.noiseless or (self.epsilon is not None and math.isinf(self.epsilon)):
+            return None
+        if noise.reproducible:
+            return PrivacyGuarantee.void(
+                "reproducible_noise=True ties the noise to random_state: whoever knows or guesses "
+                "the seed can subtract it",
+                adjacency=_RELATION,
+                protects=_PROTECTED,
+            )
+        named = "taken from the rows and public" if self.groups is None else "declared"
+        return guarantee(
+            plan,
+            protects=_PROTECTED,
+            budget=self.epsilon,
+            assumptions=(
+                f"protects {PROTECTS[_PROTECTED]}",
+                f"the set of groups is {named}; how many people are in a group is protected",
+                "whoever declines to disclose the attribute, or discloses it after all, is "
+                "covered by the same epsilon",
+                noise_text(noise),
+                ARITHMETIC,
+                "one row is one person; the attribute reaches the model through the noisy sums "
+                "alone, and running time is not part of what is released",
+            ),
+        )
+
+
+def _size(batch_size: int | str, n: int, largest: int) -> int:
+    """Expected batch size; "auto" is an eighth of the rows, up to `largest`."""
+    if batch_size == "auto":
+        return min(largest, -(-n // 8))
+    return expected_batch_size(batch_size, n)

@@ -1,0 +1,517 @@
+"""Fair learning from a sensitive attribute that each person randomised first."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+from fairlearn.reductions import (
+    DemographicParity,
+    EqualizedOdds,
+    ErrorRateParity,
+    ExponentiatedGradient,
+    TruePositiveRateParity,
+    UtilityParity,
+)
+from numpy.random import RandomState
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from skfairdp.base import PrivateClassifier
+from skfairdp.exceptions import PrivacyWarning
+from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.notions import get_notion
+from skfairdp.inprocessing.attribute.group_estimates import (
+    attenuated_bound,
+    estimated_joint,
+    even_decisions,
+)
+from skfairdp.inprocessing.fairdp.head_decisions import row_uniforms
+from skfairdp.parameters import (
+    BOOLEAN,
+    GROUPS,
+    RANDOM_STATE,
+    Choice,
+    Number,
+    check_parameters,
+)
+from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
+from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.streams import ATTACKER
+from skfairdp.rows import check_features, check_rows, encode_labels
+
+__all__ = ["RandomizedAttributeClassifier"]
+
+_MOMENTS = {
+    "demographic_parity": DemographicParity,
+    "equal_opportunity": TruePositiveRateParity,
+    "equalized_odds": EqualizedOdds,
+    "accuracy_parity": ErrorRateParity,
+}
+# Labels among which each notion compares groups; all of them at once where it does not ask.
+_LABELS_APART: dict[str, tuple[tuple[int, ...], ...]] = {
+    "demographic_parity": ((0, 1),),
+    "equal_opportunity": ((1,),),
+    "equalized_odds": ((0,), (1,)),
+    "accuracy_parity": ((0, 1),),
+}
+
+
+@dataclass(frozen=True)
+class _Mixture:
+    """What the first step comes to."""
+
+    predictors: list[Any]
+    weights: NDArray[np.float64]
+    bound: float | None
+    n_iter: int
+
+
+class RandomizedAttributeClassifier(PrivateClassifier):
+    """Fair classifier that sees a randomised sensitive attribute only.
+
+    The sensitive attribute of every row is replaced by the answer of k-ary randomised
+    response before anything looks at it; features and labels are used as they are. On
+    these answers fairlearn's exponentiated gradient trains a randomised mixture of
+    classifiers, with a bound that is tightened by as much as the answers blur
+    differences between groups. On request a second half of the rows then chooses how
+    predictions are revised by group.
+
+    It protects the attribute, and nothing else: features and labels have no protection,
+    and a feature that predicts the attribute reveals it.
+
+    Parameters
+    ----------
+    estimator : classifier or None, default=None
+        Takes ``sample_weight`` in fit. None is
+        ``LogisticRegression(solver="newton-cholesky")``, which suits many rows and up to
+        a few hundred features.
+    epsilon : float, default=1.0
+        Privacy of one person's attribute in nats, at least 1e-4 (pure, local). Infinity
+        uses the attribute as it is, for comparison.
+    notion : {"demographic_parity", "equal_opportunity", "equalized_odds", \
+"accuracy_parity"}, default="demographic_parity"
+        What is equalised between groups.
+    tolerance : float in [0, 1), default=0.02
+        Largest difference of rates between two true groups that is aimed at on the
+        training rows.
+    group_at_predict : {"none", "randomized", "raw"}, default="none"
+        "none": only the first step, on all rows; prediction needs no group.
+        "randomized" and "raw": both steps, on half of the rows each; prediction then
+        takes `sensitive_features` and either randomises them, anew at each call and
+        with the same `epsilon`, or uses them as they are.
+    groups : sequence or None, default=None
+        Declared groups. None takes those that occur, and the set of them is then
+        public. With declared ones a row of any other group gets an answer at random.
+    max_iter : int, default=50
+        Largest number of iterations of exponentiated gradient, each of one fit.
+    random_state : int, RandomState or None, default=None
+        Splits the rows into halves; never seeds the randomised response.
+    reproducible_noise : bool, default=False
+        Also seeds the randomised response and the draws of predictions, for tests;
+        voids the privacy guarantee.
+    ledger : None, path or PrivacyLedger, default=None
+        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (2,)
+        Class labels.
+    decision_rates_ : ndarray, shape (2, n_groups), or None
+        Probability of a positive decision by prediction and group seen; None without
+        the second step.
+    difference_bound_ : float or None
+        Bound that exponentiated gradient was given; None when fitted without groups.
+    group_use_ : {"none", "randomized", "raw"}
+        `group_at_predict` at fit, which predictions and the guarantee keep to.
+    groups_ : tuple or None
+        The groups.
+    key_ : bytes
+        Makes a drawn prediction a function of the row.
+    n_features_in_ : int
+        Number of features.
+    n_iter_ : int
+        Iterations of exponentiated gradient; 1 when fitted without groups.
+    predictors_ : list of classifiers
+        What the mixture is made of.
+    privacy_ : PrivacyGuarantee or None
+        What is guaranteed; None after ``epsilon=inf``.
+    response_ : RandomizedResponse or None
+        How answers were made: the one object that both the randomiser and the guarantee
+        read.
+    weights_ : ndarray, shape (n_predictors,)
+        Probability of each predictor.
+
+    Raises
+    ------
+    ValueError
+        At fit: a parameter, the rows or the groups are not what they should be.
+
+    See Also
+    --------
+    SFPATEClassifier : Also protects the group alone, with a trusted curator.
+
+    Notes
+    -----
+    Each fit asks everybody anew and so spends `epsilon` once more; so does each group at
+    prediction with ``group_at_predict="randomized"``, for the person it belongs to.
+    With "raw" the decisions depend on the group that is handed over, which nothing
+    protects. Both are held to the same tolerance; but a revision by randomised group
+    moves true groups apart only a little, so at small `epsilon` "randomized" can even
+    out groups by random decisions alone, and loses accuracy.
+
+    Rates among true groups are estimated from those among answers, whose errors are
+    ``1 / (pi - pi')`` times as large (pi the probability of the truth, pi' that of each
+    other answer): for two groups 2.2 times at epsilon = 1, 20 times at 0.1. The tolerance
+    is met up to such an error; nothing is certified by training, only by `certify`.
+
+    Predictions of the mixture are drawn, each as a keyed function of its row, so that
+    asking again gives the same answer.
+
+    References
+    ----------
+    H. Mozannar, M. Ohannessian and N. Srebro, "Fair Learning with Private Demographic
+    Data", ICML 2020 (arXiv 2002.11651), with K groups, tolerances and an estimated joint
+    law that is projected on the probability simplex. A. Agarwal et al., "A Reductions
+    Approach to Fair Classification", ICML 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp import RandomizedAttributeClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> group = np.repeat(["a", "b"], 1000)
+    >>> X = rng.normal(size=(2000, 2)) + (group == "a")[:, None]
+    >>> y = (X[:, 0] + rng.normal(size=2000) > 0.5).astype(int)
+    >>> model = RandomizedAttributeClassifier(epsilon=2.0, tolerance=0.05)
+    >>> model = model.fit(X, y, sensitive_features=group)
+    >>> model.privacy_.adjacency, model.privacy_.delta, bool(model.privacy_.epsilon <= 2)
+    ('change-attribute', 0.0, True)
+    >>> set(model.predict(X)) == {0, 1}
+    True
+    """
+
+    _multiclass = False
+    _nets = ("estimator",)
+    _parameters: ClassVar = {
+        "epsilon": (Number(1e-4, finite=False),),
+        "notion": (Choice(tuple(_MOMENTS)),),
+        "tolerance": (Number(0.0, 1.0, high_open=True),),
+        "group_at_predict": (Choice(("none", "randomized", "raw")),),
+        "groups": (GROUPS, Choice((None,))),
+        "max_iter": (Number(1, integer=True),),
+        "random_state": RANDOM_STATE,
+        "reproducible_noise": (BOOLEAN,),
+        "ledger": LEDGER,
+    }
+    _released: ClassVar = (
+        "classes_",
+        "decision_rates_",
+        "difference_bound_",
+        "feature_names_in_",
+        "group_use_",
+        "groups_",
+        "key_",
+        "n_features_in_",
+        "n_iter_",
+        "predictors_",
+        "privacy_",
+        "response_",
+        "weights_",
+    )
+    __metadata_request__predict: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+    __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        epsilon: float = 1.0,
+        notion: str = "demographic_parity",
+        tolerance: float = 0.02,
+        group_at_predict: Literal["none", "randomized", "raw"] = "none",
+        groups: Sequence[Hashable] | None = None,
+        max_iter: int = 50,
+        random_state: int | RandomState | None = None,
+        reproducible_noise: bool = False,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.epsilon = epsilon
+        self.notion = notion
+        self.tolerance = tolerance
+        self.group_at_predict = group_at_predict
+        self.groups = groups
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.reproducible_noise = reproducible_noise
+        self.ledger = ledger
+
+    def _default_of(self, name: str) -> Any:
+        """Classifier that stands behind None."""
+        return LogisticRegression(solver="newton-cholesky")
+
+    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        check_parameters(self, self._parameters)
+        base = self._base()
+        X, y = check_rows(self, X, y)
+        classes, labels = encode_labels(y, None, multiclass=False)
+        seed, noise = self._randomness()
+        groups = self._encode_groups(sensitive_features, len(X))
+        response = None
+        if groups is not None:
+            response = RandomizedResponse(float(self.epsilon), len(groups.labels))
+        stated = self._guarantee(response, noise)
+        self._charge(stated)  # before anybody's attribute is randomised
+        # From here on the attribute is known by its randomised answers alone.
+        reports = None
+        if groups is not None and response is not None:
+            reports = response.report(groups.codes, noise)
+        decision_rates = None
+        if response is None or reports is None:
+            mixture = _Mixture([base.fit(X, labels)], np.ones(1), None, 1)
+        else:
+            first, second = self._parts(len(X), seed)
+            mixture = self._reduce(base, X[first], labels[first], reports[first], response)
+            if self.group_at_predict != "none":
+                scores = _positive(mixture.predictors, mixture.weights, X[second])
+                decision_rates = self._revise(scores, labels[second], reports[second], response)
+        self.classes_ = classes
+        self.decision_rates_ = decision_rates
+        self.difference_bound_ = mixture.bound
+        self.group_use_ = self.group_at_predict
+        self.groups_ = None if groups is None else groups.labels
+        self.key_ = noise.key()
+        self.n_iter_ = mixture.n_iter
+        self.predictors_ = mixture.predictors
+        self.privacy_ = stated
+        self.response_ = response
+        self.weights_ = mixture.weights
+
+    def _base(self) -> Any:
+        base = self._default_of("estimator") if self.estimator is None else clone(self.estimator)
+        if not (hasattr(base, "predict") and has_fit_parameter(base, "sample_weight")):
+            raise ValueError(
+                "The 'estimator' parameter of RandomizedAttributeClassifier must be a classifier "
+                f"whose fit takes sample_weight; got {self.estimator!r}. Exponentiated gradient "
+                "trains on weighted rows."
+            )
+        return base
+
+    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
+        if sensitive_features is None:
+            if self.group_at_predict != "none":
+                raise ValueError(
+                    f"'group_at_predict' is {self.group_at_predict!r}, but fit got no "
+                    "sensitive_features to learn decisions by group from."
+                )
+            return None
+        groups = encode_groups(
+            sensitive_features,
+            n_rows=n,
+            labels=self.groups,
+            on_unknown="raise" if self.groups is None else "drop",
+        )
+        if len(groups.labels) < 2:
+            raise ValueError(
+                "sensitive_features must hold at least two groups to compare; got "
+                f"{len(groups.labels)}. Declare groups= if not all of them occur."
+            )
+        if math.isinf(self.epsilon):
+            warnings.warn(
+                "epsilon=inf uses the sensitive attribute as it is: nothing is protected.",
+                PrivacyWarning,
+                stacklevel=5,
+            )
+        return groups
+
+    def _parts(self, n: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows of the first and of the second step; positions and a seed alone decide."""
+        if self.group_at_predict == "none":
+            return np.arange(n), np.arange(0)
+        order = np.random.default_rng(seed).permutation(n)
+        return order[: n // 2], order[n // 2 :]
+
+    def _reduce(
+        self,
+        base: Any,
+        X: NDArray,
+        labels: NDArray[np.int64],
+        reports: NDArray[np.int64],
+        response: RandomizedResponse,
+    ) -> _Mixture:
+        """Step 1: exponentiated gradient on the answers, with a bound made for them."""
+        counts = np.zeros((2, response.n_values))
+        np.add.at(counts, (labels, reports), 1.0)
+        bound = min(
+            attenuated_bound(counts[list(apart)].sum(axis=0), response, float(self.tolerance))
+            for apart in _LABELS_APART[self.notion]
+        )
+        moment: UtilityParity = _MOMENTS[self.notion](difference_bound=bound)
+        reduction = ExponentiatedGradient(base, moment, max_iter=int(self.max_iter))
+        with warnings.catch_warnings():
+            # fairlearn's own use of pandas; nothing that a user could change.
+            warnings.filterwarnings("ignore", category=DeprecationWarning, module="fairlearn")
+            reduction.fit(X, pd.Series(labels), sensitive_features=pd.Series(reports))
+        # The reduction itself holds the rows; the mixture is all that is needed.
+        chosen = reduction.weights_[reduction.weights_ > 0.0]
+        predictors = [reduction.predictors_[i] for i in chosen.index]
+        weights = chosen.to_numpy(dtype=np.float64)
+        return _Mixture(predictors, weights / weights.sum(), bound, int(reduction.last_iter_) + 1)
+
+    def _revise(
+        self,
+        scores: NDArray[np.float64],
+        labels: NDArray[np.int64],
+        reports: NDArray[np.int64],
+        response: RandomizedResponse,
+    ) -> NDArray[np.float64]:
+        """Step 2: decisions by prediction and group, from the estimated true joint law."""
+        joint = estimated_joint(scores, labels, reports, response)
+        raw = self.group_at_predict == "raw"
+        seen = np.eye(response.n_values) if raw else response.matrix
+        strata = get_notion(self.notion).strata((0, 1))
+        return even_decisions(joint, strata, float(self.tolerance), seen)
+
+    def _guarantee(
+        self, response: RandomizedResponse | None, noise: NoiseSource
+    ) -> PrivacyGuarantee | None:
+        void = partial(
+            PrivacyGuarantee.void, adjacency="change-attribute", protects="sensitive_features"
+        )
+        if response is None:
+            return void(
+                "no sensitive_features were given to fit, so there was nothing to randomise, and "
+                "features and labels have no protection"
+            )
+        if math.isinf(response.epsilon):
+            return None
+        if noise.reproducible:
+            return void(
+                "reproducible_noise=True ties the randomised response to random_state: whoever "
+                "knows or guesses the seed can undo it"
+            )
+        named = "declared" if self.groups is not None else "taken from the rows and public"
+        later = {
+            "none": "predictions need no group",
+            "randomized": "the group of a person who is predicted is randomised as well, and "
+            "costs that person epsilon at each prediction",
+            "raw": "the group of a person who is predicted is used as it is: nothing protects it",
+        }[self.group_at_predict]
+        return PrivacyGuarantee(
+            epsilon=response.spent,
+            delta=0.0,
+            adjacency="change-attribute",
+            protects="sensitive_features",
+            accountant="pure: k-ary randomised response, exact in integers",
+            assumptions=(
+                "local: the attribute of each row was randomised by itself before anything looked "
+                "at it, so the answers themselves could be published",
+                f"the set of groups is {named}; features, labels and the number of rows are public",
+                f"randomness from {noise.name}; the guarantee is for {ATTACKER}",
+                "one row is one person; every fit asks anew and spends epsilon once more",
+                later,
+                VALIDATION,
+            ),
+        )
+
+    def predict_proba(
+        self, X: ArrayLike, *, sensitive_features: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
+        """Probability with which each class is answered.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to score.
+        sensitive_features : array-like, Series or DataFrame, optional
+            Groups of the rows. Needed, and looked at, unless
+            ``group_at_predict="none"``. With "randomized" they are randomised anew.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, 2)
+            Share of the mixture that is for a class, not an estimate of its probability.
+
+        Raises
+        ------
+        ValueError
+            Groups are missing though the decisions depend on them.
+        UnknownGroupError
+            A group is not among `groups_`.
+        """
+        check_is_fitted(self)
+        X = check_features(self, X)
+        scores = self._scores(X, sensitive_features)
+        return np.stack([1.0 - scores, scores], axis=1)
+
+    def predict(self, X: ArrayLike, *, sensitive_features: ArrayLike | None = None) -> NDArray[Any]:
+        """Draw the class of each row from the mixture.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to classify.
+        sensitive_features : array-like, Series or DataFrame, optional
+            Groups of the rows, as in `predict_proba`.
+
+        Returns
+        -------
+        ndarray, shape (n_samples,)
+            Entries of ``classes_``. The draw is a keyed function of the row, so the
+            same row gets the same answer (with "randomized": for the same answer of the
+            randomised response).
+        """
+        check_is_fitted(self)
+        X = check_features(self, X)
+        scores = self._scores(X, sensitive_features)
+        positive = row_uniforms(X, self.key_) < scores
+        return np.asarray(self.classes_[positive.astype(np.int64)])
+
+    def _scores(self, X: NDArray, sensitive_features: Any) -> NDArray[np.float64]:
+        scores = _positive(self.predictors_, self.weights_, X)
+        if self.decision_rates_ is None or self.response_ is None:
+            return scores
+        if sensitive_features is None:
+            raise ValueError(
+                "predict needs sensitive_features: the decisions of this model depend on the "
+                f"group (group_at_predict={self.group_use_!r}). Pass one value per row, or "
+                "fit with group_at_predict='none'."
+            )
+        codes = encode_groups(sensitive_features, n_rows=len(X), labels=self.groups_).codes
+        if self.group_use_ == "randomized":
+            # What was promised at fit does not change with parameters that are set later.
+            promised = self.privacy_ is None or not self.privacy_.is_void
+            noise = NoiseSource() if promised else self._randomness()[1]
+            codes = self.response_.report(codes, noise)
+        rates = self.decision_rates_[:, codes]
+        return np.asarray((1.0 - scores) * rates[0] + scores * rates[1])
+
+    @property
+    def _draws_afresh(self) -> bool:
+        """Whether the group of each row is randomised anew whenever the row is predicted."""
+        return self.decision_rates_ is not None and self.group_use_ == "randomized"
+
+    def _success_scores(self, X: ArrayLike) -> NDArray[np.float64] | None:
+        if self.decision_rates_ is not None:
+            return None  # depends on the group
+        return self._scores(check_features(self, X), None)
+
+
+def _positive(
+    predictors: list[Any], weights: NDArray[np.float64], X: NDArray
+) -> NDArray[np.float64]:
+    """Probability of a positive prediction."""
+    votes = np.stack([np.asarray(p.predict(X), dtype=np.float64) for p in predictors])
+    return np.asarray((weights @ votes).clip(0.0, 1.0))

@@ -1,0 +1,1 @@
+"""FairDP: groups that pull equally, under noise, with a bounded head."""

@@ -1,0 +1,119 @@
+"""Classifiers that decide by one or several linear heads over shared features."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import nn
+
+from skfairdp.engine.inference import features_and_output
+from skfairdp.inprocessing.fairdp.head_decisions import HeadEnsemble, logit
+from skfairdp.inprocessing.gradient import GradientClassifier
+
+__all__ = ["EnsembleClassifier"]
+
+
+class EnsembleClassifier(GradientClassifier):
+    """Template of a binary classifier whose training ends with several heads.
+
+    A subclass has the parameters ``prediction``, ``smoothing`` and ``threshold`` and
+    sets ``heads_``, ``head_name_`` and ``key_`` when it trains.
+    """
+
+    _multiclass: ClassVar[bool] = False
+    _released: ClassVar[tuple[str, ...]] = (
+        *GradientClassifier._released,
+        "head_name_",
+        "heads_",
+        "key_",
+    )
+
+    prediction: str
+    smoothing: float | None
+    threshold: float
+    heads_: np.ndarray
+    head_name_: str
+    key_: bytes
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Estimate class probabilities.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, 2)
+            The second column is the logistic function of the mean score, the share
+            of heads that decide for the second class ("vote", "gibbs"), or with
+            `smoothing` the exact probability that a fresh draw does.
+        """
+        X = self._features(X)
+        positive = self._ensemble().positive(self._embed(X))
+        return np.column_stack([1.0 - positive, positive])
+
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """Compute a score that is positive where the second class is predicted.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples,)
+            Log-odds of the second class, less those of `threshold`. Where decisions are
+            drawn ("gibbs" and `smoothing`), the log-odds of the draw.
+        """
+        score = super().decision_function(X)
+        plain = self.prediction == "score_mean" and self.smoothing is None
+        return score - logit(self.threshold) if plain else score
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Predict the class of each row.
+
+        With ``prediction="gibbs"`` or `smoothing` the draw is a keyed function of
+        the row, so that the same row always gets the same answer.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray, shape (n_samples,)
+            Entries of ``classes_``.
+        """
+        X = self._features(X)
+        positive = self._ensemble().decide(self._embed(X), X)
+        return self.classes_[positive.astype(np.int64)]
+
+    def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
+        if not self._ensemble().randomised:
+            return None
+        X = self._features(X)
+        return self._ensemble().positive(self._embed(X))
+
+    def _head(self) -> nn.Linear:
+        head = dict(self.module_.named_modules())[self.head_name_]
+        assert isinstance(head, nn.Linear)
+        return head
+
+    def _embed(self, X: np.ndarray) -> np.ndarray:
+        return features_and_output(self.module_, self._head(), X)[0]
+
+    def _ensemble(self) -> HeadEnsemble:
+        return HeadEnsemble(
+            heads=self.heads_,
+            bias=self._head().bias is not None,
+            prediction=self.prediction,
+            smoothing=self.smoothing,
+            cut=logit(self.threshold),
+            key=self.key_,
+        )

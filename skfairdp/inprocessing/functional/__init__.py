@@ -1,0 +1,1 @@
+"""Noise on the coefficients of the objective, then a closed form."""

@@ -1,0 +1,499 @@
+"""Functional mechanism: noise on the coefficients of the objective, then a closed form."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from scipy.special import expit
+from sklearn.utils.validation import check_is_fitted
+
+from skfairdp.base import PrivateClassifier
+from skfairdp.engine.clipping.norms import ARITHMETIC
+from skfairdp.engine.moment_sums import Moments, MomentSums, moment_margin
+from skfairdp.exceptions import PrivacyWarning
+from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.inprocessing.fairdp.plan import fairdp_groups, fairdp_sizes
+from skfairdp.inprocessing.functional.plan import (
+    cell_weights,
+    functional_plan,
+    noise_norm,
+    solve,
+    weighted_total,
+)
+from skfairdp.inprocessing.functional.unit_ball import BoundedRows
+from skfairdp.parameters import (
+    BOOLEAN,
+    CLASSES,
+    DATASET_SIZE,
+    MAPPING,
+    NOISE_MULTIPLIER,
+    NORM,
+    RANDOM_STATE,
+    Choice,
+    Number,
+    check_parameters,
+)
+from skfairdp.privacy.accounting.calibration import noise_multiplier_for
+from skfairdp.privacy.accounting.plan_cost import budget_guarantee, guarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.privacy.noise import NoiseSource, noise_text
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.sizes import Sizes, check_delta, check_group_sizes
+from skfairdp.rows import check_features, check_rows, encode_labels
+
+__all__ = ["FunctionalMechanismClassifier"]
+
+_NONE = Choice((None,))
+_POSITIVE = Number(0.0, low_open=True)
+
+
+class FunctionalMechanismClassifier(PrivateClassifier):
+    """Logistic regression whose objective, not its training, is made private (FM, FairFM).
+
+    The logistic loss is replaced by its second-order expansion at zero. Its coefficients
+    are two sums over all rows, a vector and a matrix; they get noise once, and the weights
+    follow in closed form. There is no net, no batch and no learning rate, and a fit takes
+    milliseconds.
+
+    Parameters
+    ----------
+    feature_bounds : pair (lower, upper)
+        Declared bounds, each a number for all features or a sequence of shape
+        (n_features,), finite. Rows are clipped to them, here and in prediction. After
+        `PublicScaler` and `PublicEncoder` they are ``(-1, 1)``.
+    epsilon : float or None, default=1.0
+        Privacy budget in nats, at least 1e-4. Infinity adds no noise. None when
+        `noise_multiplier` is given.
+    delta : float, default=1e-6
+        Probability in (0, 1/n).
+    noise_multiplier : float or None, default=None
+        Instead of `epsilon`. "gaussian": standard deviation over sensitivity, of both sums
+        together; "laplace": 1 / epsilon.
+    noise : {"gaussian", "laplace"}, default="gaussian"
+        Law of the noise. Gaussian noise does not grow with the number of features.
+    sensitivity : {"tight", "published"}, default="tight"
+        L1 bound that Laplace noise is scaled to: the exact one for rows in the unit ball, or
+        the paper's ``d**2 / 4 + 3 d``, which is many times larger. Gaussian noise always
+        has the exact L2 bound.
+    objective : {"pooled", "group_average"}, default="pooled"
+        "pooled" is FM: every row counts alike. "group_average" is FairFM: every group
+        counts alike, however many rows it has; needs sensitive_features.
+    releases : {"average", "group_models"}, default="average"
+        What FairFM releases: the average over groups, or, as published, the coefficients
+        of every group, which takes more noise. The latter also gives `group_thetas_`.
+    max_row_norm : float, default=3.0
+        Rows are shortened to this L2 norm after every feature was divided by its larger
+        bound in absolute value. Never more than the square root of the number of features
+        is used, since no row is longer. Keep it near the norm of a usual row: noise is
+        relative to it.
+    intercept_scale : float, default=0.5
+        Share of a full-length row's norm that its constant coordinate takes, in [0, 1).
+        0 fits no intercept.
+    quadratic_share : float, default=0.75
+        Share of the budget for the matrix, in (0, 1).
+    repair : {"floor", "trim", "ridge"}, default="floor"
+        How a noisy matrix becomes positive: small eigenvalues are raised, their directions
+        left out, or all eigenvalues raised.
+    repair_strength : float, default=0.5
+        Smallest eigenvalue over the expected spectral norm of the noise, >= 0.
+    dataset_size : int or None, default=None
+        Declared number of records; makes the guarantee one for adding or removing a record.
+    group_sizes : mapping or None, default=None
+        Declared number of records of each group; rows of others contribute nothing. A pooled
+        objective uses their total alone.
+    group_sizes_epsilon : float or None, default=None
+        Part of `epsilon` that buys noisy group sizes instead, for "group_average".
+    classes : sequence or None, default=None
+        Declared class labels.
+    random_state : int, RandomState or None, default=None
+        Without effect but with `reproducible_noise`; nothing here is random but noise.
+    reproducible_noise : bool, default=False
+        Seeds the noise, for tests; voids the privacy guarantee.
+    ledger : None, path or PrivacyLedger, default=None
+        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (2,)
+        Class labels.
+    groups_ : tuple or None
+        Groups named at fit.
+    group_thetas_ : ndarray, shape (n_groups, d) or None
+        Each group's own weights, with ``releases="group_models"``.
+    noise_multiplier_ : float
+        Calibrated noise multiplier.
+    plan_ : Plan
+        Everything the accountant charged.
+    privacy_ : PrivacyGuarantee or None
+        What is guaranteed.
+    rows_ : BoundedRows
+        The map from features to rows in the unit ball, from declared figures only.
+    theta_ : ndarray, shape (d,)
+        Weights of such rows, the intercept's last where there is one.
+    n_features_in_ : int
+        Number of features.
+
+    Raises
+    ------
+    ValueError
+        At fit: more than two classes, bounds that are missing, infinite or of a wrong
+        shape, and whatever the parameter table refuses. Nothing of a row is quoted.
+
+    References
+    ----------
+    Zhang, Zhang, Xiao, Yang, Winslett, "Functional Mechanism", PVLDB 5(11), 2012; FairFM
+    is a baseline of FairDP (Tran et al.), appendix A. Sensitivities are derived, and the
+    published ones discussed, in ``docs/theory/functional_mechanism.md``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from skfairdp import FunctionalMechanismClassifier
+    >>> X, y = make_classification(2000, random_state=0)
+    >>> model = FunctionalMechanismClassifier(feature_bounds=(-4, 4)).fit(X, y)
+    >>> bool(model.privacy_.epsilon <= 1.0), model.score(X, y) > 0.7
+    (True, True)
+    """
+
+    _multiclass: ClassVar[bool] = False
+    _nets: ClassVar[tuple[str, ...]] = ()
+    _parameters = {
+        "epsilon": (Number(1e-4, finite=False), _NONE),
+        "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
+        "noise_multiplier": (NOISE_MULTIPLIER, _NONE),
+        "noise": (Choice(("gaussian", "laplace")),),
+        "sensitivity": (Choice(("tight", "published")),),
+        "objective": (Choice(("pooled", "group_average")),),
+        "releases": (Choice(("average", "group_models")),),
+        "max_row_norm": (NORM,),
+        "intercept_scale": (Number(0.0, 1.0, high_open=True),),
+        "quadratic_share": (Number(0.0, 1.0, low_open=True, high_open=True),),
+        "repair": (Choice(("floor", "trim", "ridge")),),
+        "repair_strength": (Number(0.0),),
+        "dataset_size": (DATASET_SIZE, _NONE),
+        "group_sizes": (MAPPING, _NONE),
+        "group_sizes_epsilon": (_POSITIVE, _NONE),
+        "classes": (CLASSES, _NONE),
+        "random_state": RANDOM_STATE,
+        "reproducible_noise": (BOOLEAN,),
+        "ledger": LEDGER,
+    }
+    _released: ClassVar[tuple[str, ...]] = (
+        *PrivateClassifier._released,
+        "group_thetas_",
+        "noise_multiplier_",
+        "rows_",
+        "theta_",
+    )
+
+    group_thetas_: np.ndarray | None
+    plan_: Plan
+    rows_: BoundedRows
+    theta_: np.ndarray
+
+    def __init__(
+        self,
+        feature_bounds: Any,
+        *,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-6,
+        noise_multiplier: float | None = None,
+        noise: str = "gaussian",
+        sensitivity: str = "tight",
+        objective: str = "pooled",
+        releases: str = "average",
+        max_row_norm: float = 3.0,
+        intercept_scale: float = 0.5,
+        quadratic_share: float = 0.75,
+        repair: str = "floor",
+        repair_strength: float = 0.5,
+        dataset_size: int | None = None,
+        group_sizes: Mapping[Any, int] | None = None,
+        group_sizes_epsilon: float | None = None,
+        classes: Sequence[Any] | None = None,
+        random_state: int | RandomState | None = None,
+        reproducible_noise: bool = False,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
+    ) -> None:
+        self.feature_bounds = feature_bounds
+        self.epsilon = epsilon
+        self.delta = delta
+        self.noise_multiplier = noise_multiplier
+        self.noise = noise
+        self.sensitivity = sensitivity
+        self.objective = objective
+        self.releases = releases
+        self.max_row_norm = max_row_norm
+        self.intercept_scale = intercept_scale
+        self.quadratic_share = quadratic_share
+        self.repair = repair
+        self.repair_strength = repair_strength
+        self.dataset_size = dataset_size
+        self.group_sizes = group_sizes
+        self.group_sizes_epsilon = group_sizes_epsilon
+        self.classes = classes
+        self.random_state = random_state
+        self.reproducible_noise = reproducible_noise
+        self.ledger = ledger
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
+    ) -> FunctionalMechanismClassifier:
+        """Release the coefficients and solve for the weights.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Private training rows.
+        y : array-like, shape (n_samples,)
+            Labels, two classes.
+        sensitive_features : array-like, optional
+            Group of each row. Used by ``objective="group_average"``, else only named in
+            `groups_`. None: one group.
+
+        Returns
+        -------
+        self
+        """
+        super().fit(X, y, sensitive_features=sensitive_features)
+        return self
+
+    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        check_parameters(self, self._parameters)
+        self._check_settings()
+        X, y = check_rows(self, X, y, labels_declared=self.classes is not None)
+        classes, labels = encode_labels(y, self.classes, multiclass=False)
+        bounded = BoundedRows.declared(
+            self.feature_bounds,
+            X.shape[1],
+            max_norm=float(self.max_row_norm),
+            intercept=float(self.intercept_scale),
+        )
+        groups = self._encode_groups(sensitive_features, len(X))
+        noise = self._randomness()[1]
+        sizes = self._sizes(groups, len(X), noise)
+        check_delta(self.delta, sizes.total)
+        multiplier = self._calibrate(sizes, bounded.d)
+        plan = self._plan(sizes, multiplier, bounded.d)
+        weighted = plan.segments[0].blocks if plan.segments else plan.sums
+        moment_margin(weighted[0].weights, sizes.total, len(X))  # refuses what it can't bound
+        stated = self._guarantee(plan, noise, groups)
+        self._charge(stated)  # before a row enters a sum
+
+        codes = np.zeros(len(X), dtype=np.int64) if groups is None else groups.codes.copy()
+        if self.objective == "pooled":
+            codes = np.minimum(codes, 0)  # one cell; rows of undeclared groups stay outside
+        codes[labels < 0] = -1
+        sums = MomentSums(bounded.transform(X), 0.5 - labels, codes, noise, expected=sizes.total)
+        each = self._each_cell and len(plan.cells) > 1
+        if plan.segments:
+            linear, quadratic = plan.segments[0].blocks
+            moments = sums.gaussian(linear, quadratic, each_cell=each)
+        else:
+            moments = sums.laplace(*plan.sums, each_cell=each)
+        smallest = float(self.repair_strength) * noise_norm(plan, bounded.d)
+        self.group_thetas_ = None
+        if each:
+            self.group_thetas_ = self._solve(moments, smallest)
+            # Every cell was released unweighted, with noise of its own.
+            shares = np.asarray(cell_weights(sizes))
+            moments = weighted_total(moments, shares)
+            smallest *= float(np.linalg.norm(shares))
+        self.theta_ = self._solve(moments, smallest)[0]
+        self.rows_ = bounded
+        self.classes_ = classes
+        self.groups_ = None if groups is None else groups.labels
+        self.noise_multiplier_ = multiplier
+        self.plan_ = plan
+        self.privacy_ = stated
+
+    # -- settings, sizes and plan -----------------------------------------------------
+
+    def _check_settings(self) -> None:
+        if (self.epsilon is None) == (self.noise_multiplier is None):
+            raise ValueError(
+                "Set either 'epsilon' (the noise is calibrated) or 'noise_multiplier' with "
+                f"epsilon=None; got epsilon={self.epsilon!r} and "
+                f"noise_multiplier={self.noise_multiplier!r}."
+            )
+        if self.sensitivity == "published" and self.noise != "laplace":
+            raise ValueError(
+                "sensitivity='published' is a bound for Laplace noise; got noise="
+                f"{self.noise!r}. Set noise='laplace', or sensitivity='tight'."
+            )
+        if self.group_sizes is not None and self.group_sizes_epsilon is not None:
+            raise ValueError(
+                "Set 'group_sizes' (declared) or 'group_sizes_epsilon' (bought), not both."
+            )
+        if self.objective == "pooled" and self.group_sizes_epsilon is not None:
+            raise ValueError(
+                "'group_sizes_epsilon' is for objective='group_average'; a pooled objective needs "
+                "no group sizes."
+            )
+
+    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
+        if self.objective == "group_average" or self.group_sizes is not None:
+            return fairdp_groups(sensitive_features, n, self.group_sizes)
+        if sensitive_features is None:
+            return None
+        return encode_groups(sensitive_features, n_rows=n)
+
+    @property
+    def _each_cell(self) -> bool:
+        return self.objective == "group_average" and self.releases == "group_models"
+
+    def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
+        pooled = self.objective == "pooled"
+        size = self.dataset_size
+        if pooled and self.group_sizes is not None:
+            total = sum(check_group_sizes(self.group_sizes).values())
+            if size not in (None, total):
+                raise ValueError(
+                    f"'dataset_size' = {size} must be the sum of 'group_sizes', {total}."
+                )
+            size = max(2, total)
+        if self.group_sizes_epsilon is not None and groups is not None:
+            # The sizes that the plan is made from are bought first, and charged with all the rest.
+            self._charge(
+                budget_guarantee(self.epsilon, self.delta, reproducible=noise.reproducible)
+            )
+        return fairdp_sizes(
+            None if pooled else groups,
+            n,
+            dataset_size=size,
+            group_sizes=None if pooled else self.group_sizes,
+            group_sizes_epsilon=self.group_sizes_epsilon,
+            noise=noise,
+            free=self.epsilon is not None and math.isinf(self.epsilon),
+        )
+
+    def _plan(self, sizes: Sizes, noise_multiplier: float, d: int) -> Plan:
+        return functional_plan(
+            sizes,
+            noise_multiplier,
+            d=d,
+            each_cell=self._each_cell,
+            noise=self.noise,
+            sensitivity=self.sensitivity,
+            quadratic_share=float(self.quadratic_share),
+            delta=self.delta,
+        )
+
+    def _calibrate(self, sizes: Sizes, d: int) -> float:
+        if self.noise_multiplier is not None:
+            return float(self.noise_multiplier)
+        assert self.epsilon is not None
+        if math.isinf(self.epsilon):
+            warnings.warn(
+                "epsilon=inf trains without noise: nothing is protected.",
+                PrivacyWarning,
+                stacklevel=5,
+            )
+            return 0.0
+        budget = self.epsilon - sizes.prior_epsilon
+        if budget <= 0.0:
+            raise ValueError(
+                f"'group_sizes_epsilon' = {sizes.prior_epsilon:g} leaves nothing of "
+                f"'epsilon' = {self.epsilon:g} for the coefficients; set it lower."
+            )
+        return noise_multiplier_for(
+            budget, self.delta, lambda multiplier: self._plan(sizes, multiplier, d)
+        )
+
+    def _solve(self, moments: Moments, smallest: float) -> np.ndarray:
+        pairs = zip(moments.linear, moments.quadratic, strict=True)
+        return np.stack([solve(a, M, repair=self.repair, smallest=smallest) for a, M in pairs])
+
+    def _guarantee(
+        self, plan: Plan, noise: NoiseSource, groups: Groups | None
+    ) -> PrivacyGuarantee | None:
+        if plan.noiseless:
+            return None
+        if noise.reproducible:
+            return PrivacyGuarantee.void(
+                "reproducible_noise=True ties the noise to random_state: whoever knows or guesses "
+                "the seed can subtract it"
+            )
+        read_off = "taken from the rows and public"
+        laplace = self.noise == "laplace"
+        pure = "Laplace noise on floating-point numbers is not a pure mechanism"
+        return guarantee(
+            plan,
+            protects="record",
+            budget=self.epsilon if self.noise_multiplier is None else None,
+            assumptions=(
+                f"the set of class labels is {read_off if self.classes is None else 'declared'}",
+                *(
+                    ()
+                    if groups is None
+                    else (
+                        "the set of groups is "
+                        + (read_off if self.group_sizes is None else "declared"),
+                    )
+                ),
+                "feature_bounds and max_row_norm were declared, not computed from rows",
+                noise_text(noise),
+                ARITHMETIC,
+                *((pure,) if laplace else ()),
+                "one row is one person; rows reach the model through the noisy sums alone, and "
+                "running time is not part of what is released",
+                "the guarantee starts at the array passed to fit",
+            ),
+        )
+
+    # -- prediction -------------------------------------------------------------------
+
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """Compute the logit of the second class.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to score; clipped to the declared bounds like training rows.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples,)
+        """
+        check_is_fitted(self)
+        return self.rows_.transform(check_features(self, X)) @ self.theta_
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Estimate class probabilities by the logistic function of the score.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, 2)
+            Columns in the order of ``classes_``.
+        """
+        positive = expit(self.decision_function(X))
+        return np.column_stack([1.0 - positive, positive])
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to classify.
+
+        Returns
+        -------
+        ndarray, shape (n_samples,)
+            Entries of ``classes_``.
+        """
+        positive = self.decision_function(X) > 0.0
+        return self.classes_[positive.astype(np.int64)]

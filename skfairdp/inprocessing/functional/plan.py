@@ -1,0 +1,157 @@
+"""What the functional mechanism releases, and how released moments become weights."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from skfairdp.engine.moment_sums import Moments, l1_bounds, l2_bounds
+from skfairdp.privacy.plan import Block, LaplaceSum, Plan, Segment
+from skfairdp.privacy.sizes import Sizes
+
+__all__ = ["cell_weights", "functional_plan", "noise_norm", "solve", "weighted_total"]
+
+
+def cell_weights(sizes: Sizes) -> tuple[float, ...]:
+    """Weights ``min(n) / n_k`` that let every cell count alike.
+
+    Up to a factor their sum is the average over groups of each group's mean objective, and
+    a plain sum for one cell.
+    """
+    smallest = min(sizes.counts)
+    return tuple(smallest / count for count in sizes.counts)
+
+
+def functional_plan(
+    sizes: Sizes,
+    noise_multiplier: float,
+    *,
+    d: int,
+    each_cell: bool,
+    noise: str,
+    sensitivity: str,
+    quadratic_share: float,
+    delta: float,
+) -> Plan:
+    """Lay out the release of the linear and of the quadratic coefficients.
+
+    Parameters
+    ----------
+    sizes : Sizes
+        Records of each cell.
+    noise_multiplier : float
+        For "gaussian" the combined standard deviation over the sensitivity; for "laplace"
+        1 / epsilon. 0 for no noise.
+    d : int
+        Coordinates of a row, the intercept's among them.
+    each_cell : bool
+        Whether every cell's sums are released, and not their weighted total.
+    noise : {"gaussian", "laplace"}
+        Law of the noise.
+    sensitivity : {"tight", "published"}
+        Which L1 bound is charged; "laplace" only.
+    quadratic_share : float
+        Share of the budget for the quadratic part: of epsilon for "laplace", of the squared
+        inverse multiplier for "gaussian". The published bound has one scale for both.
+    delta : float
+        Declared delta.
+
+    Returns
+    -------
+    Plan
+    """
+    weights = (1.0,) * len(sizes.counts) if each_cell else cell_weights(sizes)
+    shares = 1.0 - quadratic_share, quadratic_share
+    segments: tuple[Segment, ...] = ()
+    sums: tuple[LaplaceSum, ...] = ()
+    if noise == "gaussian":
+        blocks = tuple(
+            Block(name, norm, weights, noise_multiplier * norm / math.sqrt(share))
+            for name, norm, share in zip(("linear", "quadratic"), l2_bounds(), shares, strict=True)
+        )
+        rates, expected = (1.0,) * len(weights), tuple(map(float, sizes.counts))
+        segments = (Segment(1, rates, expected, blocks),)
+    else:
+        norms = l1_bounds(d)
+        scales = [norm / share for norm, share in zip(norms, shares, strict=True)]
+        if sensitivity == "published":
+            norms = 3.0 * d, d * d / 4.0
+            scales = [sum(norms)] * 2
+        sums = tuple(
+            LaplaceSum(name, norm, weights, noise_multiplier * scale)
+            for name, norm, scale in zip(("linear", "quadratic"), norms, scales, strict=True)
+        )
+    return Plan(
+        sizes.cells,
+        segments,
+        (),
+        sizes.adjacency,
+        float(delta),
+        float(sizes.prior_epsilon),
+        sums,
+    )
+
+
+def weighted_total(moments: Moments, weights: np.ndarray) -> Moments:
+    """Weighted total of sums that were released for every cell."""
+    return Moments(
+        np.tensordot(weights, moments.linear, axes=1)[None],
+        np.tensordot(weights, moments.quadratic, axes=1)[None],
+    )
+
+
+def noise_norm(plan: Plan, d: int) -> float:
+    """Spectral norm that the noise of one released quadratic sum is expected to have.
+
+    Parameters
+    ----------
+    plan : Plan
+        What was released.
+    d : int
+        Side of the matrix.
+
+    Returns
+    -------
+    float
+        ``2 s sqrt(d)`` for entries of standard deviation s off the diagonal (Wigner).
+    """
+    if plan.segments:
+        deviation = plan.segments[0].blocks[1].noise_std / math.sqrt(2.0)
+    else:
+        deviation = math.sqrt(2.0) * plan.sums[1].scale
+    return 2.0 * deviation * math.sqrt(d)
+
+
+def solve(linear: np.ndarray, quadratic: np.ndarray, *, repair: str, smallest: float) -> np.ndarray:
+    """Minimise ``theta^T M theta + a^T theta`` after making M positive.
+
+    Parameters
+    ----------
+    linear : ndarray, shape (d,)
+        a.
+    quadratic : ndarray, shape (d, d)
+        M, symmetric.
+    repair : {"floor", "trim", "ridge"}
+        Raise eigenvalues below `smallest` to it; leave out their directions; or set
+        negative ones to 0 and add `smallest` to all.
+    smallest : float
+        In the units of M, >= 0.
+
+    Returns
+    -------
+    ndarray, shape (d,)
+        Zero where no direction is left.
+    """
+    values, vectors = np.linalg.eigh(quadratic)
+    # Without noise directions that no row has must not be divided by rounding errors.
+    smallest = max(smallest, 1e-9 * float(np.abs(values).max(initial=0.0)))
+    if smallest == 0.0:
+        return np.zeros_like(linear)
+    if repair == "trim":
+        inverse = np.where(values > smallest, 1.0 / np.maximum(values, smallest), 0.0)
+    elif repair == "ridge":
+        inverse = 1.0 / (np.maximum(values, 0.0) + smallest)
+    else:
+        inverse = 1.0 / np.maximum(values, smallest)
+    return np.asarray(-0.5 * vectors @ (inverse * (vectors.T @ linear)))

@@ -1,0 +1,1 @@
+"""Learning under rate constraints: records are protected, gaps are driven to a target."""

@@ -1,0 +1,365 @@
+"""Private learning under rate constraints: records are protected, gaps are driven to a target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.random import RandomState
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from skfairdp.engine.objectives import Objective
+from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, Run
+from skfairdp.inprocessing.rates.cell_costs import CostObjective
+from skfairdp.inprocessing.rates.constraints import RateConstraints, tolerance_of_notions
+from skfairdp.inprocessing.rates.multipliers import ScaledAscent
+from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian
+from skfairdp.parameters import GROUPS, MAPPING, SEQUENCE, Kind, Number
+from skfairdp.privacy.ledger import PrivacyLedger
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Block, Plan, Segment
+from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+
+__all__ = ["RateConstrainedClassifier"]
+
+_POSITIVE = Number(0.0, low_open=True)
+
+
+class RateConstrainedClassifier(ConstrainedClassifier):
+    """Network that is trained to a target gap between groups, with private records.
+
+    Say how large the gap between groups may be; no search for a weight is needed. Every
+    step draws one batch and releases two noisy sums from it: the clipped gradients of the
+    Lagrangian, and a table (group x label x prediction) of present decisions. Multipliers
+    of the constraints follow the released tables and set what each decision costs for a
+    record of each group and label. Both sums are charged as one query.
+
+    The target is a target: sampling and noise leave the gap on new rows around it, on
+    Adult and Default-CCC within .01. `certify` states what can be guaranteed.
+
+    Parameters
+    ----------
+    net : skorch.NeuralNet or None, default=None
+        Module, criterion, optimizer, learning rate and device. None is a
+        multilayer perceptron with Adam, see `skfairdp.default_net`.
+    notion : str or sequence of str, default="demographic_parity"
+        Which rates shall be alike in every pair of groups: one or several of
+        "demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity".
+    tolerance : float or mapping of notion to float, default=0.02
+        Largest difference of rates, in [0, 1). Where notions share a rate, the smaller
+        tolerance holds.
+    epsilon : float or None, default=1.0
+        Privacy budget in nats, at least 1e-4; the noise is calibrated to it. Infinity
+        trains without noise, for comparison. None when `noise_multiplier` is given.
+    delta : float, default=1e-6
+        Probability in (0, 1/n) that the privacy loss exceeds `epsilon`.
+    noise_multiplier : float or None, default=None
+        Noise standard deviation over the norm of one record's whole contribution to a
+        step, instead of `epsilon`.
+    max_grad_norm : float, default=5.0
+        Largest L2 norm of one record's gradient of the Lagrangian. Costs of rare groups
+        are large; a small norm cuts them off.
+    histogram_share : float, default=0.5
+        Share of a contribution's norm, in (0, 1), that the table gets: its noise
+        multiplier is that of the step divided by it.
+    dual_rate : float, default=0.006
+        Most that a multiplier moves in a step, for a violation as large as its scale,
+        see `skfairdp.inprocessing.rates.multipliers.ScaledAscent`.
+    penalty : float, default=0.1
+        What such a violation adds to a multiplier at once, against swings.
+    max_multiplier : float, default=1.0
+        Largest multiplier, in errors per unit of gap.
+    memory : float, default=0.9
+        Weight in [0, 1) of the past in the estimated rates.
+    averaged_share : float, default=0.3
+        Share of the steps, at the end, over which weights are averaged.
+    batch_size : int or "auto", default="auto"
+        Expected records in a batch; "auto" is ``min(1024, ceil(n / 16))``.
+    max_epochs : int, default=30
+        Passes over the data, each of ``ceil(n / batch_size)`` steps.
+    dataset_size : int or None, default=None
+        Declared number of records; makes the guarantee one for adding or removing
+        a record. None takes the number of rows, which is then public
+        ("zero-out" adjacency).
+    groups : sequence or None, default=None
+        Declared groups; rows of others contribute nothing. None takes them from the
+        rows; the set is then public.
+    classes : sequence or None, default=None
+        Declared class labels. None takes them from `y`; they are then public.
+    learning_rate_schedule : None, "linear", "cosine" or sequence of pairs, \
+default="linear"
+        Factor on the learning rate, and on `dual_rate`, over the steps; pairs are
+        (fraction of steps, factor).
+    random_state : int, RandomState or None, default=None
+        Seeds the initial weights; never noise or batches.
+    reproducible_noise : bool, default=False
+        Also seeds noise and batches, for tests; voids the privacy guarantee.
+    exact_noise : bool, default=False
+        Round sums to a grid and draw their noise in whole numbers, exactly: no last bit of a
+        float64 then tells anything that the guarantee does not cover. Takes up to 1.3 times as
+        long.
+    progress : bool or None, default=None
+        Show a progress bar; None shows it on a terminal.
+    ledger : None, path or PrivacyLedger, default=None
+        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        Class labels.
+    groups_ : tuple
+        Groups of the plan.
+    module_ : torch.nn.Module
+        The trained network.
+    multipliers_ : ndarray of float64, shape (n_constraints,)
+        Signed multipliers at the end: rate by rate in the order of the notions, and for
+        each rate the pairs of groups (first, second), (first, third), ...
+    released_gaps_ : ndarray of float64, shape (n_constraints,)
+        Noisy gaps of the last steps that moved them; not those of the averaged model.
+    noise_multiplier_ : float
+        Calibrated noise multiplier.
+    plan_ : Plan
+        Everything the accountant charged.
+    privacy_ : PrivacyGuarantee or None
+        What is guaranteed; None after ``epsilon=inf``.
+    n_features_in_ : int
+        Number of features.
+
+    Raises
+    ------
+    ValueError
+        At fit: no sensitive features or one group only, an unknown or repeated notion, a
+        tolerance outside [0, 1), a criterion that weighs classes, or another parameter
+        that is not what it should be.
+
+    Notes
+    -----
+    `predict_proba` is calibrated to costs, not to frequencies: what tells classes apart
+    is which side of 1/2 it is on. A group without rows of one label raises nothing and
+    binds nothing, because that it is empty is private.
+
+    References
+    ----------
+    The cost-sensitive view is that of Agarwal et al., "A Reductions Approach to Fair
+    Classification", ICML 2018; rates for the multipliers and a surrogate for the weights
+    that of Cotter et al., "Two-Player Games for Efficient Non-Convex Constrained
+    Optimization", ALT 2019; a released table of predictions beside the gradient that of
+    Yaghini et al., "Private Rate-Constrained Optimization with Applications to Fair
+    Learning", 2025 (arXiv 2505.22703). Accounting and defaults are derived in
+    ``docs/theory/rate_constrained.md``.
+
+    Examples
+    --------
+    >>> from skfairdp import RateConstrainedClassifier
+    >>> from skfairdp.datasets import make_biased_gaussians
+    >>> data = make_biased_gaussians(n_samples=2000, random_state=0)
+    >>> model = RateConstrainedClassifier(tolerance=0.1, epsilon=2.0)
+    >>> _ = model.fit(data.data, data.target, sensitive_features=data.sensitive_features)
+    >>> bool(model.privacy_.epsilon <= 2.0)
+    True
+    """
+
+    _parameters = {
+        **GRADIENT_PARAMETERS,
+        "notion": (Kind((str,), "the name of a notion"), SEQUENCE),
+        "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
+        "histogram_share": (Number(0.0, 1.0, low_open=True, high_open=True),),
+        "dual_rate": (_POSITIVE,),
+        "penalty": (Number(0.0),),
+        "max_multiplier": (_POSITIVE,),
+        "memory": (Number(0.0, 1.0, high_open=True),),
+        "averaged_share": (Number(0.0, 1.0),),
+        "groups": (GROUPS, NONE),
+    }
+    _released: ClassVar[tuple[str, ...]] = (
+        *ConstrainedClassifier._released,
+        "multipliers_",
+        "released_gaps_",
+    )
+
+    multipliers_: np.ndarray
+    released_gaps_: np.ndarray
+
+    def __init__(
+        self,
+        net: Any = None,
+        *,
+        notion: str | Sequence[str] = "demographic_parity",
+        tolerance: float | Mapping[str, float] = 0.02,
+        epsilon: float | None = 1.0,
+        delta: float = 1e-6,
+        noise_multiplier: float | None = None,
+        max_grad_norm: float = 5.0,
+        histogram_share: float = 0.5,
+        dual_rate: float = 0.006,
+        penalty: float = 0.1,
+        max_multiplier: float = 1.0,
+        memory: float = 0.9,
+        averaged_share: float = 0.3,
+        batch_size: int | str = "auto",
+        max_epochs: int = 30,
+        dataset_size: int | None = None,
+        groups: Sequence[Any] | None = None,
+        classes: Sequence[Any] | None = None,
+        learning_rate_schedule: Any = "linear",
+        random_state: int | RandomState | None = None,
+        reproducible_noise: bool = False,
+        exact_noise: bool = False,
+        progress: bool | None = None,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
+    ) -> None:
+        self.net = net
+        self.notion = notion
+        self.tolerance = tolerance
+        self.epsilon = epsilon
+        self.delta = delta
+        self.noise_multiplier = noise_multiplier
+        self.max_grad_norm = max_grad_norm
+        self.histogram_share = histogram_share
+        self.dual_rate = dual_rate
+        self.penalty = penalty
+        self.max_multiplier = max_multiplier
+        self.memory = memory
+        self.averaged_share = averaged_share
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.dataset_size = dataset_size
+        self.groups = groups
+        self.classes = classes
+        self.learning_rate_schedule = learning_rate_schedule
+        self.random_state = random_state
+        self.reproducible_noise = reproducible_noise
+        self.exact_noise = exact_noise
+        self.progress = progress
+        self.ledger = ledger
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
+    ) -> RateConstrainedClassifier:
+        """Train the network.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Private training rows.
+        y : array-like, shape (n_samples,)
+            Labels.
+        sensitive_features : array-like, Series or DataFrame, shape (n_samples,) or \
+(n_samples, k)
+            Group of each row, required; several columns form intersections.
+
+        Returns
+        -------
+        self
+        """
+        super().fit(X, y, sensitive_features=sensitive_features)
+        return self
+
+    # -- groups, sizes and plan -------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        names = (self.notion,) if isinstance(self.notion, str) else tuple(self.notion)
+        if not all(isinstance(name, str) for name in names):
+            raise ValueError(f"'notion' must name notions; got {self.notion!r}.")
+        tolerance_of_notions(names, self.tolerance)
+
+    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
+        if sensitive_features is None:
+            raise ValueError(
+                "'sensitive_features' must hold the group of each row: rates are compared between "
+                "groups; got None. DPSGDClassifier trains without groups."
+            )
+        groups = encode_groups(
+            sensitive_features,
+            n_rows=n,
+            labels=self.groups,
+            on_unknown="raise" if self.groups is None else "drop",
+        )
+        if len(groups.labels) < 2:
+            raise ValueError(
+                "'sensitive_features' must hold at least two groups, whose rates are compared; "
+                "got one. DPSGDClassifier trains without groups."
+            )
+        return groups
+
+    def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
+        if self.dataset_size is None:
+            return Sizes(("all",), (n,), "zero-out")
+        return Sizes(("all",), (int(self.dataset_size),), "add-remove")
+
+    def _cells(self, plan: Plan, groups: Groups | None) -> np.ndarray | None:
+        return None if groups is None else np.where(groups.codes < 0, -1, 0)
+
+    def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
+        n = sizes.total
+        size = min(1024, -(-n // 16)) if self.batch_size == "auto" else self.batch_size
+        size = expected_batch_size(size, n)
+        weight = 1.0 / size
+        clip, share = float(self.max_grad_norm), float(self.histogram_share)
+        # share^2 + (1 - share^2) = 1: together the blocks have the multiplier of the step.
+        of_gradient = noise_multiplier * clip / math.sqrt(1.0 - share**2)
+        of_histogram = noise_multiplier / share
+        segment = Segment(
+            steps=steps_for(self.max_epochs, n, size),
+            rates=(size / n,),
+            expected_sizes=(float(size),),
+            blocks=(
+                Block("gradient", clip, (weight,), of_gradient * weight),
+                Block("histogram", 1.0, (weight,), of_histogram * weight),
+            ),
+        )
+        return Plan(
+            sizes.cells,
+            (segment,),
+            (),
+            sizes.adjacency,
+            float(self.delta),
+            exact_noise=bool(self.exact_noise),
+        )
+
+    # -- training ---------------------------------------------------------------------
+
+    def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
+        assert groups is not None
+        constraints = RateConstraints(
+            self.notion, list(classes), len(groups.labels), self.tolerance
+        )
+        return CostObjective(base, constraints)
+
+    def _targets(self, labels: torch.Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
+        assert groups is not None
+        n_labels = int(labels.max()) + 1 if self.classes is None else len(self.classes)
+        codes = torch.from_numpy(groups).to(labels.device)
+        # The cell tells the label too. Rows of no group are never drawn; any cell will do.
+        return ((codes * n_labels + labels.long()).clamp(min=0),)
+
+    def _average_from(self, steps: int) -> int:
+        return steps - int(self.averaged_share * steps)
+
+    def _lagrangian(self, run: Run, constraints: RateConstraints) -> Lagrangian:
+        dual = ScaledAscent(
+            constraints.tolerances,
+            rate=float(self.dual_rate),
+            penalty=float(self.penalty),
+            limit=float(self.max_multiplier),
+            factors=np.asarray(run.learning_rates) / max(run.learning_rates),
+        )
+        std = run.plan.segments[0].blocks[1].noise_std
+        return Lagrangian(constraints, dual, memory=float(self.memory), noise_std=std)
+
+    def _release(
+        self, run: Run, segment: Segment, lagrangian: Lagrangian
+    ) -> tuple[Tensor, Tensor | None]:
+        assert isinstance(run.objective, CostObjective)
+        return run.release.gradient_and_statistic(segment, run.objective.statistic)
+
+    def _finish(self, lagrangian: Lagrangian) -> None:
+        self.multipliers_ = lagrangian.multipliers
+        self.released_gaps_ = lagrangian.gaps

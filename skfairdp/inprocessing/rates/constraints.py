@@ -1,0 +1,269 @@
+"""Rate constraints: from a histogram of predictions to gaps and to a record's share in them.
+
+Every notion of `skfairdp.fairness.notions` compares rates between groups, and all rates
+are read off one table: the mass of each (group, label, prediction). A gap is a difference
+of two rates; its derivative with respect to the mass of an entry says what a record of a
+(group, label) cell adds to the Lagrangian by being predicted into a class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skfairdp.fairness.notions import Stratum, get_notions
+from skfairdp.parameters import Number
+
+__all__ = ["RateConstraints"]
+
+_TINY = float(np.finfo(np.float64).tiny)
+_TOLERANCE = Number(0.0, 1.0, high_open=True)
+
+
+class RateConstraints:
+    """Differences of rates between groups that shall stay within tolerances.
+
+    A constraint belongs to a stratum of a notion and to two groups ("pairs"), or to one
+    group and everybody ("population"). Its gap is signed; the constraint holds when the
+    size of the gap is at most the tolerance. A stratum that several notions share is
+    constrained once, by the smallest of their tolerances.
+
+    Parameters
+    ----------
+    notions : str or sequence of str
+        Names, see `skfairdp.fairness.notions.NOTIONS`.
+    classes : sequence, length n_classes
+        Class labels; of two, the rates of the second are compared, of more those of each.
+    n_groups : int
+        At least 2.
+    tolerances : float or mapping
+        Largest gap in [0, 1), one for all notions or one a notion.
+    against : {"pairs", "population"}, default="pairs"
+        What a group's rate is compared with.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape of the histograms, (n_groups, n_labels, n_classes).
+    tolerances : ndarray of float64, shape (n_constraints,)
+    names : tuple of tuple
+        Stratum name, group position, position of the other group (-1: the population).
+
+    Raises
+    ------
+    ValueError
+        An unknown or repeated notion, fewer than two groups, or a tolerance outside [0, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp.inprocessing.rates.constraints import RateConstraints
+    >>> constraints = RateConstraints("demographic_parity", ["no", "yes"], 2, 0.05)
+    >>> histogram = np.array([[[0.2, 0.1], [0.0, 0.2]], [[0.3, 0.0], [0.1, 0.1]]])
+    >>> constraints.gaps(histogram).round(3).tolist()
+    [0.4]
+    >>> constraints.coefficients(histogram, [1.0])[:, 0, 1].round(3).tolist()
+    [2.0, -2.0]
+    """
+
+    def __init__(
+        self,
+        notions: str | Sequence[str],
+        classes: Sequence[Any],
+        n_groups: int,
+        tolerances: float | Mapping[str, float],
+        *,
+        against: str = "pairs",
+    ) -> None:
+        if n_groups < 2:
+            raise ValueError(f"Rates are compared between at least two groups; got {n_groups}.")
+        limits = tolerance_of_notions(notions, tolerances)
+        strata: dict[bytes, tuple[Stratum, float]] = {}
+        for notion in get_notions(notions):
+            for stratum in notion.strata(classes):
+                key = stratum.successes.tobytes() + stratum.failures.tobytes()
+                limit = min(limits[notion.name], strata.get(key, (stratum, 1.0))[1])
+                strata[key] = (stratum, limit)
+        self._strata = [stratum for stratum, _ in strata.values()]
+        self._against = against
+        self.shape = (n_groups, len(classes), len(classes))
+        first, second = _sides(n_groups, against)
+        everyone = np.eye(n_groups)[None, :, :, None, None]  # (-, group, group, label, class)
+        successes = np.stack([s.successes for s in self._strata])[:, None, None]
+        failures = np.stack([s.failures for s in self._strata])[:, None, None]
+        # As matrices, because they meet a small vector in every training step.
+        n_rates = len(self._strata) * n_groups
+        self._successes = (everyone * successes).reshape(n_rates, -1)
+        self._trials = (everyone * (successes | failures)).reshape(n_rates, -1)
+        self._contrasts = np.zeros((n_groups, len(first)))
+        self._contrasts[first, np.arange(len(first))] = 1.0
+        if against == "pairs":
+            self._contrasts[second, np.arange(len(first))] = -1.0
+        self.tolerances = np.repeat([limit for _, limit in strata.values()], len(first))
+        self.names = tuple(
+            (stratum.name, int(u), int(v))
+            for stratum in self._strata
+            for u, v in zip(first, second, strict=True)
+        )
+
+    def __len__(self) -> int:
+        return len(self.tolerances)
+
+    def masses(self, histogram: ArrayLike) -> NDArray[np.float64]:
+        """Mass of the trials of each stratum and group, shape (n_strata, n_groups)."""
+        return self._sums(self._trials, histogram)
+
+    def successes(self, histogram: ArrayLike) -> NDArray[np.float64]:
+        """Mass of the successes of each stratum and group, shape (n_strata, n_groups)."""
+        return self._sums(self._successes, histogram)
+
+    def _sums(self, which: NDArray[np.float64], histogram: ArrayLike) -> NDArray[np.float64]:
+        entries = np.asarray(histogram, dtype=np.float64).ravel()
+        return np.asarray((which @ entries).reshape(-1, self.shape[0]))
+
+    def rates(self, histogram: ArrayLike, *, floor: float = 0.0) -> NDArray[np.float64]:
+        """Rate of each stratum and group; noise may push one out of [0, 1].
+
+        It is left there: cut off, small rates would be too large on average.
+
+        Parameters
+        ----------
+        histogram : array-like, shape (n_groups, n_labels, n_classes)
+            Released masses, in any unit; noise may make some negative.
+        floor : float, default=0.0
+            Masses below it count as so much.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_strata, n_groups)
+        """
+        masses = np.maximum(self.masses(histogram), max(floor, _TINY))
+        return np.asarray(self.successes(histogram) / masses)
+
+    def gaps(self, histogram: ArrayLike, *, floor: float = 0.0) -> NDArray[np.float64]:
+        """Signed gap of every constraint.
+
+        Parameters
+        ----------
+        histogram : array-like, shape (n_groups, n_labels, n_classes)
+            Released masses.
+        floor : float, default=0.0
+            Where the mass of a side is at most this, nothing can be said about its
+            rate, and the gap counts as 0: such a constraint never binds.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_constraints,)
+        """
+        return self.gaps_of(self.rates(histogram, floor=floor), self.masses(histogram), floor=floor)
+
+    def gaps_of(
+        self, rates: NDArray[np.float64], masses: NDArray[np.float64], *, floor: float = 0.0
+    ) -> NDArray[np.float64]:
+        """Signed gaps of given rates and masses, each of shape (n_strata, n_groups)."""
+        gaps = rates @ self._contrasts
+        if self._against == "population":
+            gaps -= (_shares(masses) * rates).sum(axis=1, keepdims=True)
+        unknown = masses <= floor
+        if unknown.any():
+            gaps[unknown @ np.abs(self._contrasts) > 0.0] = 0.0
+        return np.asarray(gaps.ravel())
+
+    def coefficients(
+        self, histogram: ArrayLike, multipliers: ArrayLike, *, floor: float = 0.0
+    ) -> NDArray[np.float64]:
+        """Derivative of ``sum_j multipliers[j] * gap_j`` with respect to predicted mass.
+
+        With masses as shares of a batch (sums over its expected size), a record of cell
+        (g, y) with the prediction vector p adds ``coefficients[g, y] @ p`` to the mean
+        loss of the batch. A cell's mass is taken as fixed: predictions move mass within
+        a cell only.
+
+        Parameters
+        ----------
+        histogram : array-like, shape (n_groups, n_labels, n_classes)
+            Released masses.
+        multipliers : array-like, shape (n_constraints,)
+            Signed: positive to lower the gap, negative to raise it.
+        floor : float, default=0.0
+            Masses below it count as so much, which bounds the coefficients.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_groups, n_labels, n_classes)
+        """
+        return self.coefficients_of(self.masses(histogram), multipliers, floor=floor)
+
+    def spread_of(self, stds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Standard deviation of every gap, from those of independent rates.
+
+        Against the population, the group's own rate is all that counts.
+        """
+        return np.asarray(np.sqrt(stds**2 @ np.abs(self._contrasts)).ravel())
+
+    def coefficients_of(
+        self, masses: NDArray[np.float64], multipliers: ArrayLike, *, floor: float = 0.0
+    ) -> NDArray[np.float64]:
+        """Coefficients of given masses, of shape (n_strata, n_groups)."""
+        pull = np.asarray(multipliers, dtype=np.float64).reshape(len(self._strata), -1)
+        masses = np.maximum(masses, max(floor, _TINY))
+        of_rates = pull @ self._contrasts.T  # derivative with respect to the rates
+        if self._against == "population":
+            of_rates -= _shares(masses) * pull.sum(axis=1, keepdims=True)
+        return np.asarray(((of_rates / masses).ravel() @ self._successes).reshape(self.shape))
+
+
+def tolerance_of_notions(
+    notions: str | Sequence[str], tolerances: float | Mapping[str, float]
+) -> dict[str, float]:
+    """Give every notion its tolerance.
+
+    Parameters
+    ----------
+    notions : str or sequence of str
+        Names of notions.
+    tolerances : float or mapping
+        One for all, or one for each of the notions, by name.
+
+    Returns
+    -------
+    dict of str to float
+
+    Raises
+    ------
+    ValueError
+        A tolerance outside [0, 1), or a mapping that names other notions.
+    """
+    names = [notion.name for notion in get_notions(notions)]
+    if isinstance(tolerances, Mapping):
+        if set(tolerances) != set(names):
+            raise ValueError(
+                f"'tolerance' must map exactly the notions {names!r} to numbers; got "
+                f"{dict(tolerances)!r}."
+            )
+    else:
+        tolerances = dict.fromkeys(names, tolerances)
+    for name in names:
+        if not _TOLERANCE.accepts(tolerances[name]):
+            raise ValueError(
+                f"'tolerance' must be a gap in [0, 1), e.g. 0.02; got {tolerances[name]!r} for "
+                f"{name}."
+            )
+    return {name: float(tolerances[name]) for name in names}
+
+
+def _sides(n_groups: int, against: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    if against == "pairs":
+        first, second = np.triu_indices(n_groups, k=1)
+        return first, second
+    if against == "population":
+        return np.arange(n_groups), np.full(n_groups, -1)
+    raise ValueError(f"'against' must be 'pairs' or 'population'; got {against!r}.")
+
+
+def _shares(masses: NDArray[np.float64]) -> NDArray[np.float64]:
+    masses = np.maximum(masses, _TINY)
+    return masses / masses.sum(axis=1, keepdims=True)

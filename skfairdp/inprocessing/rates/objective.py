@@ -1,0 +1,196 @@
+"""What a record contributes to rates: softly to the gradient, firmly to the histogram."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skfairdp.engine.objectives import (
+    BinaryObjective,
+    NegativeLogLikelihoodObjective,
+    Objective,
+)
+from skfairdp.engine.release import Statistic
+from skfairdp.inprocessing.rates.constraints import RateConstraints
+
+__all__ = [
+    "ConstrainedObjective",
+    "RateObjective",
+    "SoftCosts",
+    "hard_histogram",
+    "soft_predictions",
+]
+
+
+class ConstrainedObjective(Objective):
+    """An objective whose constraint part follows released values.
+
+    Attributes
+    ----------
+    constraints : RateConstraints
+        What is constrained.
+    statistic : Statistic
+        What a record adds to the released histogram.
+    """
+
+    constraints: RateConstraints
+    statistic: Statistic
+
+    def set_coefficients(self, coefficients: np.ndarray, like: Tensor) -> None:
+        """Replace the coefficients of the cells by other released values.
+
+        Parameters
+        ----------
+        coefficients : ndarray, shape (n_groups, n_labels, n_classes)
+        like : Tensor
+            Gives dtype and device of the module.
+        """
+        raise NotImplementedError
+
+
+class SoftCosts(Objective):
+    """Loss of a record plus costs of its soft predictions.
+
+    ``loss_i = base_i + sum_k A[cell_i, k] softpred_k(i)``, where A holds coefficients
+    that follow from released values. Takes two targets: labels, and the cell of each
+    record, a position in the leading axes of A or one past their end for none.
+
+    Parameters
+    ----------
+    base : Objective or None
+        Loss of a record; None leaves it out.
+    kind : Objective
+        Tells what the module's outputs are; mostly `base` itself.
+    shape : tuple of int
+        Shape of A, the classes last. It is zero at first.
+    sharpness : float
+        Factor s on the logits before they become soft predictions: ``sigmoid(s z)``.
+    """
+
+    def __init__(
+        self, base: Objective | None, kind: Objective, shape: tuple[int, ...], sharpness: float
+    ) -> None:
+        self._base = base
+        self._kind = kind
+        self._sharpness = float(sharpness)
+        self.set_coefficients(np.zeros(shape), torch.zeros(()))
+
+    def set_coefficients(self, coefficients: np.ndarray, like: Tensor) -> None:
+        """Replace A by other released values.
+
+        Parameters
+        ----------
+        coefficients : ndarray, shape (..., n_classes)
+        like : Tensor
+            Gives dtype and device of the module.
+        """
+        rows = coefficients.reshape(-1, coefficients.shape[-1])
+        # A last row, of zeros, for records that belong to no cell.
+        padded = np.concatenate([rows, np.zeros_like(rows[:1])])
+        self._table = torch.from_numpy(padded).to(like)
+        self._lean = self._table[:, -1] - self._table[:, 0]
+
+    def __call__(self, output: Tensor, *targets: Tensor) -> Tensor:
+        soft = soft_predictions(output, self._kind, self._sharpness)
+        pull = (self._table[targets[1]] * soft).sum(dim=-1)
+        return pull if self._base is None else self._base(output, targets[0]) + pull
+
+    def gradient(self, output: Tensor, *targets: Tensor) -> Tensor | None:
+        if isinstance(self._kind, NegativeLogLikelihoodObjective):
+            return None
+        gradient = torch.zeros_like(output)
+        if self._base is not None:
+            of_base = self._base.gradient(output, targets[0])
+            if of_base is None:
+                return None
+            gradient = of_base
+        if isinstance(self._kind, BinaryObjective):
+            soft = torch.sigmoid(output.reshape(-1) * self._sharpness)
+            slope = torch.addcmul(soft, soft, soft, value=-1.0)
+            slope.mul_(self._lean.index_select(0, targets[1])).mul_(self._sharpness)
+            return gradient.add_(slope.view_as(gradient))
+        soft = torch.softmax(output * self._sharpness, dim=1)
+        pull = self._table.index_select(0, targets[1])
+        centred = pull - (pull * soft).sum(dim=1, keepdim=True)
+        return gradient.add_(centred.mul_(soft), alpha=self._sharpness)
+
+
+class RateObjective(SoftCosts, ConstrainedObjective):
+    """Loss of a record plus its share in the constraints.
+
+    The cell of a record is ``group * n_labels + label``.
+
+    Parameters
+    ----------
+    base : Objective or None
+        Loss of a record; None leaves it out.
+    kind : Objective
+        Tells what the module's outputs are; mostly `base` itself.
+    constraints : RateConstraints
+        What is constrained; kept for the loop.
+    sharpness : float
+        Factor s on the logits before they become soft predictions: ``sigmoid(s z)``.
+    """
+
+    def __init__(
+        self,
+        base: Objective | None,
+        kind: Objective,
+        constraints: RateConstraints,
+        sharpness: float,
+    ) -> None:
+        super().__init__(base, kind, constraints.shape, sharpness)
+        self.constraints = constraints
+        self.statistic = hard_histogram(kind, constraints.shape)
+
+
+def soft_predictions(output: Tensor, kind: Objective, sharpness: float) -> Tensor:
+    """Turn outputs into sharpened class probabilities, shape (B, n_classes).
+
+    Parameters
+    ----------
+    output : Tensor, shape (B,) or (B, n_outputs)
+        Outputs of the module.
+    kind : Objective
+        Its loss, which tells what the outputs are.
+    sharpness : float
+        Factor on the logits.
+    """
+    if isinstance(kind, BinaryObjective):
+        soft = torch.sigmoid(output.reshape(-1) * sharpness)
+        return torch.stack([1.0 - soft, soft], dim=1)
+    if isinstance(kind, NegativeLogLikelihoodObjective):
+        output = torch.log(output + torch.finfo(output.dtype).eps)
+    return torch.softmax(output * sharpness, dim=1)
+
+
+def hard_histogram(kind: Objective, shape: tuple[int, int, int]) -> Statistic:
+    """One-hot (group x label x predicted class) vector of each record.
+
+    Parameters
+    ----------
+    kind : Objective
+        Loss of the module.
+    shape : tuple of int
+        (n_groups, n_labels, n_classes).
+
+    Returns
+    -------
+    Statistic
+        Of size ``prod(shape)``; every vector has norm 1, or 0 for a record of no cell.
+    """
+    n_classes = shape[2]
+    size = shape[0] * shape[1] * n_classes
+    # Row by row the answer for each entry; the last rows are for records of no cell.
+    rows = torch.cat([torch.eye(size, dtype=torch.float64), torch.zeros(n_classes, size)])
+
+    def of(output: Tensor, *targets: Tensor) -> Tensor:
+        if isinstance(kind, BinaryObjective):
+            predicted = output.reshape(-1) > 0
+        else:
+            predicted = output.argmax(dim=1)
+        entry = torch.add(predicted, targets[-1], alpha=n_classes)
+        return rows.to(output.device).index_select(0, entry)
+
+    return Statistic(size, of)

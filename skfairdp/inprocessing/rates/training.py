@@ -1,0 +1,162 @@
+"""The loop of learning under rate constraints, whatever is private in it."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from skfairdp.inprocessing.gradient import GradientClassifier, Run
+from skfairdp.inprocessing.rates.constraints import RateConstraints
+from skfairdp.inprocessing.rates.multipliers import DualAscent
+from skfairdp.inprocessing.rates.objective import ConstrainedObjective
+from skfairdp.privacy.plan import Segment
+
+__all__ = ["ConstrainedClassifier", "DualAscent", "Lagrangian", "TailAverage"]
+
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+class Lagrangian:
+    """What is known of the constraints while a model is trained, all of it released.
+
+    Masses do not change while a model is trained, so theirs is the mean over all steps.
+    Rates do: they follow, with a memory, what the predictions of a step say beyond the
+    rate that was believed, ``(successes - rate * mass) / mean mass``. This has less
+    noise than a quotient of two noisy sums, and no bias from a noisy divisor.
+
+    A (group, label) cell may be empty, and whether it is is private: nothing is raised.
+    Where a mass is below three standard deviations of its noise, its rate is taken to be
+    unknown, the gap to be 0, and the mass to be at that floor.
+
+    Parameters
+    ----------
+    constraints : RateConstraints
+    dual : DualAscent
+    memory : float
+        Weight in [0, 1) of the past in the rates.
+    noise_std : float
+        Standard deviation of the noise on an entry of one released histogram.
+
+    Attributes
+    ----------
+    masses, rates : ndarray of float64, shape (n_strata, n_groups)
+    gaps, multipliers : ndarray of float64, shape (n_constraints,)
+    coefficients : ndarray of float64, shape (n_groups, n_labels, n_classes)
+        What a record of each cell adds to its loss, see `RateConstraints.coefficients`.
+    """
+
+    def __init__(
+        self, constraints: RateConstraints, dual: DualAscent, *, memory: float, noise_std: float
+    ) -> None:
+        self.constraints = constraints
+        self.masses = constraints.masses(np.zeros(constraints.shape))
+        self.rates = np.zeros_like(self.masses)
+        self.gaps = np.zeros(len(constraints))
+        self.multipliers = np.zeros(len(constraints))
+        self.coefficients = np.zeros(constraints.shape)
+        self._dual = dual
+        self._memory = memory
+        self._noise_std = noise_std
+        self._entries = constraints.shape[1] * constraints.shape[2]  # of one group
+        self._count = 0
+
+    def observe(self, histogram: NDArray[np.float64]) -> None:
+        """Take in a released histogram, in shares of a batch."""
+        constraints = self.constraints
+        masses = constraints.masses(histogram)
+        self._count += 1
+        self.masses += (masses - self.masses) / self._count
+        floor = 3.0 * self._noise_std * math.sqrt(self._entries / self._count)
+        known = np.maximum(self.masses, max(floor, _TINY))
+        step = max(1.0 - self._memory, 1.0 / self._count)
+        surprise = (constraints.successes(histogram) - self.rates * masses) / known
+        self.rates = np.minimum(np.maximum(self.rates + step * surprise, 0.0), 1.0)
+        self.gaps = constraints.gaps_of(self.rates, self.masses, floor=floor)
+        of_rates = self._noise_std * math.sqrt(step / (2.0 - step)) / known
+        self.multipliers = self._dual.update(self.gaps, constraints.spread_of(of_rates))
+        self.coefficients = constraints.coefficients_of(self.masses, self.multipliers, floor=floor)
+
+
+class TailAverage:
+    """Mean of the weights over the last steps.
+
+    Parameters
+    ----------
+    vector : Tensor, shape (p,)
+        The weights, as they are moved in place.
+    first_step : int
+        Number of steps done from which on weights enter.
+    """
+
+    def __init__(self, vector: Tensor, first_step: int) -> None:
+        self._vector = vector
+        self._first = first_step
+        self._count = 0
+        self._sum = torch.zeros_like(vector, dtype=torch.float64)
+
+    def after_step(self, step: int) -> bool:
+        """Take in the weights after a step; never ends training."""
+        if step >= self._first:
+            self._count += 1
+            self._sum += self._vector.detach()
+        return False
+
+    def restore(self) -> None:
+        """Put the mean in place of the last weights."""
+        if self._count:
+            with torch.no_grad():
+                self._vector.copy_(self._sum / self._count)
+
+
+class ConstrainedClassifier(GradientClassifier):
+    """Template of a learner under rate constraints: one loop, several kinds of privacy.
+
+    A mechanism lays out its plan (`_plan`), says what a step releases (`_release`) and
+    how the multipliers move (`_lagrangian`). The loop feeds every released histogram to the
+    Lagrangian and its coefficients back to the objective.
+    """
+
+    notion: str | Sequence[str]
+    tolerance: float | Mapping[str, float]
+
+    @abstractmethod
+    def _release(
+        self, run: Run, segment: Segment, lagrangian: Lagrangian
+    ) -> tuple[Tensor, Tensor | None]:
+        """Release the gradient of a step, and its histogram unless there is none."""
+
+    @abstractmethod
+    def _lagrangian(self, run: Run, constraints: RateConstraints) -> Lagrangian:
+        """Set up the multipliers."""
+
+    @abstractmethod
+    def _average_from(self, steps: int) -> int:
+        """Step from which on weights are averaged."""
+
+    def _train(self, run: Run) -> None:
+        objective = run.objective
+        assert isinstance(objective, ConstrainedObjective)
+        lagrangian = self._lagrangian(run, objective.constraints)
+        weights = run.prepared.flat.vector
+        average = TailAverage(weights, self._average_from(run.plan.steps))
+
+        def released_gradient(segment: Segment) -> Tensor:
+            gradient, histogram = self._release(run, segment, lagrangian)
+            if histogram is not None:
+                lagrangian.observe(histogram.cpu().numpy())
+                objective.set_coefficients(lagrangian.coefficients, weights)
+            return gradient
+
+        run.descend(after_step=average.after_step, released_gradient=released_gradient)
+        average.restore()
+        self._finish(lagrangian)
+
+    @abstractmethod
+    def _finish(self, lagrangian: Lagrangian) -> None:
+        """Keep released attributes."""

@@ -1,0 +1,244 @@
+"""One function for mutual information, which says what it took and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from skfairdp.fairness.bounds.leakage import classifier_lower_bound, held_out_prediction
+from skfairdp.fairness.groups import encode_groups
+from skfairdp.fairness.information import MutualInformation, numeric_rows
+from skfairdp.metrics.information.mine import mine
+from skfairdp.metrics.information.nearest_neighbours import estimator, nearest_neighbours
+from skfairdp.metrics.information.plug_in import contingency, plug_in, table_information
+
+__all__ = ["mutual_information", "permutation_p_value"]
+
+_METHODS = ("auto", "plug_in", "nearest_neighbours", "mine", "classifier")
+# A table needs this many rows per cell on average for the correction of its bias to hold.
+_ROWS_PER_CELL = 5
+# Above this many columns distances to neighbours say little.
+_MOST_DIMENSIONS = 5
+
+
+def mutual_information(
+    Z: ArrayLike | pd.Series | pd.DataFrame,
+    s: ArrayLike | pd.Series | pd.DataFrame,
+    *,
+    method: str = "auto",
+    units: str = "nats",
+    confidence_level: float | None = None,
+    n_permutations: int = 0,
+    random_state: int | None = None,
+) -> MutualInformation:
+    """Estimate how much a representation tells about a variable, by a method that fits.
+
+    Parameters
+    ----------
+    Z : array-like of shape (n_rows,) or (n_rows, ...)
+        Representation: numbers, or labels of any kind.
+    s : array-like, Series or DataFrame of shape (n_rows,) or (n_rows, k)
+        Groups, labels, or numbers.
+    method : {"auto", "plug_in", "nearest_neighbours", "mine", "classifier"}, default="auto"
+        "auto" takes the plug-in estimate where the table of `Z` and `s` has five rows per cell or
+        more, nearest neighbours for up to five numeric columns, and otherwise the lower bound of a
+        classifier (for numeric `s` of many values: MINE). `reason` in the result says which.
+    units : {"nats", "bits"}, default="nats"
+        Unit of the result.
+    confidence_level : float in (0, 1) or None, default=None
+        Add a lower bound of this level by :func:`classifier_lower_bound`.
+    n_permutations : int, default=0
+        Add a permutation p-value from this many random orders of `s` (not for "mine").
+    random_state : int or None, default=None
+        Seed of splits, jitter and permutations.
+
+    Returns
+    -------
+    MutualInformation
+        Estimate, method, reason, and what was asked for.
+
+    Raises
+    ------
+    ValueError
+        For missing values, different lengths, or an argument outside what is allowed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp.metrics import mutual_information
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.integers(0, 2, 1000)
+    >>> flipped = np.where(rng.random(1000) < 0.25, 1 - s, s)
+    >>> result = mutual_information(flipped, s, units="bits")
+    >>> result.method, round(result.value, 1)
+    ('plug_in', 0.2)
+    """
+    if method not in _METHODS:
+        raise ValueError(f"method is {method!r}. Allowed are {_METHODS!r}.")
+    numbers = _many_numbers(s)
+    why = ""
+    if method == "auto":
+        method, why = _choose(Z, s, numbers)
+    elif method == "classifier" and numbers:
+        raise ValueError("method='classifier' needs groups; s is numeric with too many values.")
+    if method == "plug_in":
+        result = plug_in(Z, s, units=units)
+    elif method == "nearest_neighbours":
+        result = nearest_neighbours(
+            Z, s, continuous_s=numbers, units=units, random_state=random_state
+        )
+    elif method == "mine":
+        result = mine(Z, s, continuous_s=numbers, units=units, random_state=random_state)
+    else:
+        result = classifier_lower_bound(
+            Z, s, confidence_level=confidence_level or 0.95, units=units, random_state=random_state
+        )
+    result = replace(result, reason=f"{why} {result.reason}".strip())
+    if confidence_level is not None and result.lower_bound is None:
+        bound = classifier_lower_bound(
+            Z, s, confidence_level=confidence_level, units=units, random_state=random_state
+        )
+        result = replace(
+            result, lower_bound=bound.lower_bound, confidence_level=bound.confidence_level
+        )
+    if n_permutations:
+        result = replace(
+            result,
+            p_value=permutation_p_value(
+                Z, s, method=method, n_permutations=n_permutations, random_state=random_state
+            ),
+        )
+    return result
+
+
+def permutation_p_value(
+    Z: ArrayLike | pd.Series | pd.DataFrame,
+    s: ArrayLike | pd.Series | pd.DataFrame,
+    *,
+    method: str = "auto",
+    n_permutations: int = 199,
+    random_state: int | None = None,
+) -> float:
+    """Probability of so much apparent information if there were none.
+
+    Parameters
+    ----------
+    Z : array-like of shape (n_rows,) or (n_rows, ...)
+        Representation.
+    s : array-like, Series or DataFrame of shape (n_rows,) or (n_rows, k)
+        Groups, or numbers.
+    method : {"auto", "plug_in", "nearest_neighbours", "classifier"}, default="auto"
+        What is compared: the estimate, or for "classifier" the log-likelihood of a classifier
+        trained on one half of the rows, over orders of `s` in the other half.
+    n_permutations : int, default=199
+        Random orders of `s`; the p-value is at least 1/(n_permutations + 1).
+    random_state : int or None, default=None
+        Seed.
+
+    Returns
+    -------
+    float
+        (1 + orders with a value at least as large)/(n_permutations + 1), which is valid for
+        every number of permutations if rows are exchangeable under independence.
+
+    Raises
+    ------
+    ValueError
+        For an unknown method, "mine" (too slow to repeat), or no permutations.
+
+    References
+    ----------
+    Phipson and Smyth, "Permutation P-values Should Never Be Zero", Stat. Appl. Genet. Mol. Biol. 9
+    (2010).
+
+    Examples
+    --------
+    >>> from skfairdp.metrics import permutation_p_value
+    >>> permutation_p_value([0, 1] * 50, [0, 1] * 50, n_permutations=99, random_state=0)
+    0.01
+    """
+    if method not in ("auto", "plug_in", "nearest_neighbours", "classifier"):
+        raise ValueError(
+            f"method is {method!r}. Allowed are 'auto', 'plug_in', 'nearest_neighbours' and "
+            "'classifier'."
+        )
+    if isinstance(n_permutations, bool) or n_permutations < 1:
+        raise ValueError(f"n_permutations is {n_permutations!r}. Allowed is an integer >= 1.")
+    numbers = _many_numbers(s)
+    chosen = _choose(Z, s, numbers)[0] if method == "auto" else method
+    statistic, n_rows = _statistic(Z, s, chosen, numbers, random_state)
+    rng = np.random.default_rng(random_state)
+    observed = statistic(np.arange(n_rows))
+    # Equal tables give equal estimates up to rounding: count those as at least as large.
+    tolerance = 1e-12 * max(1.0, abs(observed))
+    larger = sum(
+        statistic(rng.permutation(n_rows)) >= observed - tolerance for _ in range(n_permutations)
+    )
+    return (1 + larger) / (n_permutations + 1)
+
+
+def _statistic(
+    Z: ArrayLike,
+    s: ArrayLike,
+    method: str,
+    numbers: bool,
+    random_state: int | None,
+) -> tuple[Callable[[NDArray[np.int64]], float], int]:
+    """A function from an order of `s` to the estimate."""
+    if method == "nearest_neighbours":
+        rows = numeric_rows(Z)
+        k = min(3, len(rows) - 1)
+        return (
+            estimator(rows, s, n_neighbors=k, continuous_s=numbers, random_state=random_state),
+            len(rows),
+        )
+    n_rows = len(np.asarray(Z))
+    if numbers:
+        raise ValueError(
+            "s is numeric with too many values for a table, and Z has too many columns for "
+            "neighbours: no permutation test is offered. Bin s, or choose 'nearest_neighbours'."
+        )
+    right = encode_groups(s, n_rows=n_rows, name="s")
+    if method == "plug_in":
+        left = encode_groups(Z, n_rows=n_rows, name="Z").codes
+        return lambda order: table_information(
+            contingency(left, right.codes[order], len(right.labels)), False
+        ), n_rows
+    guess, test = held_out_prediction(numeric_rows(Z), right, random_state=random_state)
+    gains, truth = np.log(guess), right.codes[test]
+    every = np.arange(len(test))
+    return lambda order: float(gains[every, truth[order]].mean()), len(test)
+
+
+def _choose(Z: ArrayLike, s: ArrayLike, numbers: bool) -> tuple[str, str]:
+    n_rows = len(np.asarray(Z))
+    if not numbers:
+        n_groups = len(encode_groups(s, n_rows=n_rows, name="s").labels)
+        cells = _distinct(Z) * n_groups
+        if cells * _ROWS_PER_CELL <= n_rows:
+            return "plug_in", "Both sides take few values."
+    columns = numeric_rows(Z).shape[1]
+    if columns <= _MOST_DIMENSIONS:
+        return "nearest_neighbours", "Z is continuous with few dimensions."
+    if numbers:
+        return "mine", "Z has many dimensions and s many values."
+    return "classifier", f"Z has {columns} dimensions, too many for neighbours or tables."
+
+
+def _distinct(values: ArrayLike) -> int:
+    """Number of different rows."""
+    array = np.asarray(values)
+    frame = pd.DataFrame(array.reshape(len(array), -1))
+    return len(frame.drop_duplicates())
+
+
+def _many_numbers(s: ArrayLike) -> bool:
+    """Whether `s` is to be taken as continuous: fractions, and many of them."""
+    array = np.asarray(s)
+    if array.dtype.kind != "f":
+        return False
+    return _distinct(array) > max(20, len(array) // 10)

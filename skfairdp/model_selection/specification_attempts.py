@@ -1,0 +1,191 @@
+"""Attempts at a specification: what each may spend, and what it showed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from dp_accounting.dp_event import ComposedDpEvent, DpEvent
+from numpy.typing import NDArray
+
+from skfairdp.certificate import Certificate
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.notions import get_notion
+from skfairdp.model_selection.budget import MakePlan
+from skfairdp.model_selection.scoring import cells_of
+from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
+from skfairdp.privacy.accounting.calibration import noise_multiplier_for
+from skfairdp.privacy.accounting.events import canonical, covering_event
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.plan import Plan
+
+__all__ = ["Attempt", "Shares", "all_fits", "as_text", "level_table", "share_budget"]
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """One model that was trained and measured; paid for, so all of it may be shown.
+
+    Parameters
+    ----------
+    parameters : dict
+        What it was trained with.
+    value : float
+        Noisy accuracy on the held-out rows, or area under the curve.
+    claim : FairnessGuarantee
+        Upper bound on its gap; the bounds of all attempts hold together.
+    lower : float
+        Lower bound on its gap; those of all attempts hold together too.
+    attainable : float
+        Bound that a model without any gap would have got on as many rows.
+    verdict : {"kept", "broken", "undecided"}
+        "kept": the upper bound is within the tolerance. "broken": the lower one is above
+        it. "undecided": the held-out rows are too few to tell.
+    model : estimator or Pipeline
+        The trained model.
+    certificate : Certificate
+        The claim, bound to the model, with the privacy of all attempts together.
+    noisy_counts : ndarray of int64, shape (n_groups, n_labels, n_classes, n_bins)
+        The noisy table that all figures are computed from.
+    """
+
+    parameters: dict[str, Any]
+    value: float
+    claim: FairnessGuarantee
+    lower: float
+    attainable: float
+    verdict: str
+    model: Any = field(repr=False)
+    certificate: Certificate = field(repr=False)
+    noisy_counts: NDArray[np.int64] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How a budget is shared by attempts.
+
+    Parameters
+    ----------
+    multipliers : tuple of float
+        Noise multiplier of each fit.
+    count_epsilon : float
+        Pure cost of each table of held-out counts.
+    privacy : PrivacyGuarantee
+        All fits and tables together.
+    """
+
+    multipliers: tuple[float, ...]
+    count_epsilon: float
+    privacy: PrivacyGuarantee
+
+
+def share_budget(plans: Sequence[MakePlan], epsilon: float, delta: float) -> Shares:
+    """Let every attempt have the same share of a budget.
+
+    A record is either in the training rows of all attempts or in the held-out rows of
+    all: the fits compose, the tables compose, and the larger of the two is the cost.
+
+    Parameters
+    ----------
+    plans : sequence of callable
+        Maps a noise multiplier to the plan of an attempt.
+    epsilon : float
+        Budget in nats.
+    delta : float
+        Probability in (0, 1).
+
+    Returns
+    -------
+    Shares
+
+    Raises
+    ------
+    ValueError
+        If no noise is enough.
+    """
+    n = len(plans)
+    adjacency = plans[0](1.0).adjacency
+    target = epsilon
+    while True:
+        # n fits of one plan are one plan with n times the steps.
+        multipliers = tuple(
+            noise_multiplier_for(target, delta, _repeated_plan(plan, n)) for plan in plans
+        )
+        fits = all_fits(p(s) for p, s in zip(plans, multipliers, strict=True))
+        spent = event_epsilon(fits, delta, adjacency)
+        if spent <= epsilon:
+            break
+        target *= 0.995 * epsilon / spent  # plans of different shapes, a little over
+    price = epsilon / n  # pure, and n of them add up
+    return Shares(
+        multipliers,
+        price,
+        PrivacyGuarantee(
+            epsilon=max(spent, price * n),
+            delta=delta,
+            adjacency=adjacency,
+            accountant=accountant_name(fits, delta, adjacency),
+            # A record is in one part or the other, and no one event says so: further
+            # releases compose with epsilon and delta themselves.
+            event=None,
+        ),
+    )
+
+
+def all_fits(plans: Iterable[Plan]) -> DpEvent:
+    """Composition of fits on the same records.
+
+    Parameters
+    ----------
+    plans : iterable of Plan
+        What each fit releases.
+
+    Returns
+    -------
+    dp_accounting.DpEvent
+    """
+    return canonical(ComposedDpEvent([covering_event(plan) for plan in plans]))
+
+
+def _repeated_plan(make_plan: MakePlan, times: int) -> MakePlan:
+    return lambda multiplier: _repeated(make_plan(multiplier), times)
+
+
+def _repeated(plan: Plan, times: int) -> Plan:
+    segments = tuple(dataclasses.replace(s, steps=s.steps * times) for s in plan.segments)
+    counts = tuple(dataclasses.replace(c, releases=c.releases * times) for c in plan.counts)
+    return dataclasses.replace(plan, segments=segments, counts=counts)
+
+
+def level_table(
+    table: NDArray[np.int64], notion: str, classes: Sequence[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Noisy counts of each cell as they would be if all groups had the same rates.
+
+    Parameters
+    ----------
+    table : ndarray of int64, shape (n_groups, n_labels, n_classes)
+        Noisy counts.
+    notion : str
+        What is compared.
+    classes : sequence
+        Class labels.
+
+    Returns
+    -------
+    successes, failures : ndarray of int64, shape (n_strata, n_groups)
+    """
+    cells = cells_of(table, get_notion(notion), classes)
+    hit, miss = np.maximum(cells.successes, 0), np.maximum(cells.failures, 0)
+    rows = hit + miss
+    share = hit.sum(axis=1, keepdims=True) / np.maximum(rows.sum(axis=1, keepdims=True), 1)
+    level = np.rint(rows * share).astype(np.int64)
+    return level, rows - level
+
+
+def as_text(parameters: Mapping[str, Any]) -> str:
+    """Parameters in one line."""
+    return ", ".join(f"{key}={value!r}" for key, value in parameters.items()) or "as given"

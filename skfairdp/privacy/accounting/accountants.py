@@ -1,0 +1,240 @@
+"""The cost of one dp_accounting event: which accountant answers.
+
+Privacy loss distributions come first, with their rounding charged; dp_accounting's Renyi
+divergences answer where those refuse. Here alone, delta is reduced by the probability with
+which a release is not what its event says.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+import numpy as np
+from dp_accounting import dp_event
+from dp_accounting.dp_event import DpEvent
+from dp_accounting.rdp import RdpAccountant
+from numpy.typing import NDArray
+
+from skfairdp.figures import significant_up
+from skfairdp.privacy.accounting.directions import RELATIONS, both_directions, loss_epsilon
+from skfairdp.privacy.accounting.events import FailureDpEvent, canonical, parts_of, without_failures
+
+__all__ = ["RELATIONS", "accountant_name", "event_epsilon", "renyi_divergences", "renyi_form"]
+
+
+def event_epsilon(event: DpEvent, delta: float, adjacency: str = "add-remove") -> float:
+    """Upper bound on epsilon of an event at a given delta.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        What was released.
+    delta : float
+        Probability in [0, 1).
+    adjacency : {"add-remove", "zero-out", "replace-one", "change-attribute"}, \
+default="add-remove"
+        Neighbouring relation of the statement. Under "change-attribute" the event is what
+        one cell releases about a record; the record leaves one cell and joins another.
+
+    Returns
+    -------
+    float
+        Epsilon in nats; infinity if the event releases something without noise.
+
+    Raises
+    ------
+    ValueError
+        If `delta` or `adjacency` is not one of the allowed values, or if no accountant
+        of dp_accounting takes the event under this relation.
+
+    Examples
+    --------
+    >>> from dp_accounting import dp_event
+    >>> from skfairdp.privacy.accounting.accountants import event_epsilon
+    >>> step = dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.1))
+    >>> round(event_epsilon(dp_event.SelfComposedDpEvent(step, 1000), 1e-5), 4)
+    1.5154
+    """
+    return _answer(event, delta, adjacency)[0]
+
+
+def accountant_name(
+    event: DpEvent | None = None, delta: float = 1e-6, adjacency: str = "add-remove"
+) -> str:
+    """Name and version of the accountant that answers for an event.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent or None, default=None
+        The event; None names the default accountant.
+    delta : float, default=1e-6
+        Probability in [0, 1).
+    adjacency : {"add-remove", "zero-out", "replace-one", "change-attribute"}, \
+default="add-remove"
+        Neighbouring relation.
+
+    Returns
+    -------
+    str
+        For example ``"dp_accounting 0.6.0 RDP"``.
+    """
+    kind = "PLD" if event is None else _answer(event, delta, adjacency)[1]
+    detail = {
+        "PLD": "privacy loss distributions (PLD, connect-the-dots), rounding charged to delta",
+        "RDP": f"dp_accounting {importlib.metadata.version('dp_accounting')} RDP",
+    }[kind]
+    failure = 0.0 if event is None else without_failures(canonical(event))[1]
+    return (
+        f"{detail}; {significant_up(failure, 2)} of delta set aside for tails"
+        if failure
+        else detail
+    )
+
+
+def _answer(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
+    if not 0.0 <= delta < 1.0:
+        raise ValueError(f"delta={delta!r} is not allowed: give a probability in [0, 1)")
+    if adjacency not in RELATIONS:
+        raise ValueError(
+            f"adjacency={adjacency!r} cannot be accounted for here: use one of {sorted(RELATIONS)}"
+        )
+    event = canonical(event)
+    try:
+        hash(event)
+    except TypeError:  # events of other makers may hold lists
+        return _cost.__wrapped__(event, float(delta), adjacency)
+    return _cost(_merged(event), float(delta), adjacency)
+
+
+def _merged(event: DpEvent) -> DpEvent:
+    """Count equal parts together, so that each kind of release is discretised once."""
+    counts: Counter[DpEvent] = Counter()
+    for part, count in parts_of(event):
+        counts[part] += count
+    parts = [dp_event.SelfComposedDpEvent(part, count) for part, count in counts.items()]
+    return canonical(dp_event.ComposedDpEvent(parts))
+
+
+@lru_cache(maxsize=1024)
+def _cost(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
+    relation = RELATIONS[adjacency]
+    if any(isinstance(part, dp_event.NonPrivateDpEvent) for part, _ in parts_of(event)):
+        return math.inf, "PLD"
+    event, failure = without_failures(event)
+    delta -= failure
+    if delta < 0.0:
+        return math.inf, "PLD"
+    cost = loss_epsilon(event, delta, adjacency)
+    if cost is not None and math.isfinite(cost):
+        return cost, "PLD"
+    # Refused, or delta does not cover the tails that are cut off.
+    rdp = RdpAccountant(neighboring_relation=relation)
+    charged = _charged(event, adjacency)
+    if rdp.supports(charged):
+        with _quiet():
+            return float(rdp.compose(charged).get_epsilon(delta)), "RDP"
+    if cost is not None:
+        return cost, "PLD"
+    raise ValueError(
+        f"no accountant of dp_accounting takes {type(event).__name__} under "
+        f"adjacency={adjacency!r}: compose supported events, or state another relation"
+    )
+
+
+def renyi_divergences(
+    event: DpEvent, orders: tuple[float, ...], adjacency: str
+) -> NDArray[np.float64] | None:
+    """Bounds on the Renyi divergence of an event, order by order.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        What was released.
+    orders : tuple of float
+        Orders above 1.
+    adjacency : {"add-remove", "zero-out", "replace-one", "change-attribute"}
+        Neighbouring relation, as in `event_epsilon`.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_orders,), or None
+        In nats; None for an event without known divergences.
+    """
+    event = canonical(event)
+    try:
+        hash(event)
+    except TypeError:  # events of other makers may hold lists
+        return _divergences.__wrapped__(event, orders, adjacency)
+    return _divergences(_merged(event), orders, adjacency)
+
+
+@lru_cache(maxsize=1024)
+def _divergences(
+    event: DpEvent, orders: tuple[float, ...], adjacency: str
+) -> NDArray[np.float64] | None:
+    accountant = RdpAccountant(list(orders), neighboring_relation=RELATIONS[adjacency])
+    charged = _charged(event, adjacency)
+    if not accountant.supports(charged):
+        return None
+    with _quiet():
+        found = np.array(accountant.compose(charged).rdp, dtype=np.float64)
+    found.setflags(write=False)
+    return found
+
+
+def _charged(event: DpEvent, adjacency: str) -> DpEvent:
+    return renyi_form(both_directions(event) if adjacency == "change-attribute" else event)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep dp_accounting from logging every fractional order that it leaves out."""
+    logger = logging.getLogger("absl")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def renyi_form(event: DpEvent) -> DpEvent:
+    """Rewrite an event so that the accountant of Renyi divergences takes it.
+
+    Failures cost no divergence: delta covers them. And that accountant has no discrete
+    Laplace noise. Whatever is pure at epsilon has a
+    divergence of at most ``order * epsilon**2 / 2``, and of at most epsilon: the first is
+    charged up to epsilon = 0.2, beyond which it wastes more at the orders that count.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        Any event.
+
+    Returns
+    -------
+    dp_accounting.DpEvent
+        Costs at least as much, failures apart; equal to `event` where nothing had to change.
+    """
+    match event:
+        case FailureDpEvent():
+            return dp_event.NoOpDpEvent()
+        case dp_event.DiscreteLaplaceDpEvent(noise_parameter=rate, sensitivity=sensitivity):
+            pure = float(rate) * int(sensitivity)
+            if pure <= 0.2:
+                return dp_event.ZCDpEvent(rho=pure**2 / 2)
+            return dp_event.ZCDpEvent(rho=0.0, xi=pure)
+        case dp_event.ComposedDpEvent(events=parts):
+            return dp_event.ComposedDpEvent(tuple(map(renyi_form, parts)))
+        case dp_event.SelfComposedDpEvent(event=inner, count=count):
+            return dp_event.SelfComposedDpEvent(renyi_form(inner), count)
+        case dp_event.RepeatAndSelectDpEvent(event=inner, mean=mean, shape=shape):
+            return dp_event.RepeatAndSelectDpEvent(renyi_form(inner), mean, shape)
+        case _:
+            return event

@@ -1,0 +1,167 @@
+"""Find the noise that a target epsilon needs."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache, reduce
+
+from dp_accounting import dp_event
+from dp_accounting.dp_event import DpEvent
+
+from skfairdp.figures import significant_up
+from skfairdp.privacy.accounting.accountants import event_epsilon
+from skfairdp.privacy.accounting.closed_form import ClosedFormBound
+from skfairdp.privacy.accounting.events import events, undominated_cells
+from skfairdp.privacy.plan import Plan
+
+__all__ = ["noise_multiplier_for"]
+
+# Multipliers outside are of no use: below .1 one full-batch step costs more than 90.
+SMALLEST, LARGEST = 0.1, 1e7
+# Accepted share of the target; aimed at from below, so that it is never exceeded.
+ACCEPTED, AIM, CEILING = 0.9955, 0.999, 1.0 - 1e-6
+# Corrections by the ratio of fast bound and exact cost before the bracket is halved instead.
+CORRECTIONS = 9
+MAX_EVALUATIONS = 60
+PROBES = (0.6, 1.0, 3.7)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """A calibration task; equal tasks have equal events at the probed multipliers."""
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    probes: tuple[tuple[DpEvent, ...], ...]
+    make_plan: Callable[[float], Plan] = field(compare=False)
+
+
+def noise_multiplier_for(epsilon: float, delta: float, make_plan: Callable[[float], Plan]) -> float:
+    """Smallest base noise multiplier whose plan costs at most `epsilon`.
+
+    Parameters
+    ----------
+    epsilon : float
+        Target in nats, finite and positive.
+    delta : float
+        Probability in (0, 1) at which the target holds.
+    make_plan : callable
+        Maps a base noise multiplier to the plan that would be run with it. A larger
+        multiplier must not cost more. Sampling rates, steps and counts must not depend
+        on private data.
+
+    Returns
+    -------
+    float
+        A multiplier, at least 0.1, whose plan has every cell's epsilon at most the
+        target, and the largest one above 0.995 of it unless 0.1 is returned.
+
+    Raises
+    ------
+    ValueError
+        If the target is not positive and finite, or if the plan costs more than the
+        target even with unlimited noise, because counts use up the budget.
+
+    Notes
+    -----
+    Privacy loss distributions are slow, Renyi divergences are fast, and their ratio
+    changes slowly with the noise. So the target of the fast bound is corrected by the
+    ratio seen at the last exact evaluation, which takes about three exact evaluations.
+    Where that does not settle, the bracket is halved. Results are cached.
+
+    Examples
+    --------
+    >>> from skfairdp.privacy import Block, Plan, Segment, noise_multiplier_for
+    >>> def make_plan(multiplier):
+    ...     block = Block("gradient", 1.0, (0.01,), noise_std=0.01 * multiplier)
+    ...     return Plan(("all",), (Segment(1000, (0.01,), (100.0,), (block,)),), delta=1e-5)
+    >>> round(noise_multiplier_for(1.0, 1e-5, make_plan), 2)
+    1.42
+    """
+    if not 0.0 < epsilon < math.inf:
+        raise ValueError(
+            f"epsilon={epsilon!r} is not allowed: give a positive finite number, or set "
+            "noise_multiplier"
+        )
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta={delta!r} is not allowed: give a probability in (0, 1)")
+    plans = [make_plan(multiplier) for multiplier in PROBES]
+    problem = _Problem(
+        float(epsilon),
+        float(delta),
+        plans[0].adjacency,
+        tuple(events(plan) for plan in plans),
+        make_plan,
+    )
+    multiplier = _solve(problem)
+    if _largest_epsilon(problem, multiplier) > epsilon:
+        # Another plan with the same probes was cached; its answer is not ours.
+        multiplier = _solve.__wrapped__(problem)
+    return multiplier
+
+
+@lru_cache(maxsize=256)
+def _solve(problem: _Problem) -> float:
+    """Search; kept for plans that cannot be told apart at the probes."""
+    _refuse_impossible(problem)
+    fast = ClosedFormBound(problem.epsilon, problem.delta, problem.make_plan)
+    low, high = SMALLEST, LARGEST
+    seen: list[tuple[float, float]] = []  # log multiplier, log (fast bound / exact cost)
+    for evaluation in range(MAX_EVALUATIONS):
+        guess = fast.solve(problem.epsilon * AIM, seen, low, high)
+        if evaluation >= CORRECTIONS or (evaluation > 0 and not low < guess < high):
+            guess = math.sqrt(low * high)
+        cost = _largest_epsilon(problem, guess)
+        share = cost / problem.epsilon
+        if ACCEPTED <= share <= CEILING or (share <= CEILING and guess == SMALLEST):
+            return guess
+        low, high = (low, guess) if share <= CEILING else (guess, high)
+        if low == LARGEST:
+            break
+        if high < low * (1.0 + 1e-9):
+            return high  # the cost jumps across the accepted band
+        if 0.0 < cost < math.inf:
+            seen.append((math.log(guess), math.log(fast(guess) / cost)))
+    raise ValueError(
+        f"epsilon={problem.epsilon!r} was not met by noise multipliers up to {LARGEST:g}: give "
+        "a larger epsilon, or fewer steps"
+    )
+
+
+def _largest_epsilon(problem: _Problem, multiplier: float) -> float:
+    return max(
+        event_epsilon(event, problem.delta, problem.adjacency)
+        for event in _costliest(problem.make_plan(multiplier))
+    )
+
+
+def _costliest(plan: Plan) -> list[DpEvent]:
+    per_cell = events(plan)
+    return [per_cell[cell] for cell in undominated_cells(plan)]
+
+
+def _refuse_impossible(problem: _Problem) -> None:
+    """Raise if what the multiplier cannot change exceeds the target."""
+    for of_cell in zip(*problem.probes, strict=True):
+        fixed = reduce(lambda a, b: a & b, (Counter(_top_level(event)) for event in of_cell))
+        if not fixed:
+            continue
+        floor = event_epsilon(
+            dp_event.ComposedDpEvent(tuple(fixed.elements())), problem.delta, problem.adjacency
+        )
+        if floor > problem.epsilon * CEILING:
+            raise ValueError(
+                f"epsilon={problem.epsilon!r} cannot be met: releases whose noise is fixed "
+                f"(counts) cost {significant_up(floor, 4)} alone; give a larger epsilon or spend "
+                "less on them"
+            )
+
+
+def _top_level(event: DpEvent) -> Iterable[DpEvent]:
+    if isinstance(event, dp_event.NoOpDpEvent):
+        return ()
+    return event.events if isinstance(event, dp_event.ComposedDpEvent) else (event,)

@@ -1,0 +1,186 @@
+"""What an event does to two neighbouring data sets, relation by relation.
+
+Adding, removing or blanking a record is one direction of every release: the record leaves
+all of them or joins all of them, and the costlier counts.
+
+A changed attribute is different. A mechanism that releases one noisy sum for every cell,
+with independent noise, sees such a change twice: one cell loses the record, another gains
+it. The pair of releases is the product of the two directions of the subsampled Gaussian
+mechanism, removal and addition, on different coordinates, so its privacy loss is the sum of
+two independent ones. Exchanging the two data sets only exchanges the two cells, so one
+product answers for both directions.
+
+It is *not* the cost of replacing a record, where the difference of two records meets one
+noise; nor twice the event under adding or removing a record, which composes each direction
+with itself. It is wrong for a release that forms a signed sum over cells before the noise:
+that one replaces a record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting.dp_event import DpEvent
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
+
+from skfairdp.privacy.accounting.composition import composed_epsilon
+from skfairdp.privacy.accounting.events import parts_of
+from skfairdp.privacy.accounting.loss_distributions import Losses, from_curve, gaussian, two_points
+from skfairdp.privacy.accounting.loss_grid import grid_interval
+
+__all__ = ["RELATIONS", "both_directions", "loss_epsilon"]
+
+RELATIONS = {
+    "add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
+    "zero-out": NeighboringRelation.REPLACE_SPECIAL,
+    "replace-one": NeighboringRelation.REPLACE_ONE,
+    # One cell loses a record and another gains it: the library knows each half.
+    "change-attribute": NeighboringRelation.ADD_OR_REMOVE_ONE,
+}
+# Of delta, what the tails of all releases together may take; no tail is smaller than this.
+TAILS, SMALLEST = 1e-6, 1e-290
+
+Pair = tuple[Losses, Losses]
+
+
+def loss_epsilon(event: DpEvent, delta: float, adjacency: str) -> float | None:
+    """Epsilon by privacy loss distributions, None where they have no answer.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        In canonical form.
+    delta : float
+        Probability in [0, 1).
+    adjacency : str
+        A key of `RELATIONS`.
+
+    Returns
+    -------
+    float or None
+        In nats; infinity where delta does not cover the tails that are cut off.
+    """
+    parts = _gathered(event)
+    interval = grid_interval(both_directions(event) if adjacency == "change-attribute" else event)
+    tail = max(TAILS * delta / max(sum(count for _, count in parts), 1), SMALLEST)
+    while True:
+        pairs = [(_pair(part, adjacency, interval, tail), count) for part, count in parts]
+        known = [(pair, count) for pair, count in pairs if pair is not None]
+        if len(known) < len(pairs):
+            return None
+        if not known:
+            return 0.0
+        leaving, joining = ([(pair[way], count) for pair, count in known] for way in (0, 1))
+        if adjacency == "change-attribute":
+            chains = [leaving + joining]
+        else:
+            alike = all(pair[0] is pair[1] for pair, _ in known)
+            chains = [leaving] if alike else [leaving, joining]
+        costs = [composed_epsilon(chain, interval, delta) for chain in chains]
+        found = [cost for cost in costs if cost is not None]
+        if len(found) == len(costs):
+            return max(found)
+        interval *= 2.0
+
+
+def both_directions(event: DpEvent) -> DpEvent:
+    """Release everything twice: no cheaper, by Renyi divergences, than the product.
+
+    A Renyi divergence of a product is the sum of the two directions', and each is at most
+    the larger of the two, which is what an accountant charges.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        In canonical form.
+
+    Returns
+    -------
+    dp_accounting.DpEvent
+        To be accounted under adding or removing a record.
+    """
+    match event:
+        case dp_event.ComposedDpEvent(events=parts):
+            return dp_event.ComposedDpEvent(tuple(map(both_directions, parts)))
+        case dp_event.SelfComposedDpEvent(event=inner, count=count):
+            return dp_event.SelfComposedDpEvent(both_directions(inner), count)
+        case dp_event.RepeatAndSelectDpEvent(event=inner, mean=mean, shape=shape):
+            return dp_event.RepeatAndSelectDpEvent(both_directions(inner), mean, shape)
+        case _:
+            return dp_event.SelfComposedDpEvent(event, 2)
+
+
+def _gathered(event: DpEvent) -> list[tuple[DpEvent, int]]:
+    """Parts with how often each occurs; Gaussian queries on all rows are one query."""
+    precision, others = 0.0, []
+    for part, count in parts_of(event):
+        match part:
+            case dp_event.NoOpDpEvent():
+                continue
+            case dp_event.GaussianDpEvent(noise_multiplier=sigma):
+                precision += count / sigma**2
+            case _:
+                others.append((part, count))
+    if precision > 0.0:
+        others.append((dp_event.GaussianDpEvent(precision**-0.5), 1))
+    return others
+
+
+def _pair(event: DpEvent, adjacency: str, interval: float, tail: float) -> Pair | None:
+    """Losses of a record that leaves and of one that joins; the same object if alike."""
+    replaced = adjacency == "replace-one"
+    match event:
+        case dp_event.GaussianDpEvent(noise_multiplier=sigma):
+            return gaussian(1.0, sigma / 2.0 if replaced else sigma, interval, tail)
+        case dp_event.PoissonSampledDpEvent(
+            sampling_probability=rate, event=dp_event.GaussianDpEvent(noise_multiplier=sigma)
+        ):
+            if replaced:
+                return _replaced(rate, sigma, interval, tail)
+            return gaussian(rate, sigma, interval, tail)
+        case dp_event.DiscreteLaplaceDpEvent(noise_parameter=rate, sensitivity=1) if not replaced:
+            return _both(two_points(rate, interval))
+        case dp_event.LaplaceDpEvent(noise_multiplier=scale) if not replaced:
+            size = 1.0 / scale
+            spent = lambda epsilon: -np.expm1(np.minimum(epsilon - size, 0.0) / 2.0)  # noqa: E731
+            return _both(from_curve(spent, size, interval, 16.0))
+        case _:
+            return _of_the_library(event, adjacency, interval)
+
+
+def _both(losses: Losses) -> Pair:
+    return losses, losses
+
+
+def _replaced(rate: float, sigma: float, interval: float, tail: float) -> Pair:
+    """One record takes the other's place: N(1, sigma**2) and N(-1, sigma**2), each sampled."""
+    loss = GaussianPrivacyLoss(
+        sigma,
+        sampling_prob=rate,
+        adjacency_type=AdjacencyType.REPLACE,
+        log_mass_truncation_bound=math.log(tail),
+    )
+    top = loss.connect_dots_bounds().epsilon_upper
+    assert top is not None
+    return _both(from_curve(loss.get_delta_for_epsilon, top, interval, 16.0))
+
+
+def _of_the_library(event: DpEvent, adjacency: str, interval: float) -> Pair | None:
+    """What dp_accounting knows about one release: the larger delta of the two directions."""
+    accountant = PLDAccountant(RELATIONS[adjacency], interval)
+    if not accountant.supports(event):
+        return None
+    curve = accountant.compose(event).get_delta
+    top, floor = interval, curve(math.inf)
+    while curve(top) > floor and top < 1e6 * interval:
+        top *= 2.0
+    return _both(from_curve(partial(_array, curve), top, interval, top / interval))
+
+
+def _array(curve: Callable, epsilon: np.ndarray) -> np.ndarray:
+    return np.asarray(curve(epsilon), dtype=np.float64)

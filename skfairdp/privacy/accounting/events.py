@@ -1,0 +1,304 @@
+"""Plans as dp_accounting events, in one form that every accountant reads alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import attr
+from dp_accounting import dp_event
+from dp_accounting.dp_event import DpEvent
+
+from skfairdp.privacy.plan import Plan, Segment
+
+__all__ = [
+    "FailureDpEvent",
+    "canonical",
+    "covering_event",
+    "events",
+    "parts_of",
+    "undominated_cells",
+    "without_failures",
+]
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class FailureDpEvent(DpEvent):
+    """A release that may, with a small probability, not be what its event says.
+
+    Composed with the event of the release. Its probability is taken from delta before the
+    accountants are asked, and costs nothing else.
+
+    Parameters
+    ----------
+    probability : float
+        Bound, under any data set, on the probability of the outcomes (or secret choices
+        that neighbouring data sets share, such as the other records of a batch) for which
+        the event of the release is no upper bound.
+    """
+
+    probability: float
+
+
+def events(plan: Plan) -> tuple[DpEvent, ...]:
+    """Events that a record of each cell takes part in.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is released.
+
+    Returns
+    -------
+    tuple of dp_accounting.DpEvent
+        One composed event per cell, in the order of ``plan.cells``. Where an attribute
+        may change, the record leaves one cell and joins another, and every cell gets the
+        event that covers any two.
+
+    Examples
+    --------
+    >>> from skfairdp.privacy import Block, Plan, Segment, events
+    >>> block = Block("gradient", max_norm=1.0, weights=(0.01,), noise_std=0.011)
+    >>> plan = Plan(("all",), (Segment(1000, (0.01,), (100.0,), (block,)),))
+    >>> events(plan)[0].count
+    1000
+    """
+    if plan.adjacency == "change-attribute":
+        return (covering_event(plan),) * len(plan.cells)
+    return tuple(
+        _composed(
+            plan,
+            [(s.rates[cell], plan.charged_multiplier(s, cell)) for s in plan.segments],
+            [released.epsilon(cell) for released in plan.sums],
+        )
+        for cell in range(len(plan.cells))
+    )
+
+
+def covering_event(plan: Plan) -> DpEvent:
+    """One event that covers a record of any cell.
+
+    A higher rate and a smaller multiplier can only cost more, so each segment is
+    charged with the highest rate and the smallest multiplier of all cells it touches.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is released.
+
+    Returns
+    -------
+    dp_accounting.DpEvent
+        Costs at least as much as the event of every cell, at every delta and in every
+        composition; the event of the most expensive cell does not always.
+    """
+    cells = range(len(plan.cells))
+    return _composed(
+        plan,
+        [_worst_case(plan, segment) for segment in plan.segments],
+        [max(released.epsilon(cell) for cell in cells) for released in plan.sums],
+    )
+
+
+def undominated_cells(plan: Plan) -> tuple[int, ...]:
+    """Positions of the cells that may be the most expensive one.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is released.
+
+    Returns
+    -------
+    tuple of int
+        Cells of which no other cell has, in every segment, at least the rate and at
+        most the multiplier; of equal cells the first.
+    """
+    profiles = [
+        tuple(
+            figure
+            for segment in plan.segments
+            if segment.steps > 0
+            for figure in (segment.rates[cell], -segment.multiplier(cell))
+        )
+        + tuple(released.epsilon(cell) for released in plan.sums)
+        for cell in range(len(plan.cells))
+    ]
+
+    def covers(a: int, b: int) -> bool:
+        at_least = all(x >= y for x, y in zip(profiles[a], profiles[b], strict=True))
+        return at_least and (profiles[a] != profiles[b] or a < b)
+
+    cells = range(len(plan.cells))
+    return tuple(b for b in cells if not any(covers(a, b) for a in cells if a != b))
+
+
+def canonical(event: DpEvent) -> DpEvent:
+    """Rewrite an event so that every accountant reads it alike.
+
+    Multipliers become Python floats, lists become tuples, Gaussian queries that share
+    a Poisson batch become one query, and queries without cost or without noise are
+    named as such.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        Any event; kinds that this package does not make are left as they are.
+
+    Returns
+    -------
+    dp_accounting.DpEvent
+        An equivalent event.
+
+    Raises
+    ------
+    ValueError
+        If a multiplier is negative or not a number, or a sampling probability is
+        outside [0, 1].
+
+    Examples
+    --------
+    >>> from dp_accounting import dp_event
+    >>> from skfairdp.privacy.accounting.events import canonical
+    >>> pair = dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(1)] * 2)
+    >>> event = canonical(dp_event.PoissonSampledDpEvent(0.01, pair))
+    >>> round(event.event.noise_multiplier**-2, 6)
+    2.0
+    """
+    match event:
+        case dp_event.GaussianDpEvent(noise_multiplier=sigma):
+            return _noisy(_multiplier(sigma), dp_event.GaussianDpEvent)
+        case dp_event.LaplaceDpEvent(noise_multiplier=scale):
+            return _noisy(_multiplier(scale), dp_event.LaplaceDpEvent)
+        case dp_event.DiscreteLaplaceDpEvent(noise_parameter=rate, sensitivity=sensitivity):
+            rate = _multiplier(rate)
+            if rate == 0.0 or sensitivity == 0:
+                return dp_event.NoOpDpEvent()
+            if math.isinf(rate):
+                return dp_event.NonPrivateDpEvent()
+            return dp_event.DiscreteLaplaceDpEvent(rate, int(sensitivity))
+        case FailureDpEvent(probability=probability):
+            if not 0.0 <= probability <= 1.0:
+                raise ValueError(
+                    f"a probability of {probability!r} is not allowed: give one in [0, 1]"
+                )
+            return FailureDpEvent(float(probability)) if probability else dp_event.NoOpDpEvent()
+        case dp_event.SelfComposedDpEvent(event=inner, count=count):
+            inner = canonical(inner)
+            if count == 0 or isinstance(inner, dp_event.NoOpDpEvent):
+                return dp_event.NoOpDpEvent()
+            return inner if count == 1 else dp_event.SelfComposedDpEvent(inner, int(count))
+        case dp_event.ComposedDpEvent(events=parts):
+            kept = tuple(
+                part for part in map(canonical, parts) if not isinstance(part, dp_event.NoOpDpEvent)
+            )
+            if not kept:
+                return dp_event.NoOpDpEvent()
+            return kept[0] if len(kept) == 1 else dp_event.ComposedDpEvent(kept)
+        case dp_event.PoissonSampledDpEvent(sampling_probability=rate, event=inner):
+            return _sampled(float(rate), canonical(inner))
+        case _:
+            return event
+
+
+def without_failures(event: DpEvent) -> tuple[DpEvent, float]:
+    """Split an event into what the accountants take and what delta has to cover.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        In canonical form.
+
+    Returns
+    -------
+    event : dp_accounting.DpEvent
+        In canonical form, without failures.
+    probability : float
+        Of any failure, by the sum over all of them; of a random number of runs, by its mean.
+    """
+    match event:
+        case FailureDpEvent(probability=probability):
+            return dp_event.NoOpDpEvent(), probability
+        case dp_event.ComposedDpEvent(events=parts):
+            split = [without_failures(part) for part in parts]
+            kept = canonical(dp_event.ComposedDpEvent(tuple(part for part, _ in split)))
+            return kept, math.fsum(probability for _, probability in split)
+        case dp_event.SelfComposedDpEvent(event=inner, count=count):
+            kept, probability = without_failures(inner)
+            return canonical(dp_event.SelfComposedDpEvent(kept, count)), count * probability
+        case dp_event.RepeatAndSelectDpEvent(event=inner, mean=mean, shape=shape):
+            kept, probability = without_failures(inner)
+            return dp_event.RepeatAndSelectDpEvent(kept, mean, shape), mean * probability
+        case _:
+            return event, 0.0
+
+
+def _composed(plan: Plan, steps: list[tuple[float, float]], pure: list[float]) -> DpEvent:
+    sums = [
+        dp_event.SelfComposedDpEvent(
+            dp_event.PoissonSampledDpEvent(rate, dp_event.GaussianDpEvent(multiplier)),
+            segment.steps,
+        )
+        for segment, (rate, multiplier) in zip(plan.segments, steps, strict=True)
+    ]
+    counts = [
+        dp_event.SelfComposedDpEvent(
+            dp_event.DiscreteLaplaceDpEvent(count.epsilon, 1), count.releases
+        )
+        for count in plan.counts
+    ]
+    failures = [
+        dp_event.SelfComposedDpEvent(FailureDpEvent(plan.charged_failure(segment)), segment.steps)
+        for segment in plan.segments
+    ]
+    # Discrete Laplace noise on one count loses exactly +-epsilon, as randomised response
+    # does, and that dominates every pure mechanism. No such claim is needed, or made, for
+    # a vector of Laplace noises and dp_accounting's one-dimensional Laplace event.
+    vectors = [dp_event.DiscreteLaplaceDpEvent(epsilon, 1) for epsilon in pure]
+    return canonical(dp_event.ComposedDpEvent([*sums, *counts, *vectors, *failures]))
+
+
+def _worst_case(plan: Plan, segment: Segment) -> tuple[float, float]:
+    multipliers = [plan.charged_multiplier(segment, cell) for cell in range(len(plan.cells))]
+    touched = [rate for rate, m in zip(segment.rates, multipliers, strict=True) if math.isfinite(m)]
+    return max(touched, default=0.0), min(multipliers, default=math.inf)
+
+
+def _multiplier(value: float) -> float:
+    number = float(value)
+    if not number >= 0.0:
+        raise ValueError(f"a noise multiplier of {value!r} is not allowed: give a number >= 0")
+    return number
+
+
+def _noisy(multiplier: float, kind: type[DpEvent]) -> DpEvent:
+    if multiplier == 0.0:
+        return dp_event.NonPrivateDpEvent()
+    if math.isinf(multiplier):
+        return dp_event.NoOpDpEvent()
+    return kind(multiplier)
+
+
+def _sampled(rate: float, inner: DpEvent) -> DpEvent:
+    if not 0.0 <= rate <= 1.0:
+        raise ValueError(f"a sampling probability of {rate!r} is not allowed: give one in [0, 1]")
+    if rate == 0.0 or isinstance(inner, dp_event.NoOpDpEvent):
+        return dp_event.NoOpDpEvent()
+    if rate == 1.0 or isinstance(inner, dp_event.NonPrivateDpEvent):
+        return inner
+    parts = list(parts_of(inner))
+    if all(isinstance(part, dp_event.GaussianDpEvent) for part, _ in parts):
+        precision = sum(count * part.noise_multiplier**-2 for part, count in parts)
+        inner = dp_event.GaussianDpEvent(precision**-0.5)
+    return dp_event.PoissonSampledDpEvent(rate, inner)
+
+
+def parts_of(event: DpEvent, count: int = 1) -> Iterator[tuple[DpEvent, int]]:
+    """Composed parts of an event with how often each occurs."""
+    if isinstance(event, dp_event.SelfComposedDpEvent):
+        yield from parts_of(event.event, count * event.count)
+    elif isinstance(event, dp_event.ComposedDpEvent):
+        for part in event.events:
+            yield from parts_of(part, count)
+    else:
+        yield event, count

@@ -1,0 +1,145 @@
+"""Which records take part in which releases, and what each of them spends."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from dp_accounting import dp_event
+from dp_accounting.dp_event import DpEvent
+
+from skfairdp.privacy.accounting.accountants import RELATIONS, event_epsilon
+from skfairdp.privacy.accounting.events import canonical, parts_of
+from skfairdp.privacy.accounting.serialization import (
+    event_from_dict,
+    event_to_dict,
+    label_from_json,
+    label_to_json,
+)
+
+if TYPE_CHECKING:
+    from skfairdp.privacy.guarantee import PrivacyGuarantee
+
+__all__ = ["Exposure", "event_cost", "recomputed_epsilons"]
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """What the records of some groups take part in.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        What is released of such a record.
+    groups : tuple or None, default=None
+        Labels of its groups; None for a record of any group.
+    """
+
+    event: DpEvent
+    groups: tuple[Hashable, ...] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON types.
+
+        Returns
+        -------
+        dict
+        """
+        named = None if self.groups is None else [label_to_json(k) for k in self.groups]
+        return {"groups": named, "event": event_to_dict(self.event)}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Rebuild from `to_dict`.
+
+        Parameters
+        ----------
+        document : mapping
+            What `to_dict` returned, also after a round trip through JSON.
+
+        Returns
+        -------
+        Exposure
+        """
+        groups = document["groups"]
+        return cls(
+            event_from_dict(document["event"]),
+            None if groups is None else tuple(map(label_from_json, groups)),
+        )
+
+
+def recomputed_epsilons(stated: PrivacyGuarantee) -> dict[Hashable | None, float]:
+    """Epsilon that follows from what a guarantee stores.
+
+    Parameters
+    ----------
+    stated : PrivacyGuarantee
+        With an event, or with exposures.
+
+    Returns
+    -------
+    dict
+        Epsilon of a record of any group under None, and of each group of `per_group`.
+
+    Raises
+    ------
+    ValueError
+        When nothing is stored that an epsilon would follow from.
+    """
+    shares = stated.exposures or (() if stated.event is None else (Exposure(stated.event),))
+    if not shares:
+        raise ValueError("no event says what was released")
+    costs = [(s.groups, event_cost(s.event, stated.delta, stated.adjacency)) for s in shares]
+    found: dict[Hashable | None, float] = {None: max(cost for _, cost in costs)}
+    for group in stated.per_group or {}:
+        own = [cost for groups, cost in costs if groups is None or group in groups]
+        if not own:
+            raise ValueError(f"no event says what was released of a record of {group!r}")
+        found[group] = max(own)
+    return found
+
+
+def event_cost(event: DpEvent, delta: float, adjacency: str) -> float:
+    """Smallest epsilon that is known to cover an event.
+
+    Parameters
+    ----------
+    event : dp_accounting.DpEvent
+        What was released.
+    delta : float
+        Probability in [0, 1).
+    adjacency : str
+        A key of ``ADJACENCIES``.
+
+    Returns
+    -------
+    float
+        That of an accountant, or of basic composition where pure releases make that smaller.
+
+    Raises
+    ------
+    ValueError
+        When no accountant takes the event under this relation.
+    """
+    event = canonical(event)
+    pure, others = 0.0, []
+    for part, count in parts_of(event):
+        match part:
+            case dp_event.DiscreteLaplaceDpEvent(noise_parameter=rate, sensitivity=sensitivity):
+                pure += count * rate * sensitivity
+            case dp_event.LaplaceDpEvent(noise_multiplier=scale):
+                pure += count / scale
+            case dp_event.NoOpDpEvent():
+                pass
+            case _:
+                others.append(dp_event.SelfComposedDpEvent(part, count))
+    if adjacency not in RELATIONS:
+        if others:
+            raise ValueError(f"no accountant takes its event under {adjacency!r}")
+        return pure
+    # Where one record is changed into another, it is in two places.
+    places = 2.0 if adjacency in ("change-attribute", "replace-one") else 1.0
+    rest = dp_event.ComposedDpEvent(tuple(others))
+    basic = places * pure + (event_epsilon(rest, delta, adjacency) if others else 0.0)
+    return min(basic, event_epsilon(event, delta, adjacency))

@@ -1,0 +1,262 @@
+"""From a released table of counts to the probability with which each record is used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skfairdp.privacy.noise import NoiseSource
+
+__all__ = ["SamplingRates", "release_table"]
+
+# A noisy count is raised to the noise level that is exceeded with this probability.
+_SWAMPED = 1e-3
+
+
+@dataclass(frozen=True)
+class SamplingRates:
+    """The probability of each (group, label) cell that one of its records is used.
+
+    Made from public or released counts alone, so it costs no privacy. Every record is
+    used or not by a draw of its own: adding or removing a record changes nothing about
+    the others (stability 1), whatever the probabilities are.
+
+    Parameters
+    ----------
+    groups : tuple
+        Group labels.
+    classes : tuple
+        Class labels; one entry, of any value, where rates depend on the group alone.
+    counts : tuple of tuple of int, shape (n_groups, n_classes)
+        The counts, >= 1, that the rates were made from.
+    rates : tuple of tuple of float, shape (n_groups, n_classes)
+        Probabilities in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not agree, counts below 1, or rates outside [0, 1].
+
+    Examples
+    --------
+    >>> from skfairdp.privacy.inclusion_probabilities import SamplingRates
+    >>> rates = SamplingRates.equal_label_rates([[50, 50], [90, 10]], ("a", "b"), (0, 1))
+    >>> [[round(rate, 3) for rate in row] for row in rates.rates]
+    [[1.0, 0.429], [0.259, 1.0]]
+    >>> rates.group_sizes
+    {'a': 71, 'b': 33}
+    >>> SamplingRates.equal_group_rates([900, 100], ("a", "b"), rate=0.1).rates
+    ((0.05555555555555555,), (0.5,))
+    """
+
+    groups: tuple
+    classes: tuple
+    counts: tuple[tuple[int, ...], ...]
+    rates: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        """Check shapes and ranges."""
+        shape = (len(self.groups), len(self.classes))
+        for name in ("counts", "rates"):
+            got = np.shape(getattr(self, name))
+            if got != shape:
+                raise ValueError(
+                    f"'{name}' has shape {got}; {shape[0]} groups and {shape[1]} classes need "
+                    f"{shape}."
+                )
+        if np.min(self.counts) < 1:
+            raise ValueError("'counts' must be at least 1: raise noisy counts with a floor.")
+        if not (np.min(self.rates) >= 0.0 and np.max(self.rates) <= 1.0):
+            raise ValueError("'rates' must be probabilities in [0, 1].")
+
+    @classmethod
+    def equal_label_rates(
+        cls,
+        table: ArrayLike,
+        groups: Sequence[Any],
+        classes: Sequence[Any],
+        *,
+        tolerance: float = 0.0,
+        minimum_rate: float = 0.0,
+        epsilon: float = math.inf,
+    ) -> SamplingRates:
+        """Find rates after which all groups have nearly the same label rates.
+
+        Every group's label distribution moves on a straight line towards the pooled
+        one, until no two groups differ by more than `tolerance` in the rate of any
+        class; each group then keeps as many records as that allows.
+
+        Parameters
+        ----------
+        table : array-like of int, shape (n_groups, n_classes)
+            Public or released counts; noisy ones may be negative.
+        groups, classes : sequence
+            Their labels.
+        tolerance : float, default=0.0
+            Largest difference in a class's rate between two groups, in [0, 1]; from the
+            difference in the table on, every record is kept.
+        minimum_rate : float, default=0.0
+            Lower limit of every probability, in [0, 1]. Above 0 it may leave a larger
+            difference than `tolerance`.
+        epsilon : float, default=inf
+            What the table cost. Counts that its noise could swamp are raised to the
+            level that the noise exceeds with probability 1e-3. Infinity for exact
+            counts, which are raised to 1.
+
+        Returns
+        -------
+        SamplingRates
+        """
+        _check_unit("tolerance", tolerance)
+        _check_unit("minimum_rate", minimum_rate)
+        counts = _floored(table, epsilon).reshape(len(groups), len(classes))
+        own = counts / counts.sum(axis=1, keepdims=True)
+        pooled = counts.sum(axis=0) / counts.sum()
+        gap = float(np.ptp(own, axis=0).max())
+        rates = np.ones_like(counts)
+        if gap > tolerance:
+            goal = pooled + tolerance / gap * (own - pooled)
+            enough = counts / goal  # group size at which a cell needs all its records
+            rates = (enough.min(axis=1, keepdims=True) / enough).clip(minimum_rate)
+        return cls(tuple(groups), tuple(classes), _nested(counts.astype(np.int64)), _nested(rates))
+
+    @classmethod
+    def equal_group_rates(
+        cls,
+        sizes: ArrayLike,
+        groups: Sequence[Any],
+        *,
+        rate: float,
+        epsilon: float = math.inf,
+    ) -> SamplingRates:
+        """Find rates at which every group has the same expected share of a batch.
+
+        A record of group g gets ``min(1, rate * n / (n_groups * n_g))``. Accounting for
+        the guarantee of all records charges `largest`.
+
+        Parameters
+        ----------
+        sizes : array-like of int, shape (n_groups,)
+            Public or released group sizes.
+        groups : sequence
+            Their labels.
+        rate : float
+            Expected share of all records in a batch, in (0, 1].
+        epsilon : float, default=inf
+            What the sizes cost; see `equal_label_rates`.
+
+        Returns
+        -------
+        SamplingRates
+            With one column.
+        """
+        _check_unit("rate", rate)
+        counts = _floored(sizes, epsilon).reshape(-1, 1)
+        rates = np.minimum(1.0, rate * counts.sum() / (len(counts) * counts))
+        return cls(tuple(groups), ("all",), _nested(counts.astype(np.int64)), _nested(rates))
+
+    @property
+    def largest(self) -> float:
+        """Largest probability of any record."""
+        return float(np.max(self.rates))
+
+    @property
+    def group_sizes(self) -> dict[Any, int]:
+        """Records of each group that are used, on average, if the counts are right; >= 1."""
+        expected = (np.asarray(self.counts) * np.asarray(self.rates)).sum(axis=1)
+        return {
+            group: max(1, round(float(size)))
+            for group, size in zip(self.groups, expected, strict=True)
+        }
+
+    @property
+    def total(self) -> int:
+        """Records that the counts speak of."""
+        return int(np.sum(self.counts))
+
+    def of(self, groups: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Look up the probability of every record.
+
+        Parameters
+        ----------
+        groups, labels : ndarray of int, shape (n,)
+            Positions in `groups` and `classes`; negative for a record that is in no
+            cell, which gets 0.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+        """
+        found = np.asarray(self.rates)[groups, labels]
+        return np.where((groups >= 0) & (labels >= 0), found, 0.0)
+
+    def keep(
+        self,
+        groups: NDArray[np.int64],
+        labels: NDArray[np.int64],
+        uniforms: NDArray[np.float64],
+    ) -> NDArray[np.bool_]:
+        """Decide for every record, by its own draw, whether it is used.
+
+        Parameters
+        ----------
+        groups, labels : ndarray of int, shape (n,)
+            Cell of every record, as in `of`.
+        uniforms : ndarray of float64, shape (n,)
+            One secret uniform number in [0, 1) a record.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
+        return np.asarray(uniforms < self.of(groups, labels))
+
+
+def release_table(
+    groups: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    shape: tuple[int, int],
+    epsilon: float,
+    noise: NoiseSource,
+) -> NDArray[np.int64]:
+    """Release a (group x label) table with discrete Laplace noise.
+
+    Parameters
+    ----------
+    groups, labels : ndarray of int, shape (n,)
+        Cell of every record; a negative code is in no cell.
+    shape : (int, int)
+        Numbers of groups and classes.
+    epsilon : float
+        Price in nats: every record adds one to at most one count.
+    noise : NoiseSource
+        Source of the noise.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_groups, n_classes)
+        Counts as released, possibly negative.
+    """
+    inside = (groups >= 0) & (labels >= 0)
+    cells = groups[inside] * shape[1] + labels[inside]
+    exact = np.bincount(cells, minlength=shape[0] * shape[1]).astype(np.int64)
+    return (exact + noise.discrete_laplace(epsilon, exact.size)).reshape(shape)
+
+
+def _floored(counts: ArrayLike, epsilon: float) -> NDArray[np.float64]:
+    floor = max(1, math.ceil(-math.log(_SWAMPED) / epsilon))
+    return np.maximum(np.asarray(counts, dtype=np.float64), floor)
+
+
+def _nested(values: NDArray[Any]) -> tuple:
+    return tuple(tuple(row) for row in values.tolist())
+
+
+def _check_unit(name: str, value: float) -> None:
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name!r} must be a number in [0, 1]; got {value!r}.")

@@ -1,0 +1,539 @@
+"""The ledger as users hold it: a path and a name."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skfairdp.exceptions import LedgerError
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger.entry import (
+    COMMITTED,
+    RETURNED,
+    Entry,
+    charges,
+)
+from skfairdp.privacy.ledger.records import FORMAT, Head
+from skfairdp.privacy.ledger.rendering import (
+    ledger_frame,
+    ledger_page,
+    ledger_statements,
+    ledger_text,
+    stays_charged,
+)
+from skfairdp.privacy.ledger.store import reading, upgrade, writing
+from skfairdp.privacy.ledger.totals import Budget, totals
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["PrivacyLedger"]
+
+ACTIVITIES = ("fit", "certify", "transform", "search")
+
+
+class PrivacyLedger:
+    """What every fit, certificate, transform and search has cost on a data set.
+
+    Give it to estimators as ``ledger=``. Each reserves what it is about to spend before
+    its training uses a row, and commits when it is done; a fit that fails or is killed
+    stays charged. The object is a handle, a path and a name: copies, clones, joblib
+    workers and other processes with the same path and name charge the same ledger.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file (SQLite), made at the first entry in a folder that exists. It has to be
+        on a disk that all processes share and that locks files, which some network
+        disks don't.
+    data_set : str, default="default"
+        Name of the rows that are charged. One file can hold several. All fits on parts of
+        the same rows, such as folds, belong to one name. It is printed; choose one that
+        reveals nothing, or make one with `skfairdp.privacy.ledger.data_set_name`.
+    budget : (float, float) or None, default=None
+        Largest total (epsilon, delta) of the data set, in nats. Written at the first use
+        and not changed afterwards; whoever opens the file later need not repeat it.
+        What would exceed it is refused before a row is used.
+    adjacency : str or None, default=None
+        Relation of the budget, e.g. "zero-out". None takes that of the first entry.
+
+    Raises
+    ------
+    ValueError
+        An argument is not what it should be. The file is not looked at before it is
+        needed.
+
+    Notes
+    -----
+    Totals are compositions of the released events, never sums of epsilons, one for each
+    relation (who the neighbouring data set is, and what is protected). What holds for
+    adding or removing a record also holds, at the same cost, for blanking it, so
+    "zero-out" totals include "add-remove" entries (and a mixture of the two has no other
+    total). A fit without a guarantee, such as one with ``epsilon=inf``, makes every total
+    infinite. A total counts every entry for everybody: it is an upper bound where a run
+    drew each record into one of two parts.
+
+    A budget is a guarantee whatever made you choose a plan: releases are charged by a filter
+    (`skfairdp.privacy.ledger.filter`) that holds where a later plan was chosen *because of* an
+    earlier model. A printed total of several charges is smaller, mostly by about a sixth, and holds
+    where no plan was chosen by looking at earlier releases: the folds and candidates of a
+    grid, fits with one plan that are repeated.
+
+    The file holds plans, names and times, no row, and nothing made from a protected one. Of
+    held-out rows that were declared public it holds a digest, so that certificates on the
+    same rows are counted under whatever name; its key is in the file too, so that whoever has
+    the file can test a guess of all these rows together. Its records are chained by digests
+    that are compared whenever it is opened, so that one that was lost, changed or moved is
+    found. That finds accidents: whoever may write the file can make another chain, or put an
+    old copy in its place. Who has noted an earlier `head` can find that out, by `holds`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.datasets import make_classification
+    >>> from skfairdp import DPSGDClassifier
+    >>> from skfairdp.privacy import PrivacyLedger
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = PrivacyLedger(f"{folder.name}/spent.db", "loans-2026", budget=(2.0, 1e-6))
+    >>> X, y = make_classification(500, random_state=0)
+    >>> model = DPSGDClassifier(epsilon=1.0, max_epochs=1, ledger=ledger)
+    >>> _ = model.fit(X, y)
+    >>> _ = model.fit(X, y)
+    >>> len(ledger), [round(total.epsilon, 1) for total in ledger.totals()]
+    (2, [1.4])
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        data_set: str = "default",
+        *,
+        budget: tuple[float, float] | None = None,
+        adjacency: str | None = None,
+    ) -> None:
+        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+            raise ValueError(f"'path' must name a file; got {path!r}.")
+        if not isinstance(data_set, str) or not data_set.strip():
+            raise ValueError(f"'data_set' must be a name, e.g. 'loans-2026'; got {data_set!r}.")
+        if adjacency is not None and budget is None:
+            raise ValueError("'adjacency' says what a budget is about; set 'budget' too.")
+        # A worker may run in another folder.
+        self.path = Path(path).expanduser().absolute()
+        self.data_set = data_set
+        self._budget = _budget(budget, adjacency)
+        self._set_aside: tuple[PrivacyGuarantee, ...] = ()
+
+    def on(self, data_set: str) -> PrivacyLedger:
+        """Return a handle for another data set in the same file.
+
+        Parameters
+        ----------
+        data_set : str
+            Its name.
+
+        Returns
+        -------
+        PrivacyLedger
+        """
+        return PrivacyLedger(self.path, data_set)
+
+    def setting_aside(self, guarantee: PrivacyGuarantee) -> PrivacyLedger:
+        """Return a handle whose charges leave room in the budget for one more.
+
+        Give it to a fit that will be followed by something else: the fit is then
+        refused if the budget has no room for both.
+
+        Parameters
+        ----------
+        guarantee : PrivacyGuarantee
+            What will be spent afterwards. It is not charged.
+
+        Returns
+        -------
+        PrivacyLedger
+        """
+        handle = copy.copy(self)
+        handle._set_aside = (*self._set_aside, guarantee)
+        return handle
+
+    def reserve(
+        self,
+        guarantee: PrivacyGuarantee | None,
+        *,
+        activity: str,
+        estimator: str,
+        public_rows: Any = None,
+    ) -> Entry:
+        """Charge what is about to be spent.
+
+        Parameters
+        ----------
+        guarantee : PrivacyGuarantee or None
+            What will be promised about the release; void (`PrivacyGuarantee.void`) where
+            nothing will. None where no protected row is touched.
+        activity : {"fit", "certify", "transform", "search"}
+            What is about to be done.
+        estimator : str
+            Name of what does it.
+        public_rows : array-like or None, default=None
+            Rows that need no protection, on which this is counted: a keyed digest of them,
+            whose key is in the file, is kept with the entry. Never give protected rows.
+
+        Returns
+        -------
+        Entry
+            Reserved, and charged from now on whatever becomes of it.
+
+        Raises
+        ------
+        BudgetExceededError
+            The budget has no room for it. Nothing is written.
+        LedgerError
+            The file cannot be written, or is no ledger.
+        ValueError
+            The handle's budget is not the one that the file has.
+        """
+        if activity not in ACTIVITIES:
+            raise ValueError(f"activity={activity!r} is not known: use one of {ACTIVITIES}.")
+        with writing(self.path) as store:
+            budget = self._agreed(store.budget(self.data_set))
+            if budget is not None:
+                spent = _promises(store.entries(self.data_set))
+                if guarantee is not None:
+                    for earlier in spent:
+                        budget = budget.for_first(earlier)
+                    budget.refuse(spent, guarantee, self.data_set, self._set_aside)
+                    budget = budget.for_first(guarantee)
+                store.set_budget(self.data_set, budget)
+            return store.reserve(self.data_set, activity, estimator, guarantee, public_rows)
+
+    def commit(self, entry: Entry) -> Entry:
+        """Record that what was reserved has been done.
+
+        Parameters
+        ----------
+        entry : Entry
+            What `reserve` returned.
+
+        Returns
+        -------
+        Entry
+            The same, committed.
+
+        Raises
+        ------
+        LedgerError
+            The file cannot be written, or holds no such reservation any more.
+        """
+        return self._end(entry, COMMITTED)
+
+    def give_back(self, entry: Entry) -> Entry:
+        """Take back a reservation that ended before a row was used.
+
+        Only what was never released may be given back: not after a model, a count, a score
+        or a picture was made from the rows, nor after an error whose text or time depended
+        on what stands in them. Where that is not certain, leave it: a reservation that is
+        neither committed nor given back stays charged.
+
+        Parameters
+        ----------
+        entry : Entry
+            What `reserve` returned.
+
+        Returns
+        -------
+        Entry
+            The same, returned: it stays in the file, and is not charged.
+
+        Raises
+        ------
+        LedgerError
+            The file cannot be written, or holds no such reservation any more.
+        """
+        return self._end(entry, RETURNED)
+
+    def _end(self, entry: Entry, state: str) -> Entry:
+        with writing(self.path, new=False) as store:
+            done = store.end(entry, state)
+            if done is None:
+                raise LedgerError(
+                    f"The privacy ledger {str(self.path)!r} has no open reservation number "
+                    f"{entry.number}: was the file replaced meanwhile?"
+                )
+        return done
+
+    def charge(
+        self, guarantee: PrivacyGuarantee | None, *, activity: str, estimator: str
+    ) -> AbstractContextManager[Entry]:
+        """Reserve before a block and commit after it.
+
+        Parameters
+        ----------
+        guarantee : PrivacyGuarantee or None
+            As in `reserve`.
+        activity : {"fit", "certify", "transform", "search"}
+            As in `reserve`.
+        estimator : str
+            As in `reserve`.
+
+        Returns
+        -------
+        context manager
+            Gives the reservation, which stays charged if the block fails.
+        """
+        return self._charging(guarantee, activity, estimator)
+
+    @contextmanager
+    def _charging(
+        self, guarantee: PrivacyGuarantee | None, activity: str, estimator: str
+    ) -> Iterator[Entry]:
+        entry = self.reserve(guarantee, activity=activity, estimator=estimator)
+        with self.finishing(entry):
+            yield entry
+
+    @contextmanager
+    def finishing(self, entry: Entry) -> Iterator[None]:
+        """Commit a reservation after a block; an error is told that it stays charged.
+
+        Parameters
+        ----------
+        entry : Entry
+            What `reserve` returned.
+
+        Yields
+        ------
+        None
+        """
+        try:
+            yield
+            self.commit(entry)
+        except BaseException as error:
+            self.note_charge(entry, error)
+            raise
+
+    def note_charge(self, entry: Entry, error: BaseException) -> None:
+        """Add to an error that a reservation stays charged, if it cost anything.
+
+        Parameters
+        ----------
+        entry : Entry
+            What `reserve` returned.
+        error : BaseException
+            What ended the work; the note shows below its message.
+        """
+        if entry.guarantee is not None:
+            error.add_note(stays_charged(str(self.path), entry))
+
+    def upgrade(self) -> None:
+        """Take over a ledger of version 1, which had no chain of digests.
+
+        Every entry and budget is kept. What was lost or changed before cannot be seen: look
+        at the entries afterwards.
+
+        Raises
+        ------
+        LedgerError
+            The file is no ledger of version 1, or cannot be read or written.
+        """
+        upgrade(self.path)
+
+    @property
+    def budget(self) -> tuple[float, float] | None:
+        """Budget (epsilon, delta) of the data set, in the file or of this handle."""
+        return self._state()[0]
+
+    @property
+    def data_sets(self) -> tuple[str, ...]:
+        """Names of all data sets in the file."""
+        with reading(self.path) as store:
+            return store.data_sets()
+
+    @property
+    def head(self) -> str:
+        """Number of records in the file, and the digest that seals all of them: "17:3fa9…".
+
+        Note it where the file can't be changed, as on a printed certificate: `holds` then
+        finds out whether the file was set back to an earlier state since.
+        """
+        with reading(self.path) as store:
+            return str(store.head)
+
+    def holds(self, head: str) -> bool:
+        """Whether the file contains all that it held at an earlier `head`.
+
+        Parameters
+        ----------
+        head : str
+            What `head` was then; blanks are ignored.
+
+        Returns
+        -------
+        bool
+            False if the file was replaced, or set back to a state before it.
+
+        Raises
+        ------
+        ValueError
+            `head` is no number and digest.
+        """
+        position, _, digest = "".join(head.split()).partition(":")
+        if not position.isdecimal():
+            raise ValueError(f"'head' must be what PrivacyLedger.head returned; got {head!r}.")
+        with reading(self.path) as store:
+            return store.holds(Head(int(position), digest))
+
+    def entries(self) -> tuple[Entry, ...]:
+        """All entries of the data set, reserved ones included, oldest first.
+
+        Returns
+        -------
+        tuple of Entry
+        """
+        with reading(self.path) as store:
+            return store.entries(self.data_set)
+
+    def totals(self, *, delta: float | None = None) -> tuple[PrivacyGuarantee, ...]:
+        """Compose all entries, relation by relation.
+
+        Parameters
+        ----------
+        delta : float or None, default=None
+            Delta of the totals, in [0, 1). None takes the largest delta of the entries,
+            plus those of entries that have no event.
+
+        Returns
+        -------
+        tuple of PrivacyGuarantee
+            One a relation; they stand side by side and have no sum. Empty if nothing
+            was spent. One of several charges holds where no plan was chosen by looking
+            at earlier releases, and says so among its assumptions.
+        """
+        return totals(_promises(self.entries()), delta=delta)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row an entry.
+
+        Returns
+        -------
+        DataFrame
+        """
+        return ledger_frame(self.entries())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, strings and numbers, fit for JSON: infinity is the string "inf".
+
+        Returns
+        -------
+        dict
+            Budget, entries with their events, and totals.
+        """
+        budget, entries, head = self._state()
+        return {
+            "format": FORMAT,
+            "data_set": self.data_set,
+            "budget": budget,
+            "committed": sum(entry.state == COMMITTED for entry in entries),
+            "head": head,
+            "totals": [total.to_dict() for total in totals(_promises(entries))],
+            "entries": [entry.to_dict() for entry in entries],
+        }
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """Write the data set's entries and totals as JSON.
+
+        Parameters
+        ----------
+        indent : int or None, default=2
+            Indentation of the text.
+
+        Returns
+        -------
+        str
+        """
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    def summary(self) -> str:
+        """Say what was spent, in words.
+
+        Returns
+        -------
+        str
+            Totals first, then one line an entry.
+        """
+        return ledger_text(self.data_set, self.statements(), self.entries())
+
+    def statements(self) -> list[str]:
+        """Say in sentences how much was spent, without the entries.
+
+        Returns
+        -------
+        list of str
+        """
+        budget, entries, head = self._state()
+        return ledger_statements(budget, entries, totals(_promises(entries)), head)
+
+    def _state(self) -> tuple[tuple[float, float] | None, tuple[Entry, ...], str]:
+        """Budget, entries and head at one moment."""
+        with reading(self.path) as store:
+            budget = self._agreed(store.budget(self.data_set))
+            figures = None if budget is None else (budget.epsilon, budget.delta)
+            return figures, store.entries(self.data_set), str(store.head)
+
+    def _agreed(self, stored: Budget | None) -> Budget | None:
+        own = self._budget
+        if stored is None or own is None:
+            return own if stored is None else stored
+        if not own.same_amount(stored):
+            raise ValueError(
+                f"The ledger has a budget of {stored.text} ({stored.adjacency or 'no relation'}) "
+                f"for the data set {self.data_set!r}, and this handle names {own.text} "
+                f"({own.adjacency or 'no relation'}). A budget is fixed once; leave 'budget' and "
+                "'adjacency' out, or repeat them."
+            )
+        return stored
+
+    def __len__(self) -> int:
+        """Count the committed entries of the data set."""
+        with reading(self.path) as store:
+            return store.committed(self.data_set)
+
+    def __bool__(self) -> bool:
+        """Always True: an empty ledger is a ledger."""
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both handles charge the same entries under the same budget."""
+        if not isinstance(other, PrivacyLedger):
+            return NotImplemented
+        return vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        """Hash of path and name."""
+        return hash((self.path, self.data_set))
+
+    def __repr__(self) -> str:
+        """Path and name; the file is not looked at."""
+        return f"PrivacyLedger({str(self.path)!r}, {self.data_set!r})"
+
+    def _repr_html_(self) -> str:
+        return ledger_page(self.data_set, self.statements(), self.entries())
+
+
+def _promises(entries: Sequence[Entry]) -> list[PrivacyGuarantee]:
+    return [guarantee for _, guarantee in charges(entries)]
+
+
+def _budget(budget: Any, adjacency: str | None) -> Budget | None:
+    if budget is None:
+        return None
+    try:
+        epsilon, delta = (float(figure) for figure in budget)
+    except (TypeError, ValueError):
+        raise ValueError(f"'budget' must be a pair (epsilon, delta); got {budget!r}.") from None
+    return Budget(epsilon, delta, adjacency)

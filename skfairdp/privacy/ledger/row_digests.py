@@ -1,0 +1,153 @@
+"""Keyed digests of rows: names of data sets, and how a set of public rows is found again."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import itertools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix, issparse
+
+__all__ = ["data_set_name", "row_set_digest"]
+
+_KEY_BYTES = 32
+
+
+def data_set_name(rows: ArrayLike | pd.DataFrame, key: bytes) -> str:
+    """Name a data set by a keyed digest of its rows.
+
+    Prefer a name of your own ("loans-2026"): it can't reveal anything, and it stays
+    when a row is corrected. This is for data sets that arrive without a name. Call
+    it once on *all* rows, before any split: a fold has another digest than the whole.
+
+    Parameters
+    ----------
+    rows : array-like or DataFrame, shape (n_rows, n_columns)
+        All rows, in the order in which they are stored.
+    key : bytes
+        At least 32 random bytes (``secrets.token_bytes(32)``), kept apart from the
+        ledger, as a password is. Whoever has both a name and its key can test a
+        guess of the rows.
+
+    Returns
+    -------
+    str
+        "rows-" and 32 hexadecimal digits. Without the key they are as good as random;
+        equal names under one key show that rows are equal.
+
+    Raises
+    ------
+    ValueError
+        `key` is too short.
+
+    Notes
+    -----
+    A digest without a key would tell whoever reads the ledger whether a guess of the
+    rows is right, and with it whether one person is among otherwise known rows: the
+    very question that differential privacy leaves open. The same holds for a key that
+    is stored in the ledger. Hence the ledger makes no names, and no digest of protected rows.
+
+    Examples
+    --------
+    >>> import secrets
+    >>> from skfairdp.privacy.ledger import data_set_name
+    >>> name = data_set_name([[1.0, 2.0]], secrets.token_bytes(32))
+    >>> len(name)
+    37
+    """
+    if not isinstance(key, bytes) or len(key) < _KEY_BYTES:
+        got = f"{len(key)} bytes" if isinstance(key, bytes) else f"a {type(key).__name__}"
+        raise ValueError(
+            f"'key' must be at least {_KEY_BYTES} random bytes, e.g. secrets.token_bytes(32); "
+            f"got {got}."
+        )
+    return f"rows-{hmac.new(key, _content(rows), hashlib.sha256).hexdigest()[:32]}"
+
+
+def row_set_digest(rows: Any, key: bytes) -> str:
+    """Digest of a set of rows that need no protection, whatever their order.
+
+    Whoever has digest and key can test a guess of the *whole* set, and of nothing less: there
+    are no digests of single rows, so that sets which share some rows are not recognised.
+
+    Parameters
+    ----------
+    rows : array-like, DataFrame or sparse matrix, shape (n_rows, ...)
+        The rows, as often as they occur. Containers, names of columns and kinds of numbers
+        make no difference; columns in another order do, and so do values in another precision.
+    key : bytes
+        Up to 64 bytes.
+
+    Returns
+    -------
+    str
+        32 hexadecimal digits.
+
+    Examples
+    --------
+    >>> from skfairdp.privacy.ledger.row_digests import row_set_digest
+    >>> row_set_digest([[1, 2], [3, 4]], b"key") == row_set_digest([[3.0, 4.0], [1.0, 2.0]], b"key")
+    True
+    """
+    each = sorted(
+        hashlib.blake2b(row, key=key, digest_size=16).digest() for row in _encoded_rows(rows)
+    )
+    return hashlib.blake2b(b"".join(each), key=key, digest_size=16).hexdigest()
+
+
+def _encoded_rows(rows: Any) -> list[bytes]:
+    """Every row by itself: numbers by what is not zero, others value by value.
+
+    Whatever the rows are, nothing is raised: what a model can't take, it refuses itself.
+    """
+    table = rows if issparse(rows) else _numbers(rows)
+    if table is None:
+        plain = rows.to_numpy(dtype=object) if isinstance(rows, pd.DataFrame) else rows
+        cells = np.atleast_1d(np.asarray(plain, dtype=object))
+        return [repr([*map(_value, np.atleast_1d(row).ravel())]).encode() for row in cells]
+    table = csr_matrix(table, dtype=np.float64, copy=True)
+    table.sum_duplicates()
+    table.eliminate_zeros()
+    width = table.shape[1].to_bytes(8, "little")
+    return [
+        width + table.indices[a:b].astype("<i8").tobytes() + table.data[a:b].astype("<f8").tobytes()
+        for a, b in itertools.pairwise(table.indptr)
+    ]
+
+
+def _numbers(rows: Any) -> NDArray[np.float64] | None:
+    """Rows as a table of real numbers; None where they are something else."""
+    try:
+        given = np.atleast_1d(np.asarray(rows))
+        if given.dtype.kind in "cMm" or not given.size:
+            return None
+        return given.astype(np.float64).reshape(len(given), -1)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _value(value: Any) -> str | None:
+    """Text of a value, the same for equal numbers of all kinds; None for a missing one."""
+    if pd.api.types.is_scalar(value) and pd.isna(value):
+        return None
+    try:
+        return repr(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return str(value)
+
+
+def _content(rows: Any) -> bytes:
+    """Every value with its type, in an encoding that no other rows share."""
+    frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(np.asarray(rows))
+    columns = [str(name) for name in frame.columns]
+    values = [[_text(value) for value in frame.iloc[:, j]] for j in range(frame.shape[1])]
+    return repr((columns, values)).encode()
+
+
+def _text(value: Any) -> str:
+    value = value.item() if isinstance(value, np.generic) else value
+    return f"{type(value).__name__}:{value!r}"

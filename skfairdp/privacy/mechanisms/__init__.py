@@ -1,0 +1,1 @@
+"""Randomised values in whole numbers: geometric, randomised response, rounded Gaussian."""

@@ -1,0 +1,198 @@
+"""What epsilon-private representations imply for predictors and for information."""
+
+from __future__ import annotations
+
+import math
+
+from skfairdp.figures import significant_down
+from skfairdp.parameters import Choice, Number
+
+__all__ = [
+    "downstream_bound",
+    "group_information_bound",
+    "information_bound",
+    "leakage_bound",
+]
+
+_EPSILON = Number(0.0, finite=False)
+_COUNT = Number(1, integer=True)
+_AMOUNT = Number(0.0)
+_UNITS = Choice(("nats", "bits"))
+
+
+def downstream_bound(epsilon: float, n_releases: int = 1) -> float:
+    """Largest difference of rates between groups for whoever predicts from releases.
+
+    Parameters
+    ----------
+    epsilon : float
+        Cost of one release in nats, >= 0 (pure, local).
+    n_releases : int, default=1
+        How many releases about one person the predictor sees.
+
+    Returns
+    -------
+    float in [0, 1]
+        ``tanh(n_releases * epsilon / 2)``. It bounds demographic parity, equal opportunity
+        and equalized odds between any two groups, for every predictor, randomised or not,
+        that sees a person through the releases alone and was not fitted on that person.
+        It does not bound differences in accuracy, precision, calibration or ranking.
+
+    Raises
+    ------
+    ValueError
+        If `epsilon` is negative or `n_releases` is no integer >= 1.
+
+    Notes
+    -----
+    Attained by one bit of randomised response that hides the group.
+
+    Examples
+    --------
+    >>> from skfairdp.representation import downstream_bound
+    >>> round(downstream_bound(0.5), 4), round(downstream_bound(5.0), 4)
+    (0.2449, 0.9866)
+    """
+    _check("epsilon", epsilon, _EPSILON)
+    _check("n_releases", n_releases, _COUNT)
+    return min(_up(math.tanh(epsilon * n_releases / 2.0)), 1.0)
+
+
+def information_bound(
+    epsilon: float, n_outputs: int | None = None, *, units: str = "nats"
+) -> float:
+    """Most that a release can tell about the row behind it: a bound on I(X; Z).
+
+    Parameters
+    ----------
+    epsilon : float
+        Cost of one release in nats, >= 0 (pure, local).
+    n_outputs : int or None, default=None
+        Number of possible releases, where it is finite.
+    units : {"nats", "bits"}, default="nats"
+        Unit of the result.
+
+    Returns
+    -------
+    float
+        ``min(epsilon * tanh(epsilon / 2), log(n_outputs))``. It holds for every law of the
+        rows, and by data processing for I(U; Z) of any label U too.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside what is allowed.
+
+    Notes
+    -----
+    Lemma 2 of the paper states the weaker ``epsilon``.
+
+    Examples
+    --------
+    >>> from skfairdp.representation import information_bound
+    >>> round(information_bound(1.0), 4), round(information_bound(8.0, 4, units="bits"), 4)
+    (0.4621, 2.0)
+    """
+    _check("epsilon", epsilon, _EPSILON)
+    bound = epsilon * math.tanh(epsilon / 2.0)
+    if n_outputs is not None:
+        _check("n_outputs", n_outputs, _COUNT)
+        bound = min(bound, math.log(n_outputs))
+    return _in_units(bound, units)
+
+
+def group_information_bound(epsilon: float, *, units: str = "nats") -> float:
+    """Most that a release can tell about which of two groups a person is in.
+
+    Parameters
+    ----------
+    epsilon : float
+        Cost of one release in nats, >= 0 (pure, local).
+    units : {"nats", "bits"}, default="nats"
+        Unit of the result.
+
+    Returns
+    -------
+    float
+        ``log 2 - h(1 / (1 + exp(epsilon)))`` with h the binary entropy: the capacity of one
+        bit of randomised response. It holds for two groups of any sizes.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside what is allowed.
+
+    Examples
+    --------
+    >>> from skfairdp.representation import group_information_bound
+    >>> [round(group_information_bound(epsilon), 4) for epsilon in (0.5, 1.0, 2.0, 5.0)]
+    [0.0303, 0.1109, 0.3278, 0.653]
+    """
+    _check("epsilon", epsilon, _EPSILON)
+    gap = math.tanh(epsilon / 2.0)
+    # With p = (1 + gap) / 2: p log 2p + (1 - p) log 2(1 - p), without cancellation near 0.
+    bound = (1.0 + gap) / 2.0 * math.log1p(gap)
+    if gap < 1.0:
+        bound += (1.0 - gap) / 2.0 * math.log1p(-gap)
+    return _in_units(bound, units)
+
+
+def leakage_bound(epsilon: float, conditional_information: float, *, units: str = "nats") -> float:
+    """Bound on I(S; Z) from what a release tells about a row whose group is known.
+
+    Parameters
+    ----------
+    epsilon : float
+        Cost of one release in nats, >= 0 (pure, local).
+    conditional_information : float
+        A lower bound, in nats, on ν = I(X; Z | S) for these rows and this encoder.
+    units : {"nats", "bits"}, default="nats"
+        Unit of the result.
+
+    Returns
+    -------
+    float
+        ``max(epsilon * tanh(epsilon / 2) - conditional_information, 0)``; the paper's
+        Theorem 1 states the weaker ``epsilon - conditional_information``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside what is allowed, or the conditional information is more
+        than a release at `epsilon` can hold.
+
+    Notes
+    -----
+    Needs S → X → Z: the encoder and its noise see the group only through the row.
+
+    Examples
+    --------
+    >>> from skfairdp.representation import leakage_bound
+    >>> round(leakage_bound(1.0, 0.4), 4)
+    0.0621
+    """
+    _check("conditional_information", conditional_information, _AMOUNT)
+    left = information_bound(epsilon) - conditional_information
+    if left < 0.0:
+        raise ValueError(
+            f"conditional_information={conditional_information!r} is more than a release at "
+            f"epsilon={epsilon!r} can hold: give at most "
+            f"{significant_down(information_bound(epsilon))}"
+        )
+    return _in_units(left, units)
+
+
+def _check(name: str, value: float, allowed: Number) -> None:
+    if not allowed.accepts(value):
+        raise ValueError(f"{name}={value!r} is not allowed: give {allowed.describe()}")
+
+
+def _in_units(nats: float, units: str) -> float:
+    if not _UNITS.accepts(units):
+        raise ValueError(f"units={units!r} is not known: use {_UNITS.describe()}")
+    return _up(nats if units == "nats" else nats / math.log(2.0))
+
+
+def _up(value: float) -> float:
+    """Raise a computed bound by more than its rounding error."""
+    return value + 8 * math.ulp(value) if value > 0.0 else value

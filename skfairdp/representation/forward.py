@@ -1,0 +1,219 @@
+"""From rows to releases through networks, and from releases to labels and rows."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from skfairdp.certificate.digest import state_digest
+from skfairdp.engine.inference import in_blocks, outputs_by_row, probabilities
+from skfairdp.engine.nets import as_tensor
+from skfairdp.fairness.groups import encode_groups
+from skfairdp.representation.column_laws import ColumnsLikelihood, ColumnTypes
+from skfairdp.representation.person_ids import without_ids
+from skfairdp.representation.releasing import ReleasesRepresentation
+from skfairdp.representation.training import Encoder
+from skfairdp.rows import check_features
+
+__all__ = ["ReleasesThroughNetworks"]
+
+
+def _each_by_itself(module: nn.Module, rows: Tensor) -> Tensor:
+    """Encode rows as if each were alone, so that no net, whatever it does, can mix them."""
+    encoder = Encoder(module)
+    try:
+        return outputs_by_row(encoder, rows)
+    except RuntimeError:  # it can't be vectorised, which does not depend on what rows hold
+        return torch.cat([encoder(row[None]) for row in rows])
+
+
+class ReleasesThroughNetworks(ReleasesRepresentation):
+    """Mixin of an encoder that was trained: its releases, and what decoders make of them.
+
+    It needs the fitted attributes below, and the parameters `id_column` and `net`.
+    """
+
+    # With routing on, ids reach every release without a call.
+    __metadata_request__predict: ClassVar[dict[str, bool]] = {"ids": True}
+    __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"ids": True}
+    __metadata_request__transform: ClassVar[dict[str, bool]] = {"ids": True}
+
+    id_column: Any
+    net: Any
+    bound_: float
+    classes_: NDArray[Any]
+    codebook_: NDArray[np.float64] | None
+    column_types_: ColumnTypes
+    groups_: tuple | None
+    module_: nn.Module
+    output_: str
+
+    def _hidden(self, X: NDArray[Any]) -> NDArray[Any]:
+        """What a randomiser takes: representations in the box, or codes.
+
+        How a product of matrices rounds depends on their size. So an encoder gets the same
+        number of rows each time, filled up with zeros: a row is then encoded to the very same
+        numbers whatever rows are beside it, and with ids released alike.
+        """
+        with torch.inference_mode():
+            raw = in_blocks(partial(_each_by_itself, self.module_), as_tensor(X, self.module_))
+        box = self.bound_ * np.tanh(raw)
+        box = np.clip(np.where(np.isnan(box), 0.0, box), -self.bound_, self.bound_)
+        if self.codebook_ is None:
+            return box
+        return np.abs(box[:, :, None] - self.codebook_).argmin(axis=2)
+
+    def _release(self, X: Any, ids: Any) -> NDArray[Any]:
+        check_is_fitted(self)
+        X, column = without_ids(X, self.id_column)
+        if column is not None and ids is not None:
+            raise ValueError("'ids' were given, and 'id_column' names a column of X; give one.")
+        ids = column if ids is None else ids
+        X = check_features(self, X, allow_nd=self.net is not None)
+        X = X.reshape(len(X), -1)
+        digest = ""
+        if ids is not None:
+            digest = state_digest((self.module_, self.codebook_, self.bound_))
+        with self._releasing(ids, X, digest) as noise:
+            released: NDArray[Any] = self.randomizer_.release(self._hidden(X), noise)
+        if self.codebook_ is None or self.output_ == "codes":
+            return released
+        return self.codebook_[np.arange(released.shape[1]), released]
+
+    def decode(self, Z: ArrayLike) -> NDArray[np.float64]:
+        """Estimate class probabilities from representations that were released already.
+
+        Parameters
+        ----------
+        Z : array-like, shape (n_samples, n_components)
+            What `transform` returned. This is no further release.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        return self._decode(self._embedded(Z))
+
+    def predict_from(self, Z: ArrayLike) -> NDArray[Any]:
+        """Predict labels from representations that were released already.
+
+        Parameters
+        ----------
+        Z : array-like, shape (n_samples, n_components)
+            What `transform` returned.
+
+        Returns
+        -------
+        ndarray, shape (n_samples,)
+            Entries of ``classes_``.
+        """
+        return self.classes_[self.decode(Z).argmax(axis=1)]
+
+    def predict_proba(self, X: ArrayLike, *, ids: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Release rows, and estimate class probabilities from the release.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows.
+        ids : array-like, shape (n_samples,), optional
+            As in `transform`: a prediction is one release, and repeated alike.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        return self.decode(self._release(X, ids))
+
+    def predict(self, X: ArrayLike, *, ids: ArrayLike | None = None) -> NDArray[Any]:
+        """Release rows, and predict labels from the release.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows.
+        ids : array-like, shape (n_samples,), optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        ndarray, shape (n_samples,)
+            Entries of ``classes_``.
+        """
+        return self.predict_from(self._release(X, ids))
+
+    def reconstruct(
+        self, Z: ArrayLike, *, sensitive_features: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
+        """Rebuild rows from released representations and groups.
+
+        Parameters
+        ----------
+        Z : array-like, shape (n_samples, n_components)
+            What `transform` returned.
+        sensitive_features : array-like, shape (n_samples,), optional
+            Group of each row; needed if the encoder was fitted with groups.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, n_features)
+            Mean of each column given representation and group; a probability for
+            Bernoulli and categorical columns.
+
+        Raises
+        ------
+        ValueError
+            Groups are missing.
+        UnknownGroupError
+            A group was not there at fit.
+        """
+        embedded = self._embedded(Z)
+        s = np.empty((len(embedded), 0))
+        if self.groups_ is not None:
+            if sensitive_features is None:
+                raise ValueError(
+                    "'sensitive_features' are needed to rebuild rows: the encoder was fitted with "
+                    "groups, and what they tell is not in the representation."
+                )
+            groups = encode_groups(sensitive_features, n_rows=len(embedded), labels=self.groups_)
+            s = np.eye(len(self.groups_))[groups.codes]
+        with torch.inference_mode():
+            tables = [as_tensor(part, self.module_) for part in (embedded, s)]
+            law = ColumnsLikelihood(self.column_types_).to(tables[0].device)
+            return in_blocks(
+                lambda z, onehot: law.mean(self.module_.reconstruct(z, onehot)),  # type: ignore[operator]
+                *tables,
+            )
+
+    def _decode(self, embedded: NDArray[np.float64]) -> NDArray[np.float64]:
+        with torch.inference_mode():
+            table = as_tensor(embedded, self.module_)
+            logits = in_blocks(self.module_.predict_utility, table)  # type: ignore[arg-type]
+        return probabilities(logits, "softmax")
+
+    def _embedded(self, Z: ArrayLike) -> NDArray[np.float64]:
+        """Released representations as the decoders take them."""
+        check_is_fitted(self)
+        table: NDArray[np.float64] = check_array(Z, dtype=np.float64, input_name="Z")
+        d = self.randomizer_.n_components
+        if table.shape[1] != d:
+            raise ValueError(f"Z has {table.shape[1]} columns; a representation has {d}.")
+        if self.codebook_ is None or self.output_ == "embedding":
+            return table
+        k = self.codebook_.shape[1]
+        if not np.isin(table, np.arange(k)).all():
+            raise ValueError(f"Z holds numbers that are no codes; codes are 0 to {k - 1}.")
+        return self.codebook_[np.arange(d), table.astype(np.int64)]
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.randomizer_.n_components

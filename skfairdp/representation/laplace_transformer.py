@@ -1,0 +1,253 @@
+"""Laplace noise on any representation, whoever made it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from skfairdp.base import PrivateEstimator
+from skfairdp.certificate import Certificate
+from skfairdp.parameters import BOOLEAN, RANDOM_STATE, Check, Number, check_parameters
+from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.representation.randomizers import LaplaceRandomizer
+from skfairdp.representation.releasing import ReleasesRepresentation
+from skfairdp.rows import validated
+
+__all__ = ["LaplaceTransformer"]
+
+
+class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the count
+    OneToOneFeatureMixin, TransformerMixin, ReleasesRepresentation, PrivateEstimator
+):
+    """Clip every column to ``[-bound, bound]`` and release rows under Laplace noise.
+
+    Put it behind an encoder that was made by others, or straight behind the columns. Each
+    row is randomised by itself, so it may happen on the device of the person whose row it
+    is. Whatever is computed from the released rows afterwards is private for their people,
+    and whoever predicts from one of them alone cannot treat groups more differently than
+    the certificate says.
+
+    Parameters
+    ----------
+    epsilon : float, default=5.0
+        Cost of one released row in nats, > 0 (pure, local). Infinity clips without noise,
+        for comparison.
+    bound : float, default=0.5
+        t, where columns are clipped, > 0. The noise of a column has scale
+        ``2 t d / epsilon`` for d columns. It must not come from the rows.
+    export_key : bool, default=False
+        Whether pickles keep the key that repeats releases; who has it can subtract the
+        noise of all calls with ids.
+    random_state : int, RandomState or None, default=None
+        Used with `reproducible_noise` only.
+    reproducible_noise : bool, default=False
+        For tests: noise from `random_state`, which protects nobody.
+    ledger : None, path or PrivacyLedger, default=None
+        Where each release is charged before rows are used.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns; all that `fit` learns, beside their names.
+    feature_names_in_ : ndarray, shape (n_features,)
+        Column labels, when all of them are strings.
+    randomizer_ : LaplaceRandomizer
+        What rows pass through.
+    releases_ : ReleaseCount
+        How often there was a release.
+
+    Notes
+    -----
+    Xie et al. (arXiv 2402.10473, Table 2) put this noise on the representations of other
+    methods, at epsilon = 8. The steps before it must be fixed for the person who is released: an
+    encoder that was fitted on that person's row may give it away to whoever sees the
+    encoder, and is not covered. With ids, a step that draws at random gives another row, and so
+    another release, at every call.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp.representation import LaplaceTransformer
+    >>> rows = np.array([[0.1, -0.3], [0.2, 7.0]])
+    >>> released = LaplaceTransformer(epsilon=1.0, bound=0.5).fit(rows)
+    >>> released.transform(rows).shape
+    (2, 2)
+    >>> first = released.transform(rows, ids=["ann", "bob"])
+    >>> bool((first == released.transform(rows, ids=["ann", "bob"])).all())
+    True
+    >>> released.privacy_.epsilon
+    2.0
+    """
+
+    _learns_from_rows = False
+    _served_the_fit: ClassVar[tuple[str, ...]] = ("bound", "epsilon", "export_key")
+    _nets: ClassVar[tuple[str, ...]] = ()
+    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
+        "epsilon": (Number(0.0, low_open=True, finite=False),),
+        "bound": (Number(1e-100, 1e100),),
+        "export_key": (BOOLEAN,),
+        "random_state": RANDOM_STATE,
+        "reproducible_noise": (BOOLEAN,),
+        "ledger": LEDGER,
+    }
+    _released: ClassVar[tuple[str, ...]] = (
+        "feature_names_in_",
+        "memory_",
+        "n_features_in_",
+        "randomizer_",
+        "releases_",
+    )
+
+    randomizer_: LaplaceRandomizer
+
+    def __init__(
+        self,
+        epsilon: float = 5.0,
+        bound: float = 0.5,
+        *,
+        export_key: bool = False,
+        random_state: int | RandomState | None = None,
+        reproducible_noise: bool = False,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.bound = bound
+        self.export_key = export_key
+        self.random_state = random_state
+        self.reproducible_noise = reproducible_noise
+        self.ledger = ledger
+
+    def fit(
+        self, X: ArrayLike, y: object = None, *, sensitive_features: object = None
+    ) -> LaplaceTransformer:
+        """Learn the number of columns, and draw a key for calls with ids.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Numbers. Only the form is looked at.
+        y, sensitive_features : None
+            Ignored.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A parameter is not allowed, or `X` is no table of numbers. The transformer is
+            left unfitted.
+        """
+        with self._all_or_nothing():
+            check_parameters(self, self._parameters)
+            self._checked(X, reset=True)
+            randomizer = LaplaceRandomizer(self.epsilon, self.n_features_in_, self.bound)
+            self._start_releasing(randomizer, stacklevel=3)
+        return self
+
+    def _settle(self) -> None:
+        """Charge nothing: a fit looks at the form of rows alone, and releases are charged."""
+
+    def transform(self, X: ArrayLike, *, ids: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Release rows.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Numbers. Infinite ones go to the nearest bound and NaN to 0, because an error
+            about one row would tell something about it.
+        ids : array-like, shape (n_samples,), optional
+            Who each row is about: integers or texts. The same person with the same row
+            gets the same release again, at no further cost. Without ids, every call is
+            another release of everybody in it, and costs `epsilon` again.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, n_features)
+            Released rows; they are not within the bounds.
+
+        Raises
+        ------
+        ValueError
+            `X` has another number of columns, an id is missing, or the key for ids was not
+            exported with the pickle that this transformer comes from.
+        BudgetExceededError
+            The ledger has no room for another release. No row was used.
+        """
+        check_is_fitted(self)
+        truncated = self.randomizer_.truncate(self._checked(X, reset=False))
+        # By points of the grid: an encoder before this one may round its last digits otherwise
+        # each time, and that makes no other row.
+        hidden = self.randomizer_.snapped(truncated)
+        with self._releasing(ids, hidden, type(self).__name__) as noise:
+            return self.randomizer_.release(truncated, noise)
+
+    def fit_transform(
+        self, X: ArrayLike, y: object = None, *, ids: ArrayLike | None = None, **fit_params: Any
+    ) -> NDArray[np.float64]:
+        """Fit, and release the same rows.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            As in `transform`.
+        y : None
+            Ignored.
+        ids : array-like, shape (n_samples,), optional
+            As in `transform`.
+        **fit_params : dict
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, n_features)
+        """
+        return self.fit(X, y, **fit_params).transform(X, ids=ids)
+
+    def certify(  # type: ignore[override]
+        self, X: ArrayLike | None = None, *, sensitive_features: ArrayLike | None = None
+    ) -> Certificate:
+        """State what the releases so far promise, and what follows for every predictor.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features), optional
+            Rows that need no protection, and that no step before this one was fitted on:
+            they are released once more, to measure how much a release tells about the group.
+        sensitive_features : array-like, shape (n_samples,), optional
+            Their groups.
+
+        Returns
+        -------
+        Certificate
+            Privacy of all counted releases together; bounds on parity, opportunity and
+            odds for whoever predicts from one release. Among its remarks, with rows, a
+            lower bound in nats on what a release tells about the group.
+        """
+        check_is_fitted(self)
+        return self._statement(X, sensitive_features)
+
+    def _checked(self, X: ArrayLike, *, reset: bool) -> NDArray[np.float64]:
+        return np.asarray(
+            validated(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+        )
+
+    def __sklearn_tags__(self) -> Tags:
+        """Describe the transformer to scikit-learn."""
+        tags = super().__sklearn_tags__()
+        # Also with repeatable noise, which depends on a row's place among the rows.
+        tags.non_deterministic = self.epsilon != math.inf
+        tags.input_tags.allow_nan = True
+        tags.requires_fit = True
+        tags.target_tags.required = False
+        return tags

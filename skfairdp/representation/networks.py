@@ -1,0 +1,275 @@
+"""Encoder and decoders of a fair representation: for tables and for small images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from skorch import NeuralNet
+from torch import Tensor, nn
+
+from skfairdp.engine.modules import MLP
+
+__all__ = ["ConvRepresentationModule", "RepresentationModule", "representation_net"]
+
+
+class RepresentationModule(nn.Module):
+    """Three perceptrons: x to z, z to u, and (z, s) to x.
+
+    The defaults are the networks of the paper for tables. A module of your own for the
+    `net` of a `PrivateFairEncoder` has the same three methods and takes the first four
+    arguments.
+
+    Parameters
+    ----------
+    n_features : int
+        Columns of a row.
+    n_components : int, default=2
+        Components d of a representation.
+    n_outputs : int, default=2
+        Classes of the utility variable u.
+    n_groups : int, default=0
+        Groups of the sensitive variable s; 0 for a side decoder that sees z alone.
+    hidden_sizes : sequence of int, default=(100,)
+        Hidden layers of the encoder.
+    utility_sizes : sequence of int, default=(100, 100)
+        Hidden layers of the utility decoder.
+    side_sizes : sequence of int, default=(100,)
+        Hidden layers of the side decoder.
+    activation : type of torch.nn.Module, default=torch.nn.ReLU
+        Class of the activation after every hidden layer.
+
+    References
+    ----------
+    "Fair representation learning with local differential privacy", appendix A.2.1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skfairdp.representation.networks import RepresentationModule
+    >>> module = RepresentationModule(5, n_groups=2)
+    >>> z = module.encode(torch.zeros(3, 5))
+    >>> z.shape, module.predict_utility(z).shape
+    (torch.Size([3, 2]), torch.Size([3, 2]))
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_components: int = 2,
+        n_outputs: int = 2,
+        n_groups: int = 0,
+        hidden_sizes: Sequence[int] = (100,),
+        utility_sizes: Sequence[int] = (100, 100),
+        side_sizes: Sequence[int] = (100,),
+        activation: type[nn.Module] = nn.ReLU,
+    ) -> None:
+        super().__init__()
+        self.encoder = MLP(n_features, n_components, hidden_sizes, activation)
+        self.utility = MLP(n_components, n_outputs, utility_sizes, activation)
+        self.side = MLP(n_components + n_groups, n_features, side_sizes, activation)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Map rows to representations before truncation.
+
+        Parameters
+        ----------
+        x : Tensor, shape (B, n_features)
+
+        Returns
+        -------
+        Tensor, shape (B, n_components)
+        """
+        return self.encoder(x)
+
+    def predict_utility(self, z: Tensor) -> Tensor:
+        """Map released representations to a logit of each class.
+
+        Parameters
+        ----------
+        z : Tensor, shape (B, n_components)
+
+        Returns
+        -------
+        Tensor, shape (B, n_outputs)
+        """
+        return self.utility(z)
+
+    def reconstruct(self, z: Tensor, s: Tensor) -> Tensor:
+        """Map released representations and groups to the parameters of each column.
+
+        Parameters
+        ----------
+        z : Tensor, shape (B, n_components)
+        s : Tensor, shape (B, n_groups)
+            One-hot groups.
+
+        Returns
+        -------
+        Tensor, shape (B, n_features)
+        """
+        return self.side(torch.cat([z, s], dim=1))
+
+
+class ConvRepresentationModule(nn.Module):
+    """Convolutions from an image to a representation of the same shape, and back.
+
+    The networks of the paper for Colored-MNIST, with group normalisation in place of
+    batch normalisation, which mixes records.
+
+    Parameters
+    ----------
+    n_features : int
+        Values of an image: channels times height times width.
+    n_components : int
+        Values of a representation; those of an image.
+    n_outputs : int, default=10
+        Classes of the utility variable u.
+    n_groups : int, default=0
+        Groups of the sensitive variable s; each is one more constant channel.
+    image_shape : tuple of int, default=(3, 10, 10)
+        Channels, height and width.
+    channels : int, default=10
+        Channels of the encoder, and of the side decoder's two entrances; a multiple
+        of 5.
+    utility_sizes : sequence of int, default=(100, 100)
+        Hidden layers of the utility decoder.
+
+    Raises
+    ------
+    ValueError
+        If `n_features` or `n_components` is not the number of values of an image.
+
+    References
+    ----------
+    "Fair representation learning with local differential privacy", table 3.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skfairdp.representation.networks import ConvRepresentationModule
+    >>> module = ConvRepresentationModule(300, 300, n_groups=3)
+    >>> module.encode(torch.zeros(2, 300)).shape
+    torch.Size([2, 300])
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_components: int,
+        n_outputs: int = 10,
+        n_groups: int = 0,
+        image_shape: tuple[int, int, int] = (3, 10, 10),
+        channels: int = 10,
+        utility_sizes: Sequence[int] = (100, 100),
+    ) -> None:
+        super().__init__()
+        size = math.prod(image_shape)
+        for name, value in (("n_features", n_features), ("n_components", n_components)):
+            if value != size:
+                raise ValueError(
+                    f"{name}={value} does not fit image_shape={tuple(image_shape)}, whose images "
+                    f"and representations have {size} values each."
+                )
+        self.image_shape = tuple(image_shape)
+        depth = image_shape[0]
+        self.encoder = nn.Sequential(
+            _convolution(depth, channels),
+            nn.ReLU(),
+            _convolution(channels, channels),
+            nn.ReLU(),
+            _convolution(channels, depth),
+        )
+        self.utility = MLP(size, n_outputs, utility_sizes, nn.ReLU)
+        self.side_z = nn.Sequential(
+            _convolution(depth, channels), nn.GroupNorm(5, channels), nn.ReLU()
+        )
+        self.side_s = (
+            nn.Sequential(_convolution(n_groups, channels), nn.GroupNorm(5, channels), nn.ReLU())
+            if n_groups
+            else None
+        )
+        self.side = nn.Sequential(
+            _convolution(2 * channels if n_groups else channels, 10 * channels),
+            nn.GroupNorm(5, 10 * channels),
+            nn.ReLU(),
+            _convolution(10 * channels, 5 * channels),
+            nn.GroupNorm(5, 5 * channels),
+            nn.ReLU6(),
+            _convolution(5 * channels, depth),
+        )
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Map images to representations before truncation.
+
+        Parameters
+        ----------
+        x : Tensor, shape (B, n_features)
+
+        Returns
+        -------
+        Tensor, shape (B, n_components)
+        """
+        return self.encoder(x.reshape(-1, *self.image_shape)).flatten(1)
+
+    def predict_utility(self, z: Tensor) -> Tensor:
+        """Map released representations to a logit of each class.
+
+        Parameters
+        ----------
+        z : Tensor, shape (B, n_components)
+
+        Returns
+        -------
+        Tensor, shape (B, n_outputs)
+        """
+        return self.utility(z)
+
+    def reconstruct(self, z: Tensor, s: Tensor) -> Tensor:
+        """Map released representations and groups to the parameters of each pixel.
+
+        Parameters
+        ----------
+        z : Tensor, shape (B, n_components)
+        s : Tensor, shape (B, n_groups)
+            One-hot groups.
+
+        Returns
+        -------
+        Tensor, shape (B, n_features)
+        """
+        inside = self.side_z(z.reshape(-1, *self.image_shape))
+        if self.side_s is not None:
+            planes = s[:, :, None, None].expand(-1, -1, *self.image_shape[1:])
+            inside = torch.cat([inside, self.side_s(planes)], dim=1)
+        return self.side(inside).flatten(1)
+
+
+def _convolution(entering: int, leaving: int) -> nn.Conv2d:
+    return nn.Conv2d(entering, leaving, kernel_size=5, stride=1, padding=2)
+
+
+def representation_net() -> NeuralNet:
+    """Build the net that stands behind ``net=None`` of a `PrivateFairEncoder`.
+
+    Returns
+    -------
+    skorch.NeuralNet
+        Not initialised; trained by Adam at a learning rate of 0.001.
+
+    Examples
+    --------
+    >>> from skfairdp.representation.networks import representation_net
+    >>> representation_net().lr
+    0.001
+    """
+    return NeuralNet(
+        RepresentationModule,
+        criterion=nn.CrossEntropyLoss,
+        optimizer=torch.optim.Adam,
+        lr=0.001,
+        train_split=None,
+        callbacks=None,
+        verbose=0,
+    )

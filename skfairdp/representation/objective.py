@@ -1,0 +1,314 @@
+"""The loss of one record: what its released representation says of it and of its label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from skfairdp.representation.column_laws import ColumnsLikelihood, ColumnTypes
+from skfairdp.representation.randomizers import (
+    LaplaceRandomizer,
+    ResponseRandomizer,
+)
+
+__all__ = [
+    "Channel",
+    "LaplaceChannel",
+    "ResponseChannel",
+    "VariationalLoss",
+    "Weights",
+    "channel_of",
+]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Numbers of the objective.
+
+    Parameters
+    ----------
+    beta : float
+        Weight of the utility decoder's log-likelihood.
+    n_samples : int, default=1
+        Draws of the randomiser for each record, L.
+    commitment : float, default=0.25
+        Weight of the term that holds the encoder close to its codes, lambda.
+    label_law : {"categorical", "gaussian"}, default="categorical"
+        Law of the label given a release; the second is a normal law of variance 1/2 around
+        the predicted probabilities.
+    """
+
+    beta: float
+    n_samples: int = 1
+    commitment: float = 0.25
+    label_law: str = "categorical"
+
+
+class Channel(nn.Module):
+    """From the encoder's output to what the decoders see, and what that costs."""
+
+    # Draws in training, where nothing protects the rows; None leaves them to the engine.
+    generator: torch.Generator | None = None
+
+    def hidden(self, raw: Tensor) -> Tensor:
+        """Map what an encoder gives to what a randomiser takes, without noise."""
+        raise NotImplementedError
+
+    def embed(self, released: Tensor) -> Tensor:
+        """Map what a randomiser gives to what the decoders take."""
+        raise NotImplementedError
+
+    def words(self) -> NDArray[np.float64] | None:
+        """Return the code words, shape (d, k), or None where there are none."""
+        return None
+
+    def forward(self, raw: Tensor, n_samples: int) -> tuple[Tensor, Tensor]:
+        """Randomise, in training; pass on what would be randomised otherwise.
+
+        Parameters
+        ----------
+        raw : Tensor, shape (B, d)
+            What the encoder gives.
+        n_samples : int
+            Draws for each record, next to each other.
+
+        Returns
+        -------
+        z : Tensor, shape (B * n_samples, d)
+            What the decoders take.
+        penalty : Tensor, shape (B,)
+            Loss of the channel itself.
+        """
+        raise NotImplementedError
+
+
+def squash(raw: Tensor, bound: float) -> Tensor:
+    """Truncate smoothly to ``[-bound, bound]``, so that gradients pass everywhere.
+
+    A hard truncation has no gradient outside of the box, and an encoder that left it
+    there would never return.
+    """
+    return bound * torch.tanh(raw)
+
+
+class LaplaceChannel(Channel):
+    """Truncation and additive noise, for continuous representations.
+
+    Parameters
+    ----------
+    randomizer : LaplaceRandomizer
+        Its training half is used, whose noise protects nobody.
+    """
+
+    def __init__(self, randomizer: LaplaceRandomizer) -> None:
+        super().__init__()
+        self.randomizer = randomizer
+
+    def hidden(self, raw: Tensor) -> Tensor:
+        """Truncate.
+
+        Parameters
+        ----------
+        raw : Tensor, shape (B, d)
+
+        Returns
+        -------
+        Tensor, shape (B, d)
+        """
+        return squash(raw, self.randomizer.bound)
+
+    def embed(self, released: Tensor) -> Tensor:
+        """Hand on, as it is, what was released.
+
+        Parameters
+        ----------
+        released : Tensor, shape (B, d)
+
+        Returns
+        -------
+        Tensor, shape (B, d)
+        """
+        return released
+
+    def forward(self, raw: Tensor, n_samples: int) -> tuple[Tensor, Tensor]:
+        """Truncate and add noise; see `Channel.forward`."""
+        z = self.hidden(raw).repeat_interleave(n_samples, dim=0)
+        if self.training:
+            z = self.randomizer.perturb(z, self.generator)
+        return z, raw.new_zeros(len(raw))
+
+
+class ResponseChannel(Channel):
+    """Vector quantisation and randomised response, for discrete representations.
+
+    Each component has k code words of its own, numbers in ``[-bound, bound]``. The
+    decoders see the word of the *released* code; their gradient skips quantisation and
+    randomised response (straight-through) on its way to the encoder.
+
+    Parameters
+    ----------
+    randomizer : ResponseRandomizer
+        Its training half is used, whose draws protect nobody.
+    bound : float
+        Code words start evenly spread between ``-bound`` and ``bound``.
+    commitment : float
+        Lambda.
+    """
+
+    def __init__(self, randomizer: ResponseRandomizer, bound: float, commitment: float) -> None:
+        super().__init__()
+        self.randomizer = randomizer
+        self.bound = bound
+        self.commitment = commitment
+        words = torch.linspace(-bound, bound, randomizer.n_values)
+        self.codebook = nn.Parameter(words.repeat(randomizer.n_components, 1))
+
+    def hidden(self, raw: Tensor) -> Tensor:
+        """Find the nearest code word of each component.
+
+        Parameters
+        ----------
+        raw : Tensor, shape (B, d)
+
+        Returns
+        -------
+        Tensor of int64, shape (B, d)
+            Codes.
+        """
+        off = squash(raw, self.bound).unsqueeze(2) - self.codebook
+        return off.detach().abs().argmin(dim=2)
+
+    def words(self) -> NDArray[np.float64]:
+        """Return the code words, shape (d, k)."""
+        return self.codebook.detach().double().cpu().numpy().copy()
+
+    def embed(self, released: Tensor) -> Tensor:
+        """Look up the code words of codes.
+
+        Parameters
+        ----------
+        released : Tensor of int64, shape (B, d)
+
+        Returns
+        -------
+        Tensor, shape (B, d)
+        """
+        d = len(self.codebook)
+        words = self.codebook.flatten()
+        first = torch.arange(d, device=released.device) * self.codebook.shape[1]
+        return words[released + first]
+
+    def forward(self, raw: Tensor, n_samples: int) -> tuple[Tensor, Tensor]:
+        """Quantise and randomise; see `Channel.forward`."""
+        smooth = squash(raw, self.bound)
+        codes = self.hidden(raw)
+        words = self.embed(codes)
+        penalty = (smooth.detach() - words).square().sum(dim=1)
+        penalty = penalty + self.commitment * (smooth - words.detach()).square().sum(dim=1)
+        codes = codes.repeat_interleave(n_samples, dim=0)
+        if self.training:
+            codes = self.randomizer.perturb(codes, self.generator)
+        smooth = smooth.repeat_interleave(n_samples, dim=0)
+        # The value of the released word, the gradient of the encoder's output.
+        return smooth + (self.embed(codes) - smooth).detach(), penalty
+
+
+def channel_of(
+    randomizer: LaplaceRandomizer | ResponseRandomizer, bound: float, commitment: float
+) -> Channel:
+    """Build the channel around a randomiser.
+
+    Parameters
+    ----------
+    randomizer : LaplaceRandomizer or ResponseRandomizer
+    bound : float
+        Half the width of the box of representations.
+    commitment : float
+        Lambda; used for codes.
+
+    Returns
+    -------
+    Channel
+    """
+    if isinstance(randomizer, LaplaceRandomizer):
+        return LaplaceChannel(randomizer)
+    return ResponseChannel(randomizer, bound, commitment)
+
+
+class VariationalLoss(nn.Module):
+    """Negative variational bound of each record, and the terms of the channel.
+
+    ``-log q(x | z, s) - beta log q(u | z)``, averaged over L draws of z, plus for codes
+    the two terms of vector quantisation. The loss of a record depends on this record
+    and on its own draws alone.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Encoder and decoders, see `RepresentationModule`.
+    channel : Channel
+        Randomiser of the representation.
+    types : ColumnTypes
+        Law of each column.
+    weights : Weights
+        Numbers of the objective.
+    n_groups : int
+        Groups of the sensitive variable.
+
+    References
+    ----------
+    Equations (51), (52) and (74) of the paper.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        channel: Channel,
+        types: ColumnTypes,
+        weights: Weights,
+        n_groups: int,
+    ) -> None:
+        super().__init__()
+        self.module = module
+        self.channel = channel
+        self.likelihood = ColumnsLikelihood(types)
+        self.weights = weights
+        self.n_groups = n_groups
+        self.n_features = (
+            len(types.gaussian) + len(types.bernoulli) + sum(map(len, types.categorical))
+        )
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Compute the loss of each record.
+
+        Parameters
+        ----------
+        rows : Tensor, shape (B, n_features + n_groups + n_classes)
+            Features, one-hot group and one-hot class, side by side.
+
+        Returns
+        -------
+        Tensor, shape (B,)
+            In nats.
+        """
+        n_classes = rows.shape[1] - self.n_features - self.n_groups
+        x, s, u = rows.split([self.n_features, self.n_groups, n_classes], dim=1)
+        n_samples = self.weights.n_samples
+        z, penalty = self.channel(self.module.encode(x), n_samples)  # type: ignore[operator]
+        if n_samples > 1:
+            x, s, u = (part.repeat_interleave(n_samples, dim=0) for part in (x, s, u))
+        stated = self.module.reconstruct(z, s)  # type: ignore[operator]
+        logits = self.module.predict_utility(z)  # type: ignore[operator]
+        bound = self.likelihood(stated, x)
+        if self.weights.label_law == "gaussian":
+            # A label that is none of the classes has no law either.
+            off = u - u.sum(dim=1, keepdim=True) * logits.softmax(dim=1)
+            of_label = -off.square().sum(dim=1)
+        else:
+            of_label = (u * logits.log_softmax(dim=1)).sum(dim=1)
+        bound = bound + self.weights.beta * of_label
+        return penalty - bound.reshape(-1, n_samples).mean(dim=1)

@@ -1,0 +1,287 @@
+"""What everything that releases representations shares: counting, charging, stating."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from dp_accounting.dp_event import SelfComposedDpEvent
+
+from skfairdp.certificate import Certificate, certify
+from skfairdp.exceptions import PrivacyWarning
+from skfairdp.fairness.derivation import RELEASE, Derivation
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.figures import rounded_up, significant_up
+from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
+from skfairdp.privacy.ledger import as_ledger
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.streams import ATTACKER, GENERATOR
+from skfairdp.representation.bounds import (
+    downstream_bound,
+    group_information_bound,
+    information_bound,
+)
+from skfairdp.representation.randomizers import (
+    LaplaceRandomizer,
+    ResponseRandomizer,
+)
+from skfairdp.representation.release_memory import ReleaseMemory, RowStreams
+
+__all__ = ["NOTIONS_OF_RELEASES", "ReleaseCount", "ReleasesRepresentation"]
+
+Randomizer = LaplaceRandomizer | ResponseRandomizer
+
+NOTIONS_OF_RELEASES = ("demographic_parity", "equal_opportunity", "equalized_odds")
+
+
+class ReleaseCount:
+    """How often a fitted object has released; it holds three numbers and no row.
+
+    Attributes
+    ----------
+    fresh : int
+        Releases with noise of their own: calls without ids.
+    remembered : bool
+        Whether there was a call with ids. All of them together are one release of each
+        distinct row of a person.
+    reproducible : bool
+        Whether noise of any release could be repeated, and protects nobody.
+    """
+
+    def __init__(self) -> None:
+        self.fresh = 0
+        self.remembered = False
+        self.reproducible = False
+
+    @property
+    def total(self) -> int:
+        """Most releases that there can be of one row of one person."""
+        return self.fresh + self.remembered
+
+    def __repr__(self) -> str:
+        """Show the numbers."""
+        return f"ReleaseCount(fresh={self.fresh}, remembered={self.remembered})"
+
+    def _digest_state(self) -> dict[str, Any]:
+        """Nothing: the next release does not depend on how many there were."""
+        return {}
+
+
+class ReleasesRepresentation:
+    """Mixin, before `PrivateEstimator`, of estimators whose output is locally private.
+
+    A subclass keeps three fitted attributes, listed in ``_released``: ``randomizer_``,
+    ``releases_`` (`ReleaseCount`) and ``memory_`` (`ReleaseMemory`), all made by
+    `_start_releasing`, and makes every release through `_releasing`.
+    """
+
+    # A certificate reads it: what follows in a Pipeline sees rows through releases alone.
+    _releases_representation = True
+
+    randomizer_: Randomizer
+    releases_: ReleaseCount
+    memory_: ReleaseMemory
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there is something to release with."""
+        return "releases_" in vars(self)
+
+    @property
+    def privacy_(self) -> PrivacyGuarantee | None:
+        """What the releases so far promise to each person; None without noise."""
+        if math.isinf(self.randomizer_.epsilon):
+            return None
+        return self._stated(max(self.releases_.total, 1))
+
+    @property
+    def _repeatable(self) -> bool:
+        return self.releases_.reproducible or bool(getattr(self, "reproducible_noise", False))
+
+    def _start_releasing(self, randomizer: Randomizer, stacklevel: int) -> None:
+        """Make the fitted attributes of a release.
+
+        Parameters
+        ----------
+        randomizer : LaplaceRandomizer or ResponseRandomizer
+            What representations pass through.
+        stacklevel : int
+            Whose line a warning about releases without noise names, as in
+            `warnings.warn`.
+        """
+        if math.isinf(randomizer.epsilon):
+            warnings.warn(
+                "epsilon=inf releases without noise: nothing is protected.",
+                PrivacyWarning,
+                stacklevel=stacklevel,
+            )
+        self.randomizer_ = randomizer
+        self.releases_ = ReleaseCount()
+        self.memory_ = ReleaseMemory(export_key=bool(getattr(self, "export_key", False)))
+
+    @contextmanager
+    def _releasing(
+        self, ids: Any, X: Any = None, encoder_digest: str = ""
+    ) -> Iterator[NoiseSource | RowStreams]:
+        """Charge and count one release, and give its noise.
+
+        Nothing may be computed from rows before this is entered, except the checks of
+        their form.
+
+        Parameters
+        ----------
+        ids : array-like or None
+            Who the rows are about; None for fresh noise.
+        X : array-like, shape (n, ...)
+            The rows as the encoder takes them; used with `ids` only.
+        encoder_digest : str
+            Digest of the encoder; used with `ids` only.
+
+        Yields
+        ------
+        NoiseSource or RowStreams
+        """
+        streams = None
+        if ids is not None:
+            # Refuses bad ids before anything is charged.
+            streams = self.memory_.streams(ids, X, encoder_digest, self.randomizer_.identity)
+        ledger = as_ledger(getattr(self, "ledger", None))
+        entry = None
+        if ledger is not None and (streams is None or not self.releases_.remembered):
+            stated = (
+                PrivacyGuarantee.void(
+                    "a release without noise (epsilon=inf)",
+                    adjacency="local",
+                    protects="released_representation",
+                )
+                if math.isinf(self.randomizer_.epsilon)
+                else self._stated(1)
+            )
+            entry = ledger.reserve(stated, activity="transform", estimator=type(self).__name__)
+        charge = nullcontext() if ledger is None or entry is None else ledger.finishing(entry)
+        with charge:
+            # Counted before anything is shown: a release that fails on its way may have been seen.
+            if streams is None:
+                fresh: NoiseSource = self._randomness()[1]  # type: ignore[attr-defined]
+                self.releases_.fresh += 1
+                self.releases_.reproducible |= fresh.reproducible
+                yield fresh
+            else:
+                self.releases_.remembered = True
+                yield streams
+
+    def _stated(self, n_releases: int) -> PrivacyGuarantee:
+        """State what a number of releases promise together to one person."""
+        epsilon, event = self.randomizer_.epsilon, self.randomizer_.event
+        if self._repeatable:
+            return PrivacyGuarantee.void(
+                "reproducible_noise=True: whoever knows the seed can subtract the noise",
+                adjacency="local",
+                protects="released_representation",
+            )
+        if n_releases > 1 and event is not None:
+            event = SelfComposedDpEvent(event, n_releases)
+        return PrivacyGuarantee(
+            epsilon=n_releases * epsilon,
+            delta=0.0,
+            adjacency="local",
+            protects="released_representation",
+            accountant=f"pure: {n_releases} times ε = {significant_up(epsilon)}",
+            event=event,
+            assumptions=(
+                *self._what_is_covered(),
+                *self._how_often(),
+                *self._consequences(),
+                VALIDATION,
+            ),
+        )
+
+    def _what_is_covered(self) -> tuple[str, ...]:
+        """Conditions of the promise; a subclass adds what it learned its weights from."""
+        exact = (
+            "the representation is rounded to a public grid and moved by discrete Laplace noise"
+            if isinstance(self.randomizer_, LaplaceRandomizer)
+            else "each code is answered by randomised response"
+        )
+        return (
+            f"pure and exact in integers: {exact}, so rounding weakens nothing",
+            "one row is one person, and the release is all that anybody sees of the row: labels, "
+            "groups and columns passed on beside it are not covered",
+            f"noise of calls without ids from {GENERATOR}; of calls with ids from BLAKE2b under a "
+            f"secret 256-bit key; the guarantee is for {ATTACKER}, and who cannot tell keyed "
+            "BLAKE2b from random",
+        )
+
+    def _how_often(self) -> tuple[str, ...]:
+        count, epsilon = self.releases_, self.randomizer_.epsilon
+        return (
+            f"one release costs ε = {significant_up(epsilon)}; since the last fit transform was "
+            "called "
+            f"{count.fresh} times without ids, each of which is another release, and "
+            f"{'at least once' if count.remembered else 'never'} with ids, which is one release of "
+            "each distinct row of a person, however often; the total is for a person who was in "
+            "all of these calls with one row",
+            "a person whose row changed pays once more for each distinct row, and that it changed "
+            "is not protected; nor is a row for which the encoder gives other numbers elsewhere "
+            "(another processor or library): it gets other noise, and pays once more; calls before "
+            "the last fit, and calls of copies and of restored pickles, are not in this count",
+        )
+
+    def _consequences(self) -> tuple[str, ...]:
+        epsilon, n_outputs = self.randomizer_.epsilon, None
+        if isinstance(self.randomizer_, ResponseRandomizer):
+            n_outputs = self.randomizer_.n_values**self.randomizer_.n_components
+        row = information_bound(epsilon, n_outputs)
+        group = group_information_bound(epsilon)
+        return (
+            f"it follows for one release Z of a row X: I(X;Z) ≤ {rounded_up(row, 4)} nats, and "
+            f"I(S;Z) ≤ {rounded_up(min(row, group), 4)} nats for a group S of two, if Z is made "
+            "from X alone",
+        )
+
+    def _downstream_claims(self, notions: Iterable[str]) -> list[FairnessGuarantee]:
+        """Bounds for every predictor that sees people through one release only.
+
+        Parameters
+        ----------
+        notions : iterable of str
+            Asked for; others than parity, opportunity and odds get no claim.
+
+        Returns
+        -------
+        list of FairnessGuarantee
+        """
+        if self._repeatable or math.isinf(self.randomizer_.epsilon):
+            return []
+        epsilon = self.randomizer_.epsilon
+        return [
+            FairnessGuarantee(
+                notion=notion,
+                bound=downstream_bound(epsilon),
+                scope="any downstream predictor",
+                method="tanh(ε/2) of a locally private release",
+                assumptions=(
+                    f"each person is predicted from one release at ε = {significant_up(epsilon)} "
+                    "and nothing "
+                    "else: from k different releases of a person the bound is tanh(kε/2), and a "
+                    "predictor that also sees the group or another column has no bound",
+                    "the predictor was not fitted on the person who is predicted",
+                    "the row is released from its features alone, not from the group or the label",
+                ),
+                derivation=Derivation.of(RELEASE, epsilon=epsilon),
+            )
+            for notion in notions
+            if notion in NOTIONS_OF_RELEASES
+        ]
+
+    def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
+        """Bounds that are known before any evaluation."""
+        return self._downstream_claims([notion])
+
+    def _statement(self, X: Any = None, sensitive_features: Any = None) -> Certificate:
+        """Certificate of all notions that a release bounds."""
+        return certify(
+            self, X, sensitive_features=sensitive_features, notion=list(NOTIONS_OF_RELEASES)
+        )

@@ -1,0 +1,350 @@
+"""Two ways to train an encoder: on raw rows without a promise, or through noisy sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from sklearn.base import clone
+from skorch import NeuralNet
+from torch import Tensor, nn
+
+from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.inspection import refuse_mixed_block, refuse_unstable_rows
+from skfairdp.engine.nets import PreparedNet, as_tensor, check_net, prepare_net
+from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.randomness import OwnDraws
+from skfairdp.engine.rehearsal import rehearse
+from skfairdp.engine.release import NoisyRelease, Rows
+from skfairdp.engine.training import Progress, run_segment
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Block, Plan, Segment
+from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.representation.column_laws import ColumnTypes
+from skfairdp.representation.objective import VariationalLoss, Weights, channel_of
+from skfairdp.representation.randomizers import (
+    LaplaceRandomizer,
+    ResponseRandomizer,
+)
+
+__all__ = [
+    "Encoder",
+    "Task",
+    "descend",
+    "descend_privately",
+    "plain_batch_size",
+    "plan_of",
+    "refuse_mixing_encoder",
+    "rehearse_privately",
+]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained: networks, a randomiser between them, and a loss.
+
+    Parameters
+    ----------
+    net : skorch.NeuralNet
+        Networks and optimizer; never changed.
+    randomizer : LaplaceRandomizer or ResponseRandomizer
+        What representations pass through.
+    bound : float
+        Half the width of the box that representations are truncated to.
+    weights : Weights
+        Numbers of the objective.
+    types : ColumnTypes
+        Law of each column.
+    n_features, n_classes, n_groups : int
+        Columns of a row, classes of the label, groups.
+    """
+
+    net: NeuralNet
+    randomizer: LaplaceRandomizer | ResponseRandomizer
+    bound: float
+    weights: Weights
+    types: ColumnTypes
+    n_features: int
+    n_classes: int
+    n_groups: int
+
+    def prepare(self, seed: int) -> PreparedNet:
+        """Initialise the networks.
+
+        Parameters
+        ----------
+        seed : int
+            Seeds the initial weights.
+
+        Returns
+        -------
+        PreparedNet
+            Whose module is the loss of each row.
+
+        Raises
+        ------
+        ValueError
+            The net does not fit, or its encoder mixes rows.
+        """
+        net = clone(check_net(self.net)).set_params(
+            criterion=nn.CrossEntropyLoss,
+            module__n_components=self.randomizer.n_components,
+            module__n_groups=self.n_groups,
+        )
+        prepared = prepare_net(net, n_features=self.n_features, n_classes=self.n_classes, seed=seed)
+        refuse_mixing_encoder(prepared.module, self.n_features)
+        loss = VariationalLoss(
+            prepared.module,
+            channel_of(self.randomizer, self.bound, self.weights.commitment),
+            self.types,
+            self.weights,
+            self.n_groups,
+        ).to(next(prepared.module.parameters()))
+        return replace(prepared, module=loss, flat=flatten(loss))
+
+    def rows(self, X: np.ndarray, groups: np.ndarray | None, labels: np.ndarray) -> np.ndarray:
+        """Put features, one-hot groups and one-hot classes side by side.
+
+        Parameters
+        ----------
+        X : ndarray, shape (n, n_features)
+        groups : ndarray of int, shape (n,), or None
+            Codes.
+        labels : ndarray of int, shape (n,)
+            Codes; a negative one becomes zeros.
+
+        Returns
+        -------
+        ndarray, shape (n, n_features + n_groups + n_classes)
+        """
+        known = np.arange(self.n_classes) == labels[:, None]
+        parts = [X, known] if groups is None else [X, np.eye(self.n_groups)[groups], known]
+        return np.concatenate(parts, axis=1, dtype=X.dtype)
+
+
+class Encoder(nn.Module):
+    """The part of a module that a release passes through.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Encoder and decoders.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Encode rows."""
+        return self.module.encode(x)  # type: ignore[operator]
+
+
+def refuse_mixing_encoder(module: nn.Module, n_features: int) -> None:
+    """Refuse an encoder whose output for a row depends on the rows beside it.
+
+    A release hides what is encoded of one row. With rows mixed, a person would be in the
+    releases of all others of a call too, at a cost that no one release states.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Encoder and decoders.
+    n_features : int
+        Columns of a row.
+
+    Raises
+    ------
+    ValueError
+        The encoder mixes made-up rows.
+    """
+    encoder = Encoder(module)
+    refuse_unstable_rows(encoder, (n_features,))
+    refuse_mixed_block(encoder, (n_features,))
+
+
+def plain_batch_size(batch_size: int | str, n: int) -> int:
+    """Resolve the batch size of training without noise.
+
+    Parameters
+    ----------
+    batch_size : "auto" or int
+        "auto" is 512, or ``ceil(n / 64)`` where that is less.
+    n : int
+        Number of rows with a known label.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        An explicit size above `n`, or no rows.
+    """
+    if n == 0:
+        raise ValueError("no row has a label that is one of 'classes': nothing can be learned.")
+    if batch_size == "auto":
+        return min(512, -(-n // 64))
+    return expected_batch_size(batch_size, n)
+
+
+def descend(
+    prepared: PreparedNet,
+    rows: np.ndarray,
+    *,
+    batch_size: int,
+    max_epochs: int,
+    progress: Progress,
+    generator: np.random.Generator,
+) -> None:
+    """Train on shuffled batches of raw rows; nothing protects them.
+
+    Parameters
+    ----------
+    prepared : PreparedNet
+        Its module gives the loss of each row; trained in place.
+    rows : ndarray, shape (n, width)
+        What the module takes.
+    batch_size : int
+        Rows of a batch; the last one of a pass may be smaller.
+    max_epochs : int
+        Passes.
+    progress : Progress
+        Counts steps.
+    generator : numpy.random.Generator
+        Shuffles, and seeds the draws of representations.
+    """
+    loss, optimizer = prepared.module, prepared.optimizer()
+    parameters = [p for p in loss.parameters() if p.requires_grad]
+    table = as_tensor(rows, loss)  # one tensor: a batch is one look-up
+    draws = torch.Generator(table.device).manual_seed(int(generator.integers(2**63)))
+    loss.channel.generator = draws  # type: ignore[union-attr]
+    per_epoch = -(-len(table) // batch_size)
+    rates = prepared.learning_rates(max_epochs * per_epoch, per_epoch)
+    last_rate: float | None = None
+    for _ in range(max_epochs):
+        order = torch.from_numpy(generator.permutation(len(table))).to(table.device)
+        for batch in order.split(batch_size):
+            if rates[progress.step] != last_rate:
+                last_rate = rates[progress.step]
+                optimizer.set_lr(last_rate)
+            mean: Tensor = loss(table.index_select(0, batch)).mean()
+            gradients = torch.autograd.grad(mean, parameters)
+            optimizer.step(torch.cat([gradient.flatten() for gradient in gradients]))
+            progress.advance()
+
+
+def plan_of(
+    sizes: Sizes,
+    *,
+    batch_size: int | str,
+    max_epochs: int,
+    max_grad_norm: float,
+    delta: float,
+    noise_multiplier: float,
+) -> Plan:
+    """Plan the noisy sums of private training.
+
+    Parameters
+    ----------
+    sizes : Sizes
+        One cell of all records.
+    batch_size : int or "auto"
+        Expected records in a batch.
+    max_epochs : int
+        Passes.
+    max_grad_norm : float
+        Clip norm of a record's gradient.
+    delta : float
+        Delta of the statement.
+    noise_multiplier : float
+        Noise standard deviation over the clip norm.
+
+    Returns
+    -------
+    Plan
+    """
+    expected = expected_batch_size(batch_size, sizes.total)
+    weight = 1.0 / expected
+    gradient = Block(
+        "gradient", max_grad_norm, (weight,), noise_multiplier * max_grad_norm * weight
+    )
+    segment = Segment(
+        steps=steps_for(max_epochs, sizes.total, expected),
+        rates=(expected / sizes.total,),
+        expected_sizes=(float(expected),),
+        blocks=(gradient,),
+    )
+    return Plan(sizes.cells, (segment,), (), sizes.adjacency, delta)
+
+
+def rehearse_privately(prepared: PreparedNet, rows: np.ndarray, plan: Plan) -> None:
+    """Refuse what `descend_privately` could not do, before anything is charged.
+
+    Parameters
+    ----------
+    prepared : PreparedNet
+    rows : ndarray, shape (n, width)
+        Their number and width are used, and no entry is read.
+    plan : Plan
+        What will be released.
+
+    Raises
+    ------
+    ValueError
+        There are too many rows, or the module cannot be differentiated row by row.
+    """
+    loss = prepared.module
+    refuse_unstable_rows(loss, rows.shape[1:])
+    clipper = make_clipper(loss, prepared.flat, lambda output: output)
+    rehearse(loss, clipper, as_tensor(rows, loss), (), plan)
+
+
+def descend_privately(
+    prepared: PreparedNet,
+    rows: np.ndarray,
+    *,
+    contributes: np.ndarray,
+    plan: Plan,
+    noise: NoiseSource,
+    max_epochs: int,
+    progress: Progress,
+) -> None:
+    """Train by clipped per-record gradients with noise, as planned.
+
+    The draws that randomise representations in training are secret and each record's
+    own: given all draws, a record moves a sum by no more than the clip norm.
+
+    Parameters
+    ----------
+    prepared : PreparedNet
+        Its module gives the loss of each row; trained in place.
+    rows : ndarray, shape (n, width)
+        What the module takes.
+    contributes : ndarray of bool, shape (n,)
+        Rows that take part.
+    plan : Plan
+        What is released.
+    noise : NoiseSource
+        Draws noise and batches.
+    max_epochs : int
+        Passes.
+    progress : Progress
+        Counts steps.
+    """
+    loss = prepared.module
+    codes = np.where(contributes, 0, -1)
+    clipper = make_clipper(loss, prepared.flat, lambda output: output)
+    release = NoisyRelease(Rows(as_tensor(rows, loss), (), codes), 1, clipper, noise)
+    (segment,) = plan.segments
+    rates = prepared.learning_rates(segment.steps, max(1, segment.steps // max_epochs))
+    with OwnDraws(noise.masks):
+        run_segment(
+            segment,
+            release,
+            prepared.optimizer(),
+            progress=progress,
+            learning_rate=rates.__getitem__,
+        )

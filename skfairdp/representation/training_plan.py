@@ -1,0 +1,115 @@
+"""What private training of an encoder is planned and promised to cost."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from skfairdp.engine.clipping.norms import ARITHMETIC
+from skfairdp.privacy.accounting.calibration import noise_multiplier_for
+from skfairdp.privacy.accounting.plan_cost import guarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.noise import NoiseSource, noise_text
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.sizes import Sizes, check_delta
+from skfairdp.representation.training import plan_of
+
+__all__ = ["RAW", "training_plan", "training_promise"]
+
+RAW = "the encoder's weights were learned from them without noise"
+
+
+def training_plan(
+    n: int,
+    *,
+    dataset_size: int | None,
+    epsilon: float,
+    delta: float,
+    batch_size: int | str,
+    max_epochs: int,
+    max_grad_norm: float,
+) -> Plan:
+    """Calibrate the noise of private training.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    dataset_size : int or None
+        Declared number of records; None takes `n`, which is then public.
+    epsilon : float
+        Budget in nats.
+    delta : float
+        Probability with which it may be exceeded; below 1/n.
+    batch_size : int or "auto"
+        Expected records in a batch.
+    max_epochs : int
+        Passes.
+    max_grad_norm : float
+        Clip norm of a record's gradient.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    ValueError
+        `delta` protects nobody, or the batch is larger than the data set.
+    """
+    size = n if dataset_size is None else dataset_size
+    sizes = Sizes(("all",), (size,), "zero-out" if dataset_size is None else "add-remove")
+    check_delta(delta, size)
+    plan = partial(
+        plan_of,
+        sizes,
+        batch_size=batch_size,
+        max_epochs=max_epochs,
+        max_grad_norm=max_grad_norm,
+        delta=delta,
+    )
+    sigma = noise_multiplier_for(epsilon, delta, lambda s: plan(noise_multiplier=s))
+    return plan(noise_multiplier=sigma)
+
+
+def training_promise(
+    plan: Plan | None, noise: NoiseSource, *, classes: bool, groups: bool
+) -> PrivacyGuarantee:
+    """State what training promises to the training rows.
+
+    Parameters
+    ----------
+    plan : Plan or None
+        None for training without noise.
+    noise : NoiseSource
+        Where noise and batches come from.
+    classes : bool
+        Whether class labels were declared.
+    groups : bool
+        Whether there are groups; their set is taken from the rows.
+
+    Returns
+    -------
+    PrivacyGuarantee
+        Void where nothing is promised.
+    """
+    if plan is None:
+        return PrivacyGuarantee.void(RAW)
+    if noise.reproducible:
+        return PrivacyGuarantee.void(
+            "reproducible_noise=True ties the noise to random_state: whoever knows or guesses the "
+            "seed can subtract it"
+        )
+    read_off = "taken from the rows and public"
+    return guarantee(
+        plan,
+        protects="record",
+        assumptions=(
+            f"the set of class labels is {'declared' if classes else read_off}",
+            *((f"the set of groups is {read_off}",) if groups else ()),
+            noise_text(noise),
+            ARITHMETIC,
+            "one row is one person; rows reach the networks through the noisy sums alone, and "
+            "running time is not part of what is released",
+            "the guarantee starts at the array passed to fit",
+        ),
+    )
