@@ -14,11 +14,11 @@ from os import PathLike
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from numpy.typing import ArrayLike
 
+from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.charging import charged, makes_claims, tell_ledgers
 from skfairdp.certificate.evaluation import Evaluation, evaluate
 from skfairdp.certificate.releases import leakage_remarks
 from skfairdp.certificate.spending import counts_guarantee, model_privacy, with_counts
-from skfairdp.certificate.statement import Certificate
 from skfairdp.certificate.terms import Terms
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
 from skfairdp.exceptions import UnboundModelError

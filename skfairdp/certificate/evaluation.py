@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.holdout import (
     HeldOut,
     ask_holdout,
     draws_afresh,
     encode_holdout_groups,
 )
-from skfairdp.certificate.rates import LEVEL
 from skfairdp.certificate.terms import Terms, holdout_assumptions
 from skfairdp.certificate.unwrap import Deployed
 from skfairdp.fairness.bounds.noisy_counts import (

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skfairdp.certificate.document import checked_document
+from skfairdp.certificate.json_document import checked_document
 from skfairdp.exceptions import SignatureError
 
 if TYPE_CHECKING:

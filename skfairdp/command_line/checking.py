@@ -13,13 +13,13 @@ from typing import Any
 import joblib
 
 from skfairdp import Certificate, PrivacyLedger
+from skfairdp.certificate.examination import DIGEST_SHOWS, Examination
 from skfairdp.certificate.signing import (
     SIGNATURE_SHOWS,
     check_signature,
     is_signed,
     load_public_key,
 )
-from skfairdp.certificate.verifying import DIGEST_SHOWS, Examination
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import read_bytes, read_text
 

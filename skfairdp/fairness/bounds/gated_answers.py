@@ -13,7 +13,9 @@ from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.scopes import ANSWERED
 from skfairdp.figures import as_given, rounded_up
 
-__all__ = ["answered_guarantee", "coverage_sentence"]
+__all__ = ["ANSWERED_OF_ASKED", "answered_guarantee", "coverage_sentence"]
+
+ANSWERED_OF_ASKED = "answered"  # stratum of the counts of answered among all queries
 
 
 def answered_guarantee(
@@ -73,7 +75,7 @@ def answered_guarantee(
     shares = table / np.maximum(answers, 1)[:, np.newaxis]
     gap = float(np.ptp(shares, axis=0).max()) if defined else 1.0
     counts = [
-        CellCount(group, "answered", int(n), int(of))
+        CellCount(group, ANSWERED_OF_ASKED, int(n), int(of))
         for group, n, of in zip(groups, answers, queries, strict=True)
     ]
     counts += [

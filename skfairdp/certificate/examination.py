@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skfairdp.certificate.rates import LEVEL
-from skfairdp.certificate.wording import group_text
+from skfairdp.certificate.group_rates import LEVEL
+from skfairdp.certificate.sentence import group_text
 from skfairdp.fairness.derivation import CLOPPER_PEARSON, HOEFFDING, NOISY_COUNTS, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.recomputing import (
@@ -20,7 +20,7 @@ from skfairdp.figures import as_given
 from skfairdp.privacy.accounting.exposure import event_cost, recomputed_epsilons
 
 if TYPE_CHECKING:
-    from skfairdp.certificate.statement import Certificate
+    from skfairdp.certificate.claims import Claims
 
 __all__ = ["DIGEST_SHOWS", "Examination", "examine"]
 
@@ -85,7 +85,7 @@ class _Notes:
             self.wrong.append(f"{what} is stated as {_shown(stated)}, but {_shown(found)} follows")
 
 
-def examine(certificate: Certificate) -> Examination:
+def examine(certificate: Claims) -> Examination:
     """Recompute every figure of a certificate that follows from others in it.
 
     Parameters
@@ -193,7 +193,7 @@ def _shared_errors(claims: Sequence[FairnessGuarantee]) -> Iterator[str]:
             )
 
 
-def _examine_privacy(certificate: Certificate, notes: _Notes) -> None:
+def _examine_privacy(certificate: Claims, notes: _Notes) -> None:
     privacy = certificate.privacy
     if privacy is None or privacy.is_void:
         return
@@ -231,7 +231,7 @@ def _examine_privacy(certificate: Certificate, notes: _Notes) -> None:
             )
 
 
-def _cheaper_counts(certificate: Certificate) -> Iterator[str]:
+def _cheaper_counts(certificate: Claims) -> Iterator[str]:
     """Noisy counts that cost more than all that was spent on a record."""
     privacy = certificate.privacy
     if privacy is None or privacy.protects != "record":

@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from skfairdp.certificate.wording import group_text
+from skfairdp.certificate.sentence import group_text
 from skfairdp.fairness.bounds.rate_gaps import clopper_pearson
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 
-__all__ = ["GroupRate", "INTERVAL_NOTE", "LEVEL", "group_rates"]
+__all__ = ["GroupRate", "LEVEL", "group_rates"]
 
 LEVEL = 0.95
-INTERVAL_NOTE = (
-    "Each interval holds by itself with 95 % confidence, and not all of them together; the bound "
-    "on the largest difference is a statement of its own."
-)
 
 
 @dataclass(frozen=True)
