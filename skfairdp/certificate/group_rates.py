@@ -16,22 +16,10 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class GroupRate:
-    """Rate of one cell.
+    """Rate of one cell, with the interval of the true rate where one is known.
 
-    Parameters
-    ----------
-    group : str
-        Group, in words.
-    stratum : str
-        What the rate is conditioned on; "all" for nothing.
-    successes, trials : float
-        Counts, noisy ones where `noisy`.
-    rate : float or None
-        Observed rate; None without rows.
-    low, high : float or None
-        Interval of the true rate; None where none is known.
-    noisy : bool
-        Whether noise protects the rows.
+    The counts are noisy ones where `noisy`; `stratum` is what the rate is conditioned on, "all"
+    for nothing; `rate` is None without rows.
     """
 
     group: str
@@ -45,17 +33,7 @@ class GroupRate:
 
 
 def group_rates(claim: FairnessGuarantee) -> tuple[GroupRate, ...]:
-    """Rates behind a claim, with intervals of 95 % each where rows were sampled.
-
-    Parameters
-    ----------
-    claim : FairnessGuarantee
-        The claim.
-
-    Returns
-    -------
-    tuple of GroupRate
-    """
+    """Rates behind a claim, with intervals of 95 % each where rows were sampled."""
     sampled = claim.confidence_level is not None
     return tuple(_rate(count, sampled=sampled) for count in claim.counts)
 

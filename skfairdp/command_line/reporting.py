@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skfairdp import Certificate, PrivacyLedger, certify
+from skfairdp.certificate.composition import counts_guarantee
 from skfairdp.certificate.signing import sign_certificate
-from skfairdp.certificate.spending import counts_guarantee
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, read_rows, write_whole
 from skfairdp.command_line.interruption import Aftermath

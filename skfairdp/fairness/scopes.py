@@ -20,7 +20,6 @@ __all__ = [
     "ANSWERED",
     "ANY_POPULATION",
     "AVERAGED",
-    "AVERAGED_RATES",
     "DEPLOYED",
     "DOWNSTREAM",
     "SCOPES",
@@ -48,11 +47,6 @@ _SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 SCOPES = tuple(_SHOWN)
-AVERAGED_RATES = (
-    "Rates are averaged over the draws that decide for a row. A draw is fixed by a key and the "
-    "person's row, so people with equal rows share it: where few different rows exist, the rates "
-    "under the one key that is deployed can differ from the average by any amount."
-)
 # Statements about people like those who were held out; the others hold for everybody.
 _FROM_ROWS = (DEPLOYED, AVERAGED)
 # How earlier versions derived what they called bounds on the deployed model.

@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn.model_selection import PredefinedSplit
 
-from skfairdp.certificate.searching import FitsOfSearch, fits_of_search
+from skfairdp.certificate.search_fits import FitsOfSearch, fits_of_search
 from skfairdp.certificate.unwrap import charges_privacy, unwrap
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee

@@ -13,10 +13,10 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.model_selection import ParameterGrid
 
+from skfairdp.assumptions import ANSWERS_ASSUMED
 from skfairdp.certificate import certify
 from skfairdp.certificate.evaluation import noisy_claim
-from skfairdp.certificate.holdout import ASSUMED
-from skfairdp.certificate.terms import Terms, holdout_assumptions
+from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
     private_gap_lower_bound,
@@ -312,15 +312,12 @@ def specify(
     privacy = _stated(shares, len(points), holdout_fraction, source)
     book = as_ledger(ledger)
     name = type(final_of(estimator)).__name__
-    terms = Terms(
+    terms = EvaluationSettings(
         notions=(get_notion(notion),),
         confidence_level=float(confidence_level),
-        bound="exact",
         count_epsilon=shares.count_epsilon,
-        public_sizes=False,
         groups=parts.groups,
         n_certificates=len(points),
-        certificate_index=None,
     )
     attempts = []
     charge = book.charge(privacy, activity="search", estimator=name) if book else nullcontext()
@@ -382,7 +379,7 @@ def _attempt(
     model: Any,
     point: dict[str, Any],
     parts: Divided,
-    terms: Terms,
+    terms: EvaluationSettings,
     tolerance: float,
     objective: str,
     privacy: PrivacyGuarantee,
@@ -397,7 +394,7 @@ def _attempt(
         noisy, objective=objective, notion=notion, classes=final.classes_, tolerance=None
     )
     strata = notion.strata(final.classes_)
-    assumptions = holdout_assumptions(terms, parts.held_out.groups, True, ASSUMED)
+    assumptions = holdout_assumptions(terms, parts.held_out.groups, True, ANSWERS_ASSUMED)
     # Sizes are private: of the first table nothing is read.
     claim = noisy_claim(
         notion, strata, flat, flat, parts.held_out.groups.labels, terms, assumptions

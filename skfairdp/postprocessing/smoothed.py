@@ -14,13 +14,14 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.assumptions import AVERAGED_RATES
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.fairness.bounds.smoothing import OwnModels, smoothing_distance
 from skfairdp.fairness.derivation import WEIGHT_LENGTH, Derivation
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.scopes import ANY_POPULATION, AVERAGED_RATES
+from skfairdp.fairness.scopes import ANY_POPULATION
 from skfairdp.parameters import MAPPING, RANDOM_STATE, Choice, Number, check_parameters
 from skfairdp.postprocessing.group_models import (
     group_parts,
