@@ -57,14 +57,8 @@ _SLOTS = (ClassMethodDescriptorType, MethodDescriptorType, MethodWrapperType, Wr
 class Bound:
     """A digest, and what it stands on.
 
-    Parameters
-    ----------
-    digest : str
-        "sha256:" and 64 hexadecimal digits.
-    with_code : bool
-        Whether byte code was covered, which another version of Python writes otherwise.
-    libraries : frozenset of str
-        Packages whose classes and functions are covered by their names.
+    `with_code` says whether byte code was covered, which another version of Python writes
+    otherwise; `libraries` are packages whose classes and functions are covered by their names.
     """
 
     digest: str
@@ -106,22 +100,7 @@ def state_digest(value: object) -> str:
 
 
 def bind(value: object) -> Bound:
-    """Digest a value, and say what the digest stands on.
-
-    Parameters
-    ----------
-    value : object
-        As `state_digest` takes it.
-
-    Returns
-    -------
-    Bound
-
-    Raises
-    ------
-    UnboundModelError
-        Naming what cannot be covered.
-    """
+    """Digest a value as `state_digest` does, and say what the digest stands on."""
     walk = _Walk()
     try:
         digest = walk.digest(value)

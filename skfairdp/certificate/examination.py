@@ -46,14 +46,8 @@ _BY_METHOD = {
 class Examination:
     """What came of recomputing a certificate.
 
-    Parameters
-    ----------
-    recomputed : tuple of str
-        Figures that follow from what is stored.
-    missing : tuple of str
-        Figures that were not recomputed, and why.
-    wrong : tuple of str
-        Figures that do not follow, and statements that contradict each other.
+    `recomputed` figures follow from what is stored; those that were `missing` were not recomputed,
+    with the reason; `wrong` ones do not follow, or contradict each other.
     """
 
     recomputed: tuple[str, ...]
