@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skfairdp import Certificate, PrivacyLedger, certify
+from skfairdp.assumptions import PUBLIC_BOUNDS
 from skfairdp.certificate.composition import counts_guarantee
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.command_line.errors import CommandError
@@ -32,11 +33,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 __all__ = ["report"]
-
-PUBLIC_BOUNDS = (
-    "Bounds and categories of the features were read off the rows and declared public: nothing "
-    "protects the smallest and largest values and the set of categories."
-)
 
 
 def report(arguments: argparse.Namespace) -> int:

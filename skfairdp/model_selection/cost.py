@@ -8,6 +8,7 @@ from typing import Any
 
 from sklearn.model_selection import PredefinedSplit
 
+from skfairdp.assumptions import VALIDATION_ROWS
 from skfairdp.certificate.search_fits import FitsOfSearch, fits_of_search
 from skfairdp.certificate.unwrap import charges_privacy, unwrap
 from skfairdp.figures import epsilon_text, significant_up
@@ -148,9 +149,9 @@ def _of_others(
         f"{fits.privacy.adjacency}"
     )
     if public_validation:
-        note = "the validation rows were declared public: nothing protects them"
-        stated = dataclasses.replace(fits.privacy, assumptions=(*fits.privacy.assumptions, note))
-        return SearchCost(stated, fits.privacy, fits.n_fits, f"{alone}; {note}.")
+        rests_on = (*fits.privacy.assumptions, VALIDATION_ROWS)
+        stated = dataclasses.replace(fits.privacy, assumptions=rests_on)
+        return SearchCost(stated, fits.privacy, fits.n_fits, f"{alone}; {VALIDATION_ROWS}.")
     void = PrivacyGuarantee.void(
         scores, delta=refit.delta, adjacency=refit.adjacency, protects=refit.protects
     )

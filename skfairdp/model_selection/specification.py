@@ -13,7 +13,14 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.model_selection import ParameterGrid
 
-from skfairdp.assumptions import ANSWERS_ASSUMED
+from skfairdp.assumptions import (
+    ALL_COMPOSE,
+    ANSWERS_ASSUMED,
+    HELD_OUT_WITH_CHANCE,
+    SETS_PUBLIC,
+    TIME_OF_MANY,
+    starts,
+)
 from skfairdp.certificate import certify
 from skfairdp.certificate.evaluation import noisy_claim
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
@@ -362,15 +369,13 @@ def _stated(
     return dataclasses.replace(
         shares.privacy,
         assumptions=(
-            f"{n} models were trained on the same records and compose; their {n} tables of "
-            f"held-out counts, at epsilon {significant_up(shares.count_epsilon, 4)} each, compose",
-            "each record was held out by its own draw with probability "
-            f"{as_given(holdout_fraction)}, so "
-            "the larger of the two costs holds for every record",
-            "the sets of class labels and of groups are public",
+            ALL_COMPOSE.format(n=n, epsilon=significant_up(shares.count_epsilon, 4)),
+            f"{HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))}, so the larger of "
+            "the two costs holds for every record",
+            SETS_PUBLIC,
             f"{noise_text(source)} (counts get noise in integers)",
-            "one row is one person; running time is not part of what is released",
-            "the guarantee starts at the array passed to specify",
+            TIME_OF_MANY,
+            starts("specify"),
         ),
     )
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.assumptions import AVERAGED_RATES
+from skfairdp.assumptions import AVERAGED_RATES, NO_CERTAIN_ROW
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.fairness.bounds.smoothing import OwnModels, smoothing_distance
@@ -388,11 +388,7 @@ class SmoothedClassifier(PrivateClassifier):
                 scope=ANY_POPULATION,
                 method="smoothing: length of the released weights against the noise",
                 groups=self.groups_,
-                assumptions=(
-                    AVERAGED_RATES,
-                    "No row, however unusual, is more certain of its decision than the weights' "
-                    "length allows.",
-                ),
+                assumptions=(AVERAGED_RATES, NO_CERTAIN_ROW),
                 derivation=Derivation.of(WEIGHT_LENGTH, norm=norm, std=std),
             )
         ]

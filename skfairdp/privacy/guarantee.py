@@ -10,6 +10,7 @@ from typing import Any
 
 from dp_accounting import dp_event as events
 
+from skfairdp.assumptions import VALIDATION
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.serialization import (
     event_from_dict,
@@ -23,13 +24,6 @@ from skfairdp.privacy.accounting.serialization import (
 from skfairdp.privacy.relations import ADJACENCIES, PROTECTS, check_name
 
 __all__ = ["ADJACENCIES", "PROTECTS", "VALIDATION", "PrivacyGuarantee"]
-
-# An assumption of every private fit, and the rule that all checks of rows keep.
-VALIDATION = (
-    "whether rows pass the checks of their form (numbers, lengths, kinds of values), and what is "
-    "said where they do not, is assumed public: these checks are the data owner's; no message "
-    "shows a value or a number of rows"
-)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,15 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from skfairdp.assumptions import (
+    ASKED_ANEW,
+    ATTACKER,
+    OTHERS_PUBLIC,
+    RANDOMIZED_FIRST,
+    RANDOMNESS,
+    closed_sets,
+    seed_known,
+)
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.groups import Groups, encode_groups
@@ -48,7 +57,6 @@ from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.streams import ATTACKER
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 __all__ = ["RandomizedAttributeClassifier"]
@@ -398,11 +406,8 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         if math.isinf(response.epsilon):
             return None
         if noise.reproducible:
-            return void(
-                "reproducible_noise=True ties the randomised response to random_state: whoever "
-                "knows or guesses the seed can undo it"
-            )
-        named = "declared" if self.groups is not None else "taken from the rows and public"
+            return void(seed_known("the randomised response", "undo it"))
+        (groups_known,) = closed_sets(groups=self.groups is not None)
         later = {
             "none": "predictions need no group",
             "randomized": "the group of a person who is predicted is randomised as well, and "
@@ -416,11 +421,10 @@ class RandomizedAttributeClassifier(PrivateClassifier):
             protects="sensitive_features",
             accountant="pure: k-ary randomised response, exact in integers",
             assumptions=(
-                "local: the attribute of each row was randomised by itself before anything looked "
-                "at it, so the answers themselves could be published",
-                f"the set of groups is {named}; features, labels and the number of rows are public",
-                f"randomness from {noise.name}; the guarantee is for {ATTACKER}",
-                "one row is one person; every fit asks anew and spends epsilon once more",
+                RANDOMIZED_FIRST,
+                f"{groups_known}; {OTHERS_PUBLIC}",
+                RANDOMNESS.format(name=noise.name, attacker=ATTACKER),
+                ASKED_ANEW,
                 later,
                 VALIDATION,
             ),
