@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.sentence import group_text
 from skfairdp.fairness.derivation import CLOPPER_PEARSON, HOEFFDING, NOISY_COUNTS, Derivation
@@ -18,9 +18,7 @@ from skfairdp.fairness.recomputing import (
 from skfairdp.fairness.scopes import SCOPES
 from skfairdp.figures import as_given
 from skfairdp.privacy.accounting.exposure import event_cost, recomputed_epsilons
-
-if TYPE_CHECKING:
-    from skfairdp.certificate.claims import Claims
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 __all__ = ["DIGEST_SHOWS", "Examination", "examine"]
 
@@ -60,37 +58,14 @@ class Examination:
         return not self.wrong
 
 
-class _Notes:
-    """Findings, as they are made."""
-
-    def __init__(self) -> None:
-        self.recomputed: list[str] = []
-        self.missing: list[str] = []
-        self.wrong: list[str] = []
-
-    def compare(self, what: str, stated: float | None, found: float | None) -> None:
-        if stated is None or found is None:
-            same = stated is found
-        else:
-            same = abs(stated - found) <= BOUND_TOLERANCE
-        if same:
-            self.recomputed.append(what)
-        else:
-            self.wrong.append(f"{what} is stated as {_shown(stated)}, but {_shown(found)} follows")
+RECOMPUTED, MISSING, WRONG = "recomputed", "missing", "wrong"
+Findings = Iterator[tuple[str, str]]
 
 
 def examine(certificate: Claims) -> Examination:
     """Recompute every figure of a certificate that follows from others in it.
 
-    Parameters
-    ----------
-    certificate : Certificate
-        The certificate.
-
-    Returns
-    -------
-    Examination
-        Counts give estimates, intervals and bounds; events give epsilon.
+    Counts give estimates, intervals and bounds; events give epsilon.
 
     Examples
     --------
@@ -107,59 +82,71 @@ def examine(certificate: Claims) -> Examination:
     >>> dataclasses.replace(certificate, fairness=(claim,)).examine().holds
     False
     """
-    notes = _Notes()
+    found = [*_findings(certificate)]
+    return Examination(
+        **{kind: tuple(t for k, t in found if k == kind) for kind in (RECOMPUTED, MISSING, WRONG)}
+    )
+
+
+def _findings(certificate: Claims) -> Findings:
     for claim in certificate.fairness:
-        _examine_claim(claim, notes)
-        _examine_rows(claim, certificate.n_rows, notes)
-    notes.wrong += _shared_errors(certificate.fairness)
-    _examine_privacy(certificate, notes)
-    notes.wrong += _cheaper_counts(certificate)
-    return Examination(tuple(notes.recomputed), tuple(notes.missing), tuple(notes.wrong))
+        yield from _of_claim(claim)
+        yield from _of_rows(claim, certificate.n_rows)
+    yield from _shared_errors(certificate.fairness)
+    if certificate.privacy is not None and not certificate.privacy.is_void:
+        yield from _of_privacy(certificate.privacy, certificate.fairness)
 
 
-def _examine_claim(claim: FairnessGuarantee, notes: _Notes) -> None:
+def _compared(what: str, stated: float | None, found: float | None) -> tuple[str, str]:
+    if stated is None or found is None:
+        same = stated is found
+    else:
+        same = abs(stated - found) <= BOUND_TOLERANCE
+    if same:
+        return RECOMPUTED, what
+    return WRONG, f"{what} is stated as {_shown(stated)}, but {_shown(found)} follows"
+
+
+def _of_claim(claim: FairnessGuarantee) -> Findings:
     name = f"{claim.notion} ({claim.scope})"
     try:
         if claim.counts:
-            notes.compare(f"estimate of {name}", claim.estimate, recomputed_estimate(claim))
+            yield _compared(f"estimate of {name}", claim.estimate, recomputed_estimate(claim))
         elif claim.estimate is not None:
-            notes.missing.append(f"estimate of {name}: it stores no counts")
+            yield MISSING, f"estimate of {name}: it stores no counts"
         if claim.derivation is None:
-            _examine_bound_without_source(name, claim, notes)
+            yield _bound_without_source(name, claim)
         else:
-            notes.compare(f"bound on {name}", claim.bound, recomputed_bound(claim))
-        _examine_intervals(name, claim, notes)
+            yield _compared(f"bound on {name}", claim.bound, recomputed_bound(claim))
+        yield from _intervals(name, claim)
     except (ValueError, ArithmeticError, TypeError) as error:
-        notes.wrong.append(f"{name} cannot follow from what it stores: {error}")
+        yield WRONG, f"{name} cannot follow from what it stores: {error}"
 
 
-def _examine_bound_without_source(name: str, claim: FairnessGuarantee, notes: _Notes) -> None:
+def _bound_without_source(name: str, claim: FairnessGuarantee) -> tuple[str, str]:
     kind = _BY_METHOD.get(claim.method)
     if claim.counts and kind is not None and claim.confidence_level is not None:
         # Whatever else shared the error probability, it can only have widened the bound.
         least = recomputed_bound(claim, Derivation.of(kind, claims=1))
         if claim.bound < least - BOUND_TOLERANCE:
-            notes.wrong.append(
-                f"bound on {name} is stated as {_shown(claim.bound)}, but at least "
-                f"{_shown(least)} follows"
-            )
-            return
-    notes.missing.append(f"bound on {name}: the file does not say what it follows from")
+            stated = f"bound on {name} is stated as {_shown(claim.bound)}"
+            return WRONG, f"{stated}, but at least {_shown(least)} follows"
+    return MISSING, f"bound on {name}: the file does not say what it follows from"
 
 
-def _examine_intervals(name: str, claim: FairnessGuarantee, notes: _Notes) -> None:
+def _intervals(name: str, claim: FairnessGuarantee) -> Findings:
     if all(count.low is None for count in claim.counts):
         return
     if claim.derivation is None or claim.derivation.kind != NOISY_COUNTS:
-        notes.missing.append(f"intervals of {name}: the file does not say what they follow from")
+        yield MISSING, f"intervals of {name}: the file does not say what they follow from"
         return
     for count, low, high in zip(claim.counts, *recomputed_intervals(claim, LEVEL), strict=True):
         where = f"interval of {group_text(count.group)} in {name}"
-        notes.compare(f"lower end of the {where}", count.low, float(low))
-        notes.compare(f"upper end of the {where}", count.high, float(high))
+        yield _compared(f"lower end of the {where}", count.low, float(low))
+        yield _compared(f"upper end of the {where}", count.high, float(high))
 
 
-def _examine_rows(claim: FairnessGuarantee, n_rows: int | None, notes: _Notes) -> None:
+def _of_rows(claim: FairnessGuarantee, n_rows: int | None) -> Findings:
     """Compare the number of rows with the counts, which are of all rows or of a part."""
     counted = claim.confidence_level is not None and claim.counts
     if not counted or n_rows is None or any(count.noisy for count in claim.counts):
@@ -168,81 +155,60 @@ def _examine_rows(claim: FairnessGuarantee, n_rows: int | None, notes: _Notes) -
         total = sum(count.trials for count in claim.counts if count.stratum == stratum)
         some = stratum.startswith("label ")
         if total > n_rows + 0.5 or (not some and total < n_rows - 0.5):
-            notes.wrong.append(
-                f"n_rows is stated as {n_rows}, but {claim.notion} counts {total:g} rows"
-            )
+            yield WRONG, f"n_rows is stated as {n_rows}, but {claim.notion} counts {total:g} rows"
             return
 
 
-def _shared_errors(claims: Sequence[FairnessGuarantee]) -> Iterator[str]:
+def _shared_errors(claims: Sequence[FairnessGuarantee]) -> Findings:
     """Claims that say they share the error probability with fewer claims than there are."""
     for scope in SCOPES:  # each has an error probability of its own
         of_it = [claim.derivation for claim in claims if claim.scope == scope]
         named = [how.values.get("claims") for how in of_it if how is not None]
         sharing = [number for number in named if number is not None]
         if sharing and min(sharing) < len(sharing):
-            yield (
-                f"{len(sharing)} claims ({scope}) share the error probability, but a bound allows "
-                f"for {min(sharing)}"
-            )
+            shared = f"{len(sharing)} claims ({scope}) share the error probability"
+            yield WRONG, f"{shared}, but a bound allows for {min(sharing)}"
 
 
-def _examine_privacy(certificate: Claims, notes: _Notes) -> None:
-    privacy = certificate.privacy
-    if privacy is None or privacy.is_void:
-        return
+def _of_privacy(privacy: PrivacyGuarantee, fairness: Sequence[FairnessGuarantee]) -> Findings:
     try:
         found = recomputed_epsilons(privacy)
     except (ValueError, ArithmeticError, TypeError) as error:
-        notes.missing.append(f"epsilon: {error}")
-        return
-    if privacy.exposures and privacy.event is not None:
-        whole = event_cost(privacy.event, privacy.delta, privacy.adjacency)
-        if whole < found[None] * (1.0 - EPSILON_TOLERANCE):
-            notes.wrong.append(
-                f"the event that covers all records costs {_shown(whole)}, less than the "
-                f"{_shown(found[None])} of some"
-            )
-    # Before files said who takes part in what, one event covered records of every group and
-    # part, and could cost more than each of them.
-    parts = bool(privacy.per_group) or any(
-        count.noisy for claim in certificate.fairness for count in claim.counts
-    )
-    stated = {None: privacy.epsilon, **(privacy.per_group or {})}
-    for group, figure in stated.items():
-        what = "epsilon" if group is None else f"epsilon of a record of {group_text(group)}"
-        if figure >= found[group] * (1.0 - EPSILON_TOLERANCE):
-            notes.recomputed.append(what)
-        elif privacy.exposures is None and parts:
-            notes.missing.append(
-                f"{what}: the file does not say which records took part in its event, which costs "
-                f"{_shown(found[group])} and covers all"
-            )
-        else:
-            notes.wrong.append(
-                f"{what} is stated as {_shown(figure)} at δ = {as_given(privacy.delta)}, but "
-                f"its event costs {_shown(found[group])}"
-            )
+        yield MISSING, f"epsilon: {error}"
+    else:
+        if privacy.exposures and privacy.event is not None:
+            whole = event_cost(privacy.event, privacy.delta, privacy.adjacency)
+            if whole < found[None] * (1.0 - EPSILON_TOLERANCE):
+                costs = f"the event that covers all records costs {_shown(whole)}"
+                yield WRONG, f"{costs}, less than the {_shown(found[None])} of some"
+        # Before files said who takes part in what, one event covered records of every group and
+        # part, and could cost more than each of them.
+        noisy = any(count.noisy for claim in fairness for count in claim.counts)
+        covers_all = privacy.exposures is None and (bool(privacy.per_group) or noisy)
+        for group, figure in {None: privacy.epsilon, **(privacy.per_group or {})}.items():
+            what = "epsilon" if group is None else f"epsilon of a record of {group_text(group)}"
+            cost = _shown(found[group])
+            if figure >= found[group] * (1.0 - EPSILON_TOLERANCE):
+                yield RECOMPUTED, what
+            elif covers_all:
+                unsaid = "the file does not say which records took part in its event"
+                yield MISSING, f"{what}: {unsaid}, which costs {cost} and covers all"
+            else:
+                stated = f"{what} is stated as {_shown(figure)} at δ = {as_given(privacy.delta)}"
+                yield WRONG, f"{stated}, but its event costs {cost}"
+    if privacy.protects == "record":
+        yield from _cheaper_counts(privacy.epsilon, fairness)
 
 
-def _cheaper_counts(certificate: Claims) -> Iterator[str]:
+def _cheaper_counts(epsilon: float, fairness: Sequence[FairnessGuarantee]) -> Findings:
     """Noisy counts that cost more than all that was spent on a record."""
-    privacy = certificate.privacy
-    if privacy is None or privacy.protects != "record":
-        return
-    for claim in certificate.fairness:
+    for claim in fairness:
         how = claim.derivation
-        if how is None or how.kind != NOISY_COUNTS:
-            continue
-        price = how.values["epsilon"]
-        if price > privacy.epsilon * (1.0 + EPSILON_TOLERANCE):
-            yield (
-                f"epsilon is stated as {_shown(privacy.epsilon)}, but the counts of "
-                f"{claim.notion} alone cost {_shown(price)}"
-            )
+        price = how.values["epsilon"] if how is not None and how.kind == NOISY_COUNTS else 0.0
+        if price > epsilon * (1.0 + EPSILON_TOLERANCE):
+            counts = f"the counts of {claim.notion} alone cost {_shown(price)}"
+            yield WRONG, f"epsilon is stated as {_shown(epsilon)}, but {counts}"
 
 
 def _shown(figure: float | None) -> str:
-    if figure is None:
-        return "nothing"
-    return as_given(figure)
+    return "nothing" if figure is None else as_given(figure)

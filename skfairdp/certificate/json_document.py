@@ -7,7 +7,10 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection
+from dataclasses import fields
 from typing import Any
+
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 __all__ = ["FORMAT", "checked_document", "own_version", "strict_json"]
 
@@ -50,16 +53,7 @@ _OPTIONAL: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "signature": (lambda value: True, "a signature"),  # its own module looks at it
 }
-_PRIVACY = (
-    "epsilon",
-    "delta",
-    "adjacency",
-    "protects",
-    "accountant",
-    "per_group",
-    "event",
-    "assumptions",
-)
+_PRIVACY = {part.name for part in fields(PrivacyGuarantee)} - {"exposures"}
 
 
 def strict_json(text: str) -> Any:
@@ -101,7 +95,7 @@ def own_version() -> str:
 def _check_keys(
     what: str, found: dict[str, Any], needed: Collection[str], optional: Collection[str]
 ) -> None:
-    missing = [name for name in needed if name not in found]
+    missing = sorted(set(needed) - set(found))
     if missing:
         raise ValueError(f"The text is not a whole certificate: {what} lacks {', '.join(missing)}.")
     unknown = sorted(set(found) - {*needed, *optional})

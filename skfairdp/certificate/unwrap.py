@@ -43,13 +43,7 @@ __all__ = [
 CONTAINERS = (ColumnTransformer, FeatureUnion, Pipeline)
 
 # Exact types: a subclass may learn what its parent does not.
-STATELESS = (
-    Binarizer,
-    FeatureHasher,
-    HashingVectorizer,
-    Normalizer,
-    PolynomialFeatures,
-)
+STATELESS = (Binarizer, FeatureHasher, HashingVectorizer, Normalizer, PolynomialFeatures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,10 +275,7 @@ def learns_from_rows(step: Any) -> bool:
     if type(step) is FunctionTransformer:
         # Any other function may mix rows, as centring by the mean of the column does.
         return not (step.func is None or is_elementwise(step.func))
-    if type(step) is OneHotEncoder:
-        limits = (step.min_frequency, step.max_categories)
-        return isinstance(step.categories, str) or limits != (None, None)
-    if type(step) is OrdinalEncoder:
+    if type(step) in (OneHotEncoder, OrdinalEncoder):
         limits = (step.min_frequency, step.max_categories)
         return isinstance(step.categories, str) or limits != (None, None)
     if type(step) is SimpleImputer:
