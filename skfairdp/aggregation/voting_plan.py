@@ -87,13 +87,13 @@ def voting_plan(
     if noise.threshold is not None:
         tests = (_segment("threshold", n_queries, share, noise.threshold),)
     votes = _segment("votes", n_answers, VOTES_NORM * share, noise.votes)
-    return Plan(("all",), (*tests, votes), (), adjacency, float(delta))
+    return Plan(cells=("all",), segments=(*tests, votes), adjacency=adjacency, delta=float(delta))
 
 
 def _segment(name: str, steps: int, norm: float, std: float) -> Segment:
     # Every query asks the whole ensemble: no sampling, nothing is averaged.
-    block = Block(name, norm, (1.0,), float(std))
-    return Segment(int(steps), (1.0,), (1.0,), (block,))
+    block = Block(name=name, max_norm=norm, weights=(1.0,), noise_std=float(std))
+    return Segment(steps=int(steps), rates=(1.0,), expected_sizes=(1.0,), blocks=(block,))
 
 
 def calibrated_noise(

@@ -101,9 +101,7 @@ def fairdp_sizes(
         `dataset_size` is not the sum of `group_sizes`, or is given without them.
     """
     if groups is None:
-        if dataset_size is None:
-            return Sizes(("all",), (n,), "zero-out")
-        return Sizes(("all",), (int(dataset_size),), "add-remove")
+        return Sizes.of_all(n, dataset_size)
     if group_sizes is not None:
         sizes = check_group_sizes(group_sizes)
         counts = tuple(sizes[label] for label in groups.labels)
@@ -269,20 +267,20 @@ def fairdp_plan(
             sum((w * s) ** 2 for w, s in zip(weights, noise_multipliers, strict=True))
         )
         charged = noise_multipliers if releases == "group_models" else None
-        block = Block("gradient", max_grad_norm, weights, std, charged)
-        return Segment(n_steps, rates, per_group, (block,), heads)
+        block = Block(
+            name="gradient",
+            max_norm=max_grad_norm,
+            weights=weights,
+            noise_std=std,
+            charged_multipliers=charged,
+        )
+        return Segment(
+            steps=n_steps, rates=rates, expected_sizes=per_group, blocks=(block,), n_heads=heads
+        )
 
     segments = (
         segment(steps - plain, size),
         segment(plain - 1, last_size),
         segment(1, last_size, n_heads),
     )
-    return Plan(
-        sizes.cells,
-        segments,
-        counts,
-        sizes.adjacency,
-        float(delta),
-        float(sizes.prior_epsilon),
-        exact_noise=exact_noise,
-    )
+    return sizes.plan(*segments, counts=counts, delta=delta, exact_noise=exact_noise)

@@ -283,6 +283,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         check_delta(self.delta, sizes.total)
         multiplier = self._calibrate(sizes, bounded.d)
         plan = self._plan(sizes, multiplier, bounded.d)
+        sizes.check(plan, delta=self.delta)
         weighted = plan.segments[0].blocks if plan.segments else plan.sums
         moment_margin(weighted[0].weights, sizes.total, len(X))  # refuses what it can't bound
         stated = self._guarantee(plan, noise, groups)
@@ -292,13 +293,14 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         if self.objective == "pooled":
             codes = np.minimum(codes, 0)  # one cell; rows of undeclared groups stay outside
         codes[labels < 0] = -1
-        sums = MomentSums(bounded.transform(X), 0.5 - labels, codes, noise, expected=sizes.total)
+        rows = bounded.transform(X)
+        sums = MomentSums(rows, 0.5 - labels, codes, plan, noise, expected=sizes.total)
         each = self._each_cell and len(plan.cells) > 1
         if plan.segments:
-            linear, quadratic = plan.segments[0].blocks
-            moments = sums.gaussian(linear, quadratic, each_cell=each)
+            moments = sums.gaussian(plan.segments[0], each_cell=each)
         else:
             moments = sums.laplace(*plan.sums, each_cell=each)
+        sums.meter.finish()
         smallest = float(self.repair_strength) * noise_norm(plan, bounded.d)
         self.group_thetas_ = None
         if each:

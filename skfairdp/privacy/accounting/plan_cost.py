@@ -65,8 +65,9 @@ default=None
     Examples
     --------
     >>> from skfairdp.privacy import Block, Plan, Segment, epsilon
-    >>> block = Block("gradient", max_norm=1.0, weights=(0.01,), noise_std=0.011)
-    >>> plan = Plan(("all",), (Segment(1000, (0.01,), (100.0,), (block,)),), delta=1e-5)
+    >>> block = Block(name="gradient", max_norm=1.0, weights=(0.01,), noise_std=0.011)
+    >>> step = Segment(steps=1000, rates=(0.01,), expected_sizes=(100.0,), blocks=(block,))
+    >>> plan = Plan(cells=("all",), segments=(step,), adjacency="zero-out", delta=1e-5)
     >>> round(epsilon(plan), 4)
     1.5154
     """
@@ -146,8 +147,9 @@ def guarantee(
     --------
     >>> from skfairdp.privacy import Block, Plan, Segment
     >>> from skfairdp.privacy.accounting.plan_cost import guarantee
-    >>> block = Block("gradient", max_norm=1.0, weights=(0.01,), noise_std=0.011)
-    >>> plan = Plan(("all",), (Segment(1000, (0.01,), (100.0,), (block,)),), delta=1e-5)
+    >>> block = Block(name="gradient", max_norm=1.0, weights=(0.01,), noise_std=0.011)
+    >>> step = Segment(steps=1000, rates=(0.01,), expected_sizes=(100.0,), blocks=(block,))
+    >>> plan = Plan(cells=("all",), segments=(step,), adjacency="zero-out", delta=1e-5)
     >>> guarantee(plan).satisfies(epsilon=1.6)
     True
     """
