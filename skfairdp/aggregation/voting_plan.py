@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import epsilon as plan_epsilon
 from skfairdp.privacy.plan import Block, Plan, Segment
+from skfairdp.privacy.relations import NEIGHBOURS
 
 __all__ = [
     "VotingNoise",
@@ -82,7 +83,7 @@ def voting_plan(
     >>> round(epsilon(plan), 4)
     0.5697
     """
-    share = HALF if adjacency == "change-attribute" else 1.0
+    share = HALF if NEIGHBOURS[adjacency].two_cells else 1.0
     tests: tuple[Segment, ...] = ()
     if noise.threshold is not None:
         tests = (_segment("threshold", n_queries, share, noise.threshold),)

@@ -19,6 +19,7 @@ from skfairdp.exceptions import PlanError
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
+from skfairdp.privacy.relations import NEIGHBOURS
 
 __all__ = ["HeadSums", "NoisyRelease", "Rows", "Statistic", "refuse_unbounded_sums"]
 
@@ -150,7 +151,7 @@ class NoisyRelease:
             The plan protects more: nothing is added, clipped or accounted here.
         """
         relation = self.meter.plan.adjacency
-        if relation != "change-attribute":
+        if not NEIGHBOURS[relation].public_rows:
             raise PlanError(f"Rows are not public under adjacency={relation!r}: use gradient().")
         return PublicRows(self._rows.X, self._rows.targets[:1], clipper, self._noise.key(), others)
 

@@ -19,7 +19,6 @@ from skfairdp.engine.clipping.norms import ARITHMETIC
 from skfairdp.engine.moment_sums import Moments, MomentSums, moment_margin
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.inprocessing.fairdp.plan import fairdp_groups, fairdp_sizes
 from skfairdp.inprocessing.functional.plan import (
     cell_weights,
     functional_plan,
@@ -28,6 +27,7 @@ from skfairdp.inprocessing.functional.plan import (
     weighted_total,
 )
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
+from skfairdp.inprocessing.grouped import declared_groups, settled_sizes
 from skfairdp.parameters import (
     BOOLEAN,
     CLASSES,
@@ -343,7 +343,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         if self.objective == "group_average" or self.group_sizes is not None:
-            return fairdp_groups(sensitive_features, n, self.group_sizes)
+            return declared_groups(sensitive_features, n, self.group_sizes)
         if sensitive_features is None:
             return None
         return encode_groups(sensitive_features, n_rows=n)
@@ -367,7 +367,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
             self._charge(
                 budget_guarantee(self.epsilon, self.delta, reproducible=noise.reproducible)
             )
-        return fairdp_sizes(
+        return settled_sizes(
             None if pooled else groups,
             n,
             dataset_size=size,

@@ -10,6 +10,7 @@ from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
 from skfairdp.privacy.plan import Plan, Segment
+from skfairdp.privacy.relations import NEIGHBOURS
 
 __all__ = [
     "FailureDpEvent",
@@ -64,7 +65,7 @@ def events(plan: Plan) -> tuple[DpEvent, ...]:
     >>> events(plan)[0].count
     1000
     """
-    if plan.adjacency == "change-attribute":
+    if NEIGHBOURS[plan.adjacency].two_cells:
         return (covering_event(plan),) * len(plan.cells)
     return tuple(
         _composed(
