@@ -15,6 +15,7 @@ from skfairdp.fairness.scopes import (
 )
 from skfairdp.figures import epsilon_text, percent_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.relations import PROTECTED
 
 __all__ = ["SCOPE_TEXT", "certainty", "certificate_sentence", "group_text", "population"]
 
@@ -36,13 +37,6 @@ _LEADS = {
     AVERAGED: "With {certainty}, averaged over the model's random draws (not for this one model)",
     ANSWERED: "Among the queries answered so far",
     TRAINING: "Averaged over the noise of training (not for this one model)",
-}
-_PROTECTED = {
-    "record": "the {records} are protected",
-    "sensitive_features": "the sensitive features of the training records are protected",
-    "released_representation": (
-        "each person is protected in what was released of them, and in nothing else,"
-    ),
 }
 
 
@@ -100,7 +94,7 @@ def _privacy_clause(privacy: PrivacyGuarantee | None, fairness: Sequence[Fairnes
     counted = any(count.noisy for claim in fairness for count in claim.counts)
     records = "training and held-out records" if counted else "training records"
     return (
-        f"{_PROTECTED[privacy.protects].format(records=records)} "
+        f"{PROTECTED[privacy.protects].clause.format(records=records)} "
         f"with ε = {epsilon_text(privacy.epsilon)}, δ = {significant_up(privacy.delta)}"
     )
 

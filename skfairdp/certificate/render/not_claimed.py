@@ -8,27 +8,10 @@ from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.relations import NEIGHBOURS, PROTECTED
 
 __all__ = ["not_claimed"]
 
-_RELEASES = (
-    "Privacy of the people whose rows the weights were learned from, beyond what is assumed above.",
-    "Privacy of what reaches others in another way than through a release: labels, groups, further "
-    "columns.",
-    "Privacy after further releases, which cost more, or releases that were not counted.",
-)
-_TRAINING = (
-    "Privacy of people whose rows are only scored with the model.",
-    "Secrecy of what is true of people in general: the model may reveal about a person what can be "
-    "inferred from others like them.",
-    "Privacy of this data set against other models trained on it: their costs compose, and only a "
-    "ledger that all of them charge knows the total.",
-)
-_ATTRIBUTE = (
-    "Protection of features and labels: only who has which sensitive attribute is protected, and a "
-    "feature that predicts it reveals it."
-)
-_SIZES = "Secrecy of the number of records, of groups or of class labels."
 _GROUPS = (
     "Fairness to other groups, to groups within the groups named, or to single persons.",
     "Anything about this one model on another population, at a later time, or on rows chosen in "
@@ -51,12 +34,8 @@ def not_claimed(
 def _about_privacy(privacy: PrivacyGuarantee | None) -> list[str]:
     if privacy is None or privacy.is_void:
         return ["Privacy: nothing is promised to the people in the training data."]
-    if privacy.protects == "released_representation":
-        return [*_RELEASES]
-    texts = [*_TRAINING]
-    texts += [_ATTRIBUTE] if privacy.protects == "sensitive_features" else []
-    texts += [_SIZES] if privacy.adjacency == "zero-out" else []
-    return texts
+    protected, neighbours = PROTECTED[privacy.protects], NEIGHBOURS[privacy.adjacency]
+    return [*protected.not_claimed, *neighbours.not_claimed]
 
 
 def _about_fairness(fairness: Sequence[FairnessGuarantee]) -> list[str]:

@@ -34,9 +34,10 @@ from skfairdp.figures import (
     rounded_up,
     significant_up,
 )
-from skfairdp.privacy.guarantee import ADJACENCIES, PROTECTS, PrivacyGuarantee
+from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.rendering import HEADINGS, ledger_cells
+from skfairdp.privacy.relations import PROTECTED, protected_text
 
 __all__ = ["certificate_sections"]
 
@@ -116,28 +117,22 @@ def _privacy(privacy: PrivacyGuarantee | None) -> Section:
         return Section("Privacy", (Paragraph(text),))
     if privacy.is_void:
         return Section("Privacy", (Paragraph("Nothing is promised (ε = ∞)."),))
-    released = privacy.protects == "released_representation"
-    # Releases are no model: what the weights behind them tell is another matter.
-    source, title = (
-        ("the releases", "what was released") if released else ("the model", "the training records")
-    )
+    protected = PROTECTED[privacy.protects]
     meaning = (
-        f"Whatever anyone learns from {source} would have been at most "
+        f"Whatever anyone learns from {protected.told_by} would have been at most "
         f"{factor_text(privacy.epsilon)} times as likely or unlikely with a neighbouring data "
         "set, up to a failure of probability δ."
     )
-    # Neighbours of these relations share the group, which so is given away.
-    shared = privacy.protects == "record" and privacy.adjacency in ("zero-out", "replace-one")
     groups = privacy.per_group or {}
     facts = (
         ("privacy loss ε, at most", epsilon_text(privacy.epsilon)),
         ("probability of failure δ, at most", significant_up(privacy.delta)),
-        ("protects", PROTECTS[privacy.protects] + (" except its group" if shared else "")),
+        ("protects", protected_text(privacy.protects, privacy.adjacency)),
         (f"neighbouring data sets ({privacy.adjacency})", ADJACENCIES[privacy.adjacency]),
         ("accountant", privacy.accountant or "none: as stated"),
         *((f"ε of a record of {group_text(k)}", epsilon_text(v)) for k, v in groups.items()),
     )
-    return Section("Privacy", (Paragraph(meaning), Facts(f"Privacy of {title}", facts)))
+    return Section("Privacy", (Paragraph(meaning), Facts(f"Privacy of {protected.subject}", facts)))
 
 
 def _fairness(claims: Claims) -> Section:
