@@ -67,27 +67,13 @@ class Bound:
 
 
 def state_digest(value: object) -> str:
-    """SHA-256 over a value, such as a fitted estimator with all its parts.
+    """SHA-256 over a value, such as a fitted estimator with all its parts, as "sha256:..." in hex.
 
-    Equal for a pickled and restored model; another weight, threshold or state of an
-    earlier pipeline step gives another digest, and so does another body, default,
-    closure or global of a function or class of yours. Functions and classes of installed
-    libraries count by their names.
-
-    Parameters
-    ----------
-    value : object
-        Estimators, nets, arrays, frames, functions, and containers and objects of them.
-
-    Returns
-    -------
-    str
-        "sha256:" and 64 hexadecimal digits.
-
-    Raises
-    ------
-    UnboundModelError
-        Naming what cannot be covered.
+    The value may be made of estimators, nets, arrays, frames, functions, and containers and objects
+    of them. The digest is equal for a pickled and restored model; another weight, threshold or
+    state of an earlier pipeline step gives another one, and so does another body, default, closure
+    or global of a function or class of yours. Functions and classes of installed libraries count by
+    their names. Raises an UnboundModelError that names what cannot be covered.
 
     Examples
     --------

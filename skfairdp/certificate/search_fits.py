@@ -49,6 +49,15 @@ class FitsOfSearch:
         """Fits that a row takes part in, the refit included."""
         return self.n_candidates * self.folds + 1
 
+    def costs(self, compose: str = "compose") -> str:
+        """Say what these fits compose to, with a form of that verb."""
+        return (
+            f"Its {self.n_fits} fits on overlapping rows ({self.n_candidates} candidates times "
+            f"{self.folds} folds a row is in, and the refit) {compose} to ε = "
+            f"{epsilon_text(self.privacy.epsilon)} at δ = {significant_up(self.privacy.delta)}, "
+            f"{self.privacy.adjacency}"
+        )
+
 
 def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
     """Compose the fits of a search of scikit-learn, of which `final` is the model that it kept.
@@ -97,14 +106,7 @@ def search_reason(search: Any, final: Any) -> str:
         "and those have no finite cost."
     )
     fits = fits_of_search(search, final)
-    if fits is None:
-        return reason
-    return (
-        f"{reason} Its {fits.n_fits} fits on overlapping rows ({fits.n_candidates} candidates "
-        f"times {fits.folds} folds a row is in, and the refit) would alone compose to ε = "
-        f"{epsilon_text(fits.privacy.epsilon)} at δ = {significant_up(fits.privacy.delta)}, "
-        f"{fits.privacy.adjacency}."
-    )
+    return reason if fits is None else f"{reason} {fits.costs('would alone compose')}."
 
 
 def _fits_per_row(search: Any) -> int:

@@ -49,24 +49,9 @@ _HEX = re.compile(r"[0-9a-f]{128}")
 
 
 def sign_certificate(text: str, key: Ed25519PrivateKey) -> str:
-    """Add a signature to the text of a certificate.
+    """Add a signature to the text of a certificate, in place of one that it had.
 
-    Parameters
-    ----------
-    text : str
-        What ``Certificate.to_json`` returned.
-    key : Ed25519PrivateKey
-        The private key.
-
-    Returns
-    -------
-    str
-        The same with a ``signature``, in place of one that it had.
-
-    Raises
-    ------
-    ValueError
-        When the text is no certificate.
+    Raises a ValueError when the text, what ``Certificate.to_json`` returned, is no certificate.
 
     Examples
     --------
@@ -98,24 +83,10 @@ def is_signed(text: str) -> bool:
 
 
 def check_signature(text: str, key: Ed25519PublicKey) -> bool:
-    """Whether a certificate carries a valid signature of a key.
+    """Whether the text of a certificate carries a valid signature of a trusted public key.
 
-    Parameters
-    ----------
-    text : str
-        The JSON text.
-    key : Ed25519PublicKey
-        The public key of whom one trusts.
-
-    Returns
-    -------
-    bool
-        False too where there is no signature, or one of another form.
-
-    Raises
-    ------
-    ValueError
-        When the text is no certificate.
+    False too where there is no signature, or one of another form; a ValueError when the text is
+    no certificate.
     """
     from cryptography.exceptions import InvalidSignature
 

@@ -142,12 +142,7 @@ def _of_others(
             protects=refit.protects,
         )
         return SearchCost(void, None, None, void.assumptions[0])
-    alone = (
-        f"Its {fits.n_fits} fits on overlapping rows ({fits.n_candidates} candidates times "
-        f"{fits.folds} folds a row is in, and the refit) compose to ε = "
-        f"{epsilon_text(fits.privacy.epsilon)} at δ = {significant_up(fits.privacy.delta)}, "
-        f"{fits.privacy.adjacency}"
-    )
+    alone = fits.costs()
     if public_validation:
         rests_on = (*fits.privacy.assumptions, VALIDATION_ROWS)
         stated = dataclasses.replace(fits.privacy, assumptions=rests_on)
