@@ -157,8 +157,8 @@ def _claim(
     hits, misses = _stack(strata, table)
     rows = hits + misses
     level = settings.level_of_one_claim
-    scope = AVERAGED if table.dtype.kind == "f" else DEPLOYED
-    if scope == AVERAGED:
+    averaged = table.dtype.kind == "f"
+    if averaged:
         value = score_gap_upper_bound(hits, rows, confidence_level=level)
         method, kind = "Hoeffding, on the probabilities of the random predictions", HOEFFDING
     else:
@@ -167,7 +167,7 @@ def _claim(
     return FairnessGuarantee(
         notion=notion.name,
         bound=float(value),
-        scope=scope,
+        scope=AVERAGED if averaged else DEPLOYED,
         method=method,
         estimate=gap_estimate(hits, rows),
         confidence_level=settings.confidence_level,

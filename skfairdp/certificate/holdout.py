@@ -172,9 +172,7 @@ def _answers(
     if draws_afresh(deployed):
         how = ANSWERS_DRAWN
     elif private:
-        how = (
-            ANSWERS_ASSUMED  # whether one of these rows is answered otherwise is nobody's business
-        )
+        how = ANSWERS_ASSUMED  # asking again would tell whether a row of theirs differs
     elif np.array_equal(given, one_after_another(_CALLS)):
         how = ANSWERS_ALIKE.format(calls=_CALLS)
     else:

@@ -162,9 +162,6 @@ def _stored(value: Any) -> tuple[Any, ...]:
     return tuple(list(part) if hasattr(part, "__next__") else part for part in reduced)
 
 
-# -- arrays ---------------------------------------------------------------------------
-
-
 def content_of_array(array: Any) -> tuple[bytes, list[Any]]:
     """Header and content of an array or scalar of numpy, of any dtype; bytes are final."""
     scalar = "scalar" if isinstance(array, np.generic) else "array"
@@ -216,9 +213,6 @@ def content_of_tensor(tensor: Any) -> list[bytes] | None:
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     content = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
     return [str(plain.dtype).encode(), str(tuple(plain.shape)).encode(), content]
-
-
-# -- nets -----------------------------------------------------------------------------
 
 
 def _is_net(value: Any) -> bool:

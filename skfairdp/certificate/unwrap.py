@@ -123,10 +123,8 @@ class Deployed:
         """What of a part of ours is not as its fit left it: then nothing was promised for it."""
         found = []
         for where, part in self._ours():
-            if not hasattr(part, "_changed_since_fit"):
-                changed: tuple[str, ...] = ("what its fit left was not noted",)
-            else:
-                changed = part._changed_since_fit()
+            look = getattr(part, "_changed_since_fit", lambda: ("what its fit left was not noted",))
+            changed = look()
             if changed:
                 found.append(
                     f"{where}{type(part).__name__} was changed after its fit "
