@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from skfairdp.engine.exact_products import ExactProducts
 from skfairdp.engine.nets import as_tensor
 from skfairdp.engine.row_blocks import DEFAULT_ROWS, blocks, fill
 
@@ -64,9 +65,11 @@ def in_blocks(answer: Callable[..., Tensor], *tables: Tensor) -> np.ndarray:
     # Without rows a block of zeros tells the shape of an answer.
     some = tables if n else tuple(table.new_zeros(1, *table.shape[1:]) for table in tables)
     filled = [fill(table, DEFAULT_ROWS) for table in some]
-    parts = [
-        answer(*(table[part] for table in filled)) for part in blocks(len(filled[0]), DEFAULT_ROWS)
-    ]
+    with ExactProducts():
+        parts = [
+            answer(*(table[part] for table in filled))
+            for part in blocks(len(filled[0]), DEFAULT_ROWS)
+        ]
     return torch.cat(parts)[:n].double().cpu().numpy()
 
 
@@ -99,7 +102,7 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
 
     module.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), ExactProducts():
             of_block = vmap(of_row, randomness="different")
             filled = fill(X, rows)
             try:
@@ -107,7 +110,7 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
             except RuntimeError as error:
                 if not any(words in str(error) for words in NOT_BATCHED):
                     raise
-                parts = [torch.stack([of_row(row) for row in X])]
+                parts = [torch.stack([of_row(row.clone()) for row in X])]
             return torch.cat(parts)[: len(X)]
     finally:
         for part, mode in modes:
