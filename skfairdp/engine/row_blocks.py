@@ -1,11 +1,10 @@
 """Blocks of a fixed number of rows, and sums of many terms that round little.
 
-How a processor rounds a product of matrices, or an elementwise function, depends on the
-shapes it gets: it picks other instructions for another number of rows, and for what is left
-over at the end of a vector. A row's outputs and gradient could then change in their last bits
-when another row leaves the batch, and at the kink of a ReLU a last bit switches a unit on. So
-networks only ever see blocks of one fixed, public number of rows, the last one filled up with
-zeros: what a row is turned into is then its own.
+How a processor rounds an elementwise function may depend on the shapes it gets: it picks other
+instructions for what is left over at the end of a vector. A row's outputs and gradient could
+then change in their last bits when another row leaves the batch. So networks only ever see blocks
+of one fixed, public number of rows, the last one filled up with zeros. Products of matrices are
+exact instead (:mod:`skfairdp.engine.exact_products`): what a row is turned into is its own.
 """
 
 from __future__ import annotations
