@@ -1,11 +1,11 @@
 """An audit of many trainings that stops as soon as it refutes the claim.
 
 Trainings come in pairs, with the canary and without it, each with a score that is larger where
-it looks like one with. Whatever set of scores one chooses before, if the claim (epsilon, delta) is
-right then a bet that pays ``1 + share * (1[with in set] - exp(epsilon) * 1[without in set] - delta)``
-a pair grows by 1 at most in expectation. Here the sets are those above and those below some
-thresholds. The mean of all bets reaches ``1 / error`` with chance `error` at most (Ville), whenever
-one stops.
+it looks like one with. Take any set of scores that is chosen before. If the claim (epsilon,
+delta) is right, a bet that pays ``1 + share * (a - exp(epsilon) * b - delta)`` a pair, where a is 1
+if the score with the canary is in the set and b if the one without is, grows by 1 at most in
+expectation. Here the sets are what is above a threshold and what is below, for several. The
+mean of all bets reaches ``1 / error`` with chance `error` at most, whenever one stops (Ville).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sequential audit of the tests refutes what is wrong, and what is right as seldom as it says."""
+"""The sequential audit refutes wrong claims early, and right ones as seldom as it says."""
 
 from __future__ import annotations
 

@@ -5,12 +5,16 @@ shapes it gets: it picks other instructions for another number of rows, and for 
 over at the end of a vector. A row's outputs and gradient could then change in their last bits
 when another row leaves the batch, and at the kink of a ReLU a last bit switches a unit on. So
 networks only ever see blocks of one fixed, public number of rows, the last one filled up with
-zeros: what a row is turned into is then its own.
+zeros: what a row is turned into is then its own. It depends on where an operand begins in memory,
+too; blocks begin at a full vector, and MKL is asked for its reproducible mode, in which neither
+that nor a row's place in a block plays a part. MKL reads this at its first product, so it comes too
+late where torch has multiplied before this module is imported.
 """
 
 from __future__ import annotations
 
 import math
+import os
 
 import torch
 
@@ -23,6 +27,8 @@ __all__ = [
     "rows_within",
 ]
 
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+
 DEFAULT_ROWS = 256
 """Rows of a block where no batch size is known."""
 
@@ -30,6 +36,7 @@ DEFAULT_ROWS = 256
 _CACHED_ROWS = 1024
 # Full vectors of all processors: what is left over at a vector's end is computed otherwise.
 _STEP = 32
+_VECTOR_BYTES = 64
 
 
 def block_rows(expected: float) -> int:
@@ -79,11 +86,11 @@ def fill(tensor: torch.Tensor, rows: int, value: float = 0.0) -> torch.Tensor:
     Returns
     -------
     torch.Tensor of shape (m, ...)
-        The tensor itself where nothing is missing.
+        The tensor itself where nothing is missing and it begins at a full vector.
     """
     n = len(tensor)
     missing = -n % rows
-    if not missing:
+    if not missing and tensor.data_ptr() % _VECTOR_BYTES == 0:
         return tensor
     filled = tensor.new_empty((n + missing, *tensor.shape[1:]))
     filled[:n] = tensor

@@ -242,7 +242,9 @@ class FunctionalClipper:
                 raise
         if self.one_by_one:
             with nullcontext() if are_served() else OwnDraws(np.random.default_rng()) as watch:
-                each = [of_one(trained, *row) for row in zip(X, *targets, strict=True)]
+                records = zip(X, *targets, strict=True)
+                # Copies begin at a full vector in memory, wherever a record stands.
+                each = [of_one(trained, *(part.clone() for part in record)) for record in records]
             if watch is not None and watch.used:
                 raise ValueError(f"The module {type(module).__name__} {_DRAWS}")
             gradients = {name: torch.stack([found[name] for found, _ in each]) for name in trained}

@@ -107,7 +107,7 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
             except RuntimeError as error:
                 if not any(words in str(error) for words in NOT_BATCHED):
                     raise
-                parts = [torch.stack([of_row(row) for row in X])]
+                parts = [torch.stack([of_row(row.clone()) for row in X])]
             return torch.cat(parts)[: len(X)]
     finally:
         for part, mode in modes:
