@@ -22,6 +22,7 @@ __all__ = [
     "rows_within",
 ]
 
+
 DEFAULT_ROWS = 256
 """Rows of a block where no batch size is known."""
 
@@ -29,6 +30,7 @@ DEFAULT_ROWS = 256
 _CACHED_ROWS = 1024
 # Full vectors of all processors: what is left over at a vector's end is computed otherwise.
 _STEP = 32
+_VECTOR_BYTES = 64
 
 
 def block_rows(expected: float) -> int:
@@ -78,11 +80,11 @@ def fill(tensor: torch.Tensor, rows: int, value: float = 0.0) -> torch.Tensor:
     Returns
     -------
     torch.Tensor of shape (m, ...)
-        The tensor itself where nothing is missing.
+        The tensor itself where nothing is missing and it begins at a full vector.
     """
     n = len(tensor)
     missing = -n % rows
-    if not missing:
+    if not missing and tensor.data_ptr() % _VECTOR_BYTES == 0:
         return tensor
     filled = tensor.new_empty((n + missing, *tensor.shape[1:]))
     filled[:n] = tensor

@@ -112,8 +112,9 @@ class FusedClipper:
             self._reserve(len(weights))
         n, asked = len(X), rows
         rows = rows_within(rows, self._width, _BLOCK_ELEMENTS)
+        X = fill(X, rows)
         if n % rows:
-            X, targets = fill(X, rows), tuple(fill(target, rows) for target in targets)
+            targets = tuple(fill(target, rows) for target in targets)
             weights = fill(weights.t(), rows).t()
             max_norm = fill(max_norm, rows, 1.0) if isinstance(max_norm, torch.Tensor) else max_norm
         with torch.inference_mode():
