@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -329,7 +330,7 @@ def specify(
         for number, (point, multiplier) in enumerate(pairs, 1):
             model = told(estimator, point, delta=delta, epsilon=None, noise_multiplier=multiplier)
             rows = parts.training
-            model.fit(rows.X, rows.y, **groups_by_name(model, rows.sensitive_features))
+            model.fit(deepcopy(rows.X), rows.y, **groups_by_name(model, rows.sensitive_features))
             check_steps(model)
             at = dataclasses.replace(terms, certificate_index=number)
             attempts.append(
