@@ -7,6 +7,7 @@ than what it was computed from allows, and a signature so that nothing can be ch
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import math
 import pickle
@@ -608,3 +609,36 @@ def test_bounds_that_are_recomputed_are_those_that_were_issued(texts) -> None:
     for text in texts.values():
         for claim in Certificate.from_json(text).fairness:
             assert math.isclose(recomputing.recomputed_bound(claim), claim.bound, abs_tol=1e-9)
+
+
+NOTHING: dict[str, Any] = {"event": {"kind": "NoOpDpEvent"}, "exposures": [], "per_group": None}
+STRONGER: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
+    "relation": (lambda d: d["privacy"].update(adjacency="add-remove"), "promise is about"),
+    "delta": (lambda d: d["privacy"].update(delta=1e-9, **NOTHING), "promises ε"),
+    "epsilon": (lambda d: d["privacy"].update(epsilon=0.01, **NOTHING), "promises ε"),
+    "name": (lambda d: d.update(model_name="Another"), "and not Another"),
+}
+
+
+@pytest.mark.parametrize("name", STRONGER)
+def test_no_promise_may_be_stronger_than_the_one_that_the_model_carries(
+    folder, capsys, model, name
+) -> None:
+    change, said = STRONGER[name]
+    Path("c.json").write_text(certify(model).to_json(), encoding="utf-8")
+    forge("f.json", change)
+    forged = Certificate.from_json(Path("f.json").read_text(encoding="utf-8"))
+    assert forged.examine().holds  # its own figures do not give it away
+    assert not forged.verify(model)
+    code, shown = verified(capsys, "f.json", "m.pkl")
+    assert code == 1
+    assert said in shown
+
+
+def test_a_weaker_promise_than_the_models_stands(model) -> None:
+    own = certify(model)
+    assert own.privacy is not None
+    weaker = dataclasses.replace(own.privacy, epsilon=2 * own.privacy.epsilon)
+    assert dataclasses.replace(own, privacy=weaker).verify(model)
+    void = dataclasses.replace(own.privacy, epsilon=float("inf"))
+    assert dataclasses.replace(own, privacy=void).verify(model)
