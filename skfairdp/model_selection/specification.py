@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.model_selection import ParameterGrid
@@ -398,7 +399,8 @@ def _attempt(
         noisy, objective=objective, notion=notion, classes=final.classes_, tolerance=None
     )
     strata = notion.strata(final.classes_)
-    assumptions = holdout_assumptions(terms, parts.held_out.groups, True, ASSUMED)
+    classes = np.asarray(final.classes_).tolist()
+    assumptions = holdout_assumptions(terms, parts.held_out.groups, True, ASSUMED, classes)
     # Sizes are private: of the first table nothing is read.
     claim = noisy_claim(
         notion, strata, flat, flat, parts.held_out.groups.labels, terms, assumptions

@@ -17,9 +17,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 
 from skfairdp import AbstainingClassifier, Certificate, certify
 from skfairdp.certificate import signing, verifying
@@ -642,3 +644,14 @@ def test_a_weaker_promise_than_the_models_stands(model) -> None:
     assert dataclasses.replace(own, privacy=weaker).verify(model)
     void = dataclasses.replace(own.privacy, epsilon=float("inf"))
     assert dataclasses.replace(own, privacy=void).verify(model)
+
+
+def test_a_certificate_says_which_outcome_is_the_positive_one() -> None:
+    rng = np.random.default_rng(0)
+    rows, groups = rng.normal(size=(200, 1)), rng.integers(2, size=200)
+    y = np.where(rows[:, 0] > 0, "approve", "deny")
+    around = LogisticRegression().fit(rows, y)
+    certificate = certify(around, rows, y, sensitive_features=groups, notion="equal_opportunity")
+    (claim,) = certificate.fairness
+    assert {count.stratum for count in claim.counts} == {"label deny"}
+    assert "The positive outcome is 'deny', and the other one 'approve'." in claim.assumptions
