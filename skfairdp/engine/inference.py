@@ -97,7 +97,7 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
 
     def of_row(row: Tensor) -> Tensor:
         state = {name: buffer.clone() for name, buffer in buffers.items()}
-        output = functional_call(module, state, (row.unsqueeze(0),))
+        output = functional_call(module, state, (row.unsqueeze(0).clone(),))
         return output if output.dim() == 0 else output.squeeze(0)
 
     module.eval()
