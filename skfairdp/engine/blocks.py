@@ -5,7 +5,10 @@ shapes it gets: it picks other instructions for another number of rows, and for 
 over at the end of a vector. A row's outputs and gradient could then change in their last bits
 when another row leaves the batch, and at the kink of a ReLU a last bit switches a unit on. So
 networks only ever see blocks of one fixed, public number of rows, the last one filled up with
-zeros: what a row is turned into is then its own.
+zeros. It depends on addresses too: products of matrices load numbers otherwise where a row does
+not begin at a whole vector. So every row of a block begins at one. What a row is turned into is
+then its own; a product further inside a network may still differ by a row's place, which callers
+try on made-up rows.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ __all__ = [
     "PairwiseSum",
     "block_rows",
     "blocks",
+    "empty_rows",
     "fill",
+    "lined_up",
     "rows_within",
 ]
 
@@ -30,6 +35,8 @@ DEFAULT_ROWS = 256
 _CACHED_ROWS = 1024
 # Full vectors of all processors: what is left over at a vector's end is computed otherwise.
 _STEP = 32
+# Bytes of the widest vector of all processors, where torch lets every tensor begin.
+_VECTOR = 64
 
 
 def block_rows(expected: float) -> int:
@@ -89,6 +96,62 @@ def fill(tensor: torch.Tensor, rows: int, value: float = 0.0) -> torch.Tensor:
     filled[:n] = tensor
     filled[n:] = value
     return filled
+
+
+def empty_rows(n: int, like: torch.Tensor) -> torch.Tensor:
+    """Make an empty table of which every row begins at a whole vector.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    like : torch.Tensor of shape (m, ...)
+        Rows of that shape and dtype, on that device.
+
+    Returns
+    -------
+    torch.Tensor of shape (n, ...)
+        Not contiguous where a row is no whole number of vectors. Single numbers follow one
+        another.
+    """
+    if like.dim() == 1:
+        return like.new_empty(n)
+    width, step = math.prod(like.shape[1:]), _VECTOR // like.element_size()
+    table = like.new_empty(n, -(-width // step) * step)
+    return table[:, :width].view(n, *like.shape[1:])
+
+
+def lined_up(tensor: torch.Tensor, rows: int) -> torch.Tensor:
+    """Give a table whole blocks, zeros at the end, and let each row begin at a whole vector.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor of shape (n, ...)
+    rows : int
+        Rows of a block.
+
+    Returns
+    -------
+    torch.Tensor of shape (m, ...)
+        The tensor itself where it is like that already.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skfairdp.engine.blocks import lined_up
+    >>> lined_up(torch.ones(3, 5), 4).stride()
+    (16, 1)
+    """
+    n = len(tensor)
+    places = {tensor.data_ptr() % _VECTOR}
+    if n > 1:
+        places.add(tensor.stride(0) * tensor.element_size() % _VECTOR)
+    if n % rows == 0 and ((places == {0} and tensor[:1].is_contiguous()) or not n):
+        return tensor
+    table = empty_rows(n + -n % rows, tensor)
+    table[:n] = tensor
+    table[n:] = 0
+    return table
 
 
 class PairwiseSum:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from skfairdp.engine.blocks import DEFAULT_ROWS, blocks, fill
+from skfairdp.engine.blocks import DEFAULT_ROWS, blocks, lined_up
 from skfairdp.engine.nets import as_tensor
 
 __all__ = [
@@ -19,10 +20,9 @@ __all__ = [
     "outputs",
     "outputs_by_row",
     "probabilities",
+    "row_products",
 ]
 
-# What vmap says of modules that have to be asked row by row.
-NOT_BATCHED = ("Batching rule not implemented", "vmap: inplace", "match the broadcast shape")
 _LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLLoss: "identity"}
 
 
@@ -48,7 +48,8 @@ def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
 def in_blocks(answer: Callable[..., Tensor], *tables: Tensor) -> np.ndarray:
     """Ask for rows in blocks of a fixed number, the last one filled up with zeros.
 
-    The answer for a row is then the same, to the last bit, whatever the rows beside it.
+    The answer for a row is then the same, to the last bit, whatever the rows beside it. Where
+    this processor answers made-up rows by their place in a block, each row is asked by itself.
 
     Parameters
     ----------
@@ -63,11 +64,52 @@ def in_blocks(answer: Callable[..., Tensor], *tables: Tensor) -> np.ndarray:
     n = len(tables[0])
     # Without rows a block of zeros tells the shape of an answer.
     some = tables if n else tuple(table.new_zeros(1, *table.shape[1:]) for table in tables)
-    filled = [fill(table, DEFAULT_ROWS) for table in some]
-    parts = [
-        answer(*(table[part] for table in filled)) for part in blocks(len(filled[0]), DEFAULT_ROWS)
-    ]
+    filled = [lined_up(table, DEFAULT_ROWS) for table in some]
+    if _alike_in_every_place(answer, filled):
+        cuts = blocks(len(filled[0]), DEFAULT_ROWS)
+        parts = [answer(*(table[part] for table in filled)) for part in cuts]
+    else:
+        # Beside a row of zeros, for a module that squeezes its output.
+        each = [[lined_up(table[i : i + 1], 2) for table in filled] for i in range(max(n, 1))]
+        parts = [answer(*pair)[:1] for pair in each]
     return torch.cat(parts)[:n].double().cpu().numpy()
+
+
+def row_products(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Multiply rows by a matrix or a vector, each row's product the same beside any others.
+
+    Parameters
+    ----------
+    X : ndarray, shape (n, d)
+        Rows.
+    weights : ndarray, shape (d,) or (d, m)
+
+    Returns
+    -------
+    ndarray of float64, shape (n,) or (n, m)
+    """
+    by = torch.from_numpy(np.array(weights, dtype=np.float64))
+    return in_blocks(lambda part: part @ by, torch.from_numpy(np.array(X, dtype=np.float64)))
+
+
+def _alike_in_every_place(
+    answer: Callable[..., Tensor], tables: Sequence[Tensor], rows: int = DEFAULT_ROWS
+) -> bool:
+    """Whether made-up rows get the same answers, to the last bit, in other places of a block."""
+    rng = np.random.default_rng(0)
+
+    def asked(block: list[Tensor], shift: int) -> Tensor:
+        given = answer(*(lined_up(table.roll(shift, 0), rows) for table in block))
+        return given.roll(-shift, 0).nan_to_num(nan=-1.25)
+
+    for made_up in (rng.standard_normal, partial(rng.integers, 0, 2)):  # codes of an embedding
+        block = [torch.from_numpy(made_up((rows, *of.shape[1:]))).to(of) for of in tables]
+        try:
+            first = asked(block, 0)
+            return all(torch.equal(asked(block, shift), first) for shift in (1, rows // 2 + 1))
+        except (IndexError, RuntimeError):
+            continue  # it takes no such rows
+    return False
 
 
 def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Tensor:
@@ -101,13 +143,11 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
     try:
         with torch.no_grad():
             of_block = vmap(of_row, randomness="different")
-            filled = fill(X, rows)
-            try:
+            filled = lined_up(X, rows)
+            if _alike_in_every_place(of_block, [filled], rows):
                 parts = [of_block(filled[part]) for part in blocks(len(filled), rows)]
-            except RuntimeError as error:
-                if not any(words in str(error) for words in NOT_BATCHED):
-                    raise
-                parts = [torch.stack([of_row(row) for row in X])]
+            else:  # or it cannot be vectorised
+                parts = [torch.stack([of_row(row) for row in filled[: len(X)]])]
             return torch.cat(parts)[: len(X)]
     finally:
         for part, mode in modes:
@@ -133,14 +173,21 @@ def features_and_output(
     features : ndarray of float64, shape (n, head.in_features)
     output : ndarray of float64, shape (n, n_outputs)
     """
-    caught: list[Tensor] = []
-    handle = head.register_forward_pre_hook(lambda _, inputs: caught.append(inputs[0]))
+    caught: dict[str, Tensor] = {}
+
+    def both(part: Tensor) -> Tensor:
+        caught["output"] = module(part).flatten(1)
+        return torch.cat([caught["output"], caught["input"].reshape(len(part), -1)], dim=1)
+
+    module.eval()
+    handle = head.register_forward_pre_hook(lambda _, inputs: caught.update(input=inputs[0]))
     try:
-        output = outputs(module, X)
+        with torch.inference_mode():
+            found = in_blocks(both, as_tensor(X, module))
     finally:
         handle.remove()
-    features = torch.cat([part.reshape(len(part), -1) for part in caught])[: len(X)]
-    return features.double().cpu().numpy(), output
+    n_outputs = caught["output"].shape[1]
+    return found[:, n_outputs:], found[:, :n_outputs]
 
 
 def link_of(criterion: nn.Module) -> str:

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
+from skfairdp.engine.inference import row_products
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.notions import get_notion
 from skfairdp.inprocessing.constrained_logistic import Linearised, fit_constrained
@@ -203,7 +204,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         """
         check_is_fitted(self)
         X = check_features(self, X).astype(np.float64)
-        return np.asarray(X @ self.coef_[0] + self.intercept_[0])
+        return row_products(X, self.coef_[0]) + self.intercept_[0]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Estimate class probabilities.

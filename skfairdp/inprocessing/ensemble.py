@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
+from skfairdp.engine.inference import row_products
 from skfairdp.engine.row_keys import row_uniforms
 
 __all__ = ["HeadEnsemble", "logit", "row_uniforms"]
@@ -55,8 +56,8 @@ class HeadEnsemble:
     def scores(self, features: np.ndarray) -> np.ndarray:
         """Score of every head, shape (n, n_heads), from features of shape (n, d)."""
         if self.bias:
-            return features @ self.heads[:, :-1].T + self.heads[:, -1]
-        return features @ self.heads.T
+            return row_products(features, self.heads[:, :-1].T) + self.heads[:, -1]
+        return row_products(features, self.heads.T)
 
     def positive(self, features: np.ndarray) -> np.ndarray:
         """Probability of the second class: over draws, or over heads, or of the score.

@@ -15,6 +15,7 @@ from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
+from skfairdp.engine.inference import row_products
 from skfairdp.engine.norms import ARITHMETIC
 from skfairdp.engine.sums import Moments, MomentSums, moment_margin
 from skfairdp.exceptions import PrivacyWarning
@@ -464,7 +465,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         ndarray of float64, shape (n_samples,)
         """
         check_is_fitted(self)
-        return self.rows_.transform(check_features(self, X)) @ self.theta_
+        return row_products(self.rows_.transform(check_features(self, X)), self.theta_)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Estimate class probabilities by the logistic function of the score.

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from skfairdp.engine.flat import copy_module
-from skfairdp.engine.inference import features_and_output, outputs, probabilities
+from skfairdp.engine.inference import features_and_output, outputs, probabilities, row_products
 from skfairdp.engine.inspection import find_head
 from skfairdp.engine.nets import module_dtype
 
@@ -70,7 +70,7 @@ class LinearScore:
         """Probability that ``<theta + nu, xi> > 0``: a normal tail, without draws."""
         rows = self.embed(X)
         scale = std * np.sqrt(np.square(rows).sum(axis=1))
-        scores = rows @ self.vector
+        scores = row_products(rows, self.vector)
         # A row of zeros scores 0 whatever the noise: a coin.
         return np.asarray(
             ndtr(np.divide(scores, scale, out=np.zeros_like(scores), where=scale > 0))
