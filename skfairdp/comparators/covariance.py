@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.comparators.constrained_logistic import Linearised, fit_constrained
+from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.notions import get_notion
 from skfairdp.parameters import Choice, Number, check_parameters
@@ -203,7 +204,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         """
         check_is_fitted(self)
         X = check_features(self, X).astype(np.float64)
-        return np.asarray(X @ self.coef_[0] + self.intercept_[0])
+        return exact_matmul(X, self.coef_[0]) + self.intercept_[0]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Estimate class probabilities.

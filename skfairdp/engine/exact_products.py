@@ -115,11 +115,11 @@ def product(left: list[Tensor], right: list[Tensor]) -> Tensor:
 
 
 def exact_matmul(left: Any, right: Any) -> Any:
-    """Multiply ``(..., n, k)`` by ``(..., k, m)``: each entry depends on its row and column alone.
+    """Multiply rows by columns, exactly: each entry depends on its row and column alone.
 
     Parameters
     ----------
-    left, right : Tensor or ndarray
+    left, right : Tensor or ndarray, shapes (..., n, k) and (..., k, m) or (k,)
         Both of the same kind.
 
     Returns
@@ -135,8 +135,9 @@ def exact_matmul(left: Any, right: Any) -> Any:
     True
     """
     if isinstance(left, np.ndarray):
-        found = exact_matmul(torch.from_numpy(left.copy()), torch.from_numpy(right.copy()))
-        return found.numpy()
+        return exact_matmul(torch.from_numpy(left.copy()), torch.from_numpy(right.copy())).numpy()
+    if right.dim() == 1:
+        return exact_matmul(left, right.unsqueeze(1)).squeeze(-1)
     found = product(parts_of(left, -1), parts_of(right, -2))
     return found.to(torch.promote_types(left.dtype, right.dtype))
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.clipping.norms import ARITHMETIC
+from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.moment_sums import Moments, MomentSums, moment_margin
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.groups import Groups, encode_groups
@@ -464,7 +465,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         ndarray of float64, shape (n_samples,)
         """
         check_is_fitted(self)
-        return self.rows_.transform(check_features(self, X)) @ self.theta_
+        return exact_matmul(self.rows_.transform(check_features(self, X)), self.theta_)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Estimate class probabilities by the logistic function of the score.
