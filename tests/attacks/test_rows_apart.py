@@ -187,8 +187,8 @@ def test_one_record_less_switches_no_unit_of_another_in_many_tries(shape):
     assert kinked(*shape, tries=700) <= ROUNDED
 
 
-def kinked(width: int, hidden: int, n: int, tries: int) -> float:
-    """Largest move of the sum, over the bound, among rows at the kink of a unit."""
+def kinked(width: int, hidden: int, n: int, tries: int, every: int = 1) -> float:
+    """Largest move of the sum, over the bound, with rows at the kink of a unit in some places."""
     torch.manual_seed(0)
     module = MLP(width, 1, (hidden,), nn.ReLU)
     clipper = clipper_of(module)
@@ -202,7 +202,8 @@ def kinked(width: int, hidden: int, n: int, tries: int) -> float:
     y, weights = torch.zeros(n), torch.ones(n, dtype=torch.float64)
     for _ in range(tries):
         x = start + free @ rng.normal(size=width) * 20
-        X = torch.from_numpy(np.repeat(x[None], n, 0).astype(np.float32))
+        X = torch.zeros(n, width)
+        X[::every] = torch.from_numpy(x.astype(np.float32))
         full = clipper.clipped_sums(X, (y,), 0.1, weights).clone()
         part = clipper.clipped_sums(X[1:], (y[1:],), 0.1, weights[1:])
         worst = max(worst, float((full - part).norm()) / 0.1)
@@ -233,20 +234,20 @@ def with_processor(monkeypatch, linear) -> None:
 def turned(left, right):
     """Adds the terms of some rows the other way round."""
     product = torch.matmul(left, right)
-    product[..., 3::5, :] = torch.matmul(left[..., 3::5, :].flip(-1), right.flip(-2))
+    product[..., ::2, :] = torch.matmul(left[..., ::2, :].flip(-1), right.flip(-2))
     return product
 
 
 def test_the_order_of_additions_does_no_harm(monkeypatch):
     monkeypatch.setattr(exact_products, "multiply", turned)
-    assert kinked(50, 1, 257, tries=20) <= ROUNDED
+    assert kinked(50, 1, 257, tries=20, every=2) <= ROUNDED
 
 
 def test_products_that_round_would_be_seen(monkeypatch):
     monkeypatch.setattr(exact_products, "multiply", turned)
     monkeypatch.setattr(fused, "parts_of", lambda values, dim: [values])
     monkeypatch.setattr(fused, "_whole", lambda parts: parts[0].double())
-    assert kinked(50, 1, 257, tries=20) > 1.5
+    assert kinked(50, 1, 257, tries=20, every=2) > 1.5
 
 
 @pytest.mark.parametrize("terms", [1, 2, 107, 784, 5000])
