@@ -7,6 +7,7 @@ __all__ = [
     "FairnessWarning",
     "IncomparableModelError",
     "LedgerError",
+    "PlanError",
     "PrivacyWarning",
     "SignatureError",
     "SkfairdpError",
@@ -30,6 +31,10 @@ class IncomparableModelError(SkfairdpError):
 
 class LedgerError(SkfairdpError):
     """A privacy ledger cannot be read, written or understood."""
+
+
+class PlanError(SkfairdpError):
+    """A mechanism releases something else than its plan says, or plans for other data."""
 
 
 class SignatureError(SkfairdpError):

@@ -31,6 +31,7 @@ from skfairdp.engine.row_blocks import block_rows, fill
 from skfairdp.engine.sampling import Batch
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
+from tests.privacy.plans import empty_plan
 
 BINARY = nn.BCEWithLogitsLoss()
 # Clippers are asked without the margin that a plan has for the rounding of a sum.
@@ -97,8 +98,13 @@ def clipper_of(module: nn.Module):
 def rehearsed(module: nn.Module, width: int, expected: float = 20.0):
     """The clipper as a fit uses it: where a row's place plays a part, records go one by one."""
     clipper = clipper_of(module)
-    block = Block("gradient", 1.0, (1.0,), 1.0)
-    plan = Plan(("all",), (Segment(1, (1.0,), (expected,), (block,)),))
+    block = Block(name="gradient", max_norm=1.0, weights=(1.0,), noise_std=1.0)
+    plan = Plan(
+        cells=("all",),
+        segments=(Segment(steps=1, rates=(1.0,), expected_sizes=(expected,), blocks=(block,)),),
+        adjacency="zero-out",
+        delta=1e-6,
+    )
     dtype = next(module.parameters()).dtype
     rehearse(
         module, clipper, torch.zeros(20, width, dtype=dtype), (torch.zeros(20).to(dtype),), plan
@@ -367,9 +373,9 @@ def test_public_rows_round_nothing_away_of_what_the_noise_covers(size):
     X = torch.randn(n, 3)
     X[40:] *= size
     rows = Rows(X, (torch.from_numpy(rng.integers(2, size=n)).float(),), np.zeros(n, int))
-    release = NoisyRelease(rows, 1, clipper, NoiseSource(0))
-    block = Block("gradient", 1e-6, (0.1,), 0.0)
-    segment = Segment(1, (0.5,), (30.0,), (block,))
+    release = NoisyRelease(rows, empty_plan(), clipper, NoiseSource(0))
+    block = Block(name="gradient", max_norm=1e-6, weights=(0.1,), noise_std=0.0)
+    segment = Segment(steps=1, rates=(0.5,), expected_sizes=(30.0,), blocks=(block,))
     public = PublicBatch(np.arange(40, 60), ())
     batch = Batch(np.arange(25), (25,))
     alone, none, _ = release._gradient_sum(segment, batch, (0.1,), None)
