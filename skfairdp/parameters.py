@@ -7,6 +7,7 @@ to be stored as they are).
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -146,6 +147,12 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, Real | np.bool_) and math.isfinite(value)
 
 
+NONE = Choice((None,))
+# Below the limit the noise drowns any sum, and accounting takes minutes.
+EPSILON = Number(1e-4, finite=False)
+PROBABILITY = Number(0.0, 1.0, low_open=True, high_open=True)
+POSITIVE = Number(0.0, low_open=True)
+COUNT = Number(1, integer=True)
 BOOLEAN = Kind((bool, np.bool_), "True or False")
 MAPPING = Kind((Mapping,), "a mapping")
 SEQUENCE = Kind((Sequence, np.ndarray), "a sequence")
@@ -164,6 +171,17 @@ RANDOM_STATE = (
     Number(low=0, high=2**32 - 1, integer=True),
     Kind((np.random.RandomState,), "a numpy RandomState"),
 )
+
+
+def inherited_checks(cls: Any) -> dict[str, Iterable[Check]]:
+    """Return the table of a class: its own entries and, for its other parameters, its bases'."""
+    table: dict[str, Iterable[Check]] = {}
+    for base in reversed(cls.__mro__):
+        table |= vars(base).get("_parameters", {})
+    if cls.__init__ is object.__init__:  # a template; its subclasses choose
+        return table
+    parameters = inspect.signature(cls.__init__).parameters
+    return {name: checks for name, checks in table.items() if name in parameters}
 
 
 def check_parameters(estimator: Any, table: Mapping[str, Iterable[Check]]) -> None:

@@ -20,6 +20,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
+from skfairdp.exceptions import warn_user
 from skfairdp.parameters import CLASSES
 
 __all__ = [
@@ -208,11 +209,10 @@ def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDA
     except (TypeError, ValueError):  # rows of different lengths
         values = np.asarray(y, dtype=object) if mixed else np.empty((0, 0, 0))
     if values.ndim == 2 and values.shape[1] == 1:
-        warnings.warn(
+        warn_user(
             "A column-vector y was passed when a 1d array was expected. Please change the shape "
             "of y to (n_samples,), for example using ravel().",
             DataConversionWarning,
-            stacklevel=3,
         )
         values = values.ravel()
     if values.ndim != 1:

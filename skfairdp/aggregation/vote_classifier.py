@@ -16,12 +16,12 @@ from skfairdp.aggregation.student import Student, default_student, train_student
 from skfairdp.aggregation.teachers.training import default_teacher, train_teachers
 from skfairdp.aggregation.teachers.trial import try_teacher
 from skfairdp.aggregation.vote_assumptions import conditions, public_things, spent
-from skfairdp.aggregation.vote_parameters import AGGREGATION_PARAMETERS, check_settings, make_plan
+from skfairdp.aggregation.vote_parameters import check_settings, make_plan
 from skfairdp.aggregation.voting import ConfidentGNMax, release_labels
 from skfairdp.base import PrivateClassifier
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.parameters import check_parameters
+from skfairdp.parameters import BOOLEAN, COUNT, NONE, POSITIVE, Number, check_parameters
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
@@ -37,9 +37,83 @@ class AggregatedClassifier(PrivateClassifier):
     A mechanism says how many things can be voted for (`_n_options`), who learns what
     to vote (`_lesson`), what may refuse an answer (`_gate`) and how the student learns
     (`_learn`).
+
+    Parameters
+    ----------
+    teacher : classifier, skorch.NeuralNet or None
+        Cloned for each shard. None is a small perceptron; perceptrons are trained all
+        in one pass.
+    student : classifier, skorch.NeuralNet or None
+        Trained on answered public rows; a search chooses by them alone. None is a
+        linear net, see `skfairdp.aggregation.default_student`.
+    n_teachers : int
+        Number of shards. More teachers stand more noise, and know less each.
+    epsilon : float or None
+        Privacy budget in nats, at least 1e-4. The noise is calibrated to it for
+        `n_answers`; or the number of answers, for given noise. Infinity votes without
+        noise, for comparison. None takes noise and `n_answers` as they are.
+    threshold : float or None
+        Votes that the largest count must reach in a noisy test before a query is
+        answered (Confident-GNMax). None answers every query (GNMax).
+    threshold_noise : float or None
+        Standard deviation of the test's noise, in votes.
+    vote_noise : float or None
+        Standard deviation of the noise on every count, in votes.
+    noise_ratio : float
+        `threshold_noise` over `vote_noise` where they are calibrated.
+    n_queries : int or None
+        Public rows that are put to the teachers, the largest number of tests that is
+        paid for. None takes all.
+    n_answers : int or None
+        Stop after this many queries have passed the test. None: what
+        `epsilon` pays for at the given noise, or at noise of half the number of teachers
+        (but at least 100); without `epsilon`, or without noise, all queries.
+    shuffle : bool
+        Ask in an order drawn with `random_state`, else in that of the public rows.
+    dataset_size : int or None
+        Declared number of records that `delta` is compared with. None compares with the
+        number of rows. Nothing else depends on it.
+    n_jobs : int or None
+        Workers that train teachers one by one, where they are not trained in one pass;
+        ``joblib.parallel_config`` chooses where they are.
+    random_state : int, RandomState or None
+        Seeds initial weights, teachers, student and order; never noise or shards.
+
+    Attributes
+    ----------
+    groups_ : tuple or None
+        Groups named at fit, of the public rows if those have groups.
+    student_ : Student
+        What predicts.
+    n_asked_, n_charged_, n_answered_ : int
+        Queries that were asked, that passed the test, and that were answered.
+    coverage_ : float
+        Share of answered queries.
+    public_groups_ : tuple or None
+        Groups of the public rows; None where they were not given, as the following.
+    coverage_by_group_ : dict or None
+        Share of answered queries of each group.
+    asked_by_group_ : ndarray or None, shape (n_groups,)
+        Queries of each group.
+    answers_by_group_ : ndarray or None, shape (n_groups, n_classes)
+        Answers by group and class.
+    threshold_noise_, vote_noise_ : float
+        Noise used, in votes; the first is None without a threshold.
+    plan_ : Plan
+        Everything the accountant charged.
     """
 
-    _parameters = AGGREGATION_PARAMETERS
+    _parameters = {
+        "n_teachers": (COUNT,),
+        "threshold": (Number(0.0), NONE),
+        "threshold_noise": (POSITIVE, NONE),
+        "vote_noise": (POSITIVE, NONE),
+        "noise_ratio": (POSITIVE,),
+        "n_queries": (COUNT, NONE),
+        "n_answers": (COUNT, NONE),
+        "shuffle": (BOOLEAN,),
+        "n_jobs": (Number(integer=True), NONE),
+    }
     _nets = ("teacher", "student")
     _released: ClassVar[tuple[str, ...]] = (
         *PrivateClassifier._released,
@@ -192,35 +266,11 @@ class AggregatedClassifier(PrivateClassifier):
         return public_things(named, labels_declared=self.classes is not None)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict the class of each row with the student.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-            Entries of ``classes_``.
-        """
         check_is_fitted(self)
         return self.classes_[self.student_.codes(check_features(self, X))]
 
     @available_if(lambda self: not hasattr(self, "student_") or self.student_.has_probabilities)
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Estimate class probabilities with the student.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, n_classes)
-            Columns in the order of ``classes_``.
-        """
         check_is_fitted(self)
         return self.student_.probabilities(check_features(self, X))
 

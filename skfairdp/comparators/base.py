@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -15,15 +15,19 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from skfairdp.documentation import complete_docstrings
 from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.parameters import (
     BOOLEAN,
+    COUNT,
+    NONE,
+    POSITIVE,
     RANDOM_STATE,
     Check,
-    Choice,
     Number,
     check_parameters,
+    inherited_checks,
 )
 from skfairdp.rows import check_features, check_rows, encode_labels
 
@@ -37,11 +41,10 @@ class _Widths:
 
     def accepts(self, value: Any) -> bool:
         """Whether `value` lists widths of hidden layers."""
-        positive = Number(low=1, integer=True)
         return (
             isinstance(value, Sequence)
             and not isinstance(value, str)
-            and all(positive.accepts(width) for width in value)
+            and all(COUNT.accepts(width) for width in value)
         )
 
     def describe(self) -> str:
@@ -165,19 +168,52 @@ class Objective(nn.Module):
 
 
 class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base of the comparators; a subclass builds an `Objective` and says what it needs."""
+    """Base of the comparators; a subclass builds an `Objective` and says what it needs.
+
+    Parameters
+    ----------
+    n_components : int
+        Components of the representation.
+    hidden_sizes : sequence of int
+        Hidden layers of every network.
+    max_epochs : int
+        Passes over the rows.
+    batch_size : int
+        Largest number of rows in a step.
+    learning_rate : float
+        Of Adam.
+    random_state : int, RandomState or None
+        Seeds first weights, batches and draws.
+    progress : bool or None
+        Show a progress bar; None shows it on a terminal.
+
+    Attributes
+    ----------
+    encoder_ : torch.nn.Module
+        From standardised rows to the representation.
+    binary_ : ndarray of bool, shape (n_features,)
+        Columns of zeros and ones, which are left as they are.
+    center_, scale_ : ndarray of shape (n_features,)
+        Mean and standard deviation of the other columns.
+    classes_ : ndarray of shape (n_classes,)
+        Labels, where the method uses any.
+    groups_ : tuple
+        Groups.
+    n_features_in_ : int
+        Columns of the rows.
+    """
 
     # What is fitted comes from the rows in the open: no guarantee survives such a step.
     _learns_from_rows = True
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
-        "n_components": (Number(low=1, integer=True),),
+    _parameters = {
+        "n_components": (COUNT,),
         "hidden_sizes": (_Widths(),),
-        "max_epochs": (Number(low=1, integer=True),),
-        "batch_size": (Number(low=1, integer=True),),
-        "learning_rate": (Number(low=0, low_open=True),),
+        "max_epochs": (COUNT,),
+        "batch_size": (COUNT,),
+        "learning_rate": (POSITIVE,),
         "random_state": RANDOM_STATE,
-        "progress": (Choice((None,)), BOOLEAN),
+        "progress": (NONE, BOOLEAN),
     }
     _released: ClassVar[tuple[str, ...]] = (
         "binary_",
@@ -203,6 +239,12 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     encoder_: nn.Module
     groups_: tuple
     seed_: int
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Add what bases say of parameters and attributes."""
+        super().__init_subclass__(**kwargs)
+        cls._parameters = inherited_checks(cls)
+        complete_docstrings(cls)
 
     def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
         raise NotImplementedError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from skfairdp.comparators.base import AT_LEAST_ZERO, FairEncoder, Objective, Rows, Sizes
 from skfairdp.comparators.networks import ReversedGradient, perceptron
-from skfairdp.parameters import BOOLEAN, Check
+from skfairdp.parameters import BOOLEAN
 
 __all__ = ["CFAIREncoder", "balancing_weights"]
 
@@ -88,40 +88,13 @@ class CFAIREncoder(FairEncoder):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Components of the representation.
     mu : float, default=10.0
         Weight of the adversaries, the paper's for Adult.
     balanced : bool, default=True
         Whether the error of y is balanced; False is the paper's CFAIR-EO.
-    hidden_sizes : sequence of int, default=(100,)
-        Hidden layers of every network.
-    max_epochs : int, default=30
-        Passes over the rows.
-    batch_size : int, default=256
-        Largest number of rows in a step.
     learning_rate : float, default=0.1
         Of Adadelta, the paper's optimiser. Its rate of 1.0 with `mu` = 10 and two components
         drives z out of bounds, and the label with it.
-    random_state : int, RandomState or None, default=None
-        Of first weights and batches.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-
-    Attributes
-    ----------
-    encoder_ : torch.nn.Module
-        From standardised rows to the representation.
-    binary_ : ndarray of bool, shape (n_features,)
-        Columns of zeros and ones, which are left as they are.
-    center_, scale_ : ndarray of shape (n_features,)
-        Mean and standard deviation of the other columns.
-    classes_ : ndarray of shape (n_classes,)
-        Labels.
-    groups_ : tuple
-        Groups.
-    n_features_in_ : int
-        Columns of the rows.
 
     References
     ----------
@@ -141,8 +114,7 @@ class CFAIREncoder(FairEncoder):
     (200, 2)
     """
 
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
-        **FairEncoder._parameters,
+    _parameters = {
         "mu": AT_LEAST_ZERO,
         "balanced": (BOOLEAN,),
     }

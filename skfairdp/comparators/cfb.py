@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,6 @@ from torch.nn import functional
 from skfairdp.comparators.base import AT_LEAST_ZERO, Objective, Rows, Sizes
 from skfairdp.comparators.networks import GaussianEncoder, beside, perceptron
 from skfairdp.comparators.variational import VariationalEncoder
-from skfairdp.parameters import Check
 
 __all__ = ["CFBEncoder"]
 
@@ -58,42 +57,8 @@ class CFBEncoder(VariationalEncoder):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Components of the representation.
     beta : float, default=10.0
         Weight of the label against the information about the row; the paper goes from 1 to 50.
-    output : {"sample", "mean"}, default="sample"
-        Whether `transform` draws from the encoder's distribution, of which the bounds on
-        information speak, or returns its mean. Equal calls give equal draws.
-    hidden_sizes : sequence of int, default=(100,)
-        Hidden layers of every network.
-    max_epochs : int, default=30
-        Passes over the rows.
-    batch_size : int, default=256
-        Largest number of rows in a step.
-    learning_rate : float, default=0.001
-        Of Adam.
-    random_state : int, RandomState or None, default=None
-        Of first weights, batches and draws.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-
-    Attributes
-    ----------
-    encoder_ : torch.nn.Module
-        From standardised rows to means and log-variances.
-    binary_ : ndarray of bool, shape (n_features,)
-        Columns of zeros and ones, which are left as they are.
-    center_, scale_ : ndarray of shape (n_features,)
-        Mean and standard deviation of the other columns.
-    classes_ : ndarray of shape (n_classes,)
-        Labels.
-    groups_ : tuple
-        Groups.
-    n_features_in_ : int
-        Columns of the rows.
-    seed_ : int
-        Where the draws of `transform` start.
 
     References
     ----------
@@ -113,8 +78,7 @@ class CFBEncoder(VariationalEncoder):
     (200, 2)
     """
 
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
-        **VariationalEncoder._parameters,
+    _parameters = {
         "beta": AT_LEAST_ZERO,
     }
 

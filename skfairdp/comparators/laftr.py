@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from skfairdp.comparators.base import AT_LEAST_ZERO, FairEncoder, Objective, Rows, Sizes
 from skfairdp.comparators.networks import beside, perceptron
-from skfairdp.parameters import Check, Choice, Number
+from skfairdp.parameters import COUNT, Choice
 
 __all__ = ["LAFTREncoder", "group_normalised"]
 
@@ -103,8 +103,6 @@ class LAFTREncoder(FairEncoder):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Components of the representation.
     alpha : float, default=1.0
         Weight of the classifier's cross-entropy.
     beta : float, default=0.0
@@ -122,33 +120,8 @@ default="demographic_parity"
     adversary_steps : int, default=3
         Steps of the adversary for each step of the encoder. The published code takes one,
         after which the encoder still outruns its adversary with two components.
-    hidden_sizes : sequence of int, default=(100,)
-        Hidden layers of every network.
-    max_epochs : int, default=30
-        Passes over the rows.
-    batch_size : int, default=256
-        Largest number of rows in a step.
     learning_rate : float, default=0.001
         Of Adam, for both sides; they take one step each in turn.
-    random_state : int, RandomState or None, default=None
-        Of first weights and batches.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-
-    Attributes
-    ----------
-    encoder_ : torch.nn.Module
-        From standardised rows to the representation.
-    binary_ : ndarray of bool, shape (n_features,)
-        Columns of zeros and ones, which are left as they are.
-    center_, scale_ : ndarray of shape (n_features,)
-        Mean and standard deviation of the other columns.
-    classes_ : ndarray of shape (n_classes,)
-        Labels.
-    groups_ : tuple
-        Groups.
-    n_features_in_ : int
-        Columns of the rows.
 
     References
     ----------
@@ -168,14 +141,13 @@ default="demographic_parity"
     (200, 2)
     """
 
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
-        **FairEncoder._parameters,
+    _parameters = {
         "alpha": AT_LEAST_ZERO,
         "beta": AT_LEAST_ZERO,
         "gamma": AT_LEAST_ZERO,
         "notion": (Choice(("demographic_parity", "equalized_odds", "equal_opportunity")),),
         "adversary_loss": (Choice(("cross_entropy", "l1")),),
-        "adversary_steps": (Number(low=1, integer=True),),
+        "adversary_steps": (COUNT,),
     }
 
     def __init__(

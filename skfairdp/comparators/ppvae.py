@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -11,7 +11,6 @@ from torch import Tensor
 from skfairdp.comparators.base import AT_LEAST_ZERO, Objective, Rows, Sizes
 from skfairdp.comparators.networks import GaussianEncoder, beside, perceptron
 from skfairdp.comparators.variational import GroupAwareEncoder, negative_log_likelihood
-from skfairdp.parameters import Check
 
 __all__ = ["PPVAEEncoder"]
 
@@ -42,40 +41,8 @@ class PPVAEEncoder(GroupAwareEncoder):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Components of the representation.
     beta : float, default=1.0
         Weight of the reconstruction; the published experiments go from 1 to 50.
-    output : {"sample", "mean"}, default="sample"
-        Whether `transform` draws from the encoder's distribution, of which the bounds on
-        information speak, or returns its mean. Equal calls give equal draws.
-    hidden_sizes : sequence of int, default=(100,)
-        Hidden layers of both networks.
-    max_epochs : int, default=30
-        Passes over the rows.
-    batch_size : int, default=256
-        Largest number of rows in a step.
-    learning_rate : float, default=0.001
-        Of Adam.
-    random_state : int, RandomState or None, default=None
-        Of first weights, batches and draws.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-
-    Attributes
-    ----------
-    encoder_ : torch.nn.Module
-        From standardised rows and groups to means and log-variances.
-    binary_ : ndarray of bool, shape (n_features,)
-        Columns of zeros and ones, which are left as they are.
-    center_, scale_ : ndarray of shape (n_features,)
-        Mean and standard deviation of the other columns.
-    groups_ : tuple
-        Groups.
-    n_features_in_ : int
-        Columns of the rows.
-    seed_ : int
-        Where the draws of `transform` start.
 
     References
     ----------
@@ -94,8 +61,7 @@ class PPVAEEncoder(GroupAwareEncoder):
     (200, 2)
     """
 
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
-        **GroupAwareEncoder._parameters,
+    _parameters = {
         "beta": AT_LEAST_ZERO,
     }
     _needs_labels: ClassVar[bool] = False

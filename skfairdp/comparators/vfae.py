@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from torch.nn import functional
 from skfairdp.comparators.base import AT_LEAST_ZERO, Objective, Rows, Sizes
 from skfairdp.comparators.networks import GaussianEncoder, beside, perceptron
 from skfairdp.comparators.variational import GroupAwareEncoder, negative_log_likelihood
-from skfairdp.parameters import Check, Number
+from skfairdp.parameters import COUNT, POSITIVE
 
 __all__ = ["VFAEEncoder", "mean_discrepancy"]
 
@@ -105,8 +105,6 @@ class VFAEEncoder(GroupAwareEncoder):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Components of the representation.
     alpha : float, default=10.0
         Weight of the classifier's cross-entropy; 0 is the unsupervised method.
     beta : float, default=100.0
@@ -115,38 +113,11 @@ class VFAEEncoder(GroupAwareEncoder):
         γ of the kernel exp(−‖z − z'‖²/γ).
     n_random_features : int, default=500
         Number of random features, drawn afresh in every step.
-    output : {"sample", "mean"}, default="sample"
-        Whether `transform` draws from the encoder's distribution, of which the penalty
-        speaks, or returns its mean. Equal calls give equal draws.
-    hidden_sizes : sequence of int, default=(100,)
-        Hidden layers of every network.
-    max_epochs : int, default=30
-        Passes over the rows.
-    batch_size : int, default=256
-        Largest number of rows in a step.
-    learning_rate : float, default=0.001
-        Of Adam.
-    random_state : int, RandomState or None, default=None
-        Of first weights, batches and draws.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
 
     Attributes
     ----------
     encoder_ : torch.nn.Module
         From standardised rows and groups to means and log-variances.
-    binary_ : ndarray of bool, shape (n_features,)
-        Columns of zeros and ones, which are left as they are.
-    center_, scale_ : ndarray of shape (n_features,)
-        Mean and standard deviation of the other columns.
-    classes_ : ndarray of shape (n_classes,)
-        Labels.
-    groups_ : tuple
-        Groups.
-    n_features_in_ : int
-        Columns of the rows.
-    seed_ : int
-        Where the draws of `transform` start.
 
     References
     ----------
@@ -166,12 +137,11 @@ class VFAEEncoder(GroupAwareEncoder):
     (200, 2)
     """
 
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
-        **GroupAwareEncoder._parameters,
+    _parameters = {
         "alpha": AT_LEAST_ZERO,
         "beta": AT_LEAST_ZERO,
-        "bandwidth": (Number(low=0, low_open=True),),
-        "n_random_features": (Number(low=1, integer=True),),
+        "bandwidth": (POSITIVE,),
+        "n_random_features": (COUNT,),
     }
 
     def __init__(

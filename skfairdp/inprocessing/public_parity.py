@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from skfairdp.engine.nets import PreparedNet, as_tensor
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.parameters import Number, check_parameters
+from skfairdp.parameters import POSITIVE, Number, check_parameters
 
 __all__ = ["PublicParity", "soft_gap"]
 
@@ -67,7 +67,7 @@ class PublicParity(BaseEstimator):
 
     _parameters = {
         "weight": (Number(0.0),),
-        "temperature": (Number(0.0, low_open=True),),
+        "temperature": (POSITIVE,),
         "tolerance": (Number(0.0, 1.0),),
     }
 

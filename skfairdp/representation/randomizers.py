@@ -13,7 +13,7 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent, DpEvent, NoOpDpEvent
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.figures import significant_up
-from skfairdp.parameters import Number
+from skfairdp.parameters import COUNT, Number
 from skfairdp.privacy.mechanisms.geometric import RESOLUTION
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LaplaceRandomizer", "ResponseRandomizer"]
 
-_COUNT = Number(1, integer=True)
 _BOUND = Number(1e-100, 1e100)
 
 
@@ -427,8 +426,8 @@ class ResponseRandomizer:
 
 
 def _check_count(name: str, value: int) -> None:
-    if not _COUNT.accepts(value):
-        raise ValueError(f"{name}={value!r} is not allowed: give {_COUNT.describe()}")
+    if not COUNT.accepts(value):
+        raise ValueError(f"{name}={value!r} is not allowed: give {COUNT.describe()}")
 
 
 def _pure(epsilon: float) -> DpEvent | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from dp_accounting.dp_event import SelfComposedDpEvent
 
 from skfairdp.certificate import Certificate, certify
-from skfairdp.exceptions import PrivacyWarning
+from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.derivation import RELEASE, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.figures import rounded_up, significant_up
@@ -100,22 +99,18 @@ class ReleasesRepresentation:
     def _repeatable(self) -> bool:
         return self.releases_.reproducible or bool(getattr(self, "reproducible_noise", False))
 
-    def _start_releasing(self, randomizer: Randomizer, stacklevel: int) -> None:
+    def _start_releasing(self, randomizer: Randomizer) -> None:
         """Make the fitted attributes of a release.
 
         Parameters
         ----------
         randomizer : LaplaceRandomizer or ResponseRandomizer
             What representations pass through.
-        stacklevel : int
-            Whose line a warning about releases without noise names, as in
-            `warnings.warn`.
         """
         if math.isinf(randomizer.epsilon):
-            warnings.warn(
+            warn_user(
                 "epsilon=inf releases without noise: nothing is protected.",
                 PrivacyWarning,
-                stacklevel=stacklevel,
             )
         self.randomizer_ = randomizer
         self.releases_ = ReleaseCount()

@@ -79,16 +79,6 @@ class EnsembleClassifier(GradientClassifier):
 
         With ``prediction="gibbs"`` or `smoothing` the draw is a keyed function of
         the row, so that the same row always gets the same answer.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-            Entries of ``classes_``.
         """
         X = self._features(X)
         positive = self._ensemble().decide(self._embed(X), X)

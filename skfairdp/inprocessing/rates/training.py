@@ -120,6 +120,11 @@ class ConstrainedClassifier(GradientClassifier):
     A mechanism lays out its plan (`_plan`), says what a step releases (`_release`) and
     how the multipliers move (`_lagrangian`). The loop feeds every released histogram to the
     Lagrangian and its coefficients back to the objective.
+
+    Attributes
+    ----------
+    groups_ : tuple
+        Groups of the plan.
     """
 
     notion: str | Sequence[str]
