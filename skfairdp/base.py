@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -27,6 +27,7 @@ from skfairdp.parameters import (
     NONE,
     PROBABILITY,
     RANDOM_STATE,
+    Check,
     inherited_checks,
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -86,7 +87,7 @@ class PrivateEstimator(BaseEstimator):
         What is guaranteed; None after ``epsilon=inf``.
     """
 
-    _parameters = {
+    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
         "epsilon": (EPSILON, NONE),
         "delta": (PROBABILITY,),
         "dataset_size": (DATASET_SIZE, NONE),
@@ -187,10 +188,7 @@ class PrivateEstimator(BaseEstimator):
         plan itself is made from is charged earlier, with all that follows: the first
         call of a fit counts.
 
-        Parameters
-        ----------
-        stated : PrivacyGuarantee or None
-            What will be promised; None for a fit without noise.
+        `stated`: what will be promised; None for a fit without noise.
         """
         if "_only_quoting" in vars(self):
             raise _Quote(stated)
@@ -217,15 +215,8 @@ class PrivateEstimator(BaseEstimator):
     def _quote(self, X: Any, y: Any, sensitive_features: Any = None) -> PrivacyGuarantee | None:
         """State what a fit would promise, and end before it uses rows.
 
-        Parameters
-        ----------
-        X, y, sensitive_features : array-like
-            What would be handed to `fit`.
-
-        Returns
-        -------
-        PrivacyGuarantee or None
-            What it would charge.
+        `X`, `y`, `sensitive_features`: what would be handed to `fit`. Result: what it would
+        charge.
         """
         self._only_quoting = True
         try:

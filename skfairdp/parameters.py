@@ -103,15 +103,10 @@ class Kind:
 
 @dataclass(frozen=True)
 class Labels:
-    """A list of distinct public labels.
+    """A list of distinct public labels."""
 
-    Parameters
-    ----------
-    of_groups : bool, default=False
-        Whether they name groups: labels of any hashable type, tuples for intersections of
-        attributes. Else they name classes: at least two, all texts or all numbers.
-    """
-
+    # Whether they name groups: labels of any hashable type, tuples for intersections of
+    # attributes. Else they name classes: at least two, all texts or all numbers
     of_groups: bool = False
 
     def accepts(self, value: Any) -> bool:
@@ -187,17 +182,8 @@ def inherited_checks(cls: Any) -> dict[str, Iterable[Check]]:
 def check_parameters(estimator: Any, table: Mapping[str, Iterable[Check]]) -> None:
     """Check the parameters of an estimator against its table.
 
-    Parameters
-    ----------
-    estimator : object
-        Has every key of `table` as an attribute.
-    table : mapping of str to iterable of Check
-        A parameter is right if any of its checks accepts it.
-
-    Raises
-    ------
-    ValueError
-        Names the parameter, the value got and what is allowed.
+    `estimator`: has every key of `table` as an attribute. `table`: a parameter is right if any of
+    its checks accepts it.
     """
     for name, checks in table.items():
         checks = tuple(checks)

@@ -183,17 +183,7 @@ def _trained(
 
 
 def takes_groups(model: Any) -> bool:
-    """Whether a model's `fit` makes use of ``sensitive_features``; that of a net does not.
-
-    Parameters
-    ----------
-    model : object
-        An estimator.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a model's `fit` makes use of ``sensitive_features``; that of a net does not."""
     if isinstance(model, NeuralNet):
         return False
     parameters = inspect.signature(model.fit).parameters.values()

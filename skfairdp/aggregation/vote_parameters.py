@@ -29,15 +29,7 @@ _USEFUL_NOISE, _FEWEST_ANSWERS = 0.5, 100
 def check_settings(estimator: Any) -> None:
     """Check what the parameter table cannot say.
 
-    Parameters
-    ----------
-    estimator : object
-        An `AggregatedClassifier`.
-
-    Raises
-    ------
-    ValueError
-        Parameters contradict each other.
+    `estimator`: an `AggregatedClassifier`.
     """
     epsilon, threshold = estimator.epsilon, estimator.threshold
     own = {"vote_noise": estimator.vote_noise, "threshold_noise": estimator.threshold_noise}
@@ -68,25 +60,8 @@ def check_settings(estimator: Any) -> None:
 def make_plan(estimator: Any, n_public: int, *, adjacency: str) -> tuple[VotingNoise, Plan]:
     """Fix noise, queries and answers from public numbers alone.
 
-    Parameters
-    ----------
-    estimator : object
-        Checked by `check_settings`.
-    n_public : int
-        Number of public rows.
-    adjacency : {"add-remove", "change-attribute"}
-        Relation of the statement.
-
-    Returns
-    -------
-    noise : VotingNoise
-    plan : Plan
-
-    Raises
-    ------
-    ValueError
-        More queries than public rows, more answers than queries, a budget too small for
-        one answer, or a threshold out of reach.
+    `estimator`: checked by `check_settings`. Raises ValueError: more queries than public rows,
+    more answers than queries, a budget too small for one answer, or a threshold out of reach.
     """
     n_queries = _at_most(estimator, "n_queries", n_public, "the number of public rows")
     n_answers = _at_most(estimator, "n_answers", n_queries, "the number of queries")

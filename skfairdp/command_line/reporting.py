@@ -42,15 +42,7 @@ PUBLIC_BOUNDS = (
 def report(arguments: argparse.Namespace) -> int:
     """Train a model, certify it on rows held out, write the page.
 
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        Of the command.
-
-    Returns
-    -------
-    int
-        0 if the certificate shows what was asked for, 1 if it doesn't.
+    Result: 0 if the certificate shows what was asked for, 1 if it doesn't.
     """
     ledger = _ledger(arguments)
     _wanted(arguments, ledger)  # wrong options show before a file is read

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -54,20 +54,11 @@ class _Widths:
 
 @dataclass(frozen=True)
 class Rows:
-    """Training rows, or a batch of them.
+    """Training rows, or a batch of them."""
 
-    Parameters
-    ----------
-    x : Tensor of float32, shape (n, n_features)
-        Features; columns with other values than 0 and 1 are standardised.
-    y : Tensor of int64, shape (n,)
-        Label codes; zeros for a method without labels.
-    s : Tensor of int64, shape (n, n_attributes)
-        Codes of the sensitive attributes; one column of groups for all but FFVAE.
-    """
-
-    x: Tensor
-    y: Tensor
+    x: Tensor  # (n, n_features): features; columns with other values than 0 and 1 are standardised
+    y: Tensor  # (n,): label codes; zeros for a method without labels
+    # (n, n_attributes): codes of the sensitive attributes; one column of groups for all but FFVAE
     s: Tensor
 
     def __len__(self) -> int:
@@ -81,40 +72,22 @@ class Rows:
     def take(self, index: Tensor) -> Rows:
         """Return the rows with these positions.
 
-        Parameters
-        ----------
-        index : Tensor of int64, shape (m,)
-            Positions.
-
-        Returns
-        -------
-        Rows
+        `index` (m,): positions.
         """
         return Rows(*(part.index_select(0, index) for part in (self.x, self.y, self.s)))
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How wide the networks' ends are.
+    """How wide the networks' ends are."""
 
-    Parameters
-    ----------
-    n_features, n_components, n_classes : int
-        Columns of the rows and of the representation; labels.
-    n_values : tuple of int
-        Values of each sensitive attribute.
-    hidden : tuple of int
-        Hidden layers of every network.
-    binary : Tensor of bool, shape (n_features,)
-        Columns that hold only 0 and 1.
-    """
-
+    # n_features, n_components, n_classes: columns of the rows and of the representation; labels
     n_features: int
     n_components: int
     n_classes: int
     n_values: tuple[int, ...]
     hidden: tuple[int, ...]
-    binary: Tensor
+    binary: Tensor  # (n_features,): columns that hold only 0 and 1
 
     @property
     def n_groups(self) -> int:
@@ -135,35 +108,11 @@ class Objective(nn.Module):
     rival: nn.Module
 
     def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
-        """Loss of the encoder and of what helps it.
-
-        Parameters
-        ----------
-        rows : Rows
-            A batch.
-        generator : torch.Generator
-            Source of all draws.
-
-        Returns
-        -------
-        Tensor, a scalar
-        """
+        """Loss of the encoder and of what helps it."""
         raise NotImplementedError
 
     def rival_loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
-        """Loss of the network that works against the encoder.
-
-        Parameters
-        ----------
-        rows : Rows
-            A batch.
-        generator : torch.Generator
-            Source of all draws.
-
-        Returns
-        -------
-        Tensor, a scalar
-        """
+        """Loss of the network that works against the encoder."""
         raise NotImplementedError
 
 
@@ -206,7 +155,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     # What is fitted comes from the rows in the open: no guarantee survives such a step.
     _learns_from_rows = True
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
-    _parameters = {
+    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
         "n_components": (COUNT,),
         "hidden_sizes": (_Widths(),),
         "max_epochs": (COUNT,),

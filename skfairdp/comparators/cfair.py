@@ -19,21 +19,8 @@ __all__ = ["CFAIREncoder", "balancing_weights"]
 def balancing_weights(codes: Tensor, n_values: int, given: Tensor, n_given: int) -> Tensor:
     """Weights 1 / P(code | stratum) that turn an error rate into a balanced one.
 
-    Parameters
-    ----------
-    codes : Tensor of int64, shape (n,)
-        What is guessed.
-    n_values : int
-        Its number of values.
-    given : Tensor of int64, shape (n,)
-        Stratum of each row.
-    n_given : int
-        Number of strata.
-
-    Returns
-    -------
-    Tensor of float32, shape (n_given, n_values)
-        0 for a value that never occurs in its stratum.
+    `codes` (n,): what is guessed. `given` (n,): stratum of each row. Result (n_given, n_values):
+    0 for a value that never occurs in its stratum.
     """
     counts = torch.bincount(given * n_values + codes, minlength=n_given * n_values)
     counts = counts.reshape(n_given, n_values).to(torch.float32)

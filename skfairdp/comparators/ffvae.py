@@ -23,18 +23,8 @@ __all__ = ["FFVAEEncoder", "shuffled"]
 def shuffled(z: Tensor, blocks: Sequence[Tensor], generator: torch.Generator) -> Tensor:
     """Draw from q(z) Π_j q(b_j), given draws from q(z, b).
 
-    Parameters
-    ----------
-    z : Tensor of shape (n, d)
-        Stays as it is.
-    blocks : sequence of Tensor of shape (n, w_j)
-        The rows of each are put in an order of its own.
-    generator : torch.Generator
-        Source of the orders.
-
-    Returns
-    -------
-    Tensor of shape (n, d + Σ w_j)
+    `z` (n, d): stays as it is. `blocks` (n, w_j): the rows of each are put in an order of its
+    own. Result (n, d + Σ w_j).
     """
     moved = [b.index_select(0, torch.randperm(len(b), generator=generator)) for b in blocks]
     return torch.cat([z, *moved], dim=1)
@@ -86,15 +76,8 @@ class _FFVAEObjective(Objective):
 def density_ratio_loss(joint: Tensor, product: Tensor) -> Tensor:
     """Logistic loss of telling draws of a joint law from draws of the product of its marginals.
 
-    Parameters
-    ----------
-    joint, product : Tensor of shape (n, 1)
-        Logits of "joint" for draws of either law.
-
-    Returns
-    -------
-    Tensor, a scalar
-        At the minimum the logit is the logarithm of the ratio of the densities.
+    `joint`, `product` (n, 1): logits of "joint" for draws of either law. Result: at the minimum
+    the logit is the logarithm of the ratio of the densities.
     """
     return 0.5 * (functional.softplus(-joint).mean() + functional.softplus(product).mean())
 

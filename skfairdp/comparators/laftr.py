@@ -19,21 +19,8 @@ __all__ = ["LAFTREncoder", "group_normalised"]
 def group_normalised(errors: Tensor, groups: Tensor, strata: Tensor, n_groups: int) -> Tensor:
     """Sum over strata and groups of the mean error of the rows of stratum and group.
 
-    Parameters
-    ----------
-    errors : Tensor of shape (n,)
-        Error of each row.
-    groups : Tensor of int64, shape (n,)
-        Its group.
-    strata : Tensor of int64, shape (n,)
-        Its stratum; -1 for a row that the notion leaves out.
-    n_groups : int
-        Number of groups.
-
-    Returns
-    -------
-    Tensor, a scalar
-        A cell without rows adds nothing.
+    `errors` (n,): error of each row. `groups` (n,): its group. `strata` (n,): its stratum; -1 for
+    a row that the notion leaves out. Result: a cell without rows adds nothing.
     """
     kept = strata >= 0
     cells = (strata * n_groups + groups)[kept]

@@ -24,19 +24,8 @@ def negative_log_likelihood(x: Tensor, decoded: Tensor, binary: Tensor) -> Tenso
     Columns of zeros and ones are Bernoulli with `decoded` as logits, other columns normal
     around `decoded` with variance 1 (they are standardised).
 
-    Parameters
-    ----------
-    x : Tensor of shape (n, d)
-        Rows.
-    decoded : Tensor of shape (n, d)
-        Output of the decoder.
-    binary : Tensor of bool, shape (d,)
-        Which columns are Bernoulli.
-
-    Returns
-    -------
-    Tensor of shape (n,)
-        In nats, summed over the columns.
+    `x` (n, d): rows. `decoded` (n, d): output of the decoder. `binary` (d,): which columns are
+    Bernoulli. Result (n,): in nats, summed over the columns.
     """
     coins = functional.binary_cross_entropy_with_logits(
         decoded[:, binary], x[:, binary], reduction="none"

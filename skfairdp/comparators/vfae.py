@@ -34,24 +34,8 @@ def mean_discrepancy(
     features could not be compared. Two groups are compared with each other, more groups each
     with the whole batch; a group without rows in the batch adds nothing.
 
-    Parameters
-    ----------
-    z : Tensor of shape (n, d)
-        Representations.
-    groups : Tensor of int64, shape (n,)
-        Their groups.
-    n_groups : int
-        Number of groups.
-    bandwidth : float
-        γ > 0, in squared units of z.
-    n_features : int
-        D, the number of features.
-    generator : torch.Generator
-        Source of W and b.
-
-    Returns
-    -------
-    Tensor, a scalar
+    `z` (n, d): representations. `groups` (n,): their groups. `bandwidth`: γ > 0, in squared units
+    of z.
     """
     W = torch.randn((z.shape[1], n_features), generator=generator)
     b = 2 * math.pi * torch.rand(n_features, generator=generator)

@@ -19,13 +19,7 @@ Categories = Mapping[str, Sequence[str | int]]
 def chosen_sensitive(
     sensitive: str | Sequence[str], available: Mapping[str, pd.Series]
 ) -> pd.Series | pd.DataFrame:
-    """The sensitive columns that the caller asked for: one as a Series, several as a DataFrame.
-
-    Raises
-    ------
-    ValueError
-        If a name is not among the available ones.
-    """
+    """The sensitive columns that the caller asked for: one as a Series, several as a DataFrame."""
     names = [sensitive] if isinstance(sensitive, str) else list(sensitive)
     unknown = [name for name in names if name not in available]
     if unknown or not names:

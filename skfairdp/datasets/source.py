@@ -18,27 +18,15 @@ DATA_ENVIRONMENT_VARIABLE = "SKFAIRDP_DATA"
 
 @dataclass(frozen=True)
 class RawFile:
-    """One raw file of a data set, as the loaders expect it.
+    """One raw file of a data set, as the loaders expect it."""
 
-    Parameters
-    ----------
-    name : str
-        File name inside `data_home`.
-    columns : tuple of str
-        Columns that the file must have (more are allowed); empty for a file that is no table.
-    origin : str
-        Where a person gets the rows, and how to put them into this file.
-    sha256 : str
-        Checksum of the file that the tests and the published results of this package use.
-    openml_id : int or None
-        Number of the same data set on openml.org, where it has it.
-    """
-
-    name: str
+    name: str  # File name inside `data_home`
+    # Columns that the file must have (more are allowed); empty for a file that is no table
     columns: tuple[str, ...]
-    origin: str
+    origin: str  # Where a person gets the rows, and how to put them into this file
+    # Checksum of the file that the tests and the published results of this package use
     sha256: str
-    openml_id: int | None = None
+    openml_id: int | None = None  # Number of the same data set on openml.org, where it has it
 
 
 def find_file(
@@ -46,21 +34,8 @@ def find_file(
 ) -> Path | None:
     """Path of the raw file, or None where neither argument nor environment leads to it.
 
-    Parameters
-    ----------
-    raw : RawFile
-        What to look for.
-    data_home : path-like or None
-        A folder. None reads the environment variable ``SKFAIRDP_DATA``.
-    verify : bool, default=False
-        Compare the SHA-256 checksum.
-
-    Raises
-    ------
-    FileNotFoundError
-        If `data_home` was given and does not hold the file.
-    ValueError
-        If the checksum differs.
+    `data_home`: a folder. None reads the environment variable ``SKFAIRDP_DATA``. `verify`:
+    compare the SHA-256 checksum.
     """
     folder = data_home if data_home is not None else os.environ.get(DATA_ENVIRONMENT_VARIABLE)
     if not folder:
@@ -93,19 +68,9 @@ def read_rows(
     From a local file nothing is interpreted: ``?`` and ``None`` stay text. From OpenML the frame is
     what :func:`sklearn.datasets.fetch_openml` gives, and the loader brings it into the same shape.
 
-    Returns
-    -------
-    rows : DataFrame
-        The raw table.
-    source : str
-        ``"file <name>"`` or ``"OpenML <id>"``.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the rows can be found nowhere; the message says how to get them.
-    ValueError
-        If the file is not the expected table.
+    Result `rows`: the raw table; `source`: ``"file <name>"`` or ``"OpenML <id>"``. Raises
+    FileNotFoundError: if the rows can be found nowhere; the message says how to get them. Raises
+    ValueError: if the file is not the expected table.
     """
     path = find_file(raw, data_home, verify=verify)
     if path is not None:

@@ -222,17 +222,7 @@ def _check_number(name: str, value: Any, between: tuple[float, float] | None) ->
 
 
 def json_label(label: Hashable) -> Any:
-    """Group label as JSON types; anything but text, numbers and tuples becomes text.
-
-    Parameters
-    ----------
-    label : hashable
-        Group label.
-
-    Returns
-    -------
-    str, int, float, bool, None or list
-    """
+    """Group label as JSON types; anything but text, numbers and tuples becomes text."""
     if isinstance(label, tuple):
         return [json_label(part) for part in label]
     return label if isinstance(label, str | int | float | bool | None) else str(label)
@@ -241,13 +231,6 @@ def json_label(label: Hashable) -> Any:
 def label_from_json(value: Any) -> Hashable:
     """Group label from JSON types.
 
-    Parameters
-    ----------
-    value : str, int, float, bool, None or list
-        What `json_label` returned.
-
-    Returns
-    -------
-    hashable
+    `value`: what `json_label` returned.
     """
     return tuple(label_from_json(part) for part in value) if isinstance(value, list) else value

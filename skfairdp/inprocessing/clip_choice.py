@@ -27,24 +27,11 @@ def primal_error_bound(
 ) -> float:
     """Bound the expected error of the weighted sum of the groups' mean gradients.
 
-    Parameters
-    ----------
-    clip : float
-        C_p, > 0.
-    norms : array-like, shape (n,)
-        Norms of the rows' gradients of rates, public or released.
-    noise_std : float
-        Standard deviation of the noise on a coordinate of a group's mean gradient at
-        ``clip=1``: noise multiplier over the (released) size of the group in a batch.
-    n_parameters : int
-        Length of a gradient.
-    group_weights : array-like, shape (n_groups,)
-        Size of each group's multiplier.
-
-    Returns
-    -------
-    float
-        ``clip * noise_std * sqrt(p) * ||w||_2 + sum_k w_k * mean(max(0, norm - clip))``.
+    `clip`: c_p, > 0. `norms` (n,): norms of the rows' gradients of rates, public or released.
+    `noise_std`: standard deviation of the noise on a coordinate of a group's mean gradient at
+    ``clip=1``: noise multiplier over the (released) size of the group in a batch. `group_weights`
+    (n_groups,): size of each group's multiplier. Result: ``clip * noise_std * sqrt(p) * ||w||_2 +
+    sum_k w_k * mean(max(0, norm - clip))``.
 
     Examples
     --------
@@ -60,19 +47,9 @@ def primal_error_bound(
 def dual_error_bound(clip: float, values: ArrayLike, *, noise_std: float) -> float:
     """Bound the expected error of one group's mean constraint value.
 
-    Parameters
-    ----------
-    clip : float
-        C_d, > 0.
-    values : array-like, shape (n,)
-        Constraint values of rows, public or released.
-    noise_std : float
-        Standard deviation of the noise on the mean at ``clip=1``.
-
-    Returns
-    -------
-    float
-        ``clip * noise_std * sqrt(2 / pi) + mean(max(0, |value| - clip))``.
+    `clip`: c_d, > 0. `values` (n,): constraint values of rows, public or released. `noise_std`:
+    standard deviation of the noise on the mean at ``clip=1``. Result: ``clip * noise_std * sqrt(2
+    / pi) + mean(max(0, |value| - clip))``.
 
     Examples
     --------
@@ -86,19 +63,11 @@ def dual_error_bound(clip: float, values: ArrayLike, *, noise_std: float) -> flo
 def best_clip(sizes: ArrayLike, cost: float) -> float:
     """Minimise ``cost * clip + mean(max(0, size - clip))``.
 
-    Parameters
-    ----------
-    sizes : array-like, shape (n,)
-        Norms or values, public or released.
-    cost : float
-        Noise per unit of the clip over the bias' factor: for gradients ``noise_std *
-        sqrt(p) * ||w||_2 / ||w||_1``, for values ``noise_std * sqrt(2 / pi)``.
-
-    Returns
-    -------
-    float
-        The quantile at ``1 - cost``: just so many records are cut off that more would cost
-        more. The smallest size where noise outweighs any signal (``cost >= 1``).
+    `sizes` (n,): norms or values, public or released. `cost`: noise per unit of the clip over the
+    bias' factor: for gradients ``noise_std * sqrt(p) * ||w||_2 / ||w||_1``, for values
+    ``noise_std * sqrt(2 / pi)``. Result: the quantile at ``1 - cost``: just so many records are
+    cut off that more would cost more. The smallest size where noise outweighs any signal (``cost
+    >= 1``).
 
     Examples
     --------

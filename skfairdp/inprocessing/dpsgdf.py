@@ -167,20 +167,10 @@ class DPSGDFClassifier(GroupedClassifier):
 def adaptive_norms(counts: np.ndarray, base_norm: float, max_factor: float) -> np.ndarray:
     """Choose the clip norm of every group from noisy counts.
 
-    Parameters
-    ----------
-    counts : ndarray of float, shape (n_groups, 2)
-        Noisy numbers of long and of other gradients; negative ones count as 0.
-    base_norm : float
-        C0, above which a gradient is long.
-    max_factor : float
-        Largest norm over C0.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_groups,)
-        ``C0 (1 + r_k / R)`` within [C0, max_factor C0], r_k the share of long gradients
-        in group k and R that in all groups; C0 where none is long.
+    `counts` (n_groups, 2): noisy numbers of long and of other gradients; negative ones count as
+    0. `base_norm`: c0, above which a gradient is long. `max_factor`: largest norm over C0. Result
+    (n_groups,): ``C0 (1 + r_k / R)`` within [C0, max_factor C0], r_k the share of long gradients
+    in group k and R that in all groups; C0 where none is long.
     """
     counts = np.maximum(counts, 0.0)
     long, drawn = counts[:, 0], counts.sum(axis=1)

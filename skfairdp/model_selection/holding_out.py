@@ -47,22 +47,8 @@ def divide(
     A split of a fixed size would move other records when one is removed, and then nothing
     could be said of one record alone.
 
-    Parameters
-    ----------
-    X : array-like or DataFrame, shape (n_rows, n_features)
-        Features.
-    y : array-like, shape (n_rows,)
-        Labels.
-    sensitive_features : array-like or None
-        Groups.
-    holdout_fraction : float in (0, 1)
-        Chance of each record to be held out.
-    source : NoiseSource
-        Where the draws come from.
-
-    Returns
-    -------
-    Divided
+    `X` (n_rows, n_features): features. `y` (n_rows,): labels. `holdout_fraction`: chance of each
+    record to be held out.
     """
     n_rows = count_rows(X)
     label_column(y, n_rows, declared=True)

@@ -24,18 +24,9 @@ class SharedTable:
 
     Copies and pickles stand for the same entry.
 
-    Parameters
-    ----------
-    path : path-like
-        The file, made if need be in a folder that exists, on a disk that all processes
-        share and that locks files, which some network disks don't.
-    state : dict
-        What the new entry holds, as JSON types.
-
-    Raises
-    ------
-    TableError
-        The file cannot be written, or belongs to another program.
+    `path`: the file, made if need be in a folder that exists, on a disk that all processes share
+    and that locks files, which some network disks don't. `state`: what the new entry holds, as
+    JSON types.
     """
 
     def __init__(self, path: str | os.PathLike[str], state: dict[str, Any]) -> None:
@@ -58,15 +49,7 @@ class SharedTable:
     def exchange(self) -> Iterator[dict[str, Any]]:
         """Hold the entry, with every other process waiting.
 
-        Yields
-        ------
-        dict
-            Written back when the block ends, and left as it was if it fails.
-
-        Raises
-        ------
-        TableError
-            The file or the entry is gone, or cannot be read or written.
+        Yields: written back when the block ends, and left as it was if it fails.
         """
         with self._transaction("rw") as connection:
             self._refuse_others(connection)

@@ -27,12 +27,7 @@ class SequentialParityFilter:
     the first five are. The published factor K on epsilon rests on at most K changes. Use
     `PrivateThinningClassifier`.
 
-    Parameters
-    ----------
-    tolerance : float
-        The margin gamma, in [0, 1].
-    cold_start : int
-        The count M, >= 1.
+    `tolerance`: the margin gamma, in [0, 1]. `cold_start`: the count M, >= 1.
 
     References
     ----------
@@ -58,14 +53,7 @@ class SequentialParityFilter:
     def select(self, groups: ArrayLike, labels: ArrayLike) -> NDArray[np.bool_]:
         """Decide which records of a stream are kept.
 
-        Parameters
-        ----------
-        groups, labels : array-like, shape (n,)
-            In the order of the stream.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
+        `groups`, `labels` (n,): in the order of the stream. Result (n,).
         """
         values = np.asarray(labels)
         z = encode_groups(groups, n_rows=len(values)).codes
@@ -88,13 +76,7 @@ class SequentialParityFilter:
         return bool(gap <= self.tolerance)
 
     def certify(self, *_: object, **__: object) -> NoReturn:
-        """Refuse: one record can change any number of decisions.
-
-        Raises
-        ------
-        SkfairdpError
-            Always.
-        """
+        """Refuse: one record can change any number of decisions."""
         raise SkfairdpError(
             "SequentialParityFilter has no privacy guarantee: removing one record can change the "
             "fate of any number of later ones, and the published factor on epsilon does not hold. "

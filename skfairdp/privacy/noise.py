@@ -283,15 +283,6 @@ class NoiseSource:
 def noise_text(noise: NoiseSource, *, exact: bool = False) -> str:
     """Say in a certificate where noise comes from, and in which arithmetic.
 
-    Parameters
-    ----------
-    noise : NoiseSource
-        The source.
-    exact : bool, default=False
-        Whether it was added by `NoiseSource.on_grid`.
-
-    Returns
-    -------
-    str
+    `exact`: whether it was added by `NoiseSource.on_grid`.
     """
     return f"noise from {noise.name}, for {ATTACKER}; it is {_GRID if exact else _FLOAT}"

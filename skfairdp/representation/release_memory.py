@@ -187,23 +187,7 @@ def in_chunks(
 ) -> Iterator[tuple[slice, NoiseSource | RowStreams]]:
     """Cut rows into chunks, so that memory does not grow with what is drawn for them.
 
-    Parameters
-    ----------
-    noise : NoiseSource or RowStreams
-        Where the randomness comes from.
-    hidden : ndarray of int64, shape (n, d)
-        What the noise will hide.
-
-    Yields
-    ------
-    rows : slice
-    noise : NoiseSource or RowStreams
-        The source for these rows.
-
-    Raises
-    ------
-    ValueError
-        If there are streams for another number of rows.
+    `hidden` (n, d): what the noise will hide. Yields `noise`: the source for these rows.
     """
     size = len(hidden)
     if isinstance(noise, RowStreams) and len(noise) != size:

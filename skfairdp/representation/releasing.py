@@ -39,15 +39,9 @@ NOTIONS_OF_RELEASES = ("demographic_parity", "equal_opportunity", "equalized_odd
 class ReleaseCount:
     """How often a fitted object has released; it holds three numbers and no row.
 
-    Attributes
-    ----------
-    fresh : int
-        Releases with noise of their own: calls without ids.
-    remembered : bool
-        Whether there was a call with ids. All of them together are one release of each
-        distinct row of a person.
-    reproducible : bool
-        Whether noise of any release could be repeated, and protects nobody.
+    `fresh`: releases with noise of their own: calls without ids. `remembered`: whether there was
+    a call with ids. All of them together are one release of each distinct row of a person.
+    `reproducible`: whether noise of any release could be repeated, and protects nobody.
     """
 
     def __init__(self) -> None:
@@ -100,13 +94,7 @@ class ReleasesRepresentation:
         return self.releases_.reproducible or bool(getattr(self, "reproducible_noise", False))
 
     def _start_releasing(self, randomizer: Randomizer) -> None:
-        """Make the fitted attributes of a release.
-
-        Parameters
-        ----------
-        randomizer : LaplaceRandomizer or ResponseRandomizer
-            What representations pass through.
-        """
+        """Make the fitted attributes of a release."""
         if math.isinf(randomizer.epsilon):
             warn_user(
                 "epsilon=inf releases without noise: nothing is protected.",
@@ -125,18 +113,9 @@ class ReleasesRepresentation:
         Nothing may be computed from rows before this is entered, except the checks of
         their form.
 
-        Parameters
-        ----------
-        ids : array-like or None
-            Who the rows are about; None for fresh noise.
-        X : array-like, shape (n, ...)
-            The rows as the encoder takes them; used with `ids` only.
-        encoder_digest : str
-            Digest of the encoder; used with `ids` only.
-
-        Yields
-        ------
-        NoiseSource or RowStreams
+        `ids`: who the rows are about; None for fresh noise. `X` (n, ...): the rows as the encoder
+        takes them; used with `ids` only. `encoder_digest`: digest of the encoder; used with `ids`
+        only.
         """
         streams = None
         if ids is not None:
@@ -239,14 +218,7 @@ class ReleasesRepresentation:
     def _downstream_claims(self, notions: Iterable[str]) -> list[FairnessGuarantee]:
         """Bounds for every predictor that sees people through one release only.
 
-        Parameters
-        ----------
-        notions : iterable of str
-            Asked for; others than parity, opportunity and odds get no claim.
-
-        Returns
-        -------
-        list of FairnessGuarantee
+        `notions`: asked for; others than parity, opportunity and odds get no claim.
         """
         if self._repeatable or math.isinf(self.randomizer_.epsilon):
             return []

@@ -64,14 +64,7 @@ def clopper_pearson(
 def largest_difference(upper: ArrayLike, lower: ArrayLike) -> NDArray[np.float64]:
     """Largest ``upper[u] - lower[v]`` over groups ``u != v`` and over strata, within [0, 1].
 
-    Parameters
-    ----------
-    upper, lower : array-like, shape (..., n_strata, n_groups)
-        Bounds on the rate of each cell.
-
-    Returns
-    -------
-    ndarray of float64, shape (...)
+    `upper`, `lower` (..., n_strata, n_groups): bounds on the rate of each cell. Result: (...).
     """
     high, low = np.asarray(upper, dtype=np.float64), np.asarray(lower, dtype=np.float64)
     difference = high[..., :, np.newaxis] - low[..., np.newaxis, :]

@@ -20,14 +20,8 @@ class ClosedFormBound:
 
     Nothing is claimed on its ground; the answer is always checked exactly.
 
-    Parameters
-    ----------
-    epsilon : float
-        Target of the search, in nats; sets the range of Renyi orders.
-    delta : float
-        Probability in (0, 1).
-    make_plan : callable
-        Maps a base noise multiplier to a plan.
+    `epsilon`: target of the search, in nats; sets the range of Renyi orders. `delta`: probability
+    in (0, 1). `make_plan`: maps a base noise multiplier to a plan.
     """
 
     def __init__(self, epsilon: float, delta: float, make_plan: Callable[[float], Plan]) -> None:

@@ -51,19 +51,8 @@ Pair = tuple[Losses, Losses]
 def loss_epsilon(event: DpEvent, delta: float, adjacency: str) -> float | None:
     """Epsilon by privacy loss distributions, None where they have no answer.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        In canonical form.
-    delta : float
-        Probability in [0, 1).
-    adjacency : str
-        A key of `RELATIONS`.
-
-    Returns
-    -------
-    float or None
-        In nats; infinity where delta does not cover the tails that are cut off.
+    `delta`: probability in [0, 1). `adjacency`: a key of `RELATIONS`. Result: in nats; infinity
+    where delta does not cover the tails that are cut off.
     """
     parts = _gathered(event)
     interval = grid_interval(both_directions(event) if adjacency == "change-attribute" else event)
@@ -94,15 +83,7 @@ def both_directions(event: DpEvent) -> DpEvent:
     A Renyi divergence of a product is the sum of the two directions', and each is at most
     the larger of the two, which is what an accountant charges.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        In canonical form.
-
-    Returns
-    -------
-    dp_accounting.DpEvent
-        To be accounted under adding or removing a record.
+    Result: to be accounted under adding or removing a record.
     """
     match event:
         case dp_event.ComposedDpEvent(events=parts):
