@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["complete_docstrings"]
+__all__ = ["complete_docstrings", "completed_by"]
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 # What is said of methods that several families have and no common base defines.
 _METHODS = {
     "predict": """Predict the class of each row.
@@ -52,6 +53,10 @@ _METHODS = {
     ndarray of float64, shape (n_samples,) or (n_samples, n_classes)
     """,
 }
+_ORDER = (
+    "", "Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", "See Also", "Notes",
+    "References", "Examples",
+)  # fmt: skip
 Sections = dict[str, list[str]]  # lines of each section; those before the first one under ""
 
 
@@ -75,6 +80,17 @@ def complete_docstrings(cls: Any) -> None:
             method.__doc__ = _completed(doc, method, above)
 
 
+def completed_by(*above: str) -> Callable[[Function], Function]:
+    """Decorate a function whose docstring leaves what `above` says to it, the first first."""
+
+    def complete(function: Function) -> Function:
+        if function.__doc__:
+            function.__doc__ = _completed(function.__doc__, function, above)
+        return function
+
+    return complete
+
+
 def _completed(
     doc: str,
     function: Callable[..., Any] | None,
@@ -96,30 +112,22 @@ def _completed(
         ]
         own = _entries(sections.get("Parameters", []))
         lines += [line for name, entry in known.items() if name in own for line in entry]
-        _put(sections, "Parameters", lines)
+        sections["Parameters"] = lines
         for base in inherited:
-            if "Returns" in base and "Returns" not in sections:
-                _put(sections, "Returns", base["Returns"])
+            for title in {"Returns", "Raises"} & {*base} - {*sections}:
+                sections[title] = base[title]
     attributes: dict[str, list[str]] = {}
     for part in reversed(inherited):
         entries = _entries(part.get("Attributes", []))
         attributes |= {k: v for k, v in entries.items() if {*k.split(", ")} & {*released}}
     attributes |= _entries(sections.get("Attributes", []))
-    _put(sections, "Attributes", [line for entry in attributes.values() for line in entry])
+    sections["Attributes"] = [line for entry in attributes.values() for line in entry]
     text = []
-    for title, lines in sections.items():
-        text += [title, "-" * len(title), *lines, ""] if title else [*lines, ""]
+    for title in sorted(sections, key=_ORDER.index):
+        lines = sections[title]
+        if lines:
+            text += [title, "-" * len(title), *lines, ""] if title else [*lines, ""]
     return "\n".join(text).rstrip() + "\n"
-
-
-def _put(sections: Sections, title: str, lines: list[str]) -> None:
-    """Set a section; a new one goes before all but those that numpydoc has before it."""
-    if title in sections or not lines:
-        sections.update({title: lines} if lines else {})
-        return
-    before = ("", "Parameters")
-    rest = {name: sections.pop(name) for name in list(sections) if name not in before}
-    sections.update({title: lines, **rest})
 
 
 def _sections(doc: str) -> Sections:
