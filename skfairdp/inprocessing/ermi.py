@@ -21,7 +21,7 @@ from skfairdp.engine.objectives import Objective
 from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.rates.objective import SoftCosts, soft_predictions
 
-__all__ = ["DualMatrix", "ErmiObjective", "best_matrix"]
+__all__ = ["DualMatrix", "ErmiObjective"]
 
 
 class DualMatrix:
@@ -107,12 +107,3 @@ class ErmiObjective(SoftCosts):
         soft = soft_predictions(output, self._kind, 1.0)
         slopes = self._slopes.index_select(0, targets[1])
         return (slopes * soft.unsqueeze(1)).flatten(1)
-
-
-def best_matrix(joint: NDArray[np.float64]) -> NDArray[np.float64]:
-    """W that maximises the mean of psi: ``P(r, j) / (sqrt(P_r) P(j))``.
-
-    `joint` (n_groups, n_classes): joint law of group and prediction. Result (n_groups,
-    n_classes).
-    """
-    return np.asarray(joint / np.sqrt(joint.sum(axis=1, keepdims=True)) / joint.sum(axis=0))
