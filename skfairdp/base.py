@@ -34,8 +34,6 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, Entry, PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
 
-__all__ = ["PrivateClassifier", "PrivateEstimator"]
-
 
 class _Quote(Exception):
     """Ends a fit that was only asked what it would cost."""

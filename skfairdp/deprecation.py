@@ -7,8 +7,6 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["moved"]
-
 
 def moved(old: str, new: str, names: Iterable[str]) -> Callable[[str], Any]:
     """Module-level ``__getattr__`` of a room that public names have left.

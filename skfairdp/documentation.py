@@ -12,8 +12,6 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["complete_docstrings", "completed_by"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 # What is said of methods that several families have and no common base defines.
 _METHODS = {

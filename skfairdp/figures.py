@@ -9,17 +9,6 @@ import math
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 
-__all__ = [
-    "as_given",
-    "epsilon_text",
-    "factor_text",
-    "percent_text",
-    "rounded_down",
-    "rounded_up",
-    "significant_down",
-    "significant_up",
-]
-
 
 def rounded_up(value: float, digits: int = 3) -> str:
     """Print a number with `digits` decimals, never smaller than it is.

@@ -17,8 +17,6 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-__all__ = ["Check", "Choice", "Kind", "Labels", "Number", "check_parameters", "is_missing"]
-
 
 class Check(Protocol):
     """One way in which a parameter can be right."""

@@ -23,17 +23,6 @@ from sklearn.utils.validation import validate_data
 from skfairdp.exceptions import warn_user
 from skfairdp.parameters import CLASSES
 
-__all__ = [
-    "count_rows",
-    "check_features",
-    "check_rows",
-    "encode_labels",
-    "factorized",
-    "label_column",
-    "positions",
-    "validated",
-]
-
 # Squares of larger values overflow in float32; they are refused rather than clipped.
 _LARGEST = 1e18
 # What scikit-learn says without showing a cell or a number of rows; all else is replaced.

@@ -18,8 +18,6 @@ from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import Choice, Number
 from skfairdp.privacy.ledger import PrivacyLedger
 
-__all__ = ["FairPATEClassifier"]
-
 _STUDENT = (
     "The answers counted are those of the teachers to public queries. This model is the student "
     "that learned from them; its own differences need held-out rows."

@@ -13,8 +13,6 @@ from skfairdp.aggregation.public_rows import PublicRows, public_rows
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
 from skfairdp.privacy.ledger import PrivacyLedger
 
-__all__ = ["PATEClassifier"]
-
 
 class PATEClassifier(AggregatedClassifier):
     """Student of teachers that vote with noise (PATE).

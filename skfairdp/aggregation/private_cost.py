@@ -9,8 +9,6 @@ from scipy.special import log_ndtr, logsumexp
 
 from skfairdp.aggregation.voting_plan import VotingNoise
 
-__all__ = ["data_dependent_rdp", "query_rdp"]
-
 
 def query_rdp(noise: VotingNoise, orders: Sequence[float], *, charged: bool = True) -> np.ndarray:
     """Renyi divergence that one query costs whatever the votes are.

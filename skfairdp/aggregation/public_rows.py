@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["PublicRows", "public_rows"]
-
 
 @dataclass(frozen=True, eq=False)
 class PublicRows:

@@ -12,8 +12,6 @@ from skfairdp.aggregation.voting import Transcript
 from skfairdp.fairness.groups import Groups
 from skfairdp.privacy.noise import NoiseSource
 
-__all__ = ["Lesson", "Queries", "Rows", "Run", "description"]
-
 
 @dataclass(frozen=True, eq=False)
 class Rows:

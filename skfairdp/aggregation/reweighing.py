@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.linear_model import LogisticRegression
 
-__all__ = ["GroupTeacher", "ReweighedClassifier"]
-
 
 class ReweighedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Fit a classifier on rows weighted so that label and group are independent.

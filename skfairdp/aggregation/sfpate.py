@@ -20,8 +20,6 @@ from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.parameters import Choice
 from skfairdp.privacy.ledger import PrivacyLedger
 
-__all__ = ["SFPATEClassifier"]
-
 
 class SFPATEClassifier(AggregatedClassifier):
     """Fair learner that sees sensitive attributes through noisy votes only (SF-PATE).

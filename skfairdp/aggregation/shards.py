@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["assign_shards", "rows_by_shard", "teacher_generator"]
-
 
 def assign_shards(n_rows: int, n_teachers: int, generator: np.random.Generator) -> np.ndarray:
     """Give every record a shard by a uniform draw of its own.

@@ -7,8 +7,6 @@ from typing import Any
 from skfairdp.fairness.bounds.gated_answers import coverage_sentence
 from skfairdp.privacy.noise import NoiseSource, noise_text
 
-__all__ = ["conditions", "public_things", "spent"]
-
 
 def spent(estimator: Any) -> tuple[str, ...]:
     """Say what epsilon pays for, and what came of the queries.

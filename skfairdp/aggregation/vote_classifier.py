@@ -28,8 +28,6 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
 from skfairdp.rows import check_features, check_rows, encode_labels
 
-__all__ = ["AggregatedClassifier"]
-
 
 class AggregatedClassifier(PrivateClassifier):
     """Template: teachers on disjoint shards vote, noisy answers train a student.

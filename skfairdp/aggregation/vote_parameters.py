@@ -14,8 +14,6 @@ from skfairdp.aggregation.voting_plan import (
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.privacy.plan import Plan
 
-__all__ = ["check_settings", "make_plan"]
-
 # A test at T passes by noise alone with chance 1e-3 where T is this many noise standard
 # deviations above all the votes there are. Published settings have T above the number of
 # teachers, with noise to match.

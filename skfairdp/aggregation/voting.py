@@ -11,8 +11,6 @@ from skfairdp.fairness.gate import ParityGate
 from skfairdp.parameters import Number
 from skfairdp.privacy.noise import NoiseSource
 
-__all__ = ["ConfidentGNMax", "Transcript", "release_labels"]
-
 _STD = Number(0.0)
 # Outcomes of a query that was asked.
 UNSURE, REFUSED = -1, -2

@@ -9,13 +9,6 @@ from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import epsilon as plan_epsilon
 from skfairdp.privacy.plan import Block, Plan, Segment
 
-__all__ = [
-    "VotingNoise",
-    "affordable_answers",
-    "calibrated_noise",
-    "voting_plan",
-]
-
 # One record takes a vote from one class and gives one to another.
 VOTES_NORM = math.sqrt(2.0)
 # A changed attribute does the same, but is accounted as two halves that compose: a Gaussian

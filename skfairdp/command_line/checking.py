@@ -23,8 +23,6 @@ from skfairdp.certificate.verifying import DIGEST_SHOWS, Examination
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import read_bytes, read_text
 
-__all__ = ["show_ledger", "verify"]
-
 _CARE = (
     "Loading {} runs whatever code the file holds: verify files of people whose programs you would "
     "run."

@@ -15,8 +15,6 @@ from typing import TextIO
 import skfairdp
 from skfairdp.exceptions import BudgetExceededError, SkfairdpError
 
-__all__ = ["CommandError", "Terminated", "explained", "show_warning", "terminable"]
-
 
 class CommandError(SkfairdpError):
     """Something that was given on the command line is not what it should be."""

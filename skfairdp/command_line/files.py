@@ -14,15 +14,6 @@ import pandas as pd
 from skfairdp.certificate.document import strict_json
 from skfairdp.command_line.errors import CommandError
 
-__all__ = [
-    "check_outputs",
-    "read_bytes",
-    "read_document",
-    "read_rows",
-    "read_text",
-    "write_whole",
-]
-
 PARQUET = (".parquet", ".pq")
 YAML = (".yaml", ".yml")
 

@@ -8,8 +8,6 @@ from skfairdp.exceptions import SkfairdpError
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.rendering import ledger_cells
 
-__all__ = ["Aftermath"]
-
 
 class Aftermath:
     """Keeps account of one run.

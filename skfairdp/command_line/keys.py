@@ -20,8 +20,6 @@ from skfairdp.command_line.errors import CommandError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["PASSPHRASE", "keygen", "private_key"]
-
 # Never an argument: those can be seen by everybody on the machine.
 PASSPHRASE = "SKFAIRDP_KEY_PASSPHRASE"
 

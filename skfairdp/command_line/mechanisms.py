@@ -9,8 +9,6 @@ from typing import Any
 from skfairdp import DPSGDClassifier, FairDPClassifier, PrivacyLedger
 from skfairdp.inprocessing.rates.classifier import RateConstrainedClassifier
 
-__all__ = ["DEFAULT", "MECHANISMS", "TAKE_A_THRESHOLD", "Wanted"]
-
 
 @dataclass(frozen=True)
 class Wanted:

@@ -31,8 +31,6 @@ from skfairdp.privacy.noise import NoiseSource
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["report"]
-
 PUBLIC_BOUNDS = (
     "Bounds and categories of the features were read off the rows and declared public: nothing "
     "protects the smallest and largest values and the set of categories."

@@ -11,8 +11,6 @@ import pandas as pd
 
 from skfairdp.command_line.errors import CommandError
 
-__all__ = ["Schema", "public_schema", "schema_from"]
-
 EXAMPLE = (
     '{"columns": {"income": {"bounds": [0, 50000], "log": true, "fill": 0}, '
     '"purpose": {"categories": ["car", "home"]}, "id": {"drop": true}}}'

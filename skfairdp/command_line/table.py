@@ -11,8 +11,6 @@ import pandas as pd
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.schema import Schema, public_schema
 
-__all__ = ["People", "people_of"]
-
 # Sizes and names of groups are public in what follows; a bound about fewer says nothing.
 SMALLEST_GROUP = 20
 LARGEST_NUMBER = 20

@@ -31,8 +31,6 @@ from skfairdp.parameters import (
 )
 from skfairdp.rows import check_features, check_rows, encode_labels
 
-__all__ = ["AT_LEAST_ZERO", "FairEncoder", "Objective", "Rows", "Sizes"]
-
 AT_LEAST_ZERO: tuple[Check, ...] = (Number(low=0),)
 
 

@@ -13,8 +13,6 @@ from skfairdp.comparators.base import AT_LEAST_ZERO, FairEncoder, Objective, Row
 from skfairdp.comparators.networks import ReversedGradient, perceptron
 from skfairdp.parameters import BOOLEAN
 
-__all__ = ["CFAIREncoder", "balancing_weights"]
-
 
 def balancing_weights(codes: Tensor, n_values: int, given: Tensor, n_given: int) -> Tensor:
     """Weights 1 / P(code | stratum) that turn an error rate into a balanced one.

@@ -13,8 +13,6 @@ from skfairdp.comparators.base import AT_LEAST_ZERO, Objective, Rows, Sizes
 from skfairdp.comparators.networks import GaussianEncoder, beside, perceptron
 from skfairdp.comparators.variational import VariationalEncoder
 
-__all__ = ["CFBEncoder"]
-
 
 class _SharedVariance(nn.Module):
     """Means from a network, one learnt log-variance for all rows and components."""

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
-__all__ = ["Fitted", "Linearised", "fit_constrained"]
-
 # Linearised(margins) -> matrix: gradients of the constrained covariances at a model with
 # these margins. The covariances are homogeneous in the weights, so they are matrix @ weights.
 Linearised = Callable[[NDArray[np.float64]], NDArray[np.float64]]

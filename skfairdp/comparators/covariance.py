@@ -21,8 +21,6 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.rows import check_features, check_rows, encode_labels
 
-__all__ = ["CovarianceConstrainedClassifier"]
-
 _NOTIONS = ("demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity")
 
 

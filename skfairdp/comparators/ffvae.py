@@ -17,8 +17,6 @@ from skfairdp.comparators.networks import GaussianEncoder, perceptron
 from skfairdp.comparators.variational import VariationalEncoder, negative_log_likelihood
 from skfairdp.fairness.groups import encode_groups
 
-__all__ = ["FFVAEEncoder", "shuffled"]
-
 
 def shuffled(z: Tensor, blocks: Sequence[Tensor], generator: torch.Generator) -> Tensor:
     """Draw from q(z) Π_j q(b_j), given draws from q(z, b).

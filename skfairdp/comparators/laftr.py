@@ -13,8 +13,6 @@ from skfairdp.comparators.base import AT_LEAST_ZERO, FairEncoder, Objective, Row
 from skfairdp.comparators.networks import beside, perceptron
 from skfairdp.parameters import COUNT, Choice
 
-__all__ = ["LAFTREncoder", "group_normalised"]
-
 
 def group_normalised(errors: Tensor, groups: Tensor, strata: Tensor, n_groups: int) -> Tensor:
     """Sum over strata and groups of the mean error of the rows of stratum and group.

@@ -10,8 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["GaussianEncoder", "ReversedGradient", "beside", "one_hot", "perceptron"]
-
 
 def perceptron(
     n_inputs: int, hidden_sizes: Sequence[int], n_outputs: int, generator: torch.Generator

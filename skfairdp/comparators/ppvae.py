@@ -12,8 +12,6 @@ from skfairdp.comparators.base import AT_LEAST_ZERO, Objective, Rows, Sizes
 from skfairdp.comparators.networks import GaussianEncoder, beside, perceptron
 from skfairdp.comparators.variational import GroupAwareEncoder, negative_log_likelihood
 
-__all__ = ["PPVAEEncoder"]
-
 
 class _PPVAEObjective(Objective):
     def __init__(self, model: PPVAEEncoder, sizes: Sizes, generator: torch.Generator) -> None:

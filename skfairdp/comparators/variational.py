@@ -15,8 +15,6 @@ from skfairdp.comparators.base import FairEncoder
 from skfairdp.comparators.networks import GaussianEncoder, beside
 from skfairdp.parameters import Choice
 
-__all__ = ["GroupAwareEncoder", "VariationalEncoder", "negative_log_likelihood"]
-
 
 def negative_log_likelihood(x: Tensor, decoded: Tensor, binary: Tensor) -> Tensor:
     """Loss of reconstructing rows: −log p(x | decoded).

@@ -15,8 +15,6 @@ from skfairdp.comparators.networks import GaussianEncoder, beside, perceptron
 from skfairdp.comparators.variational import GroupAwareEncoder, negative_log_likelihood
 from skfairdp.parameters import COUNT, POSITIVE
 
-__all__ = ["VFAEEncoder", "mean_discrepancy"]
-
 
 def mean_discrepancy(
     z: Tensor,

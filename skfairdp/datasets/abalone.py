@@ -12,8 +12,6 @@ from skfairdp.documentation import completed_by
 from .assembly import assemble
 from .source import read_card, read_rows, require_columns
 
-__all__ = ["fetch_abalone"]
-
 _CARD = read_card("abalone")
 _SUBSETS = ("adults", "fairdp", "all")
 

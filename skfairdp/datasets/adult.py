@@ -14,8 +14,6 @@ from skfairdp.documentation import completed_by
 from .assembly import assemble
 from .source import read_card, read_rows, require_columns
 
-__all__ = ["fetch_adult"]
-
 _CARD = read_card("adult")
 # The first records of adult.test and adult.data (age, fnlwgt), printed in countless tutorials: they
 # tell where in OpenML's table the official parts begin.

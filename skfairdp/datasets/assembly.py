@@ -11,8 +11,6 @@ from sklearn.utils import Bunch
 
 from .source import Card
 
-__all__ = ["assemble", "assemble_images", "checked_range", "chosen_sensitive"]
-
 
 def chosen_sensitive(
     sensitive: str | Sequence[str], available: Mapping[str, pd.Series]

@@ -13,8 +13,6 @@ from skfairdp.documentation import completed_by
 from .assembly import assemble
 from .source import read_card, read_rows, require_columns
 
-__all__ = ["fetch_bank"]
-
 _CARD = read_card("bank")
 # Upper ends of the age groups; the first begins at 25, and everybody else is "other".
 _AGE_ENDS = {2: (60,), 3: (40, 60), 5: (33, 40, 48, 60)}

@@ -14,8 +14,6 @@ from skfairdp.documentation import completed_by
 from .assembly import assemble_images, checked_range
 from .source import read_arrays, read_card
 
-__all__ = ["make_colored_mnist"]
-
 _CARD = read_card("colored_digits")
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
 _COLORS = np.array(["red", "green", "blue"], dtype=object)

@@ -13,8 +13,6 @@ from skfairdp.documentation import completed_by
 from .assembly import assemble
 from .source import read_card, read_rows, require_columns
 
-__all__ = ["fetch_compas"]
-
 _CARD = read_card("compas")
 _FEATURES = _CARD.file.columns[:8]
 # The split is part of the data set: it must be the same for everybody, so its seed is fixed.

@@ -12,8 +12,6 @@ from skfairdp.documentation import completed_by
 from .assembly import assemble
 from .source import read_card, read_rows, require_columns
 
-__all__ = ["fetch_default_credit"]
-
 _CARD = read_card("credit")
 *_COLUMNS, _TARGET = _CARD.file.columns
 

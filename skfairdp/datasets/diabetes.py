@@ -14,8 +14,6 @@ from skfairdp.documentation import completed_by
 from .assembly import assemble
 from .source import read_card, read_rows, require_columns
 
-__all__ = ["fetch_diabetes130"]
-
 _CARD = read_card("diabetes")
 _DIAGNOSES = ("diag_1", "diag_2", "diag_3")
 

@@ -14,8 +14,6 @@ from skfairdp.documentation import completed_by
 from .assembly import assemble_images, checked_range, chosen_sensitive
 from .source import read_arrays, read_card
 
-__all__ = ["fetch_utkface"]
-
 _CARD = read_card("faces")
 _KEYS = ("images_delta", "age", "gender", "race", "stamp")
 _TARGETS = {"age": ["35 or younger", "older than 35"], "gender": ["male", "female"]}

@@ -10,8 +10,6 @@ from sklearn.utils import Bunch, check_random_state
 from .assembly import assemble
 from .source import Card
 
-__all__ = ["make_biased_gaussians"]
-
 _DESCRIPTION = """
 Biased Gaussians
 ----------------

@@ -13,8 +13,6 @@ from skfairdp.documentation import completed_by
 from .assembly import assemble
 from .source import read_card, read_rows
 
-__all__ = ["fetch_hsls"]
-
 _CARD = read_card("hsls")
 
 

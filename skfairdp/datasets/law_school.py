@@ -12,8 +12,6 @@ from skfairdp.documentation import completed_by
 from .assembly import assemble
 from .source import read_card, read_rows
 
-__all__ = ["fetch_law_school"]
-
 _CARD = read_card("law_school")
 
 

@@ -13,8 +13,6 @@ from skfairdp.documentation import completed_by
 from .assembly import assemble
 from .source import read_card
 
-__all__ = ["load_mortgage_approvals"]
-
 _CARD = read_card("mortgages")
 
 # Attributes that the Equal Credit Opportunity Act and the Fair Housing Act forbid a lender to use.

@@ -16,8 +16,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.datasets import fetch_openml
 
-__all__ = ["DATA_ENVIRONMENT_VARIABLE", "Card", "RawFile", "read_arrays", "read_card", "read_rows"]
-
 DATA_ENVIRONMENT_VARIABLE = "SKFAIRDP_DATA"
 
 

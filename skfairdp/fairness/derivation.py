@@ -8,20 +8,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Self
 
-__all__ = [
-    "CLOPPER_PEARSON",
-    "COUNTED",
-    "Derivation",
-    "HOEFFDING",
-    "KINDS",
-    "LAST_STEP",
-    "NOISY_COUNTS",
-    "OWN_MODELS",
-    "RELEASE",
-    "WEIGHT_LENGTH",
-    "level_of_one",
-]
-
 CLOPPER_PEARSON = "Clopper-Pearson"
 HOEFFDING = "Hoeffding"
 NOISY_COUNTS = "noisy counts"

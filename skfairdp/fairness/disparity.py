@@ -9,8 +9,6 @@ from typing import Any, Protocol
 
 from skfairdp.parameters import Number
 
-__all__ = ["disparities", "excess_over", "exact_tolerance", "smallest_cold_start"]
-
 _UNIT = Number(0.0, 1.0)
 
 

@@ -10,17 +10,8 @@ from typing import Any, Self
 
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.notions import get_notion
-from skfairdp.fairness.scopes import SCOPES, check_scope, scope_of_old
+from skfairdp.fairness.scopes import check_scope, scope_of_old
 from skfairdp.figures import rounded_up
-
-__all__ = [
-    "CellCount",
-    "FairnessGuarantee",
-    "SCOPES",
-    "json_label",
-    "label_from_json",
-    "rounded_up",
-]
 
 
 @dataclass(frozen=True)

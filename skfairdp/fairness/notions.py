@@ -15,8 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NOTIONS", "Notion", "Stratum", "get_notion", "get_notions"]
-
 
 @dataclass(frozen=True, eq=False)
 class Stratum:

@@ -32,8 +32,6 @@ from skfairdp.fairness.derivation import (
 )
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 
-__all__ = ["recomputed_bound", "recomputed_estimate", "recomputed_intervals"]
-
 # Of the counts of a gate: how many of the queries were answered, which no rate is made of.
 COVERAGE = "answered"
 

@@ -16,19 +16,6 @@ from skfairdp.fairness.derivation import (
     WEIGHT_LENGTH,
 )
 
-__all__ = [
-    "ANSWERED",
-    "ANY_POPULATION",
-    "AVERAGED",
-    "AVERAGED_RATES",
-    "DEPLOYED",
-    "DOWNSTREAM",
-    "SCOPES",
-    "TRAINING",
-    "check_scope",
-    "scope_of_old",
-]
-
 DEPLOYED = "deployed model"
 AVERAGED = "averaged over its draws"
 ANY_POPULATION = "any population"

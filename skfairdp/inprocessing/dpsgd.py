@@ -20,8 +20,6 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
-__all__ = ["DPSGDClassifier"]
-
 
 class DPSGDClassifier(GradientClassifier):
     """Neural network trained by differentially private gradient descent.

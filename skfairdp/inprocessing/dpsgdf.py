@@ -17,8 +17,6 @@ from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
-__all__ = ["DPSGDFClassifier", "adaptive_norms"]
-
 
 class DPSGDFClassifier(GroupedClassifier):
     """DPSGD-F: a group with more long gradients gets a larger clip norm.

@@ -21,8 +21,6 @@ from skfairdp.engine.objectives import Objective
 from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.rates.objective import SoftCosts, soft_predictions
 
-__all__ = ["DualMatrix", "ErmiObjective"]
-
 
 class DualMatrix:
     """W, and what follows from it for records of each cell.

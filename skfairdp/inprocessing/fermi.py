@@ -22,8 +22,6 @@ from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
-__all__ = ["DPFermiClassifier"]
-
 # A group below this share of the rows is weighted as if it had so much: its records'
 # gradients would be longer than any clip norm of use.
 SMALLEST_SHARE = 0.01

@@ -50,8 +50,6 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta
 from skfairdp.rows import check_features, check_rows, encode_labels
 
-__all__ = ["GradientClassifier", "Run"]
-
 
 @dataclass(frozen=True)
 class Run:

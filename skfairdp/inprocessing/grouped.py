@@ -14,8 +14,6 @@ from skfairdp.privacy.accounting.plan_cost import budget_guarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.sizes import Sizes
 
-__all__ = ["GroupedClassifier"]
-
 
 class GroupedClassifier(GradientClassifier):
     """Template of a mechanism whose cells are the groups.

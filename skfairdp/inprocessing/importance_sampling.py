@@ -15,8 +15,6 @@ from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
-__all__ = ["ImportanceSamplingDPSGDClassifier"]
-
 
 class ImportanceSamplingDPSGDClassifier(GroupedClassifier):
     """DP-IS-SGD: small groups are drawn more often, and pay for it in privacy.

@@ -17,8 +17,6 @@ from skfairdp.engine.nets import PreparedNet, as_tensor
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.parameters import POSITIVE, Number, check_parameters
 
-__all__ = ["PublicParity", "soft_gap"]
-
 
 class PublicParity(BaseEstimator):
     """Demographic-parity penalty, evaluated on public rows in every training step.

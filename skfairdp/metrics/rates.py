@@ -19,8 +19,6 @@ from fairlearn.metrics import (
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, roc_auc_score
 
-__all__ = ["gaps_of", "rates_by_group"]
-
 AMONG_ALL = "_among_all"
 
 

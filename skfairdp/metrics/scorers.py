@@ -13,15 +13,6 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from skfairdp.metrics.gaps import group_gap
 
-__all__ = [
-    "AccuracyUnderGapScorer",
-    "GapScorer",
-    "accuracy_parity_scorer",
-    "demographic_parity_scorer",
-    "equal_opportunity_scorer",
-    "equalized_odds_scorer",
-]
-
 
 class _Predictor(Protocol):
     def predict(self, X: ArrayLike) -> np.ndarray: ...

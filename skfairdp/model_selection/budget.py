@@ -24,8 +24,6 @@ from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.events import FailureDpEvent, covering_event, without_failures
 from skfairdp.privacy.plan import Plan
 
-__all__ = ["MakePlan", "SearchBudget", "search_budget"]
-
 SMALLEST, LARGEST = 0.1, 1e7  # noise multipliers that are looked at
 # What may fail in a run of any candidate, if it may in one of the reference: 2**30 steps.
 ROOM = 2.0**-70

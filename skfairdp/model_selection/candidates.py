@@ -19,17 +19,6 @@ from skfairdp.model_selection.holding_out import Rows
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 
-__all__ = [
-    "check_distributions",
-    "check_estimator",
-    "check_steps",
-    "draw",
-    "final_of",
-    "groups_by_name",
-    "planner",
-    "told",
-]
-
 # What the search sets, or what would make candidates differ in what they are promised.
 OWNED = {
     "classes",

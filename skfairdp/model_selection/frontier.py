@@ -12,8 +12,6 @@ import pandas as pd
 from skfairdp.certificate.unwrap import charges_privacy
 from skfairdp.fairness.notions import NOTIONS
 
-__all__ = ["as_results", "directions", "pareto_frontier", "results_of_search"]
-
 UP = ("accuracy", "auc", "coverage", "value")
 DOWN = ("gap", "epsilon", *NOTIONS)
 

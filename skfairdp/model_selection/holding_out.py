@@ -13,8 +13,6 @@ from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import count_rows, label_column
 
-__all__ = ["Divided", "Rows", "divide"]
-
 
 @dataclass(frozen=True, eq=False)
 class Rows:

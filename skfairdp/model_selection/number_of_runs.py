@@ -9,8 +9,6 @@ import numpy as np
 from dp_accounting.dp_event import DpEvent, RepeatAndSelectDpEvent
 from scipy.optimize import brentq
 
-__all__ = ["NumberOfRuns"]
-
 
 @dataclass(frozen=True)
 class NumberOfRuns:

@@ -20,8 +20,6 @@ from skfairdp.model_selection.number_of_runs import NumberOfRuns
 from skfairdp.privacy.accounting.accountants import renyi_form
 from skfairdp.privacy.accounting.events import canonical, parts_of
 
-__all__ = ["ORDERS", "WHOLE_ORDERS", "curve", "pure_curve", "selected_curve"]
-
 # All orders that the accountant may use when it states an epsilon.
 ORDERS = np.array(DEFAULT_RDP_ORDERS, dtype=np.float64)
 # Those with a finite sum, which are quick; enough to steer a search for the noise.

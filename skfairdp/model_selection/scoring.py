@@ -17,8 +17,6 @@ from skfairdp.fairness.notions import Notion
 from skfairdp.model_selection.holding_out import Rows
 from skfairdp.privacy.noise import NoiseSource
 
-__all__ = ["BINS", "Score", "cells_of", "noisy_table", "score_of"]
-
 BINS = 20  # of the predicted probability, for the area under the curve
 
 

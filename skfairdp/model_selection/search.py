@@ -50,8 +50,6 @@ from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import check_rows
 
-__all__ = ["PrivateSearchCV"]
-
 
 class PrivateSearchCV(PrivateClassifier):
     """Random search whose whole cost, choice included, meets one privacy budget.

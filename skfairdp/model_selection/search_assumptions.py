@@ -8,8 +8,6 @@ from skfairdp.privacy.accounting.accountants import accountant_name
 from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
 
-__all__ = ["search_guarantee"]
-
 
 def search_guarantee(
     budget: SearchBudget | None,

@@ -22,8 +22,6 @@ from skfairdp.privacy.accounting.events import canonical, covering_event
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 
-__all__ = ["Attempt", "Shares", "all_fits", "as_text", "level_table", "share_budget"]
-
 
 @dataclass(frozen=True, eq=False)
 class Attempt:

@@ -29,8 +29,6 @@ from skfairdp.postprocessing.passing_groups import accepts_groups, fit_parameter
 from skfairdp.postprocessing.query_state import Turnstile
 from skfairdp.rows import count_rows
 
-__all__ = ["AbstainingClassifier"]
-
 # The largest that was published; shorter cold starts begin with a more uneven table.
 _USUAL_COLD_START = 25
 _QUERIERS = (

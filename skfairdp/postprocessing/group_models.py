@@ -15,8 +15,6 @@ from skfairdp.fairness.groups import Groups
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
-__all__ = ["GroupPart", "group_parts", "parallel_privacy", "refuse_unfit"]
-
 
 class GroupPart(NamedTuple):
     """What the model of one group will be fitted on."""

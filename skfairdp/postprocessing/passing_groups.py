@@ -13,8 +13,6 @@ from sklearn.pipeline import Pipeline
 from skfairdp.certificate.unwrap import unwrap
 from skfairdp.fairness.groups import encode_groups
 
-__all__ = ["accepts_groups", "fit_parameters", "known_groups"]
-
 
 def accepts_groups(estimator: Any, method: str) -> bool:
     """Whether a method of an estimator names `sensitive_features` among its arguments."""

@@ -13,8 +13,6 @@ from typing import Any
 
 from skfairdp.exceptions import TableError
 
-__all__ = ["SharedTable"]
-
 APPLICATION = 0x5AFA7AB1  # in the file's header, so that another data base is told apart
 PATIENCE = 60.0  # seconds that a batch waits for those of other processes
 

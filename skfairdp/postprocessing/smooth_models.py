@@ -16,8 +16,6 @@ from skfairdp.engine.inspection import find_head
 from skfairdp.engine.nets import module_dtype
 from skfairdp.engine.parameter_vector import copy_module
 
-__all__ = ["LinearScore", "NetScore", "SmoothModel", "smooth_model"]
-
 
 class SmoothModel(Protocol):
     """What smoothing needs of a model."""

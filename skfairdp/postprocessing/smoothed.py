@@ -39,8 +39,6 @@ from skfairdp.postprocessing.smooth_models import LinearScore, SmoothModel, smoo
 from skfairdp.privacy.sizes import check_group_sizes
 from skfairdp.rows import check_features, check_rows, encode_labels
 
-__all__ = ["SmoothedClassifier"]
-
 
 class SmoothedClassifier(PrivateClassifier):
     """Decide as a model with fresh noise on its parameters would (FairSmooth, "-Smooth").

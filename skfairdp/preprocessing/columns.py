@@ -13,17 +13,6 @@ from sklearn.base import BaseEstimator
 
 from skfairdp.rows import validated
 
-__all__ = [
-    "all_or_nothing",
-    "checked",
-    "column",
-    "column_names",
-    "floats",
-    "is_frame",
-    "positions_of",
-    "replaced",
-]
-
 
 @contextmanager
 def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:

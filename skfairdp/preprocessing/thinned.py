@@ -13,14 +13,6 @@ from skfairdp.privacy.inclusion_probabilities import SamplingRates
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 
-__all__ = [
-    "combined_privacy",
-    "inner_settings",
-    "refuse_other_promises",
-    "refuse_unfit",
-    "takes_groups",
-]
-
 
 def refuse_unfit(estimator: Any) -> None:
     """Refuse an estimator that would read sizes or labels off the kept rows."""

@@ -40,8 +40,6 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
 from skfairdp.rows import check_features, check_rows, encode_labels
 
-__all__ = ["PrivateThinningClassifier"]
-
 
 class PrivateThinningClassifier(PrivateClassifier):
     """Train a private classifier on rows thinned to equal label rates.

@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.privacy.noise import NoiseSource
 
-__all__ = ["SamplingRates", "release_table"]
-
 # A noisy count is raised to the noise level that is exceeded with this probability.
 _SWAMPED = 1e-3
 

@@ -10,8 +10,6 @@ from typing import Any, NoReturn
 import numpy as np
 from randomgen import AESCounter
 
-__all__ = ["ATTACKER", "GENERATOR", "Stream", "secret_stream", "seeded_streams", "stream_of"]
-
 GENERATOR = (
     "AES-128 in counter mode, each stream with a 128-bit key and a 128-bit starting counter from "
     "the operating system"

@@ -7,13 +7,6 @@ import math
 from skfairdp.figures import significant_down
 from skfairdp.parameters import COUNT, Choice, Number
 
-__all__ = [
-    "downstream_bound",
-    "group_information_bound",
-    "information_bound",
-    "leakage_bound",
-]
-
 _EPSILON = Number(0.0, finite=False)
 _AMOUNT = Number(0.0)
 _UNITS = Choice(("nats", "bits"))

@@ -10,8 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-__all__ = ["ColumnTypes", "ColumnsLikelihood"]
-
 _KINDS = ("gaussian", "bernoulli", "categorical")
 
 

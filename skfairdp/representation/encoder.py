@@ -55,8 +55,6 @@ from skfairdp.representation.training import (
 from skfairdp.representation.training_plan import RAW, training_plan, training_promise
 from skfairdp.rows import check_rows, encode_labels
 
-__all__ = ["PrivateFairEncoder"]
-
 
 class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the count
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReleasesThroughNetworks, PrivateEstimator

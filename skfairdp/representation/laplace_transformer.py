@@ -21,8 +21,6 @@ from skfairdp.representation.randomizers import LaplaceRandomizer
 from skfairdp.representation.releasing import ReleasesRepresentation
 from skfairdp.rows import validated
 
-__all__ = ["LaplaceTransformer"]
-
 
 class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the count
     OneToOneFeatureMixin, TransformerMixin, ReleasesRepresentation, PrivateEstimator

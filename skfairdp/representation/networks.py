@@ -11,8 +11,6 @@ from torch import Tensor, nn
 
 from skfairdp.engine.modules import MLP
 
-__all__ = ["ConvRepresentationModule", "RepresentationModule", "representation_net"]
-
 
 class RepresentationModule(nn.Module):
     """Three perceptrons: x to z, z to u, and (z, s) to x.

@@ -15,15 +15,6 @@ from skfairdp.representation.randomizers import (
     ResponseRandomizer,
 )
 
-__all__ = [
-    "Channel",
-    "LaplaceChannel",
-    "ResponseChannel",
-    "VariationalLoss",
-    "Weights",
-    "channel_of",
-]
-
 
 @dataclass(frozen=True)
 class Weights:

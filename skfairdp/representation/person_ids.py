@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["without_ids"]
-
 
 def without_ids(X: Any, id_column: Hashable | None) -> tuple[Any, Any]:
     """Take the column of ids out of a table.

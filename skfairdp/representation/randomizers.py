@@ -22,8 +22,6 @@ from skfairdp.representation.release_memory import RowStreams, in_chunks
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["LaplaceRandomizer", "ResponseRandomizer"]
-
 _BOUND = Number(1e-100, 1e100)
 
 

@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from skfairdp.privacy.mechanisms.geometric import geometric, units_of
 from skfairdp.privacy.noise import NoiseSource
 
-__all__ = ["ReleaseMemory", "RowStreams", "in_chunks"]
-
 _CHUNK = 2**16  # rows whose streams are held at a time, and fewer where they are wide:
 _NUMBERS = 2**22  # numbers of theirs that are copied at a time
 _WORDS = 8  # 64-bit words in one block of BLAKE2b

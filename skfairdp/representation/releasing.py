@@ -29,8 +29,6 @@ from skfairdp.representation.randomizers import (
 )
 from skfairdp.representation.release_memory import ReleaseMemory, RowStreams
 
-__all__ = ["NOTIONS_OF_RELEASES", "ReleaseCount", "ReleasesRepresentation"]
-
 Randomizer = LaplaceRandomizer | ResponseRandomizer
 
 NOTIONS_OF_RELEASES = ("demographic_parity", "equal_opportunity", "equalized_odds")

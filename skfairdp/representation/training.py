@@ -28,17 +28,6 @@ from skfairdp.representation.randomizers import (
     ResponseRandomizer,
 )
 
-__all__ = [
-    "Encoder",
-    "Task",
-    "descend",
-    "descend_privately",
-    "plain_batch_size",
-    "plan_of",
-    "refuse_mixing_encoder",
-    "rehearse_privately",
-]
-
 
 @dataclass(frozen=True)
 class Task:

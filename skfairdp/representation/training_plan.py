@@ -13,8 +13,6 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta
 from skfairdp.representation.training import plan_of
 
-__all__ = ["RAW", "training_plan", "training_promise"]
-
 RAW = "the encoder's weights were learned from them without noise"
 
 

@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-__all__ = ["Teachers", "fixed_answers"]
-
 
 class Teachers(ABC):
     """An ensemble trained on disjoint shards; it holds models and no rows of its own.

@@ -21,8 +21,6 @@ import numpy as np
 import torch
 from joblib import parallel_config
 
-__all__ = ["alone", "own_globals"]
-
 # Global generators, streams and loggers are one a process: threads take turns.
 _TURN = threading.RLock()
 

@@ -12,8 +12,6 @@ from torch import Tensor
 from skfairdp.aggregation.teachers.ensemble import Teachers
 from skfairdp.engine.clipping.linear_stacks import Activation
 
-__all__ = ["BatchedTeachers", "Layer", "activated"]
-
 # Hidden units computed at once while voting: 4 MiB in float32, which stay in the cache.
 _UNITS_AT_ONCE = 1 << 20
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-__all__ = ["batches"]
-
 _STEPS_DRAWN_AHEAD = 64
 
 

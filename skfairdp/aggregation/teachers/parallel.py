@@ -26,8 +26,6 @@ from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.objectives import BinaryObjective, objective_for
 from skfairdp.engine.training import Progress
 
-__all__ = ["SeparateTeachers", "answer", "descend", "teach", "train_separately"]
-
 # Streams of a teacher beside the one of its own parameters.
 _FITTING, _ANSWERING = 1, 2
 

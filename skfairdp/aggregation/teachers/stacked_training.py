@@ -25,8 +25,6 @@ from skfairdp.engine.optimizers import ELEMENTWISE
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.training import Progress
 
-__all__ = ["can_be_batched", "train_batched"]
-
 
 def can_be_batched(prepared: PreparedNet, row_shape: tuple[int, ...]) -> bool:
     """Tell whether teachers made like this one can be trained in one pass.

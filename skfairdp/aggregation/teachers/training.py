@@ -17,8 +17,6 @@ from skfairdp.engine.inspection import refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, default_net, prepare_net
 from skfairdp.engine.training import Progress
 
-__all__ = ["check_teacher", "default_teacher", "train_teachers"]
-
 
 def default_teacher() -> NeuralNet:
     """Build the net that stands behind ``teacher=None``.

@@ -12,8 +12,6 @@ from skorch import NeuralNet
 from skfairdp.aggregation.teachers.parallel import answer, teach
 from skfairdp.aggregation.teachers.training import check_teacher
 
-__all__ = ["try_teacher"]
-
 _N_STEPS, _BATCH_SIZE = 3, 4
 _MOST_ANSWERS = 1000
 

@@ -13,8 +13,6 @@ from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.scopes import ANSWERED
 from skfairdp.figures import as_given, rounded_up
 
-__all__ = ["answered_guarantee", "coverage_sentence"]
-
 
 def answered_guarantee(
     gate: ParityGate,

@@ -19,15 +19,6 @@ from scipy import optimize, signal, stats
 
 from skfairdp.fairness.bounds.rate_gaps import clopper_pearson, gap_estimate, largest_difference
 
-__all__ = [
-    "NoisyCells",
-    "noise_tail",
-    "noisy_gap_estimate",
-    "private_gap_lower_bound",
-    "private_gap_upper_bound",
-    "private_rate_intervals",
-]
-
 # Share of the error probability that is spent on the noise when the numbers of rows are
 # private, fixed before any data is seen. Noise tails are exponential, so a small share
 # widens the box by little.

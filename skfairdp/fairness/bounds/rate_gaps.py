@@ -15,14 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-__all__ = [
-    "clopper_pearson",
-    "gap_estimate",
-    "gap_upper_bound",
-    "largest_difference",
-    "score_gap_upper_bound",
-]
-
 
 def clopper_pearson(
     successes: ArrayLike, failures: ArrayLike, error: float

@@ -22,8 +22,6 @@ from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion
 from skfairdp.fairness.scopes import AVERAGED
 
-__all__ = ["OwnModels", "own_models_bound", "smoothing_distance"]
-
 # Share of the error probability that is set aside for the draws of the noise.
 _DRAWS = 0.1
 

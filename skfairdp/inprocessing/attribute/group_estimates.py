@@ -10,8 +10,6 @@ from skfairdp.exceptions import SkfairdpError
 from skfairdp.fairness.notions import Stratum
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 
-__all__ = ["attenuated_bound", "estimated_joint", "even_decisions", "onto_simplex"]
-
 # Share of a uniform table mixed into an estimated one, so that no rate divides by nothing:
 # a group without any mass is taken to behave like everybody.
 _FLOOR = 1e-3

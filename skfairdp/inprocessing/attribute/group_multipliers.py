@@ -13,8 +13,6 @@ from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.objective import RateObjective
 from skfairdp.inprocessing.rates.training import DualAscent, Lagrangian
 
-__all__ = ["BlockLagrangian", "LossOrRates"]
-
 
 class LossOrRates(RateObjective):
     """Loss of a public record, or the share in the constraints of one of a secret batch.

@@ -40,8 +40,6 @@ from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.relations import PROTECTS
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
-__all__ = ["LagrangianDualClassifier"]
-
 _GRADIENT, _TABLE = "gradients of rates", "table of predictions"
 _RELATION = "change-attribute"
 _PROTECTED = "sensitive_features"

@@ -49,8 +49,6 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.streams import ATTACKER
 from skfairdp.rows import check_features, check_rows, encode_labels
 
-__all__ = ["RandomizedAttributeClassifier"]
-
 _MOMENTS = {
     "demographic_parity": DemographicParity,
     "equal_opportunity": TruePositiveRateParity,

@@ -40,8 +40,6 @@ from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes
 
-__all__ = ["FairDPClassifier"]
-
 
 class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
     """FairDP: every group's clipped gradients enter with equal weight, under noise.

@@ -12,8 +12,6 @@ from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.fairness.notions import Notion
 from skfairdp.privacy.plan import CountRelease
 
-__all__ = ["GapStop", "released_gap"]
-
 
 def released_gap(table: np.ndarray, notion: Notion) -> float:
     """Largest difference of rates read off a noisy (group x label x prediction) table.

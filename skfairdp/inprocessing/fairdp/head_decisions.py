@@ -10,8 +10,6 @@ from scipy.stats import norm
 
 from skfairdp.engine.keyed_draws import row_uniforms
 
-__all__ = ["HeadEnsemble", "logit", "row_uniforms"]
-
 
 def logit(probability: float) -> float:
     """Score at which a logistic model has the given probability; exactly 0 for 0.5."""

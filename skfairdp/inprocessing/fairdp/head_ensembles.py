@@ -12,8 +12,6 @@ from skfairdp.engine.inference import features_and_output
 from skfairdp.inprocessing.fairdp.head_decisions import HeadEnsemble, logit
 from skfairdp.inprocessing.gradient import GradientClassifier
 
-__all__ = ["EnsembleClassifier"]
-
 
 class EnsembleClassifier(GradientClassifier):
     """Template of a binary classifier whose training ends with several heads.

@@ -9,8 +9,6 @@ from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.privacy.plan import Segment
 
-__all__ = ["check_head", "clip_norm", "train_heads"]
-
 
 def clip_norm(weights: Tensor, max_norm: float | None) -> None:
     """Shrink a vector in place to an L2 norm; None does nothing."""

@@ -18,8 +18,6 @@ from skfairdp.privacy.sizes import (
     steps_for,
 )
 
-__all__ = ["fairdp_groups", "fairdp_plan", "fairdp_sizes", "group_multipliers", "group_rates"]
-
 _RATE = Number(0.0, 1.0, low_open=True)
 
 

@@ -47,8 +47,6 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta, check_group_sizes
 from skfairdp.rows import check_features, check_rows, encode_labels
 
-__all__ = ["FunctionalMechanismClassifier"]
-
 
 class FunctionalMechanismClassifier(PrivateClassifier):
     """Logistic regression whose objective, not its training, is made private (FM, FairFM).

@@ -10,8 +10,6 @@ from skfairdp.engine.moment_sums import Moments, l1_bounds, l2_bounds
 from skfairdp.privacy.plan import Block, LaplaceSum, Plan, Segment
 from skfairdp.privacy.sizes import Sizes
 
-__all__ = ["cell_weights", "functional_plan", "noise_norm", "solve", "weighted_total"]
-
 
 def cell_weights(sizes: Sizes) -> tuple[float, ...]:
     """Weights ``min(n) / n_k`` that let every cell count alike.

@@ -16,8 +16,6 @@ from skfairdp.engine.objectives import (
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.objective import ConstrainedObjective, hard_histogram
 
-__all__ = ["CostObjective"]
-
 
 class CostObjective(ConstrainedObjective):
     """Cross-entropy weighted by what each decision would cost.

@@ -25,8 +25,6 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
-__all__ = ["RateConstrainedClassifier"]
-
 
 class RateConstrainedClassifier(ConstrainedClassifier):
     """Network that is trained to a target gap between groups, with private records.

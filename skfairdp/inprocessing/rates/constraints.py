@@ -17,8 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from skfairdp.fairness.notions import Stratum, get_notions
 from skfairdp.parameters import Number
 
-__all__ = ["RateConstraints"]
-
 _TINY = float(np.finfo(np.float64).tiny)
 _TOLERANCE = Number(0.0, 1.0, high_open=True)
 

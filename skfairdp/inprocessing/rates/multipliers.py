@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DualAscent", "ScaledAscent"]
-
 _SMALLEST_SCALE = 1e-3  # a gap of a tenth of a percent is nothing to hurry for
 
 

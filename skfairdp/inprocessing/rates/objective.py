@@ -14,14 +14,6 @@ from skfairdp.engine.objectives import (
 from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 
-__all__ = [
-    "ConstrainedObjective",
-    "RateObjective",
-    "SoftCosts",
-    "hard_histogram",
-    "soft_predictions",
-]
-
 
 class ConstrainedObjective(Objective):
     """An objective whose constraint part follows released values."""

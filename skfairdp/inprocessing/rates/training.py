@@ -17,8 +17,6 @@ from skfairdp.inprocessing.rates.multipliers import DualAscent
 from skfairdp.inprocessing.rates.objective import ConstrainedObjective
 from skfairdp.privacy.plan import Segment
 
-__all__ = ["ConstrainedClassifier", "DualAscent", "Lagrangian", "TailAverage"]
-
 _TINY = float(np.finfo(np.float64).tiny)
 
 

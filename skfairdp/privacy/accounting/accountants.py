@@ -25,8 +25,6 @@ from skfairdp.figures import significant_up
 from skfairdp.privacy.accounting.directions import RELATIONS, both_directions, loss_epsilon
 from skfairdp.privacy.accounting.events import FailureDpEvent, canonical, parts_of, without_failures
 
-__all__ = ["RELATIONS", "accountant_name", "event_epsilon", "renyi_divergences", "renyi_form"]
-
 
 def event_epsilon(event: DpEvent, delta: float, adjacency: str = "add-remove") -> float:
     """Upper bound on epsilon of an event at a given delta.

@@ -12,8 +12,6 @@ from scipy.special import gammaln, ndtri
 from skfairdp.privacy.accounting.events import undominated_cells
 from skfairdp.privacy.plan import Plan
 
-__all__ = ["ClosedFormBound"]
-
 
 class ClosedFormBound:
     """Closed-form bounds: a fast stand-in for the exact cost that guides the search.

@@ -32,8 +32,6 @@ from scipy.signal import lfilter
 
 from skfairdp.privacy.accounting.loss_distributions import ROUNDING, Losses
 
-__all__ = ["composed_epsilon"]
-
 Array = NDArray[np.float64]
 
 # Roundings of one level of a transform; see above.

@@ -33,8 +33,6 @@ from skfairdp.privacy.accounting.events import parts_of
 from skfairdp.privacy.accounting.loss_distributions import Losses, from_curve, gaussian, two_points
 from skfairdp.privacy.accounting.loss_grid import grid_interval
 
-__all__ = ["RELATIONS", "both_directions", "loss_epsilon"]
-
 RELATIONS = {
     "add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
     "zero-out": NeighboringRelation.REPLACE_SPECIAL,

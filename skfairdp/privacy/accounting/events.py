@@ -11,16 +11,6 @@ from dp_accounting.dp_event import DpEvent
 
 from skfairdp.privacy.plan import Plan, Segment
 
-__all__ = [
-    "FailureDpEvent",
-    "canonical",
-    "covering_event",
-    "events",
-    "parts_of",
-    "undominated_cells",
-    "without_failures",
-]
-
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class FailureDpEvent(DpEvent):

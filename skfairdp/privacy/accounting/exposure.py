@@ -21,8 +21,6 @@ from skfairdp.privacy.accounting.serialization import (
 if TYPE_CHECKING:
     from skfairdp.privacy.guarantee import PrivacyGuarantee
 
-__all__ = ["Exposure", "event_cost", "recomputed_epsilons"]
-
 
 @dataclass(frozen=True)
 class Exposure:

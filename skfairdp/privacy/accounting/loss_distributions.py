@@ -18,8 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri
 
-__all__ = ["ROUNDING", "Losses", "from_curve", "gaussian", "two_points"]
-
 Array = NDArray[np.float64]
 
 # Largest relative error of one float64 operation.

@@ -12,22 +12,10 @@ from dp_accounting.dp_event import DpEvent
 
 from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting.accountants import RELATIONS, accountant_name, event_epsilon
-from skfairdp.privacy.accounting.events import canonical, covering_event, events, undominated_cells
+from skfairdp.privacy.accounting.events import canonical, covering_event, events
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
-
-__all__ = [
-    "accountant_name",
-    "budget_guarantee",
-    "compose",
-    "covering_event",
-    "epsilon",
-    "epsilons",
-    "events",
-    "guarantee",
-    "undominated_cells",
-]
 
 
 class _Relation(TypedDict):

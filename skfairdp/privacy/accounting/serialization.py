@@ -12,16 +12,6 @@ from dp_accounting import dp_event as events
 
 from skfairdp.privacy.accounting.events import FailureDpEvent
 
-__all__ = [
-    "event_from_dict",
-    "event_to_dict",
-    "label_from_json",
-    "label_to_json",
-    "number_from_json",
-    "number_to_json",
-    "plain_label",
-]
-
 # Only these are read back: a document cannot name a class of its own choice.
 KINDS: dict[str, type[events.DpEvent]] = {
     kind.__name__: kind

@@ -7,8 +7,6 @@ import os
 from skfairdp.parameters import Choice, Kind
 from skfairdp.privacy.ledger.ledger import PrivacyLedger
 
-__all__ = ["LEDGER", "as_ledger"]
-
 LEDGER = (
     Choice((None,)),
     Kind((str, os.PathLike, PrivacyLedger), "a path or a PrivacyLedger"),

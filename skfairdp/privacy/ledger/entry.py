@@ -8,8 +8,6 @@ from typing import Any, Self
 
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
-__all__ = ["COMMITTED", "DECLARED", "RESERVED", "RETURNED", "VOIDED", "Entry", "charges"]
-
 RESERVED, COMMITTED, RETURNED = "reserved", "committed", "returned"
 # Not what was done with rows, but what was found about it afterwards.
 VOIDED, DECLARED = "void", "declare"

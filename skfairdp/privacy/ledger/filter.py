@@ -20,8 +20,6 @@ from skfairdp.privacy.accounting.accountants import RELATIONS, event_epsilon, re
 from skfairdp.privacy.accounting.events import canonical, without_failures
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
-__all__ = ["filtered_epsilon"]
-
 # Share of delta for releases that may, in their far tails, not be what their events say.
 TAILS = 1e-6
 # Few enough to be quick, and close enough to lose little.

@@ -9,8 +9,6 @@ from skfairdp.privacy.ledger.entry import COMMITTED, DECLARED, VOIDED, Entry, ch
 from skfairdp.privacy.ledger.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.store import reading, writing
 
-__all__ = ["declare_public", "record_void"]
-
 Choice = Callable[[tuple[Entry, ...]], Iterable[PrivacyGuarantee]]
 
 

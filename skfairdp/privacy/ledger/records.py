@@ -9,8 +9,6 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["BUDGET", "FORMAT", "Damaged", "Head", "Record", "append", "begin", "verified"]
-
 FORMAT = "skfairdp ledger 2"
 BUDGET = "budget"
 SCHEMA = """

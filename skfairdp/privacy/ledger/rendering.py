@@ -21,16 +21,6 @@ from skfairdp.privacy.ledger.entry import (
 from skfairdp.privacy.ledger.totals import FIXED, covered
 from skfairdp.privacy.relations import ADJACENCIES, PROTECTS
 
-__all__ = [
-    "HEADINGS",
-    "ledger_cells",
-    "ledger_frame",
-    "ledger_page",
-    "ledger_statements",
-    "stays_charged",
-    "ledger_text",
-]
-
 Budget = tuple[float, float] | None
 
 # Colours come from the page around it, so that light and dark pages both stay readable.

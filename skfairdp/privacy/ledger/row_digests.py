@@ -12,8 +12,6 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix, issparse
 
-__all__ = ["data_set_name", "row_set_digest"]
-
 _KEY_BYTES = 32
 
 

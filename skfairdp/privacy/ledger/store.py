@@ -20,8 +20,6 @@ from skfairdp.privacy.ledger.records import BUDGET, Damaged, Head, Record, appen
 from skfairdp.privacy.ledger.row_digests import row_set_digest
 from skfairdp.privacy.ledger.totals import Budget
 
-__all__ = ["Store", "reading", "upgrade", "writing"]
-
 APPLICATION = 0x5AFA1EDB  # in the file's header, so that another data base is told apart
 VERSION = 2
 # Bytes of a page of SQLite, at least. It would take less for a new data base.

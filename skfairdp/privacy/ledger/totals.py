@@ -14,8 +14,6 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.filter import filtered_epsilon
 from skfairdp.privacy.relations import ADJACENCIES, PROTECTS, check_name
 
-__all__ = ["FIXED", "Budget", "covered", "totals"]
-
 _REMOVED, _BLANKED = ("add-remove", "record"), ("zero-out", "record")
 _ATTRIBUTE = ("change-attribute", "sensitive_features")
 _LOCAL = ("local", "released_representation")

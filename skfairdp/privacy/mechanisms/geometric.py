@@ -8,8 +8,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Draw", "RESOLUTION", "geometric", "units_of"]
-
 # Exact samplers need a rational epsilon: a multiple of this one.
 RESOLUTION = 2**32
 

@@ -32,8 +32,6 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RoundedGaussian", "SCALE_BITS", "rounded_gaussian"]
-
 Integers = NDArray[np.int64]
 Words = Callable[[int], NDArray[np.uint64]]
 

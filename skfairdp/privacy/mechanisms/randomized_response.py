@@ -11,8 +11,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RandomizedResponse"]
-
 # Probabilities are multiples of one over this; a power of two, so that the generator's
 # bits are used as they come.
 _RESOLUTION = 2**62
