@@ -11,7 +11,7 @@ from numpy.random import RandomState
 
 from skfairdp.aggregation.pate import PATEClassifier
 from skfairdp.aggregation.public_rows import PublicRows
-from skfairdp.aggregation.query_rows import Queries, Run
+from skfairdp.aggregation.query_rows import Queries, VotingRun
 from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.guarantee import FairnessGuarantee
@@ -156,7 +156,7 @@ class FairPATEClassifier(PATEClassifier):
             )
         return queries
 
-    def _gate(self, run: Run) -> ParityGate:
+    def _gate(self, run: VotingRun) -> ParityGate:
         assert run.queries.groups is not None  # checked with the public rows
         self.gate_ = ParityGate(
             len(run.queries.groups.labels),

@@ -14,7 +14,7 @@ from skfairdp.privacy.noise import NoiseSource
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class PrivateRows:
     """Private rows, dropped after the fit."""
 
     X: np.ndarray  # (n, n_features): features
@@ -55,10 +55,10 @@ class Lesson:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class VotingRun:
     """What a hook needs while the fit runs; dropped afterwards."""
 
-    rows: Rows
+    rows: PrivateRows
     queries: Queries
     seed: int
     noise: NoiseSource

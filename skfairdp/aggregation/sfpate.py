@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import column_or_1d
 
 from skfairdp.aggregation.public_rows import PublicRows
-from skfairdp.aggregation.query_rows import Lesson, Queries, Rows, Run
+from skfairdp.aggregation.query_rows import Lesson, PrivateRows, Queries, VotingRun
 from skfairdp.aggregation.reweighing import GroupTeacher, ReweighedClassifier
 from skfairdp.aggregation.student import Student, takes_groups, train_student
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
@@ -196,7 +196,7 @@ class SFPATEClassifier(AggregatedClassifier):
             queries = self._labelled(self._check_public(public), labels, rows)
         self._train_on(rows, queries)
 
-    def _labelled(self, queries: Queries, labels: Any, rows: Rows) -> Queries:
+    def _labelled(self, queries: Queries, labels: Any, rows: PrivateRows) -> Queries:
         if self.variant == "fair_teachers":
             return Queries(queries.X, None)
         if labels is None:
@@ -233,11 +233,11 @@ class SFPATEClassifier(AggregatedClassifier):
             on_unknown="raise" if self.groups is None else "drop",
         )
 
-    def _n_options(self, rows: Rows) -> int:
+    def _n_options(self, rows: PrivateRows) -> int:
         assert rows.groups is not None
         return len(rows.groups.labels if self.variant == "fair_student" else rows.classes)
 
-    def _lesson(self, rows: Rows, queries: Queries) -> Lesson:
+    def _lesson(self, rows: PrivateRows, queries: Queries) -> Lesson:
         assert rows.groups is not None
         if self.variant == "fair_student":
             return Lesson(self.teacher, rows.X, rows.groups.codes, queries.X)
@@ -248,7 +248,7 @@ class SFPATEClassifier(AggregatedClassifier):
         made_up = np.arange(len(queries.X)) // len(rows.classes) % len(rows.groups.labels)
         return Lesson(GroupTeacher(teacher), X, targets, np.column_stack([queries.X, made_up]))
 
-    def _learn(self, run: Run, answered: np.ndarray, answers: np.ndarray) -> Student:
+    def _learn(self, run: VotingRun, answered: np.ndarray, answers: np.ndarray) -> Student:
         if self.variant == "fair_teachers":
             return super()._learn(run, answered, answers)
         assert run.queries.labels is not None
@@ -264,7 +264,7 @@ class SFPATEClassifier(AggregatedClassifier):
             sensitive_features=answers[usable],
         )
 
-    def _public_things(self, run: Run) -> tuple[str, ...]:
+    def _public_things(self, run: VotingRun) -> tuple[str, ...]:
         named = "taken from the rows and public" if self.groups is None else "declared"
         learned = (
             "the student learns from the same rows, and their attributes reach it through the "

@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.aggregation.public_rows import PublicRows
-from skfairdp.aggregation.query_rows import Lesson, Queries, Rows, Run, description
+from skfairdp.aggregation.query_rows import Lesson, PrivateRows, Queries, VotingRun, description
 from skfairdp.aggregation.shards import assign_shards
 from skfairdp.aggregation.student import Student, default_student, train_student
 from skfairdp.aggregation.teachers.training import default_teacher, train_teachers
@@ -135,32 +135,32 @@ class AggregatedClassifier(PrivateClassifier):
     public_groups_: tuple | None
     asked_by_group_: np.ndarray | None
 
-    def _n_options(self, rows: Rows) -> int:
+    def _n_options(self, rows: PrivateRows) -> int:
         """How many answers there are to vote for."""
         return len(rows.classes)
 
-    def _lesson(self, rows: Rows, queries: Queries) -> Lesson:
+    def _lesson(self, rows: PrivateRows, queries: Queries) -> Lesson:
         """What the teachers learn, and what they are asked."""
         return Lesson(self.teacher, rows.X, rows.labels, queries.X)
 
-    def _gate(self, run: Run) -> ParityGate | None:
+    def _gate(self, run: VotingRun) -> ParityGate | None:
         """What may refuse an answer."""
         return None
 
-    def _learn(self, run: Run, answered: np.ndarray, answers: np.ndarray) -> Student:
+    def _learn(self, run: VotingRun, answered: np.ndarray, answers: np.ndarray) -> Student:
         """Train the student on the answered queries, given by their positions."""
         return train_student(
             self.student, run.queries.X[answered], answers, len(run.rows.classes), seed=run.seed
         )
 
-    def _train_on(self, rows: Rows, queries: Queries) -> None:
+    def _train_on(self, rows: PrivateRows, queries: Queries) -> None:
         """Carry out the fit once rows and queries are checked."""
         n = len(rows.X) if self.dataset_size is None else int(self.dataset_size)
         check_delta(self.delta, n, public=self.dataset_size is not None)
         seed, noise = self._randomness()
         queries = self._ordered(queries, seed)
         stds, plan = make_plan(self, len(queries.X), adjacency=self._adjacency)
-        run = Run(rows, queries, seed, noise)
+        run = VotingRun(rows, queries, seed, noise)
         gate = self._gate(run)
         lesson = self._lesson(rows, queries)
         try_teacher(lesson.teacher, lesson.X_queries, n, self.n_teachers, self._n_options(rows))
@@ -185,7 +185,7 @@ class AggregatedClassifier(PrivateClassifier):
         self.plan_ = plan
         self.privacy_ = self._guarantee(plan, run, spent(self))
 
-    def _votes(self, run: Run, lesson: Lesson) -> np.ndarray:
+    def _votes(self, run: VotingRun, lesson: Lesson) -> np.ndarray:
         """Train a teacher on every shard and count the votes; the teachers end here."""
         shards = assign_shards(len(lesson.X), self.n_teachers, run.noise.sampling)
         teachers = train_teachers(
@@ -201,12 +201,12 @@ class AggregatedClassifier(PrivateClassifier):
         )
         return teachers.votes(lesson.X_queries)
 
-    def _check_rows(self, X: Any, y: Any, sensitive_features: Any) -> Rows:
+    def _check_rows(self, X: Any, y: Any, sensitive_features: Any) -> PrivateRows:
         check_parameters(self, self._parameters)
         check_settings(self)
         X, y = check_rows(self, X, y, labels_declared=self.classes is not None)
         classes, labels = encode_labels(y, self.classes, multiclass=True)
-        return Rows(X, labels, classes, self._encode_groups(sensitive_features, len(X)))
+        return PrivateRows(X, labels, classes, self._encode_groups(sensitive_features, len(X)))
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         if sensitive_features is None:
@@ -241,7 +241,7 @@ class AggregatedClassifier(PrivateClassifier):
         return queries.picked(order[:wanted])
 
     def _guarantee(
-        self, plan: Plan, run: Run, came_of_it: tuple[str, ...] = ()
+        self, plan: Plan, run: VotingRun, came_of_it: tuple[str, ...] = ()
     ) -> PrivacyGuarantee | None:
         if plan.noiseless:
             return None
@@ -259,7 +259,7 @@ class AggregatedClassifier(PrivateClassifier):
             assumptions=(*came_of_it, *self._public_things(run), *conditions(run.noise)),
         )
 
-    def _public_things(self, run: Run) -> tuple[str, ...]:
+    def _public_things(self, run: VotingRun) -> tuple[str, ...]:
         named = run.queries.groups is None and run.rows.groups is not None
         return public_things(named, labels_declared=self.classes is not None)
 

@@ -51,7 +51,7 @@ class _Widths:
 
 
 @dataclass(frozen=True)
-class Rows:
+class Batch:
     """Training rows, or a batch of them."""
 
     x: Tensor  # (n, n_features): features; columns with other values than 0 and 1 are standardised
@@ -67,16 +67,16 @@ class Rows:
         """Group codes, shape (n,)."""
         return self.s[:, 0]
 
-    def take(self, index: Tensor) -> Rows:
+    def take(self, index: Tensor) -> Batch:
         """Return the rows with these positions.
 
         `index` (m,): positions.
         """
-        return Rows(*(part.index_select(0, index) for part in (self.x, self.y, self.s)))
+        return Batch(*(part.index_select(0, index) for part in (self.x, self.y, self.s)))
 
 
 @dataclass(frozen=True)
-class Sizes:
+class Widths:
     """How wide the networks' ends are."""
 
     # n_features, n_components, n_classes: columns of the rows and of the representation; labels
@@ -93,7 +93,7 @@ class Sizes:
         return self.n_values[0]
 
 
-class Objective(nn.Module):
+class Losses(nn.Module):
     """The networks of one method and the losses that train them.
 
     Where a method is adversarial, ``rival`` takes `rival_steps` steps by `rival_loss` on every
@@ -105,11 +105,11 @@ class Objective(nn.Module):
     encoder: nn.Module
     rival: nn.Module
 
-    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         """Loss of the encoder and of what helps it."""
         raise NotImplementedError
 
-    def rival_loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def rival_loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         """Loss of the network that works against the encoder."""
         raise NotImplementedError
 
@@ -193,7 +193,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         cls._parameters = inherited_checks(cls)
         complete_docstrings(cls)
 
-    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
         raise NotImplementedError
 
     def fit(
@@ -264,7 +264,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Encode standardised rows."""
         return self.encoder_(x)
 
-    def _read(self, X: Any, y: Any, sensitive_features: Any) -> tuple[Rows, Sizes]:
+    def _read(self, X: Any, y: Any, sensitive_features: Any) -> tuple[Batch, Widths]:
         """Check what came in and turn it into tensors."""
         name = type(self).__name__
         n_classes = 0
@@ -292,8 +292,8 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.center_ = np.where(self.binary_, 0.0, values.mean(axis=0, dtype=np.float64))
         self.scale_ = np.where(kept, 1.0, spread)
         x = self._scaled(values).astype(np.float32)
-        rows = Rows(*(torch.from_numpy(part) for part in (x, labels, codes)))
-        sizes = Sizes(
+        rows = Batch(*(torch.from_numpy(part) for part in (x, labels, codes)))
+        sizes = Widths(
             values.shape[1],
             int(self.n_components),
             n_classes,
@@ -313,7 +313,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _scaled(self, values: NDArray[Any]) -> NDArray[np.float64]:
         return (values - self.center_) / self.scale_
 
-    def _train(self, rows: Rows, sizes: Sizes) -> None:
+    def _train(self, rows: Batch, sizes: Widths) -> None:
         """Minimise the objective over mini-batches; keep the encoder alone."""
         if self.random_state is None:  # a seed that leaves numpy's global state alone
             self.seed_ = secrets.randbits(31)

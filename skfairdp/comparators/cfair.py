@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, FairEncoder, Objective, Rows, Sizes
+from skfairdp.comparators.base import AT_LEAST_ZERO, Batch, FairEncoder, Losses, Widths
 from skfairdp.comparators.networks import ReversedGradient, perceptron
 from skfairdp.parameters import BOOLEAN
 
@@ -26,9 +26,9 @@ def balancing_weights(codes: Tensor, n_values: int, given: Tensor, n_given: int)
     return torch.where(counts > 0, weights, 0.0)
 
 
-class _CFAIRObjective(Objective):
+class _CFAIRObjective(Losses):
     def __init__(
-        self, model: CFAIREncoder, sizes: Sizes, rows: Rows, generator: torch.Generator
+        self, model: CFAIREncoder, sizes: Widths, rows: Batch, generator: torch.Generator
     ) -> None:
         super().__init__()
         d, groups, classes = sizes.n_components, sizes.n_groups, sizes.n_classes
@@ -43,7 +43,7 @@ class _CFAIRObjective(Objective):
         self.of_class = of_class if model.balanced else torch.ones(classes)
         self.of_group = balancing_weights(rows.groups, groups, rows.y, classes) / groups
 
-    def leak(self, z: Tensor, rows: Rows) -> Tensor:
+    def leak(self, z: Tensor, rows: Batch) -> Tensor:
         """Sum over classes of the adversaries' balanced losses; a class without rows adds 0."""
         total = torch.zeros(())
         for label, adversary in enumerate(self.adversaries):
@@ -55,7 +55,7 @@ class _CFAIRObjective(Objective):
                 total = total + (self.of_group[label][groups] * losses).mean()
         return total
 
-    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         z = self.encoder(rows.x)
         losses = functional.cross_entropy(self.classifier(z), rows.y, reduction="none")
         target = (self.of_class[rows.y] * losses).mean()
@@ -128,5 +128,5 @@ class CFAIREncoder(FairEncoder):
         self.random_state = random_state
         self.progress = progress
 
-    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
         return _CFAIRObjective(self, sizes, rows, generator)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, Objective, Rows, Sizes
+from skfairdp.comparators.base import AT_LEAST_ZERO, Batch, Losses, Widths
 from skfairdp.comparators.networks import GaussianEncoder, beside, perceptron
 from skfairdp.comparators.variational import VariationalEncoder
 
@@ -28,8 +28,8 @@ class _SharedVariance(nn.Module):
         return torch.cat([mean, self.log_variance.expand_as(mean)], dim=1)
 
 
-class _CFBObjective(Objective):
-    def __init__(self, model: CFBEncoder, sizes: Sizes, generator: torch.Generator) -> None:
+class _CFBObjective(Losses):
+    def __init__(self, model: CFBEncoder, sizes: Widths, generator: torch.Generator) -> None:
         super().__init__()
         d = sizes.n_components
         self.beta, self.n_groups = model.beta, sizes.n_groups
@@ -37,7 +37,7 @@ class _CFBObjective(Objective):
         self.encoder = GaussianEncoder(_SharedVariance(means, d))
         self.decoder = perceptron(d + sizes.n_groups, sizes.hidden, sizes.n_classes, generator)
 
-    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         mean, log_variance = self.encoder(rows.x)
         z = GaussianEncoder.draw(mean, log_variance, generator)
         guessed = self.decoder(beside(z, rows.groups, self.n_groups))
@@ -103,5 +103,5 @@ class CFBEncoder(VariationalEncoder):
         self.random_state = random_state
         self.progress = progress
 
-    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
         return _CFBObjective(self, sizes, generator)

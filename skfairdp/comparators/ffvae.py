@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, Objective, Rows, Sizes
+from skfairdp.comparators.base import AT_LEAST_ZERO, Batch, Losses, Widths
 from skfairdp.comparators.networks import GaussianEncoder, perceptron
 from skfairdp.comparators.variational import VariationalEncoder, negative_log_likelihood
 from skfairdp.fairness.groups import encode_groups
@@ -28,10 +28,10 @@ def shuffled(z: Tensor, blocks: Sequence[Tensor], generator: torch.Generator) ->
     return torch.cat([z, *moved], dim=1)
 
 
-class _FFVAEObjective(Objective):
+class _FFVAEObjective(Losses):
     adversarial: ClassVar[bool] = True
 
-    def __init__(self, model: FFVAEEncoder, sizes: Sizes, generator: torch.Generator) -> None:
+    def __init__(self, model: FFVAEEncoder, sizes: Widths, generator: torch.Generator) -> None:
         super().__init__()
         self.alpha, self.gamma, self.binary = model.alpha, model.gamma, sizes.binary
         # One component tells two values apart, more values get one component each.
@@ -51,7 +51,7 @@ class _FFVAEObjective(Objective):
                 total = total + functional.cross_entropy(b, a)
         return total
 
-    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         mean, log_variance = self.encoder(rows.x)
         drawn = GaussianEncoder.draw(mean, log_variance, generator)
         _, *blocks = drawn.split(self.widths, dim=1)
@@ -62,7 +62,7 @@ class _FFVAEObjective(Objective):
         tangled = self.rival(drawn).mean()
         return bound + self.alpha * self.told(blocks, rows.s) + self.gamma * tangled
 
-    def rival_loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def rival_loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         with torch.no_grad():
             mean, log_variance = self.encoder(rows.x)
             drawn = GaussianEncoder.draw(mean, log_variance, generator)
@@ -157,7 +157,7 @@ class FFVAEEncoder(VariationalEncoder):
         self.random_state = random_state
         self.progress = progress
 
-    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
         return _FFVAEObjective(self, sizes, generator)
 
     def _sensitive(

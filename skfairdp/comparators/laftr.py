@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, FairEncoder, Objective, Rows, Sizes
+from skfairdp.comparators.base import AT_LEAST_ZERO, Batch, FairEncoder, Losses, Widths
 from skfairdp.comparators.networks import beside, perceptron
 from skfairdp.parameters import COUNT, Choice
 
@@ -26,10 +26,10 @@ def group_normalised(errors: Tensor, groups: Tensor, strata: Tensor, n_groups: i
     return (errors[kept] / torch.bincount(cells)[cells]).sum()
 
 
-class _LAFTRObjective(Objective):
+class _LAFTRObjective(Losses):
     adversarial: ClassVar[bool] = True
 
-    def __init__(self, model: LAFTREncoder, sizes: Sizes, generator: torch.Generator) -> None:
+    def __init__(self, model: LAFTREncoder, sizes: Widths, generator: torch.Generator) -> None:
         super().__init__()
         self.sizes, self.notion = sizes, model.notion
         self.rival_steps = int(model.adversary_steps)
@@ -42,7 +42,7 @@ class _LAFTRObjective(Objective):
         self.decoder = perceptron(d + groups, sizes.hidden, sizes.n_features, generator)
         self.rival = perceptron(d + seen, sizes.hidden, groups, generator)
 
-    def guesses(self, z: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+    def guesses(self, z: Tensor, rows: Batch) -> tuple[Tensor, Tensor]:
         """Log-probability that the adversary gives the true group, and the rows' strata."""
         strata = torch.zeros_like(rows.y)
         if self.notion != "demographic_parity":
@@ -52,14 +52,14 @@ class _LAFTRObjective(Objective):
         logits = self.rival(z)
         return -functional.cross_entropy(logits, rows.groups, reduction="none"), strata
 
-    def gain(self, z: Tensor, rows: Rows) -> Tensor:
+    def gain(self, z: Tensor, rows: Batch) -> Tensor:
         """L_adv: how much better than blind the adversary guesses, each cell counting alike."""
         right, strata = self.guesses(z, rows)
         errors = 1 - right.exp()  # for two groups |h - s|
         lost = group_normalised(errors, rows.groups, strata, self.sizes.n_groups)
         return int(strata.max()) + 1 - lost
 
-    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         z = self.encoder(rows.x)
         total = self.alpha * functional.cross_entropy(self.classifier(z), rows.y)
         if self.beta:
@@ -67,7 +67,7 @@ class _LAFTRObjective(Objective):
             total = total + self.beta * functional.mse_loss(decoded, rows.x)
         return total + self.gamma * self.gain(z, rows)
 
-    def rival_loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def rival_loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         with torch.no_grad():
             z = self.encoder(rows.x)
         if self.adversary_loss == "l1":
@@ -166,7 +166,7 @@ default="demographic_parity"
         self.random_state = random_state
         self.progress = progress
 
-    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
         if self.notion == "equal_opportunity" and sizes.n_classes != 2:
             raise ValueError(
                 f"notion='equal_opportunity' speaks of two classes; y holds {sizes.n_classes}. "

@@ -8,20 +8,20 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, Objective, Rows, Sizes
+from skfairdp.comparators.base import AT_LEAST_ZERO, Batch, Losses, Widths
 from skfairdp.comparators.networks import GaussianEncoder, beside, perceptron
 from skfairdp.comparators.variational import GroupAwareEncoder, negative_log_likelihood
 
 
-class _PPVAEObjective(Objective):
-    def __init__(self, model: PPVAEEncoder, sizes: Sizes, generator: torch.Generator) -> None:
+class _PPVAEObjective(Losses):
+    def __init__(self, model: PPVAEEncoder, sizes: Widths, generator: torch.Generator) -> None:
         super().__init__()
         self.beta, self.sizes = model.beta, sizes
         d, p, groups = sizes.n_components, sizes.n_features, sizes.n_groups
         self.encoder = GaussianEncoder(perceptron(p + groups, sizes.hidden, 2 * d, generator))
         self.decoder = perceptron(d + groups, sizes.hidden, p, generator)
 
-    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         groups = self.sizes.n_groups
         mean, log_variance = self.encoder(beside(rows.x, rows.groups, groups))
         z = GaussianEncoder.draw(mean, log_variance, generator)
@@ -87,5 +87,5 @@ class PPVAEEncoder(GroupAwareEncoder):
         self.random_state = random_state
         self.progress = progress
 
-    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
         return _PPVAEObjective(self, sizes, generator)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, Objective, Rows, Sizes
+from skfairdp.comparators.base import AT_LEAST_ZERO, Batch, Losses, Widths
 from skfairdp.comparators.networks import GaussianEncoder, beside, perceptron
 from skfairdp.comparators.variational import GroupAwareEncoder, negative_log_likelihood
 from skfairdp.parameters import COUNT, POSITIVE
@@ -47,8 +47,8 @@ def mean_discrepancy(
     return ((means - features.mean(0)).square().sum(1) * present).sum()
 
 
-class _VFAEObjective(Objective):
-    def __init__(self, model: VFAEEncoder, sizes: Sizes, generator: torch.Generator) -> None:
+class _VFAEObjective(Losses):
+    def __init__(self, model: VFAEEncoder, sizes: Widths, generator: torch.Generator) -> None:
         super().__init__()
         self.sizes = sizes
         self.alpha, self.beta = model.alpha, model.beta
@@ -58,7 +58,7 @@ class _VFAEObjective(Objective):
         self.decoder = perceptron(d + groups, sizes.hidden, p, generator)
         self.classifier = perceptron(d, sizes.hidden, sizes.n_classes, generator)
 
-    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         groups = self.sizes.n_groups
         mean, log_variance = self.encoder(beside(rows.x, rows.groups, groups))
         z = GaussianEncoder.draw(mean, log_variance, generator)
@@ -155,5 +155,5 @@ class VFAEEncoder(GroupAwareEncoder):
         self.random_state = random_state
         self.progress = progress
 
-    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
         return _VFAEObjective(self, sizes, generator)

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.certificate.unwrap import charges_privacy, kind_of, learns_from_rows, unwrap
-from skfairdp.model_selection.holding_out import Rows
+from skfairdp.model_selection.holding_out import SearchRows
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 
@@ -135,7 +135,7 @@ def told(estimator: Any, parameters: Mapping[str, Any] | None, **settings: Any) 
     return model
 
 
-def planner(final: Any, rows: Rows) -> Callable[[float], Plan]:
+def planner(final: Any, rows: SearchRows) -> Callable[[float], Plan]:
     """Plan of a candidate for each noise multiplier.
 
     `rows`: training rows; their number and groups are used. Result: maps a noise multiplier to a

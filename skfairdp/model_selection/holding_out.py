@@ -15,7 +15,7 @@ from skfairdp.rows import count_rows, label_column
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class SearchRows:
     """Some of the rows; dropped when a search is done."""
 
     X: Any
@@ -32,8 +32,8 @@ class Rows:
 class Divided:
     """Both parts, and the groups of all rows."""
 
-    training: Rows
-    held_out: Rows
+    training: SearchRows
+    held_out: SearchRows
     groups: tuple | None
 
 
@@ -55,12 +55,12 @@ def divide(
         groups = encode_groups(sensitive_features, n_rows=n_rows)
     in_training = source.sampling.random(n_rows) >= holdout_fraction
 
-    def part(index: NDArray[np.int64]) -> Rows:
+    def part(index: NDArray[np.int64]) -> SearchRows:
         kept = [
             None if given is None else _safe_indexing(given, index)
             for given in (X, y, sensitive_features)
         ]
-        return Rows(kept[0], kept[1], kept[2], Groups(groups.labels, groups.codes[index]))
+        return SearchRows(kept[0], kept[1], kept[2], Groups(groups.labels, groups.codes[index]))
 
     return Divided(
         part(np.flatnonzero(in_training)),

@@ -14,7 +14,7 @@ from skfairdp.certificate.unwrap import unwrap
 from skfairdp.fairness.bounds.noisy_counts import NoisyCells, noisy_gap_estimate
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
-from skfairdp.model_selection.holding_out import Rows
+from skfairdp.model_selection.holding_out import SearchRows
 from skfairdp.privacy.noise import NoiseSource
 
 BINS = 20  # of the predicted probability, for the area under the curve
@@ -31,7 +31,7 @@ class Score:
 
 
 def noisy_table(
-    model: Any, held: Rows, epsilon: float, source: NoiseSource, *, with_scores: bool
+    model: Any, held: SearchRows, epsilon: float, source: NoiseSource, *, with_scores: bool
 ) -> NDArray[np.int64]:
     """Count held-out rows by group, label, prediction (and score), and add noise.
 

@@ -32,7 +32,7 @@ from skfairdp.model_selection.candidates import (
     planner,
     told,
 )
-from skfairdp.model_selection.holding_out import Divided, Rows, divide
+from skfairdp.model_selection.holding_out import Divided, SearchRows, divide
 from skfairdp.model_selection.number_of_runs import NumberOfRuns
 from skfairdp.model_selection.scoring import Score, noisy_table, score_of
 from skfairdp.model_selection.search_assumptions import search_guarantee
@@ -234,7 +234,7 @@ class PrivateSearchCV(PrivateClassifier):
         )
         return (X if isinstance(X, pd.DataFrame) else checked), labels
 
-    def _budget(self, runs: NumberOfRuns, training: Rows) -> SearchBudget | None:
+    def _budget(self, runs: NumberOfRuns, training: SearchRows) -> SearchBudget | None:
         if math.isinf(self.epsilon):
             warn_user(
                 "epsilon=inf searches without noise: nothing is protected.",
@@ -307,7 +307,7 @@ class PrivateSearchCV(PrivateClassifier):
     def _candidate(
         self,
         parameters: Mapping[str, Any],
-        rows: Rows,
+        rows: SearchRows,
         budget: SearchBudget | None,
         **settings: Any,
     ) -> Any:
