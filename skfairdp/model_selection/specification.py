@@ -51,8 +51,6 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource, noise_text
 
-__all__ = ["Specification", "specify"]
-
 _ALLOWED: Mapping[str, Check] = {
     "epsilon": Number(0.01, 1e3),
     "tolerance": Number(0.0, 1.0),
