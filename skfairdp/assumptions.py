@@ -8,16 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = [
-    "PLACES",
-    "closed_sets",
-    "held_out_rows",
-    "of_training",
-    "seed_known",
-    "starts",
-    "through_noise",
-]
-
 OWNER = "whoever collects the rows"
 CERTIFIER = "whoever certifies the model"
 DEPLOYER = "whoever deploys the model"
@@ -135,6 +125,9 @@ SAME_DEPLOYMENT = _kept(
     "The model is deployed with the preprocessing, threshold, way of predicting and key that were "
     "certified.",
 )
+POSITIVE_OUTCOME = _kept(
+    CERTIFIER, "The positive outcome is {positive!r}, and the other one {other!r}."
+)
 PUBLIC_ROWS = _kept(
     CERTIFIER, "The held-out rows were declared public: nothing here protects them."
 )
@@ -180,7 +173,9 @@ AVERAGED_RATES = _kept(
     DEPLOYER,
     "Rates are averaged over the draws that decide for a row. A draw is fixed by a key and the "
     "person's row, so people with equal rows share it: where few different rows exist, the rates "
-    "under the one key that is deployed can differ from the average by any amount.",
+    "under the one key that is deployed can differ from the average by any amount. Draws of noise "
+    "on the parameters that a model made once and keeps (a smoothed net's 'n_draws') belong to the "
+    "model: the average is not over others.",
 )
 NO_CERTAIN_ROW = _kept(
     "skfairdp.postprocessing.smoothed",

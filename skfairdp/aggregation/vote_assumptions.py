@@ -16,20 +16,11 @@ from skfairdp.assumptions import (
 from skfairdp.fairness.bounds.gated_answers import answered_of_asked
 from skfairdp.privacy.noise import NoiseSource, noise_text
 
-__all__ = ["conditions", "public_things", "spent"]
-
 
 def spent(estimator: Any) -> tuple[str, ...]:
     """Say what epsilon pays for, and what came of the queries.
 
-    Parameters
-    ----------
-    estimator : object
-        Has its plan and the description of its queries.
-
-    Returns
-    -------
-    tuple of str
+    `estimator`: has its plan and the description of its queries.
     """
     *tests, votes = estimator.plan_.segments
     counted = "".join(f"{segment.steps} noisy threshold tests and " for segment in tests)
@@ -47,31 +38,13 @@ def spent(estimator: Any) -> tuple[str, ...]:
 def public_things(grouped: bool, *, labels_declared: bool) -> tuple[str, ...]:
     """Say what is public.
 
-    Parameters
-    ----------
-    grouped : bool
-        Whether private rows came with groups.
-    labels_declared : bool
-        Whether the set of labels was declared.
-
-    Returns
-    -------
-    tuple of str
+    `grouped`: whether private rows came with groups. `labels_declared`: whether the set of labels
+    was declared.
     """
     sets = closed_sets(labels=labels_declared, groups=False if grouped else None)
     return (*sets, QUERIES_PUBLIC)
 
 
 def conditions(noise: NoiseSource) -> tuple[str, ...]:
-    """Say what every guarantee about votes assumes.
-
-    Parameters
-    ----------
-    noise : NoiseSource
-        Where the noise came from.
-
-    Returns
-    -------
-    tuple of str
-    """
+    """Say what every guarantee about votes assumes."""
     return (noise_text(noise), through_noise("votes"), starts(), TEACHERS)

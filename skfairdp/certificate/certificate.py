@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from skfairdp.certificate.claims import Claims
-from skfairdp.certificate.examination import Examination, examine
+from skfairdp.certificate.examination import Examination, contradictions, examine
 from skfairdp.certificate.render.html import html_page, notebook_html
 from skfairdp.certificate.render.markdown import markdown_card
 from skfairdp.certificate.render.plot import draw_bounds
@@ -19,8 +19,6 @@ from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["Certificate"]
 
 
 class Certificate(Claims):
@@ -49,8 +47,9 @@ class Certificate(Claims):
         Returns
         -------
         bool
-            True if the digest is that of the model, and nothing that `examine` recomputes
-            contradicts the certificate. False too where the model depends on something that no
+            True if the digest is that of the model, and neither what `examine` recomputes nor
+            what the model itself promises about its training records contradicts the
+            certificate. False too where the model depends on something that no
             digest can cover. It does not show who issued the certificate; for that see
             `skfairdp.certificate.signing`.
 
@@ -61,7 +60,12 @@ class Certificate(Claims):
             the certificate.
         """
         python = self.library_versions.get("python", "")
-        return unwrap(model).matches(self.model_digest, python) and self.examine().holds
+        deployed = unwrap(model)
+        return (
+            deployed.matches(self.model_digest, python)
+            and not any(contradictions(self, deployed))
+            and self.examine().holds
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a claim.

@@ -31,8 +31,6 @@ from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 
-__all__ = ["certify"]
-
 UNBOUND = "unbound"  # stands for the digest of a model that has none
 
 LIBRARIES = ("dp-accounting", "numpy", "pandas", "scikit-learn", "scipy", "skorch", "torch")

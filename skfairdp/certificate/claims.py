@@ -14,8 +14,6 @@ from skfairdp.fairness.scopes import DEPLOYED, SCOPES
 from skfairdp.parameters import Number
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
-__all__ = ["Claims"]
-
 _AS_WRITTEN = ("model_digest", "model_name", "n_rows", "remarks", "created")
 
 

@@ -22,18 +22,6 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-__all__ = [
-    "class_members",
-    "code_parts",
-    "is_elementwise",
-    "is_library",
-    "is_unknowable",
-    "library_name",
-    "names_used",
-    "replaced_methods",
-    "wrapped",
-]
-
 # They run, read or change what cannot be known before.
 UNKNOWABLE = ("__import__", "compile", "eval", "exec", "globals", "input", "locals", "open")
 _LRU_CACHE = type(lru_cache(len))

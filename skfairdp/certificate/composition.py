@@ -25,8 +25,6 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.relations import PROTECTS
 
-__all__ = ["counts_guarantee", "declared_public", "model_privacy", "with_counts"]
-
 _REPRODUCIBLE = "The noise of the counts is reproducible: whoever knows its seed can subtract it."
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from skfairdp import assumptions
 from skfairdp.fairness.derivation import level_of_one
@@ -11,8 +12,6 @@ from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
 from skfairdp.figures import as_given
 from skfairdp.parameters import Check, Choice, Number
-
-__all__ = ["EvaluationSettings", "holdout_assumptions"]
 
 _NONE = Choice((None,))
 _ALLOWED: dict[str, tuple[Check, ...]] = {
@@ -92,16 +91,27 @@ class EvaluationSettings:
 
 
 def holdout_assumptions(
-    settings: EvaluationSettings, groups: Groups, with_labels: bool, how: str
+    settings: EvaluationSettings,
+    groups: Groups,
+    with_labels: bool,
+    how: str,
+    classes: Sequence[Any],
 ) -> tuple[str, ...]:
     """What must be true for a bound from held-out rows to hold; `how` says what rates count."""
-    return tuple(_assumptions(settings, groups, with_labels, how))
+    return tuple(_assumptions(settings, groups, with_labels, how, classes))
 
 
 def _assumptions(
-    settings: EvaluationSettings, groups: Groups, with_labels: bool, how: str
+    settings: EvaluationSettings,
+    groups: Groups,
+    with_labels: bool,
+    how: str,
+    classes: Sequence[Any],
 ) -> Iterator[str]:
     yield from assumptions.held_out_rows(how, with_labels=with_labels)
+    if len(classes) == 2:
+        # As text: scikit-learn sorts labels, so that "deny" is positive and "approve" is not.
+        yield assumptions.POSITIVE_OUTCOME.format(other=classes[0], positive=classes[1])
     dropped = int((groups.codes < 0).sum())
     if settings.count_epsilon is not None:
         yield "Rows without a listed group are outside the claim; their number is private."

@@ -21,14 +21,6 @@ from skfairdp.certificate.unwrap import Deployed, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.rows import count_rows, label_column, positions
 
-__all__ = [
-    "HeldOut",
-    "ask_holdout",
-    "check_holdout_labels",
-    "comparable_groups",
-    "draws_afresh",
-]
-
 # A model that tosses one coin a call, for all of its rows, passes with chance 2**-20.
 _CALLS = 20
 

@@ -14,8 +14,6 @@ from skfairdp.fairness.groups import encode_groups
 from skfairdp.figures import as_given, rounded_down
 from skfairdp.rows import count_rows
 
-__all__ = ["leakage_remarks"]
-
 # Where a group has fewer held-out rows, a classifier cannot show anything.
 _LEAST = 20
 

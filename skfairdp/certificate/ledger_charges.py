@@ -20,8 +20,6 @@ from skfairdp.privacy.ledger.findings import declare_public, record_void
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import count_rows
 
-__all__ = ["charged", "makes_claims", "tell_ledgers"]
-
 
 def makes_claims(
     deployed: Deployed,

@@ -28,17 +28,6 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
-__all__ = [
-    "SIGNATURE_SHOWS",
-    "check_signature",
-    "fingerprint",
-    "is_signed",
-    "load_private_key",
-    "load_public_key",
-    "sign_certificate",
-    "write_new_key",
-]
-
 SIGNATURE_SHOWS = (
     "A valid signature shows that whoever holds the private key signed exactly this content; it "
     "does not show that the content is true."

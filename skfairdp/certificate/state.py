@@ -17,20 +17,6 @@ from sklearn.base import BaseEstimator
 
 from skfairdp.certificate.code import library_name
 
-__all__ = [
-    "WITHOUT_EFFECT",
-    "Recipe",
-    "State",
-    "content_of_array",
-    "content_of_pandas",
-    "content_of_tensor",
-    "evaluates",
-    "is_pandas",
-    "is_tensor",
-    "shadows",
-    "state_of",
-]
-
 # Parameters of estimators of scikit-learn and of this package that change no prediction of a
 # fitted one: where to log, how many workers to use, where fits are cached and charged.
 # `random_state` counts among them for ours, whose predictions use a key drawn at fit; there

@@ -32,21 +32,11 @@ from skfairdp.privacy.noise import NoiseSource
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["report"]
-
 
 def report(arguments: argparse.Namespace) -> int:
     """Train a model, certify it on rows held out, write the page.
 
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        Of the command.
-
-    Returns
-    -------
-    int
-        0 if the certificate shows what was asked for, 1 if it doesn't.
+    Result: 0 if the certificate shows what was asked for, 1 if it doesn't.
     """
     ledger = _ledger(arguments)
     _wanted(arguments, ledger)  # wrong options show before a file is read
@@ -221,6 +211,11 @@ def _certified(
         count_noise=noise,
         ledger=ledger,
     )
+    claims = tuple(
+        dataclasses.replace(claim, assumptions=(*claim.assumptions, people.coding))
+        for claim in certificate.fairness
+    )
+    certificate = dataclasses.replace(certificate, fairness=claims)
     if not arguments.bounds_are_public or certificate.privacy is None:
         return certificate
     privacy = dataclasses.replace(

@@ -16,18 +16,6 @@ from skfairdp.fairness.derivation import (
     WEIGHT_LENGTH,
 )
 
-__all__ = [
-    "ANSWERED",
-    "ANY_POPULATION",
-    "AVERAGED",
-    "DEPLOYED",
-    "DOWNSTREAM",
-    "SCOPES",
-    "TRAINING",
-    "check_scope",
-    "scope_of_old",
-]
-
 DEPLOYED = "deployed model"
 AVERAGED = "averaged over its draws"
 ANY_POPULATION = "any population"
@@ -63,21 +51,8 @@ def check_scope(
 ) -> None:
     """Refuse a scope that a claim with this content cannot have.
 
-    Parameters
-    ----------
-    scope : str
-        What the claim is said to be about.
-    confidence_level : float or None
-        Its confidence.
-    kind : str or None
-        Kind of its derivation, where it has one.
-    whole_counts : bool
-        Whether its successes are whole numbers, or noisy.
-
-    Raises
-    ------
-    ValueError
-        The scope is unknown, or is not what such a bound is about.
+    `scope`: what the claim is said to be about. `kind`: kind of its derivation, where it has one.
+    `whole_counts`: whether its successes are whole numbers, or noisy.
     """
     if scope not in SCOPES:
         raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
@@ -97,18 +72,8 @@ def check_scope(
 def scope_of_old(scope: str, method: str) -> str:
     """Read the scope of a stored claim.
 
-    Parameters
-    ----------
-    scope : str
-        As it was written. Earlier versions called bounds on averages over draws bounds on
-        the deployed model.
-    method : str
-        How the bound was derived.
-
-    Returns
-    -------
-    str
-        What it is about.
+    `scope`: as it was written. Earlier versions called bounds on averages over draws bounds on
+    the deployed model. Result: what it is about.
     """
     if scope != DEPLOYED:
         return scope

@@ -10,7 +10,6 @@ from typing import Any
 
 from dp_accounting import dp_event as events
 
-from skfairdp.assumptions import VALIDATION
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.serialization import (
     event_from_dict,
@@ -22,8 +21,6 @@ from skfairdp.privacy.accounting.serialization import (
     plain_label,
 )
 from skfairdp.privacy.relations import ADJACENCIES, PROTECTS, check_name
-
-__all__ = ["ADJACENCIES", "PROTECTS", "VALIDATION", "PrivacyGuarantee"]
 
 
 @dataclass(frozen=True)

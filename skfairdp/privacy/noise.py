@@ -13,8 +13,6 @@ from skfairdp.privacy.mechanisms.geometric import geometric, units_of
 from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS, rounded_gaussian
 from skfairdp.privacy.streams import GENERATOR, Stream, secret_stream, seeded_streams
 
-__all__ = ["NoiseSource", "noise_text"]
-
 
 class NoiseSource:
     """Noise, sampling and masks of one fit, from independent generators.
@@ -273,16 +271,7 @@ class NoiseSource:
 def noise_text(noise: NoiseSource, *, exact: bool = False) -> str:
     """Say in a certificate where noise comes from, and in which arithmetic.
 
-    Parameters
-    ----------
-    noise : NoiseSource
-        The source.
-    exact : bool, default=False
-        Whether it was added by `NoiseSource.on_grid`.
-
-    Returns
-    -------
-    str
+    `exact`: whether it was added by `NoiseSource.on_grid`.
     """
     how = GRID_NOISE.format(bits=SCALE_BITS) if exact else FLOAT_NOISE
     return NOISE.format(name=noise.name, attacker=ATTACKER, how=how)

@@ -259,9 +259,9 @@ def float32_accumulation(monkeypatch) -> None:
 
     def in_float32(self, inputs, deltas, coefficients, views):
         for value, delta, (weight, bias) in zip(inputs, deltas, views, strict=True):
-            scaled = delta * coefficients.float().unsqueeze(1)
+            scaled = (delta * coefficients.unsqueeze(1)).float()
             bias.copy_(torch.mv(scaled.t(), torch.ones(len(scaled))))
-            weight.copy_(torch.mm(scaled.t(), value))
+            weight.copy_(torch.mm(scaled.t(), value.float()))
 
     monkeypatch.setattr(FusedClipper, "_weighted_sum", in_float32)
     monkeypatch.setattr(release_module, "_rows_of", lambda segment: 1 << 17)

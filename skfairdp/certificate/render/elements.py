@@ -5,16 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = [
-    "Element",
-    "KeyFigures",
-    "Listing",
-    "Paragraph",
-    "Picture",
-    "Section",
-    "Table",
-]
-
 
 @dataclass(frozen=True)
 class Paragraph:

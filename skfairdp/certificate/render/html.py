@@ -20,8 +20,6 @@ from skfairdp.certificate.render.elements import (
 )
 from skfairdp.certificate.render.plot import svg
 
-__all__ = ["html_page", "notebook_html"]
-
 # Longer tables may be cut between rows, and repeat their headings.
 _LONG = 25
 

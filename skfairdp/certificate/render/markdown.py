@@ -14,8 +14,6 @@ from skfairdp.certificate.render.elements import (
     Table,
 )
 
-__all__ = ["markdown_card"]
-
 
 def markdown_card(title: str, subtitle: str, sections: Iterable[Section]) -> str:
     """Write sections as Markdown, without pictures."""

@@ -16,8 +16,6 @@ from skfairdp.figures import as_given, percent_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_bounds", "draw_rates", "height_of_bounds", "svg"]
-
 BLUE = "#2f6fab"
 WIDTH = 7.0
 

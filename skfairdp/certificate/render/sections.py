@@ -37,8 +37,6 @@ from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.rendering import HEADINGS, ledger_cells
 from skfairdp.privacy.relations import PROTECTED, protected_text
 
-__all__ = ["certificate_sections"]
-
 _EXCERPT = 40
 _INTERVALS = (
     "Each interval holds by itself with 95 % confidence, and not all of them together; the bound "

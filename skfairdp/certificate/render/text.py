@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from skfairdp.certificate.render.elements import Element, Listing, Paragraph, Section, Table
 
-__all__ = ["plain_text"]
-
 
 def plain_text(sections: Iterable[Section]) -> str:
     """Write sections line by line, without key figures, wide tables and pictures."""

@@ -14,8 +14,6 @@ from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.scopes import ANSWERED
 from skfairdp.figures import as_given, rounded_up
 
-__all__ = ["ANSWERED_OF_ASKED", "answered_guarantee", "answered_of_asked", "coverage_sentence"]
-
 ANSWERED_OF_ASKED = "answered"  # stratum of the counts of answered among all queries
 
 
@@ -101,16 +99,7 @@ def answered_guarantee(
 def coverage_sentence(groups: Sequence[Hashable], answered: ArrayLike, asked: ArrayLike) -> str:
     """Say how many queries were answered, over all and by group.
 
-    Parameters
-    ----------
-    groups : sequence, length n_groups
-        Group labels.
-    answered, asked : array-like of int, shape (n_groups,)
-        Answers and queries of each group.
-
-    Returns
-    -------
-    str
+    `answered`, `asked` (n_groups,): answers and queries of each group.
 
     Examples
     --------
