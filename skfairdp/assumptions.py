@@ -247,7 +247,7 @@ QUERIES_PUBLIC = _kept(
     OWNER, "the public rows and their groups need no protection, and nothing protects them"
 )
 TEACHERS = _kept(
-    "skfairdp.aggregation.teachers",
+    "skfairdp.aggregation.teachers.training",
     "each teacher has random numbers of its own, and one that fails votes for the first class in "
     "silence; its kind of model was tried on public rows, about as many as two average shards "
     "hold, and delta is below 1/n for the true n",
