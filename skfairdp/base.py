@@ -13,16 +13,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.certifiable import Certifiable
 from skfairdp.certificate import Certificate, certify
 from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
 from skfairdp.certificate.unchanged import bind_each, changes
-from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import Check
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import Entry, PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
 
-__all__ = ["PrivateClassifier", "PrivateEstimator"]
+__all__ = ["Certifiable", "PrivateClassifier", "PrivateEstimator"]
 
 
 class _Quote(Exception):
@@ -33,8 +33,8 @@ class _Quote(Exception):
         self.stated = stated
 
 
-class PrivateEstimator(BaseEstimator):
-    """What all private estimators share.
+class PrivateEstimator(Certifiable, BaseEstimator):
+    """What all private estimators share; `Certifiable` says what certificates ask of them.
 
     A subclass lists its parameters in ``_parameters``, its fitted attributes in
     ``_released`` (each either released under the plan or declared public; nothing
@@ -61,7 +61,6 @@ class PrivateEstimator(BaseEstimator):
     # Class-level request: with metadata routing on, groups reach fit without a call.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
-    privacy_: PrivacyGuarantee | None
     groups_: tuple | None
     fit_digests_: dict[str, str]
     _reservation: tuple[PrivacyLedger, Entry]
@@ -316,17 +315,6 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     _multiclass: ClassVar[bool] = True
 
     classes_: np.ndarray
-
-    def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
-        """Bounds on the gap that are known before any evaluation."""
-        return []
-
-    def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
-        """Probability of the second class over the predictor's own randomness.
-
-        None for a predictor without randomness.
-        """
-        return None
 
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn."""

@@ -14,6 +14,7 @@ from os import PathLike
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from numpy.typing import ArrayLike
 
+from skfairdp.certifiable import certifiable
 from skfairdp.certificate.charging import charged, makes_claims, tell_ledgers
 from skfairdp.certificate.evaluation import Evaluation, evaluate
 from skfairdp.certificate.releases import leakage_remarks
@@ -236,12 +237,12 @@ def _digest_of(deployed: Deployed) -> tuple[str, frozenset[str], tuple[str, ...]
 def _before_evaluation(
     deployed: Deployed, notions: tuple[Notion, ...]
 ) -> tuple[FairnessGuarantee, ...]:
-    hooks = [getattr(deployed.final, "_mechanism_fairness", None)]
+    hooks = [certifiable(deployed.final)._mechanism_fairness]
     place = deployed.place_of_release
     # Whoever also sees the group of a row sees more than its release.
     if place is not None and hasattr(deployed.final, "predict") and not deployed.group_aware:
         hooks.append(deployed.stages[place][1]._mechanism_fairness)
-    claims = tuple(claim for hook in hooks if hook for n in notions for claim in hook(n.name))
+    claims = tuple(claim for hook in hooks for n in notions for claim in hook(n.name))
     searched = any(charges_privacy(search) for search in deployed.searches)
     if searched or _chosen_from_several(deployed.final) or deployed.changes:
         # True of one fit over its noise, not of the best of several, nor of what was put in

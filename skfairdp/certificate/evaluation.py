@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skfairdp.certifiable import certifiable
 from skfairdp.certificate.holdout import (
     HeldOut,
     ask_holdout,
@@ -159,14 +160,12 @@ def _averages(
     with_labels: bool,
 ) -> list[FairnessGuarantee]:
     """Bounds on rates averaged over the keys that a model's draws could have had."""
-    final = deployed.final
-    if not hasattr(final, "_success_scores"):
-        return []
+    final = certifiable(deployed.final)
     rows = deployed.transform(X)
     scores = final._success_scores(rows)
     if scores is None:
         return []
-    own = final._own_models(groups.labels) if hasattr(final, "_own_models") else None
+    own = final._own_models(groups.labels)
     terms = replace(terms, bounds_each=1 if own is None else 2)
     assumptions = (*holdout_assumptions(terms, groups, with_labels, AVERAGED_RATES), _APART)
     notions = tuple(zip(terms.notions, strata, strict=True))

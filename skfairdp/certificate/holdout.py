@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 
+from skfairdp.certifiable import certifiable
 from skfairdp.certificate.unwrap import Deployed, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.rows import label_column, positions
@@ -192,7 +193,7 @@ def draws_afresh(deployed: Deployed) -> bool:
     bool
     """
     parts = [*(step for _, step in deployed.leaves()), deployed.final]
-    return any(releases_rows(part) or getattr(part, "_draws_afresh", False) for part in parts)
+    return any(releases_rows(part) or certifiable(part)._draws_afresh for part in parts)
 
 
 def _answers(

@@ -167,8 +167,6 @@ class Objective(nn.Module):
 class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of the comparators; a subclass builds an `Objective` and says what it needs."""
 
-    # What is fitted comes from the rows in the open: no guarantee survives such a step.
-    _learns_from_rows = True
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
         "n_components": (Number(low=1, integer=True),),

@@ -117,6 +117,7 @@ class GradientClassifier(PrivateClassifier):
     """
 
     _parameters = GRADIENT_PARAMETERS
+    _plans_ahead = True
     _released: ClassVar[tuple[str, ...]] = (
         *PrivateClassifier._released,
         "link_",
