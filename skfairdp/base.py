@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ from skfairdp.certifiable import Certifiable
 from skfairdp.certificate import Certificate, certify
 from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
 from skfairdp.certificate.unchanged import bind_each, changes
+from skfairdp.fairness.notions import Notion
 from skfairdp.parameters import Check
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import Entry, PrivacyLedger, as_ledger
@@ -187,7 +188,7 @@ class PrivateEstimator(Certifiable, BaseEstimator):
         y: ArrayLike | None = None,
         *,
         sensitive_features: ArrayLike | None = None,
-        notion: str | list[str] = "demographic_parity",
+        notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
         confidence_level: float = 0.95,
         bound: str = "exact",
         count_epsilon: float | None = None,
@@ -203,7 +204,7 @@ class PrivateEstimator(Certifiable, BaseEstimator):
             Their labels; not needed for demographic parity.
         sensitive_features : array-like, optional
             Their groups.
-        notion : str or list of str, default="demographic_parity"
+        notion : str, Notion or list of them, default="demographic_parity"
             What is equalised between groups.
         confidence_level : float, default=0.95
             Probability that the bound holds, in (0, 1).

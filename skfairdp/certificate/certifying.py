@@ -59,7 +59,7 @@ def certify(
     y: ArrayLike | None = None,
     *,
     sensitive_features: ArrayLike | None = None,
-    notion: str | Sequence[str] = "demographic_parity",
+    notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
     confidence_level: float = 0.95,
     bound: str = "exact",
     count_epsilon: float | None = None,
@@ -89,7 +89,7 @@ def certify(
     sensitive_features : array-like, Series or DataFrame, optional
         Their groups, shape (n_rows,) or (n_rows, k); several columns form
         intersections. Rows with a missing value are outside the claim.
-    notion : str or list of str, default="demographic_parity"
+    notion : str, Notion or list of them, default="demographic_parity"
         What is compared: "demographic_parity", "equal_opportunity",
         "equalized_odds", "accuracy_parity". Several share the error probability, so
         that all their bounds hold together.

@@ -20,7 +20,6 @@ from skfairdp.certificate.wording import (
     protected_text,
 )
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.notions import get_notion
 from skfairdp.fairness.scopes import AVERAGED, DEPLOYED
 from skfairdp.figures import (
     as_given,
@@ -183,7 +182,7 @@ def _claim(claim: FairnessGuarantee, n_rows: int | None) -> Section:
     bound = f"at most {claim.figure}" if claim.informative else claim.figure
     observed = "" if claim.estimate is None else f" Observed: {claim.estimate:.3f}."
     blocks: list[Block] = [
-        Text(get_notion(claim.notion).meaning),
+        Text(claim.meaning),
         Text(
             f"Largest difference in {claim.rates} between any two groups: {bound} "
             f"({claim.scope}; {certainty(claim)}; {population(claim, n_rows)}; {claim.method})."

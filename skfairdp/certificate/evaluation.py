@@ -228,6 +228,7 @@ def _claim(
         }[form]
     return FairnessGuarantee(
         notion=notion.name,
+        words=notion.words,
         bound=float(value),
         scope=scope,
         method=method,
@@ -287,6 +288,7 @@ def noisy_claim(
     lower, upper = private_rate_intervals(cells, terms.count_epsilon, confidence_level=LEVEL)
     return FairnessGuarantee(
         notion=notion.name,
+        words=notion.words,
         bound=private_gap_upper_bound(
             cells, terms.count_epsilon, confidence_level=terms.level_of_one_claim
         ),

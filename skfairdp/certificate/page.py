@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from skfairdp.certificate import wording
 from skfairdp.certificate.plain_text import assumptions
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
-from skfairdp.fairness.notions import get_notion
 from skfairdp.fairness.scopes import ANSWERED
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
@@ -94,7 +93,7 @@ def _fairness_card(claim: FairnessGuarantee, n_rows: int | None) -> str:
     if claim.informative:
         meaning = (
             f"<p>Largest difference in {escape(claim.rates)} between any two groups.</p>"
-            f"<p class='skfairdp-small'>{escape(get_notion(claim.notion).meaning)}</p>"
+            f"<p class='skfairdp-small'>{escape(claim.meaning)}</p>"
         )
     return (
         f"<section class='skfairdp-card {kind}'><h2>{escape(title)}</h2>"

@@ -14,7 +14,6 @@ from skfairdp.certificate.wording import (
     protected_text,
 )
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.notions import get_notion
 from skfairdp.figures import epsilon_text, factor_text, significant_up
 from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
 
@@ -137,7 +136,7 @@ def certificate_text(certificate: Statement) -> str:
     lines += [f"  {_claim_line(claim, certificate.n_rows)}" for claim in certificate.fairness]
     scopes = dict.fromkeys(claim.scope for claim in certificate.fairness)
     lines += [f"  {scope} means: {SCOPE_TEXT[scope]}" for scope in scopes]
-    meanings = {c.notion: get_notion(c.notion).meaning for c in certificate.fairness}
+    meanings = {c.notion: c.meaning for c in certificate.fairness}
     lines += [f"  {name} means: {meaning}" for name, meaning in meanings.items()]
     lines += [f"  {remark}" for remark in certificate.remarks]
     if not certificate.fairness and not certificate.remarks:

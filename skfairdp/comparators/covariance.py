@@ -15,15 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.base import PrivateClassifier
 from skfairdp.comparators.constrained_logistic import Linearised, fit_constrained
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.parameters import Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 __all__ = ["CovarianceConstrainedClassifier"]
-
-_NOTIONS = ("demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity")
 
 
 class CovarianceConstrainedClassifier(PrivateClassifier):
@@ -109,7 +107,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
     _multiclass = False
     _nets = ()
     _parameters: ClassVar = {
-        "notion": (Choice(_NOTIONS),),
+        "notion": (Choice(tuple(NOTIONS)),),
         "max_covariance": (Number(0.0),),
         "alpha": (Number(0.0, low_open=True),),
         "max_iter": (Number(1, integer=True),),

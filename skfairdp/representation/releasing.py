@@ -14,6 +14,7 @@ from skfairdp.certificate import Certificate, certify
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.derivation import RELEASE, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.notions import NOTIONS
 from skfairdp.figures import rounded_up, significant_up
 from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.ledger import as_ledger
@@ -34,7 +35,7 @@ __all__ = ["NOTIONS_OF_RELEASES", "ReleaseCount", "ReleasesRepresentation"]
 
 Randomizer = LaplaceRandomizer | ResponseRandomizer
 
-NOTIONS_OF_RELEASES = ("demographic_parity", "equal_opportunity", "equalized_odds")
+NOTIONS_OF_RELEASES = tuple(n.name for n in NOTIONS.values() if n.compares_predictions)
 
 
 class ReleaseCount:

@@ -18,11 +18,17 @@ from skfairdp.engine.clipping.norms import ARITHMETIC
 from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.public_features import PublicRows
 from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.notions import Notion
 from skfairdp.inprocessing.attribute.group_multipliers import BlockLagrangian, LossOrRates
 from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
-from skfairdp.inprocessing.rates.training import ConstrainedClassifier, DualAscent, Lagrangian
-from skfairdp.parameters import GROUPS, MAPPING, NORM, SEQUENCE, Choice, Kind, Number
+from skfairdp.inprocessing.rates.training import (
+    NOTION,
+    ConstrainedClassifier,
+    DualAscent,
+    Lagrangian,
+)
+from skfairdp.parameters import GROUPS, MAPPING, NORM, SEQUENCE, Choice, Number
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
@@ -55,7 +61,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     net : skorch.NeuralNet or None, default=None
         Module, criterion, optimizer, learning rate and device. None is a
         multilayer perceptron with Adam, see `skfairdp.default_net`.
-    notion : str or sequence of str, default="demographic_parity"
+    notion : str, Notion or sequence of them, default="demographic_parity"
         Which rates of every group shall equal those of everybody: one or several of
         "demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity".
     tolerance : float or mapping of notion to float, default=0.01
@@ -168,7 +174,7 @@ default="linear"
             # A sum over two cells that is rounded as one is no product of two releases.
             if name not in ("dataset_size", "exact_noise")
         },
-        "notion": (Kind((str,), "a notion's name"), SEQUENCE),
+        "notion": (NOTION, SEQUENCE),
         "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
         "max_constraint_norm": (NORM,),
         "histogram_share": (Number(0.0, 1.0, low_open=True, high_open=True),),
@@ -191,7 +197,7 @@ default="linear"
         self,
         net: Any = None,
         *,
-        notion: str | Sequence[str] = "demographic_parity",
+        notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
         tolerance: float | Mapping[str, float] = 0.01,
         epsilon: float | None = 1.0,
         delta: float = 1e-6,

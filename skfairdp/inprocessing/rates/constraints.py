@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp.fairness.notions import Stratum, get_notions
+from skfairdp.fairness.notions import Notion, Stratum, get_notions
 from skfairdp.parameters import Number
 
 __all__ = ["RateConstraints"]
@@ -33,8 +33,8 @@ class RateConstraints:
 
     Parameters
     ----------
-    notions : str or sequence of str
-        Names, see `skfairdp.fairness.notions.NOTIONS`.
+    notions : str, Notion or sequence of them
+        Names, see `skfairdp.fairness.notions.NOTIONS`, or notions of yours.
     classes : sequence, length n_classes
         Class labels; of two, the rates of the second are compared, of more those of each.
     n_groups : int
@@ -71,7 +71,7 @@ class RateConstraints:
 
     def __init__(
         self,
-        notions: str | Sequence[str],
+        notions: str | Notion | Sequence[str | Notion],
         classes: Sequence[Any],
         n_groups: int,
         tolerances: float | Mapping[str, float],
@@ -217,14 +217,14 @@ class RateConstraints:
 
 
 def tolerance_of_notions(
-    notions: str | Sequence[str], tolerances: float | Mapping[str, float]
+    notions: str | Notion | Sequence[str | Notion], tolerances: float | Mapping[str, float]
 ) -> dict[str, float]:
     """Give every notion its tolerance.
 
     Parameters
     ----------
-    notions : str or sequence of str
-        Names of notions.
+    notions : str, Notion or sequence of them
+        Notions or their names.
     tolerances : float or mapping
         One for all, or one for each of the notions, by name.
 

@@ -11,14 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from skfairdp.fairness.notions import Notion
 from skfairdp.inprocessing.gradient import GradientClassifier, Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.multipliers import DualAscent
 from skfairdp.inprocessing.rates.objective import ConstrainedObjective
+from skfairdp.parameters import Kind
 from skfairdp.privacy.plan import Segment
 
-__all__ = ["ConstrainedClassifier", "DualAscent", "Lagrangian", "TailAverage"]
+__all__ = ["NOTION", "ConstrainedClassifier", "DualAscent", "Lagrangian", "TailAverage"]
 
+NOTION = Kind((str, Notion), "a notion or its name")
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -122,7 +125,7 @@ class ConstrainedClassifier(GradientClassifier):
     Lagrangian and its coefficients back to the objective.
     """
 
-    notion: str | Sequence[str]
+    notion: str | Notion | Sequence[str | Notion]
     tolerance: float | Mapping[str, float]
 
     @abstractmethod
