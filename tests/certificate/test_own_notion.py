@@ -60,16 +60,16 @@ def test_a_model_is_trained_to_it(model, certificate) -> None:
     rows = y == 0
     rates = [model.predict(X)[rows & (groups == group)].mean() for group in "ab"]
     assert gap == pytest.approx(abs(rates[0] - rates[1]))
-    # Without the constraint it is above .3; noise and sampling leave some of the target.
+    # Over twelve fits .036 with a standard deviation of .012, and .206 (.007) without constraint.
     assert gap < 0.12
-    assert min(rates) > 0.01
+    assert min(rates) > 0.1
     claim = certificate.fairness[0]
     assert claim.estimate == pytest.approx(gap)
     assert gap < claim.bound < gap + 0.05
     free = RateConstrainedClassifier(tolerance=0.99, epsilon=4.0, max_epochs=20, progress=False)
     training = people(4000, 0)
     free.fit(training[0], training[1], sensitive_features=training[2])
-    assert group_gap(y, free.predict(X), sensitive_features=groups, notion=OWN) > 0.2
+    assert group_gap(y, free.predict(X), sensitive_features=groups, notion=OWN) > 0.15
 
 
 def test_the_certificate_says_what_is_compared(certificate) -> None:
@@ -105,7 +105,8 @@ def test_the_certificate_is_read_where_the_notion_is_not_known(certificate, tmp_
 def test_figures_of_it_are_computed_again(model, certificate) -> None:
     assert certificate.verify(model)
     first, *others = certificate.fairness
-    better = replace(certificate, fairness=(replace(first, bound=first.bound / 2), *others))
+    between = (first.estimate + first.bound) / 2
+    better = replace(certificate, fairness=(replace(first, bound=between), *others))
     assert not better.verify(model)
 
 
