@@ -130,6 +130,7 @@ class GradientClassifier(PrivateClassifier):
         "max_epochs": (COUNT,),
         "learning_rate_schedule": (Choice(("linear", "cosine")), SEQUENCE, NONE),
     }
+    _plans_ahead = True
     _released: ClassVar[tuple[str, ...]] = (
         *PrivateClassifier._released,
         "link_",
