@@ -11,6 +11,7 @@ from skfairdp.certificate.sentence import group_text
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.fairness.derivation import CLOPPER_PEARSON, HOEFFDING, NOISY_COUNTS, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.recomputing import (
     recomputed_bound,
     recomputed_estimate,
@@ -192,10 +193,13 @@ def _of_rows(claim: FairnessGuarantee, n_rows: int | None) -> Findings:
     counted = claim.confidence_level is not None and claim.counts
     if not counted or n_rows is None or any(count.noisy for count in claim.counts):
         return
+    notion = NOTIONS.get(claim.notion)  # of yours, what it counts is not stored
+    every = notion is not None and all(
+        (stratum.successes | stratum.failures).all() for stratum in notion.strata((0, 1))
+    )
     for stratum in dict.fromkeys(count.stratum for count in claim.counts):
         total = sum(count.trials for count in claim.counts if count.stratum == stratum)
-        some = stratum.startswith("label ")
-        if total > n_rows + 0.5 or (not some and total < n_rows - 0.5):
+        if total > n_rows + 0.5 or (every and total < n_rows - 0.5):
             yield WRONG, f"n_rows is stated as {n_rows}, but {claim.notion} counts {total:g} rows"
             return
 

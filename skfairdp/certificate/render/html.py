@@ -50,9 +50,11 @@ def _file(name: str) -> str:
 
 def _claim(section: Section) -> str:
     """The sentence in large letters, with every "symbol = figure" on one line."""
-    sentence, *others = map(_element, section.elements)
-    sentence = re.sub(r"([εδ] = [\d.e∞-]*[\d∞])", r"<span class='whole'>\1</span>", sentence)
-    return sentence.replace("<p>", "<p class='claim'>", 1) + "".join(others)
+    sentence, *others = section.elements
+    assert isinstance(sentence, Paragraph)
+    text = escape(sentence.text)
+    text = re.sub(r"([εδ] = [\d.e∞-]*[\d∞])", r"<span class='whole'>\1</span>", text)
+    return f"<p class='claim'>{text}</p>" + "".join(map(_element, others))
 
 
 def _section(section: Section, level: int, content: str | None = None) -> str:
