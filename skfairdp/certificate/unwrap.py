@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import platform
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,13 +45,7 @@ __all__ = [
 CONTAINERS = (ColumnTransformer, FeatureUnion, Pipeline)
 
 # Exact types: a subclass may learn what its parent does not.
-STATELESS = (
-    Binarizer,
-    FeatureHasher,
-    HashingVectorizer,
-    Normalizer,
-    PolynomialFeatures,
-)
+STATELESS = (Binarizer, FeatureHasher, HashingVectorizer, Normalizer, PolynomialFeatures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +59,9 @@ class ColumnChoice:
 class Deployed:
     """A fitted model and the parts that it is made of.
 
-    Parameters
-    ----------
-    model : object
-        What predicts: an estimator or a Pipeline, without a search around it.
-    final : object
-        The last estimator.
-    stages : tuple of (str, object)
-        Earlier steps in order, each with its name.
-    searches : tuple of object
-        Fitted searches around the model or its last step.
+    `model` is what predicts, without a search around it; `final` its last estimator; `stages` the
+    earlier steps in order, each with its name; `searches` the fitted searches around the model or
+    its last step.
     """
 
     model: Any
@@ -107,32 +95,15 @@ class Deployed:
     def bound(self) -> Bound:
         """Digest of everything that predictions depend on, whatever search found it.
 
-        Raises
-        ------
-        UnboundModelError
-            Naming what no digest can cover.
+        Raises an UnboundModelError that names what no digest can cover.
         """
         return bind([*self.stages, self.final])
 
     def matches(self, digest: str, python: str = "") -> bool:
-        """Whether a digest is that of this model.
+        """Whether a digest, made under a version of Python if it is known, is that of this model.
 
-        Parameters
-        ----------
-        digest : str
-            From a certificate.
-        python : str, default=""
-            Version of Python that made it; "" where it is not known.
-
-        Returns
-        -------
-        bool
-            False for a model that no digest can cover.
-
-        Raises
-        ------
-        IncomparableModelError
-            The model has functions or classes of yours, whose byte code another Python made.
+        False for a model that no digest can cover. Raises an IncomparableModelError where the
+        model has functions or classes of yours, whose byte code another Python made.
         """
         try:
             own = self.bound
@@ -209,13 +180,19 @@ class Deployed:
         return certifiable(self.final)._post_processes is not None
 
     def predict(self, X: Any, sensitive_features: Any) -> Any:
-        """Predict as deployed; groups go only to a model that asks for them."""
+        """Predict as deployed; groups go only to a model that asks for them.
+
+        The model gets a copy of the rows: steps such as ``StandardScaler(copy=False)`` write into
+        what they are given, and would answer other rows when asked again.
+        """
+        X = deepcopy(X)
         if self.group_aware:
             return self.model.predict(X, sensitive_features=sensitive_features)
         return self.model.predict(X)
 
     def transform(self, X: Any) -> Any:
-        """Push rows through the earlier steps."""
+        """Push a copy of the rows through the earlier steps."""
+        X = deepcopy(X)
         for _, stage in self.stages:
             if stage is not None and not isinstance(stage, str):
                 X = stage.transform(X)
@@ -223,23 +200,10 @@ class Deployed:
 
 
 def unwrap(model: object) -> Deployed:
-    """Take a fitted model apart.
+    """Take a fitted model apart: an estimator, Pipeline or search.
 
-    Parameters
-    ----------
-    model : object
-        A fitted estimator, Pipeline or search.
-
-    Returns
-    -------
-    Deployed
-
-    Raises
-    ------
-    NotFittedError
-        When the model is not fitted, or is a search without ``refit``.
-    TypeError
-        When it is not an estimator instance.
+    Raises a NotFittedError for one that is not fitted, or a search without ``refit``, and a
+    TypeError for what is no estimator.
     """
     check_is_fitted(model)
     predictor, searches = _best(model, ())
@@ -272,78 +236,32 @@ def _best(model: Any, searches: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
 def is_transparent(wrapper: object) -> bool:
     """Whether a Pipeline or search predicts as its class in the library does.
 
-    Parameters
-    ----------
-    wrapper : object
-        A fitted estimator.
-
-    Returns
-    -------
-    bool
-        False for one of a class of yours, which may predict by methods of its own, and for
-        one with functions put in place of its methods.
+    One of a class of yours may predict by methods of its own, and so may one with functions put
+    in place of its methods.
     """
     return library_name(type(wrapper)) is not None and not shadows(wrapper)
 
 
 def charges_privacy(step: object) -> bool:
-    """Whether a step is an estimator of this package that states its privacy cost.
-
-    Parameters
-    ----------
-    step : object
-        A fitted step.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a step is an estimator of this package that states its privacy cost."""
     return certifiable(step)._charges_privacy is True
 
 
 def kind_of(step: object) -> str:
-    """What a step is, in a message.
-
-    Parameters
-    ----------
-    step : object
-        A fitted step.
-
-    Returns
-    -------
-    str
-    """
+    """What a step is, in a message."""
     chosen = isinstance(step, ColumnChoice)
     return "columns chosen by a function" if chosen else type(step).__name__
 
 
 def releases_rows(step: object) -> bool:
-    """Whether a step shows people only through releases that are private by themselves.
-
-    Parameters
-    ----------
-    step : object
-        A fitted step.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a step shows people only through releases that are private by themselves."""
     return certifiable(step)._releases_representation is True
 
 
 def learns_from_rows(step: Any) -> bool:
     """Whether fitting a step that is not ours takes anything from the rows.
 
-    Parameters
-    ----------
-    step : object
-        A fitted step.
-
-    Returns
-    -------
-    bool
-        True unless the step is known to learn nothing but the number of columns.
+    True unless the step is known to learn nothing but the number of columns.
     """
     if shadows(step):
         return True
@@ -356,10 +274,7 @@ def learns_from_rows(step: Any) -> bool:
     if type(step) is FunctionTransformer:
         # Any other function may mix rows, as centring by the mean of the column does.
         return not (step.func is None or is_elementwise(step.func))
-    if type(step) is OneHotEncoder:
-        limits = (step.min_frequency, step.max_categories)
-        return isinstance(step.categories, str) or limits != (None, None)
-    if type(step) is OrdinalEncoder:
+    if type(step) in (OneHotEncoder, OrdinalEncoder):
         limits = (step.min_frequency, step.max_categories)
         return isinstance(step.categories, str) or limits != (None, None)
     if type(step) is SimpleImputer:

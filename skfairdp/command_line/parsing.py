@@ -18,8 +18,6 @@ from skfairdp.command_line.mechanisms import DEFAULT, MECHANISMS
 from skfairdp.command_line.reporting import report
 from skfairdp.fairness.notions import NOTIONS
 
-__all__ = ["main"]
-
 DESCRIPTION = """\
 Train models that protect the people in their data and treat groups alike, and file what holds.
 

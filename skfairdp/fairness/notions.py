@@ -16,24 +16,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NOTIONS", "Notion", "Stratum", "get_notion", "get_notions", "pairs"]
-
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 @dataclass(frozen=True, eq=False)
 class Stratum:
-    """One rate of a notion, as masks over the (label, prediction) pairs.
+    """One rate of a notion, as masks over the (label, prediction) pairs."""
 
-    Parameters
-    ----------
-    name : str
-        What the rate is conditioned on, in words; empty where on nothing.
-    successes, failures : ndarray of bool, shape (n_labels, n_classes)
-        Disjoint sets of (label, prediction) pairs; together they are the trials.
-    """
-
-    name: str
+    name: str  # What the rate is conditioned on, in words; empty where on nothing
+    # successes, failures: (n_labels, n_classes): disjoint sets of (label, prediction) pairs;
+    # together they are the trials
     successes: NDArray[np.bool_]
     failures: NDArray[np.bool_]
 
@@ -336,19 +328,7 @@ Notion
 def get_notions(notions: str | Notion | Sequence[str | Notion]) -> tuple[Notion, ...]:
     """Look up one or several notions.
 
-    Parameters
-    ----------
-    notions : str, Notion or sequence of them
-        One or several different ones.
-
-    Returns
-    -------
-    tuple of Notion, at least one
-
-    Raises
-    ------
-    ValueError
-        For an unknown or repeated name, or none at all.
+    `notions`: one or several different ones, by name or yours.
 
     Examples
     --------

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skfairdp.exceptions import PlanError, PrivacyWarning
+from skfairdp.exceptions import PlanError, PrivacyWarning, warn_user
 from skfairdp.figures import as_given, significant_down
 from skfairdp.parameters import GROUP_SIZE, is_missing
 from skfairdp.privacy.accounting.serialization import plain_label
@@ -160,10 +159,9 @@ def check_delta(delta: float, n: int, *, public: bool = True) -> None:
         )
     if delta > 1.0 / (10.0 * n):
         limit = f"1/(10 n) = {significant_down(0.1 / n, 3)}" if public else "1/(10 n) for n records"
-        warnings.warn(
+        warn_user(
             f"'delta' = {as_given(delta)} is above {limit}; a smaller one is usual.",
             PrivacyWarning,
-            stacklevel=5,  # whoever called fit
         )
 
 

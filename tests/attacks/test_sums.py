@@ -7,6 +7,7 @@ exact, because both sums are float64 numbers and fractions hold them.
 from __future__ import annotations
 
 import math
+import os
 from fractions import Fraction
 
 import numpy as np
@@ -177,8 +178,10 @@ def test_a_record_moves_a_sum_of_several_blocks_by_its_bound_at_most(case):
     check(*case)
 
 
+# `SKFAIRDP_CASES=100000 pytest -m campaign -s tests/attacks/test_sums.py` tries as many as it says.
 @pytest.mark.campaign
-@settings(max_examples=20_000, **COMMON)
+@pytest.mark.timeout(0)
+@settings(max_examples=int(os.environ.get("SKFAIRDP_CASES", "20000")), **COMMON)
 @given(doors(largest=400))
 def test_campaign_of_sums(case):
     check(*case)
@@ -259,9 +262,9 @@ def float32_accumulation(monkeypatch) -> None:
 
     def in_float32(self, inputs, deltas, coefficients, views):
         for value, delta, (weight, bias) in zip(inputs, deltas, views, strict=True):
-            scaled = delta * coefficients.float().unsqueeze(1)
+            scaled = (delta * coefficients.unsqueeze(1)).float()
             bias.copy_(torch.mv(scaled.t(), torch.ones(len(scaled))))
-            weight.copy_(torch.mm(scaled.t(), value))
+            weight.copy_(torch.mm(scaled.t(), value.float()))
 
     monkeypatch.setattr(FusedClipper, "_weighted_sum", in_float32)
     monkeypatch.setattr(release_module, "_rows_of", lambda segment: 1 << 17)
