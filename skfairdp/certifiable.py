@@ -27,8 +27,8 @@ class Certifiable:
     ----------
     _charges_privacy : bool
         Whether ``privacy_``, a `PrivacyGuarantee` or None after a fit, states what was spent
-        on the rows that this estimator was fitted with. A step of a Pipeline that does not, and learns from rows, voids the
-        Pipeline's privacy.
+        on the rows that this estimator was fitted with. A step of a Pipeline that does not,
+        and learns from rows, voids the Pipeline's privacy.
     _learns_from_rows : bool
         Whether a fit takes anything from the rows but the number of columns.
     _releases_representation : bool
