@@ -25,12 +25,10 @@ class Certifiable:
 
     Attributes
     ----------
-    privacy_ : PrivacyGuarantee or None
-        After a fit, where `_charges_privacy`: what the training rows are promised.
     _charges_privacy : bool
-        Whether `privacy_` states what was spent on the rows that this estimator was
-        fitted with. A step of a Pipeline that does not, and learns from rows, voids the
-        Pipeline's privacy.
+        Whether ``privacy_``, a `PrivacyGuarantee` or None after a fit, states what was spent
+        on the rows that this estimator was fitted with. A step of a Pipeline that does not,
+        and learns from rows, voids the Pipeline's privacy.
     _learns_from_rows : bool
         Whether a fit takes anything from the rows but the number of columns.
     _releases_representation : bool

@@ -128,12 +128,12 @@ depth : int, default=3
 
 Attributes
 ----------
-privacy_ : PrivacyGuarantee or None
-    What is guaranteed; None after ``epsilon=inf``.
 groups_ : tuple or None
     Groups named at fit.
 n_features_in_ : int
     Number of features.
+privacy_ : PrivacyGuarantee or None
+    What is guaranteed; None after ``epsilon=inf``.
 plan_, privacy_ : object
     What is released.
 

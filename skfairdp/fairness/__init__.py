@@ -12,7 +12,7 @@ from skfairdp.fairness.bounds.rate_gaps import (
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
-from skfairdp.fairness.notions import NOTIONS, Notion, Stratum, get_notion, pairs
+from skfairdp.fairness.notions import NOTIONS, Notion, get_notion, pairs
 
 __all__ = [
     "NOTIONS",
@@ -27,7 +27,6 @@ __all__ = [
     "encode_groups",
     "gap_estimate",
     "gap_upper_bound",
-    "Stratum",
     "get_notion",
     "pairs",
     "private_gap_upper_bound",

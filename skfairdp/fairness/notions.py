@@ -187,7 +187,8 @@ class Notion:
             hits = trials & successes
             if not hits.any() or (hits == trials).all():
                 raise ValueError(
-                    f"The rate {name!r} of the notion {self.name!r} is the same for every model."
+                    f"A rate of the notion {self.name!r} is the same for every model with these "
+                    "classes."
                 )
             if not self.needs_labels and not all((mask == mask[0]).all() for mask in masks):
                 raise ValueError(
@@ -341,7 +342,7 @@ Notion
 def get_notions(notions: str | Notion | Sequence[str | Notion]) -> tuple[Notion, ...]:
     """Look up one or several notions.
 
-    `notions`: one or several different ones, or their names.
+    `notions`: one or several different ones, by name or yours.
 
     Examples
     --------

@@ -123,6 +123,7 @@ class GradientClassifier(PrivateClassifier):
         Everything the accountant charged.
     """
 
+    _plans_ahead = True
     _parameters = {
         "noise_multiplier": (NOISE_MULTIPLIER, NONE),
         "max_grad_norm": (NORM,),
@@ -130,7 +131,6 @@ class GradientClassifier(PrivateClassifier):
         "max_epochs": (COUNT,),
         "learning_rate_schedule": (Choice(("linear", "cosine")), SEQUENCE, NONE),
     }
-    _plans_ahead = True
     _released: ClassVar[tuple[str, ...]] = (
         *PrivateClassifier._released,
         "link_",

@@ -29,12 +29,12 @@ class RateConstraints:
     size of the gap is at most the tolerance. A stratum that several notions share is
     constrained once, by the smallest of their tolerances.
 
-    `notions`: names, see `skfairdp.fairness.notions.NOTIONS`, or notions of yours. `classes`: class
-    labels; of two, the rates of the second are compared, of more those of each. `n_groups`: at
-    least 2. `tolerances`: largest gap in [0, 1), one for all notions or one a notion. `against`:
-    what a group's rate is compared with. `shape`: shape of the histograms, (n_groups, n_labels,
-    n_classes). `tolerances` (n_constraints,). `names`: stratum name, group position, position of
-    the other group (-1: the population).
+    `notions`: names, see `skfairdp.fairness.notions.NOTIONS`, or notions of yours. `classes`:
+    class labels; of two, the rates of the second are compared, of more those of each.
+    `n_groups`: at least 2. `tolerances`: largest gap in [0, 1), one for all notions or one a
+    notion. `against`: what a group's rate is compared with. `shape`: shape of the histograms,
+    (n_groups, n_labels, n_classes). `tolerances` (n_constraints,). `names`: stratum name, group
+    position, position of the other group (-1: the population).
 
     Examples
     --------
