@@ -34,7 +34,7 @@ from skfairdp.rows import check_features, check_rows, encode_labels
 AT_LEAST_ZERO: tuple[Check, ...] = (Number(low=0),)
 
 
-class _Widths:
+class _ListOfWidths:
     """Allows sequences of positive integers."""
 
     def accepts(self, value: Any) -> bool:
@@ -155,7 +155,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
         "n_components": (COUNT,),
-        "hidden_sizes": (_Widths(),),
+        "hidden_sizes": (_ListOfWidths(),),
         "max_epochs": (COUNT,),
         "batch_size": (COUNT,),
         "learning_rate": (POSITIVE,),
