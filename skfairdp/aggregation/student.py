@@ -39,11 +39,7 @@ def default_student() -> NeuralNet:
     60
     """
     return default_net().set_params(
-        module__hidden_sizes=(),
-        lr=0.02,
-        batch_size=64,
-        max_epochs=60,
-        optimizer__weight_decay=0.01,
+        module__hidden_sizes=(), lr=0.02, batch_size=64, max_epochs=60, optimizer__weight_decay=0.01
     )
 
 

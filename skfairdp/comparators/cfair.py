@@ -99,10 +99,7 @@ class CFAIREncoder(FairEncoder):
     (200, 2)
     """
 
-    _parameters = {
-        "mu": AT_LEAST_ZERO,
-        "balanced": (BOOLEAN,),
-    }
+    _parameters = {"mu": AT_LEAST_ZERO, "balanced": (BOOLEAN,)}
     _optimizer: ClassVar[Any] = torch.optim.Adadelta
 
     def __init__(

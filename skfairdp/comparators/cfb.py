@@ -76,9 +76,7 @@ class CFBEncoder(VariationalEncoder):
     (200, 2)
     """
 
-    _parameters = {
-        "beta": AT_LEAST_ZERO,
-    }
+    _parameters = {"beta": AT_LEAST_ZERO}
 
     def __init__(
         self,

@@ -126,10 +126,7 @@ class FFVAEEncoder(VariationalEncoder):
     (200, 2)
     """
 
-    _parameters = {
-        "alpha": AT_LEAST_ZERO,
-        "gamma": AT_LEAST_ZERO,
-    }
+    _parameters = {"alpha": AT_LEAST_ZERO, "gamma": AT_LEAST_ZERO}
     _needs_labels: ClassVar[bool] = False
 
     def __init__(

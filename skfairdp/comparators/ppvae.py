@@ -59,9 +59,7 @@ class PPVAEEncoder(GroupAwareEncoder):
     (200, 2)
     """
 
-    _parameters = {
-        "beta": AT_LEAST_ZERO,
-    }
+    _parameters = {"beta": AT_LEAST_ZERO}
     _needs_labels: ClassVar[bool] = False
 
     def __init__(

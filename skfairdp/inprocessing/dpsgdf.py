@@ -70,10 +70,7 @@ class DPSGDFClassifier(GroupedClassifier):
     True
     """
 
-    _parameters = {
-        "count_noise_ratio": (POSITIVE,),
-        "max_norm_factor": (Number(1.0),),
-    }
+    _parameters = {"count_noise_ratio": (POSITIVE,), "max_norm_factor": (Number(1.0),)}
     _released: ClassVar[tuple[str, ...]] = (*GroupedClassifier._released, "clip_norms_")
 
     clip_norms_: dict[Any, float]

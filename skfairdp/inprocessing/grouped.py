@@ -39,10 +39,7 @@ class GroupedClassifier(GradientClassifier):
         Groups of the plan.
     """
 
-    _parameters = {
-        "group_sizes": (MAPPING, NONE),
-        "group_sizes_epsilon": (POSITIVE, NONE),
-    }
+    _parameters = {"group_sizes": (MAPPING, NONE), "group_sizes_epsilon": (POSITIVE, NONE)}
 
     dataset_size: int | None
     group_sizes: Mapping[Any, int] | None

@@ -241,10 +241,7 @@ class PrivateSearchCV(PrivateClassifier):
 
     def _budget(self, runs: NumberOfRuns, training: SearchRows) -> SearchBudget | None:
         if math.isinf(self.epsilon):
-            warn_user(
-                "epsilon=inf searches without noise: nothing is protected.",
-                PrivacyWarning,
-            )
+            warn_user("epsilon=inf searches without noise: nothing is protected.", PrivacyWarning)
             return None
         make_plan = planner(final_of(self._told(None)), training)
         return search_budget(make_plan, runs, float(self.epsilon), float(self.delta))

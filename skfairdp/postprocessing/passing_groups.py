@@ -46,10 +46,7 @@ def fit_parameters(estimator: Any, sensitive_features: Any) -> dict[str, Any]:
 
 
 def known_groups(
-    inner: Any,
-    declared: Sequence[Hashable] | None,
-    sensitive_features: Any,
-    n_rows: int,
+    inner: Any, declared: Sequence[Hashable] | None, sensitive_features: Any, n_rows: int
 ) -> tuple[Hashable, ...] | None:
     """Groups that may query.
 

@@ -21,19 +21,8 @@ from skfairdp.fairness.derivation import WEIGHT_LENGTH, Derivation
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.scopes import ANY_POPULATION, AVERAGED_RATES
-from skfairdp.parameters import (
-    MAPPING,
-    NONE,
-    POSITIVE,
-    Choice,
-    Number,
-    check_parameters,
-)
-from skfairdp.postprocessing.group_models import (
-    group_parts,
-    parallel_privacy,
-    refuse_unfit,
-)
+from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters
+from skfairdp.postprocessing.group_models import group_parts, parallel_privacy, refuse_unfit
 from skfairdp.postprocessing.passing_groups import fit_parameters
 from skfairdp.postprocessing.smooth_models import LinearScore, SmoothModel, smooth_model
 from skfairdp.privacy.sizes import check_group_sizes

@@ -19,11 +19,7 @@ from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.parameters import (
-    Kind,
-    Number,
-    check_parameters,
-)
+from skfairdp.parameters import Kind, Number, check_parameters
 from skfairdp.preprocessing.thinned import (
     combined_privacy,
     inner_settings,

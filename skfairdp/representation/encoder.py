@@ -21,15 +21,7 @@ from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.figures import significant_up
-from skfairdp.parameters import (
-    BOOLEAN,
-    COUNT,
-    MAPPING,
-    NORM,
-    Choice,
-    Number,
-    check_parameters,
-)
+from skfairdp.parameters import BOOLEAN, COUNT, MAPPING, NORM, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
@@ -40,10 +32,7 @@ from skfairdp.representation.forward import ReleasesThroughNetworks
 from skfairdp.representation.networks import representation_net
 from skfairdp.representation.objective import Weights
 from skfairdp.representation.person_ids import without_ids
-from skfairdp.representation.randomizers import (
-    LaplaceRandomizer,
-    ResponseRandomizer,
-)
+from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 from skfairdp.representation.training import (
     Task,
     descend,
@@ -344,10 +333,7 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
                 max_grad_norm=float(self.max_grad_norm),
             )
         stated = training_promise(
-            plan,
-            noise,
-            classes=self.classes is not None,
-            groups=groups is not None,
+            plan, noise, classes=self.classes is not None, groups=groups is not None
         )
         prepared = task.prepare(seed)
         draws = self._draws(prepared, task.n_features + task.n_groups + task.n_classes, noise)

@@ -10,10 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from skfairdp.representation.column_laws import ColumnsLikelihood, ColumnTypes
-from skfairdp.representation.randomizers import (
-    LaplaceRandomizer,
-    ResponseRandomizer,
-)
+from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,7 @@ from skfairdp.representation.bounds import (
     group_information_bound,
     information_bound,
 )
-from skfairdp.representation.randomizers import (
-    LaplaceRandomizer,
-    ResponseRandomizer,
-)
+from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 from skfairdp.representation.release_memory import ReleaseMemory, RowStreams
 
 Randomizer = LaplaceRandomizer | ResponseRandomizer
@@ -94,10 +91,7 @@ class ReleasesRepresentation:
     def _start_releasing(self, randomizer: Randomizer) -> None:
         """Make the fitted attributes of a release."""
         if math.isinf(randomizer.epsilon):
-            warn_user(
-                "epsilon=inf releases without noise: nothing is protected.",
-                PrivacyWarning,
-            )
+            warn_user("epsilon=inf releases without noise: nothing is protected.", PrivacyWarning)
         self.randomizer_ = randomizer
         self.releases_ = ReleaseCount()
         self.memory_ = ReleaseMemory(export_key=bool(getattr(self, "export_key", False)))

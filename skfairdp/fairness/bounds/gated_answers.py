@@ -15,11 +15,7 @@ from skfairdp.figures import as_given, rounded_up
 
 
 def answered_guarantee(
-    gate: ParityGate,
-    *,
-    groups: Sequence[Hashable],
-    classes: Sequence[Hashable],
-    asked: ArrayLike,
+    gate: ParityGate, *, groups: Sequence[Hashable], classes: Sequence[Hashable], asked: ArrayLike
 ) -> FairnessGuarantee:
     """State how even the answers are that a gate let pass, and what follows from them.
 

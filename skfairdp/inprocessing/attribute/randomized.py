@@ -36,12 +36,7 @@ from skfairdp.inprocessing.attribute.group_estimates import (
     even_decisions,
 )
 from skfairdp.inprocessing.fairdp.head_decisions import row_uniforms
-from skfairdp.parameters import (
-    COUNT,
-    Choice,
-    Number,
-    check_parameters,
-)
+from skfairdp.parameters import COUNT, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse

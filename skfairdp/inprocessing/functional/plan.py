@@ -63,13 +63,7 @@ def functional_plan(
             for name, norm, scale in zip(("linear", "quadratic"), norms, scales, strict=True)
         )
     return Plan(
-        sizes.cells,
-        segments,
-        (),
-        sizes.adjacency,
-        float(delta),
-        float(sizes.prior_epsilon),
-        sums,
+        sizes.cells, segments, (), sizes.adjacency, float(delta), float(sizes.prior_epsilon), sums
     )
 
 

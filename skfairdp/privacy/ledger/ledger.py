@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from skfairdp.exceptions import LedgerError
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger.entry import (
-    COMMITTED,
-    RETURNED,
-    Entry,
-    charges,
-)
+from skfairdp.privacy.ledger.entry import COMMITTED, RETURNED, Entry, charges
 from skfairdp.privacy.ledger.records import FORMAT, Head
 from skfairdp.privacy.ledger.rendering import (
     ledger_frame,
