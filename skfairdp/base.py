@@ -346,7 +346,7 @@ class PrivateEstimator(BaseEstimator):
             delattr(self, name)
 
     def _randomness(self) -> tuple[int, NoiseSource]:
-        """Return a seed for what protects nobody, and a source for noise and batches."""
+        """Return a seed for what protects no record, and a source for noise and batches."""
         reproducible = bool(getattr(self, "reproducible_noise", False))
         random_state = getattr(self, "random_state", None)
         if random_state is None:

@@ -128,7 +128,7 @@ def train_student(
     n_classes : int
         Number of classes.
     seed : int
-        Seeds what protects nobody.
+        Seeds what protects no record.
     sensitive_features : ndarray, shape (n_answered,), optional
         Given to a student whose `fit` takes groups.
 

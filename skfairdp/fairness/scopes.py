@@ -40,7 +40,7 @@ AVERAGED_RATES = (
     "person's row, so people with equal rows share it: where few different rows exist, the rates "
     "under the one key that is deployed can differ from the average by any amount."
 )
-# Statements about people like those who were held out; the others hold for everybody.
+# Statements about people like those who were held out; the others hold for all people.
 _FROM_ROWS = (DEPLOYED, AVERAGED)
 # How earlier versions derived what they called bounds on the deployed model.
 _AVERAGES = {

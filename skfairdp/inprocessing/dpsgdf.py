@@ -163,7 +163,7 @@ def adaptive_norms(counts: np.ndarray, base_norm: float, max_factor: float) -> n
     """Choose the clip norm of every group from noisy counts.
 
     `counts` (n_groups, 2): noisy numbers of long and of other gradients; negative ones count as
-    0. `base_norm`: c0, above which a gradient is long. `max_factor`: largest norm over C0. Result
+    0. `base_norm`: C0, above which a gradient is long. `max_factor`: largest norm over C0. Result
     (n_groups,): ``C0 (1 + r_k / R)`` within [C0, max_factor C0], r_k the share of long gradients
     in group k and R that in all groups; C0 where none is long.
     """

@@ -333,7 +333,7 @@ class PrivateSearchCV(PrivateClassifier):
         score: Score
         score, gap, model, parameters, table, _ = best
         final = final_of(model)
-        # Whoever takes the model out of here states what its rows have spent.
+        # The model states what its rows have spent, also when it is taken out of here.
         final._state(stated)
         self.best_estimator_ = model
         self.best_params_ = parameters

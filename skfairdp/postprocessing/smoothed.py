@@ -65,7 +65,7 @@ class SmoothedClassifier(PrivateClassifier):
         Declared number of records of each group, for "per_group": fixes the groups, and
         makes the guarantee one for adding or removing a record.
     random_state : int, RandomState or None, default=None
-        Seeds the draws and initial weights for "per_group", which protect nobody; noise
+        Seeds the draws and initial weights for "per_group", which protect no record; noise
         for privacy is `estimator`'s.
 
     Attributes

@@ -143,9 +143,9 @@ class PrivateThinningClassifier(PrivateClassifier):
         even = SamplingRates.equal_label_rates(
             np.full(shape, max(1, len(X) // (shape[0] * shape[1]))), groups.labels, classes.tolist()
         )
-        nobody = np.zeros(len(X), dtype=bool)
+        none = np.zeros(len(X), dtype=bool)
         check_delta(self.estimator.delta, even.total)
-        refuse_other_promises(*self._told(even, X, labels, groups, nobody, grouped=grouped))
+        refuse_other_promises(*self._told(even, X, labels, groups, none, grouped=grouped))
         noise = self._randomness()[1]
         self._charge(self._budget(noise))
         table = release_table(groups.codes, labels, shape, self.epsilon_histogram, noise)
@@ -178,7 +178,7 @@ class PrivateThinningClassifier(PrivateClassifier):
             labels_declared=self.classes is not None,
             groups_declared=None if not grouped else self.groups is not None,
         )
-        # Whoever takes the clone out of here states what its rows have spent.
+        # The clone states what its rows have spent, also when it is taken out of here.
         inner._state(self.privacy_)
         self.estimator_ = inner
 

@@ -1,4 +1,4 @@
-"""An encoder whose output is locally private, and fair to whoever uses nothing else."""
+"""An encoder whose output is locally private, and fair for predictors that see nothing else."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
     """Encoder whose output is locally private, and keeps what serves a declared purpose.
 
     An encoder maps each row x to a small representation, which is truncated and then
-    randomised: what leaves `transform` is private for the person behind the row, whoever
-    sees it. Therefore nobody who predicts from it alone, by whatever means, can treat two
+    randomised: what leaves `transform` is private for the person behind the row, against
+    all who see it. Therefore no predictor that sees it alone, of whatever kind, can treat two
     groups more differently than ``tanh(epsilon / 2)``. The encoder is trained together with
     a decoder that predicts the label u from the released z, and one that rebuilds x from z
     and the group s: it maximises ``E log q(x | z, s) + beta E log q(u | z)``. What the group
@@ -111,7 +111,7 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
     id_column : hashable or None, default=None
         Column of X, by name or position, that says who a row is about: integers or texts.
         It is no feature. The same person with the same row then gets the same release
-        again. None: every call is another release of everybody in it.
+        again. None: every call is another release of all people in it.
     export_key : bool, default=False
         Whether pickles keep the key that repeats releases; who has it can subtract the
         noise of all calls with ids.
@@ -446,7 +446,7 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
             Who each row is about: integers or texts. The same person with the same row
             gets the same release again, at no further cost; a person with two different
             rows has two releases. Without ids, every call is another release of
-            everybody in it, and costs `epsilon` again.
+            all people in it, and costs `epsilon` again.
 
         Returns
         -------

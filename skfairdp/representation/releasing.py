@@ -36,7 +36,7 @@ class ReleaseCount:
 
     `fresh`: releases with noise of their own: calls without ids. `remembered`: whether there was
     a call with ids. All of them together are one release of each distinct row of a person.
-    `reproducible`: whether noise of any release could be repeated, and protects nobody.
+    `reproducible`: whether noise of any release could be repeated, and protects no person.
     """
 
     def __init__(self) -> None:

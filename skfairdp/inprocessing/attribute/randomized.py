@@ -146,7 +146,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
 
     Notes
     -----
-    Each fit asks everybody anew and so spends `epsilon` once more; so does each group at
+    Each fit asks all people anew and so spends `epsilon` once more; so does each group at
     prediction with ``group_at_predict="randomized"``, for the person it belongs to.
     With "raw" the decisions depend on the group that is handed over, which nothing
     protects. Both are held to the same tolerance; but a revision by randomised group
@@ -251,7 +251,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         if groups is not None:
             response = RandomizedResponse(float(self.epsilon), len(groups.labels))
         stated = self._guarantee(response, noise)
-        self._charge(stated)  # before anybody's attribute is randomised
+        self._charge(stated)  # before an attribute is randomised
         # From here on the attribute is known by its randomised answers alone.
         reports = None
         if groups is not None and response is not None:
