@@ -11,6 +11,7 @@ __all__ = [
     "FairnessWarning",
     "IncomparableModelError",
     "LedgerError",
+    "PlanError",
     "PrivacyWarning",
     "SignatureError",
     "SkfairdpError",
@@ -35,6 +36,10 @@ class IncomparableModelError(SkfairdpError):
 
 class LedgerError(SkfairdpError):
     """A privacy ledger cannot be read, written or understood."""
+
+
+class PlanError(SkfairdpError):
+    """A mechanism releases something else than its plan says, or plans for other data."""
 
 
 class SignatureError(SkfairdpError):

@@ -165,7 +165,7 @@ class AggregatedClassifier(PrivateClassifier):
         lesson = self._lesson(rows, queries)
         try_teacher(lesson.teacher, lesson.X_queries, n, self.n_teachers, self._n_options(rows))
         self._charge(self._guarantee(plan, run))  # before a teacher sees a row
-        aggregator = ConfidentGNMax(self.threshold, stds.threshold, stds.votes, noise)
+        aggregator = ConfidentGNMax.planned(self.threshold, plan, noise)
         groups = None if queries.groups is None else queries.groups.codes
         transcript = release_labels(
             self._votes(run, lesson),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import epsilon as plan_epsilon
 from skfairdp.privacy.plan import Block, Plan, Segment
+from skfairdp.privacy.relations import NEIGHBOURS
 
 # One record takes a vote from one class and gives one to another.
 VOTES_NORM = math.sqrt(2.0)
@@ -75,18 +76,18 @@ def voting_plan(
     >>> round(epsilon(plan), 4)
     0.5697
     """
-    share = HALF if adjacency == "change-attribute" else 1.0
+    share = HALF if NEIGHBOURS[adjacency].two_cells else 1.0
     tests: tuple[Segment, ...] = ()
     if noise.threshold is not None:
         tests = (_segment("threshold", n_queries, share, noise.threshold),)
     votes = _segment("votes", n_answers, VOTES_NORM * share, noise.votes)
-    return Plan(("all",), (*tests, votes), (), adjacency, float(delta))
+    return Plan(cells=("all",), segments=(*tests, votes), adjacency=adjacency, delta=float(delta))
 
 
 def _segment(name: str, steps: int, norm: float, std: float) -> Segment:
     # Every query asks the whole ensemble: no sampling, nothing is averaged.
-    block = Block(name, norm, (1.0,), float(std))
-    return Segment(int(steps), (1.0,), (1.0,), (block,))
+    block = Block(name=name, max_norm=norm, weights=(1.0,), noise_std=float(std))
+    return Segment(steps=int(steps), rates=(1.0,), expected_sizes=(1.0,), blocks=(block,))
 
 
 def calibrated_noise(

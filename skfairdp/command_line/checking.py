@@ -19,7 +19,8 @@ from skfairdp.certificate.signing import (
     is_signed,
     load_public_key,
 )
-from skfairdp.certificate.verifying import DIGEST_SHOWS, Examination
+from skfairdp.certificate.unwrap import unwrap
+from skfairdp.certificate.verifying import DIGEST_SHOWS, Examination, contradictions
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import read_bytes, read_text
 
@@ -59,12 +60,13 @@ def verify(arguments: argparse.Namespace) -> int:
         refused += _file(arguments, content, certificate.model_file)
     if not refused:
         print(_CARE.format(arguments.model), file=sys.stderr, flush=True)
-        if not certificate.verify(_loaded(arguments.model, content)):
-            refused.append(
+        model = _loaded(arguments.model, content)
+        if not certificate.verify(model):
+            refused += contradictions(certificate, unwrap(model)) or [
                 "the model is another one, or in another state, than the certificate names: "
                 f"{certificate.model_name}, {certificate.model_digest} (a certificate of an "
                 "earlier version can name it by another digest: then certify the model again)"
-            )
+            ]
     if refused:
         print(f"No: {arguments.certificate} does not hold for {arguments.model}.")
         print("\n".join([*(f"- {_sentence(item)}" for item in refused), *lines]))

@@ -215,6 +215,11 @@ def _certified(
         count_noise=noise,
         ledger=ledger,
     )
+    claims = tuple(
+        dataclasses.replace(claim, assumptions=(*claim.assumptions, people.coding))
+        for claim in certificate.fairness
+    )
+    certificate = dataclasses.replace(certificate, fairness=claims)
     if not arguments.bounds_are_public or certificate.privacy is None:
         return certificate
     privacy = dataclasses.replace(

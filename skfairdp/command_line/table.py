@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,10 +25,11 @@ class People:
     y: np.ndarray  # 1 for the favourable outcome
     groups: pd.Series | pd.DataFrame
     schema: Schema
+    coding: str
 
     def part(self, chosen: np.ndarray) -> People:
         """Return some of the rows."""
-        return People(self.X[chosen], self.y[chosen], self.groups[chosen], self.schema)
+        return replace(self, X=self.X[chosen], y=self.y[chosen], groups=self.groups[chosen])
 
 
 def people_of(
@@ -71,8 +73,8 @@ def people_of(
         {name: value for name, value in schema.fill.items() if name in used},
         {name: values for name, values in schema.categories.items() if name in used},
     )
-    y = _outcome(rows[target], positive)
-    return People(_features(rows, kept), y, _groups(rows, sensitive), kept)
+    y, coding = _outcome(rows[target], positive)
+    return People(_features(rows, kept), y, _groups(rows, sensitive), kept, coding)
 
 
 def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> None:
@@ -84,7 +86,7 @@ def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> Non
         )
 
 
-def _outcome(column: pd.Series, positive: str | None) -> np.ndarray:
+def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, str]:
     name = column.name
     if column.isna().any():
         raise CommandError(f"The target {name!r} is missing in some rows; leave those rows out.")
@@ -101,13 +103,19 @@ def _outcome(column: pd.Series, positive: str | None) -> np.ndarray:
                 f"--positive {positive!r} is no value of the target {name!r}; give one of its two "
                 "values as the table spells it."
             )
-        return (column == chosen[0]).to_numpy(dtype=np.int64)
+        return _coded(column, values, chosen[0])
     if not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column)):
         raise CommandError(
             f"The target {name!r} is text; say which of its two values is the favourable outcome: "
             "--positive VALUE."
         )
-    return (column == max(values)).to_numpy(dtype=np.int64)
+    return _coded(column, values, max(values))
+
+
+def _coded(column: pd.Series, values: list, positive: Any) -> tuple[np.ndarray, str]:
+    other = next(value for value in values if value != positive)
+    coding = f"1 stands for {column.name} = {positive}, and 0 for {column.name} = {other}."
+    return (column == positive).to_numpy(dtype=np.int64), coding
 
 
 def _features(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:

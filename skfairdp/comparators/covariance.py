@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.comparators.constrained_logistic import Linearised, fit_constrained
+from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.notions import get_notion
@@ -187,7 +188,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         """Compute the log-odds of the second class."""
         check_is_fitted(self)
         X = check_features(self, X).astype(np.float64)
-        return np.asarray(X @ self.coef_[0] + self.intercept_[0])
+        return exact_matmul(X, self.coef_[0]) + self.intercept_[0]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         positive = expit(self.decision_function(X))

@@ -94,29 +94,25 @@ class DPSGDClassifier(GradientClassifier):
         self.ledger = ledger
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        if self.dataset_size is None:
-            return Sizes(("all",), (n,), "zero-out")
-        return Sizes(("all",), (int(self.dataset_size),), "add-remove")
+        return Sizes.of_all(n, self.dataset_size)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         batch_size = expected_batch_size(self.batch_size, sizes.total)
         weight = 1.0 / batch_size
         clip = float(self.max_grad_norm)
-        gradient = Block("gradient", clip, (weight,), noise_multiplier * clip * weight)
+        gradient = Block(
+            name="gradient",
+            max_norm=clip,
+            weights=(weight,),
+            noise_std=noise_multiplier * clip * weight,
+        )
         segment = Segment(
             steps=steps_for(self.max_epochs, sizes.total, batch_size),
             rates=(batch_size / sizes.total,),
             expected_sizes=(float(batch_size),),
             blocks=(gradient,),
         )
-        return Plan(
-            sizes.cells,
-            (segment,),
-            (),
-            sizes.adjacency,
-            float(self.delta),
-            exact_noise=bool(self.exact_noise),
-        )
+        return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
         super()._check_net(prepared, plan, row_shape)

@@ -128,19 +128,21 @@ class DPSGDFClassifier(GroupedClassifier):
             rates=(rate,) * n_cells,
             expected_sizes=tuple(rate * count for count in sizes.counts),
             blocks=(
-                Block("long and other gradients", 1.0, (1.0,) * n_cells, count_std),
-                Block("gradient", 1.0, (weight,) * n_cells, noise_multiplier * weight),
+                Block(
+                    name="long and other gradients",
+                    max_norm=1.0,
+                    weights=(1.0,) * n_cells,
+                    noise_std=count_std,
+                ),
+                Block(
+                    name="gradient",
+                    max_norm=1.0,
+                    weights=(weight,) * n_cells,
+                    noise_std=noise_multiplier * weight,
+                ),
             ),
         )
-        return Plan(
-            sizes.cells,
-            (segment,),
-            (),
-            sizes.adjacency,
-            float(self.delta),
-            float(sizes.prior_epsilon),
-            exact_noise=bool(self.exact_noise),
-        )
+        return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
 
     def _train(self, run: Run) -> None:
         base, factor = float(self.max_grad_norm), float(self.max_norm_factor)

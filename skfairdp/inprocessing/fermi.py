@@ -196,23 +196,22 @@ class DPFermiClassifier(GroupedClassifier):
             rates=(rate,) * n_cells,
             expected_sizes=tuple(rate * count for count in sizes.counts),
             blocks=(
-                Block("gradient", clip, weights, noise_multiplier * clip * weight),
-                Block("gradient of W", dual_clip, weights, dual_std),
+                Block(
+                    name="gradient",
+                    max_norm=clip,
+                    weights=weights,
+                    noise_std=noise_multiplier * clip * weight,
+                ),
+                Block(
+                    name="gradient of W", max_norm=dual_clip, weights=weights, noise_std=dual_std
+                ),
             ),
         )
         counts: tuple[CountRelease, ...] = ()
         if self._by_label:
             price = float("inf") if self._free else float(self.label_counts_epsilon)
-            counts = (CountRelease("group x label", price),)
-        return Plan(
-            sizes.cells,
-            (segment,),
-            counts,
-            sizes.adjacency,
-            float(self.delta),
-            float(sizes.prior_epsilon),
-            exact_noise=bool(self.exact_noise),
-        )
+            counts = (CountRelease(name="group x label", epsilon=price),)
+        return sizes.plan(segment, counts=counts, delta=self.delta, exact_noise=self.exact_noise)
 
     # -- training ---------------------------------------------------------------------
 

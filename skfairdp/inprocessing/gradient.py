@@ -212,6 +212,7 @@ class GradientClassifier(PrivateClassifier):
         check_delta(self.delta, sizes.total)
         multiplier = self._calibrate(sizes)
         plan = self._plan(sizes, multiplier)
+        sizes.check(plan, delta=self.delta, exact_noise=getattr(self, "exact_noise", False))
 
         prepared = prepare_net(
             self.net, n_features=int(np.prod(X.shape[1:])), n_classes=len(classes), seed=seed
@@ -235,7 +236,7 @@ class GradientClassifier(PrivateClassifier):
         rates = prepared.learning_rates(plan.steps, epoch)
         stated = self._guarantee(plan, noise, groups)
         self._charge(stated)  # before a row reaches the engine
-        release = NoisyRelease(rows, len(plan.cells), clipper, noise, exact_noise=plan.exact_noise)
+        release = NoisyRelease(rows, plan, clipper, noise)
         progress = Progress(plan.steps, self.progress, type(self).__name__)
         run = Run(
             plan=plan,
@@ -250,6 +251,7 @@ class GradientClassifier(PrivateClassifier):
         try:
             with draws:
                 self._train(run)
+            release.meter.finish()
         finally:
             progress.close()
         copy_parameters(prepared.module, released)

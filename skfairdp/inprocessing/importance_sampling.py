@@ -111,17 +111,15 @@ class ImportanceSamplingDPSGDClassifier(GroupedClassifier):
         expected = tuple(r * count for r, count in zip(of_group, sizes.counts, strict=True))
         clip, weight = float(self.max_grad_norm), 1.0 / sum(expected)
         weights = (weight,) * len(expected)
-        block = Block("gradient", clip, weights, noise_multiplier * clip * weight)
-        steps = steps_for(self.max_epochs, sizes.total, batch_size)
-        return Plan(
-            sizes.cells,
-            (Segment(steps, of_group, expected, (block,)),),
-            (),
-            sizes.adjacency,
-            float(self.delta),
-            float(sizes.prior_epsilon),
-            exact_noise=bool(self.exact_noise),
+        block = Block(
+            name="gradient",
+            max_norm=clip,
+            weights=weights,
+            noise_std=noise_multiplier * clip * weight,
         )
+        steps = steps_for(self.max_epochs, sizes.total, batch_size)
+        segment = Segment(steps=steps, rates=of_group, expected_sizes=expected, blocks=(block,))
+        return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
 
     def _train(self, run: Run) -> None:
         run.descend()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +44,7 @@ def noisy_table(
     n_bins = BINS if with_scores else 1
     groups = held.groups
     if with_scores:
-        probability = np.asarray(model.predict_proba(held.X))[:, -1]
+        probability = np.asarray(model.predict_proba(deepcopy(held.X)))[:, -1]
         bins = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
         labels = tuple((label, b) for label in groups.labels for b in range(BINS))
         codes = np.where(groups.codes >= 0, groups.codes * BINS + bins, -1)

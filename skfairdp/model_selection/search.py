@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from copy import deepcopy
 from os import PathLike
 from typing import Any, ClassVar
 
@@ -321,7 +322,9 @@ class PrivateSearchCV(PrivateClassifier):
             multiplier = budget.multiplier_for(make_plan)
             settings |= {"epsilon": None, "noise_multiplier": multiplier}
         model = self._told(parameters, **settings)
-        return model.fit(rows.X, rows.y, **groups_by_name(model, rows.sensitive_features))
+        # A copy: what a step writes into its rows must not reach the next candidate.
+        own = deepcopy(rows.X)
+        return model.fit(own, rows.y, **groups_by_name(model, rows.sensitive_features))
 
     def _keep(
         self,

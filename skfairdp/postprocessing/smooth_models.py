@@ -11,6 +11,7 @@ from scipy.special import ndtr
 from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.inference import features_and_output, outputs, probabilities
 from skfairdp.engine.inspection import find_head
 from skfairdp.engine.nets import module_dtype
@@ -60,7 +61,7 @@ class LinearScore:
         """Probability that ``<theta + nu, xi> > 0``: a normal tail, without draws."""
         rows = self.embed(X)
         scale = std * np.sqrt(np.square(rows).sum(axis=1))
-        scores = rows @ self.vector
+        scores = exact_matmul(rows, self.vector)
         # A row of zeros scores 0 whatever the noise: a coin.
         return np.asarray(
             ndtr(np.divide(scores, scale, out=np.zeros_like(scores), where=scale > 0))

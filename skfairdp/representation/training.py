@@ -163,7 +163,10 @@ def plan_of(
     expected = expected_batch_size(batch_size, sizes.total)
     weight = 1.0 / expected
     gradient = Block(
-        "gradient", max_grad_norm, (weight,), noise_multiplier * max_grad_norm * weight
+        name="gradient",
+        max_norm=max_grad_norm,
+        weights=(weight,),
+        noise_std=noise_multiplier * max_grad_norm * weight,
     )
     segment = Segment(
         steps=steps_for(max_epochs, sizes.total, expected),
@@ -171,7 +174,7 @@ def plan_of(
         expected_sizes=(float(expected),),
         blocks=(gradient,),
     )
-    return Plan(sizes.cells, (segment,), (), sizes.adjacency, delta)
+    return sizes.plan(segment, delta=delta)
 
 
 def rehearse_privately(prepared: PreparedNet, rows: np.ndarray, plan: Plan) -> None:
@@ -207,7 +210,7 @@ def descend_privately(
     loss = prepared.module
     codes = np.where(contributes, 0, -1)
     clipper = make_clipper(loss, prepared.flat, lambda output: output)
-    release = NoisyRelease(Rows(as_tensor(rows, loss), (), codes), 1, clipper, noise)
+    release = NoisyRelease(Rows(as_tensor(rows, loss), (), codes), plan, clipper, noise)
     (segment,) = plan.segments
     rates = prepared.learning_rates(segment.steps, max(1, segment.steps // max_epochs))
     with OwnDraws(noise.masks):
@@ -218,3 +221,4 @@ def descend_privately(
             progress=progress,
             learning_rate=rates.__getitem__,
         )
+    release.meter.finish()

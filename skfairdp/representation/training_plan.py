@@ -33,9 +33,8 @@ def training_plan(
     gradient. Raises ValueError: `delta` is too large, or the batch is larger than the data
     set.
     """
-    size = n if dataset_size is None else dataset_size
-    sizes = Sizes(("all",), (size,), "zero-out" if dataset_size is None else "add-remove")
-    check_delta(delta, size)
+    sizes = Sizes.of_all(n, dataset_size)
+    check_delta(delta, sizes.total)
     plan = partial(
         plan_of,
         sizes,

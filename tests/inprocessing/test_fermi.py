@@ -221,7 +221,12 @@ def test_no_record_moves_a_step_by_more_than_the_plan_says(notion, monkeypatch):
     monkeypatch.setattr(NoisyRelease, "gradient_and_statistic", watched)
     # What was bought before the step is released, and the same for both neighbours.
     table = np.array([18, 27, 9, 6])
-    monkeypatch.setattr(NoisyRelease, "counts", lambda *_: table)
+
+    def bought(self, release, *_):
+        self.meter.draw(release)
+        return table
+
+    monkeypatch.setattr(NoisyRelease, "counts", bought)
 
     def released(keep):
         seen.clear()

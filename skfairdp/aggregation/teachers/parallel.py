@@ -164,7 +164,8 @@ def answer(model: Any, X: np.ndarray, seed: int, index: int) -> np.ndarray:
     `teach`. Result (n_rows,).
     """
     with alone(teacher_generator(seed, index, _ANSWERING)):
-        codes = np.asarray(model.predict(X)).astype(np.int64)
+        # Its own copy: what a teacher writes into its rows must not reach the next one.
+        codes = np.asarray(model.predict(X.copy())).astype(np.int64)
     if codes.shape != (len(X),):
         raise ValueError(f"predict returned shape {codes.shape} for {len(X)} rows")
     return codes

@@ -271,10 +271,13 @@ class LagrangianDualClassifier(ConstrainedClassifier):
             # Every group's sum is released by itself, in shares of the whole batch.
             weights = (1.0 / size,) * n_cells
             return Segment(
-                steps,
+                steps=steps,
                 rates=(size / n,) * n_cells,
                 expected_sizes=(size / n_cells,) * n_cells,
-                blocks=tuple(Block(a, norm, weights, std / size) for a, norm, std in blocks),
+                blocks=tuple(
+                    Block(name=a, max_norm=norm, weights=weights, noise_std=std / size)
+                    for a, norm, std in blocks
+                ),
             )
 
         gradient = (_GRADIENT, clip, of_gradient)
@@ -290,7 +293,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
             table = (_TABLE, bound, of_table * math.sqrt(n / batch))
             epoch = [segment(1, n, table), segment(steps // int(self.max_epochs), batch, gradient)]
             segments += epoch * int(self.max_epochs)
-        return Plan(sizes.cells, tuple(segments), (), sizes.adjacency, float(self.delta))
+        return sizes.plan(*segments, delta=self.delta)
 
     # -- training ---------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skfairdp.base import PrivateClassifier
+from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import get_notion
@@ -490,5 +491,5 @@ def _positive(
     predictors: list[Any], weights: NDArray[np.float64], X: NDArray
 ) -> NDArray[np.float64]:
     """Probability of a positive prediction."""
-    votes = np.stack([np.asarray(p.predict(X), dtype=np.float64) for p in predictors])
-    return np.asarray((weights @ votes).clip(0.0, 1.0))
+    votes = np.stack([np.asarray(p.predict(X), dtype=np.float64) for p in predictors], axis=1)
+    return exact_matmul(votes, weights).clip(0.0, 1.0)

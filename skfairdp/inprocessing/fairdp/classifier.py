@@ -242,19 +242,24 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
                 f"'smoothing' works on the mean head; got prediction={self.prediction!r}, "
                 "allowed is 'score_mean'."
             )
-        tables = 0 if self.stop_tolerance is None else self.max_epochs // self.check_every
+        tables = self._tables
         if self.epsilon is not None and tables * self.check_epsilon >= self.epsilon:
             raise ValueError(
                 f"'check_epsilon' = {self.check_epsilon:g} for {tables} tables leaves nothing of "
                 f"'epsilon' = {self.epsilon:g} for training; set it lower, or 'check_every' higher."
             )
 
+    @property
+    def _tables(self) -> int:
+        """How many tables are bought; none after the last step, when nothing can be stopped."""
+        return 0 if self.stop_tolerance is None else (self.max_epochs - 1) // self.check_every
+
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         counts: tuple[CountRelease, ...] = ()
-        releases = self.max_epochs // self.check_every
-        if self.stop_tolerance is not None and releases > 0:
+        if self._tables > 0:
             price = float("inf") if self._free else float(self.check_epsilon)
-            counts = (CountRelease("group x label x prediction", price, releases),)
+            table = "group x label x prediction"
+            counts = (CountRelease(name=table, epsilon=price, releases=self._tables),)
         return fairdp_plan(
             sizes,
             group_multipliers(self.noise_multiplier, sizes, noise_multiplier),

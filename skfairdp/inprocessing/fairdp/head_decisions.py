@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
+from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.keyed_draws import row_uniforms
 
 
@@ -38,8 +39,8 @@ class HeadEnsemble:
     def scores(self, features: np.ndarray) -> np.ndarray:
         """Score of every head, shape (n, n_heads), from features of shape (n, d)."""
         if self.bias:
-            return features @ self.heads[:, :-1].T + self.heads[:, -1]
-        return features @ self.heads.T
+            return exact_matmul(features, self.heads[:, :-1].T) + self.heads[:, -1]
+        return exact_matmul(features, self.heads.T)
 
     def positive(self, features: np.ndarray) -> np.ndarray:
         """Probability of the second class: over draws, or over heads, or of the score.

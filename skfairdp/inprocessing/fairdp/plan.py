@@ -6,81 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.parameters import NOISE_MULTIPLIER, Number
-from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
-from skfairdp.privacy.sizes import (
-    Sizes,
-    check_group_sizes,
-    expected_batch_size,
-    noisy_sizes,
-    steps_for,
-)
+from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
 _RATE = Number(0.0, 1.0, low_open=True)
-
-
-def fairdp_groups(
-    sensitive_features: Any, n: int, group_sizes: Mapping[Any, int] | None
-) -> Groups | None:
-    """Sort rows into the groups that were declared with their sizes, or that occur.
-
-    `sensitive_features`: group of each row; None for one group. `group_sizes`: declared sizes;
-    rows of other groups then contribute nothing.
-    """
-    if sensitive_features is None:
-        if group_sizes is not None:
-            raise ValueError("'group_sizes' is set, but fit got sensitive_features=None.")
-        return None
-    if group_sizes is not None:
-        labels = tuple(check_group_sizes(group_sizes))
-        return encode_groups(sensitive_features, n_rows=n, labels=labels, on_unknown="drop")
-    groups = encode_groups(sensitive_features, n_rows=n)
-    if len(groups.labels) < 2:
-        raise ValueError(
-            "'sensitive_features' must hold at least two groups; got one. Pass None to train "
-            "without groups."
-        )
-    return groups
-
-
-def fairdp_sizes(
-    groups: Groups | None,
-    n: int,
-    *,
-    dataset_size: int | None,
-    group_sizes: Mapping[Any, int] | None,
-    group_sizes_epsilon: float | None,
-    noise: NoiseSource,
-    free: bool,
-) -> Sizes:
-    """Settle the public sizes: declared, bought, or read off the rows.
-
-    `groups`: groups of the rows; None for one group. `group_sizes`: declared number of records of
-    each group. `group_sizes_epsilon`: price of noisy sizes in nats. `free`: whether nothing is
-    protected (``epsilon=inf``): sizes are then exact.
-    """
-    if groups is None:
-        if dataset_size is None:
-            return Sizes(("all",), (n,), "zero-out")
-        return Sizes(("all",), (int(dataset_size),), "add-remove")
-    if group_sizes is not None:
-        sizes = check_group_sizes(group_sizes)
-        counts = tuple(sizes[label] for label in groups.labels)
-        if dataset_size not in (None, sum(counts)):
-            raise ValueError(
-                f"'dataset_size' = {dataset_size} must be the sum of 'group_sizes', {sum(counts)}."
-            )
-        return Sizes(groups.labels, counts, "add-remove")
-    if dataset_size is not None:
-        raise ValueError(
-            f"'dataset_size' = {dataset_size} declares no size of a group; with sensitive_features "
-            "declare 'group_sizes', a mapping from every group to its number of records."
-        )
-    if group_sizes_epsilon is not None and not free:
-        return noisy_sizes(groups.codes, groups.labels, group_sizes_epsilon, noise)
-    return Sizes(groups.labels, tuple(int(c) for c in groups.counts), "zero-out")
 
 
 def group_multipliers(given: Any, sizes: Sizes, noise_multiplier: float) -> tuple[float, ...]:
@@ -172,20 +102,20 @@ def fairdp_plan(
             sum((w * s) ** 2 for w, s in zip(weights, noise_multipliers, strict=True))
         )
         charged = noise_multipliers if releases == "group_models" else None
-        block = Block("gradient", max_grad_norm, weights, std, charged)
-        return Segment(n_steps, rates, per_group, (block,), heads)
+        block = Block(
+            name="gradient",
+            max_norm=max_grad_norm,
+            weights=weights,
+            noise_std=std,
+            charged_multipliers=charged,
+        )
+        return Segment(
+            steps=n_steps, rates=rates, expected_sizes=per_group, blocks=(block,), n_heads=heads
+        )
 
     segments = (
         segment(steps - plain, size),
         segment(plain - 1, last_size),
         segment(1, last_size, n_heads),
     )
-    return Plan(
-        sizes.cells,
-        segments,
-        counts,
-        sizes.adjacency,
-        float(delta),
-        float(sizes.prior_epsilon),
-        exact_noise=exact_noise,
-    )
+    return sizes.plan(*segments, counts=counts, delta=delta, exact_noise=exact_noise)

@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.clipping.norms import ARITHMETIC
+from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.moment_sums import Moments, MomentSums, moment_margin
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.inprocessing.fairdp.plan import fairdp_groups, fairdp_sizes
 from skfairdp.inprocessing.functional.plan import (
     cell_weights,
     functional_plan,
@@ -27,6 +27,7 @@ from skfairdp.inprocessing.functional.plan import (
     weighted_total,
 )
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
+from skfairdp.inprocessing.grouped import declared_groups, settled_sizes
 from skfairdp.parameters import (
     MAPPING,
     NOISE_MULTIPLIER,
@@ -231,6 +232,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         check_delta(self.delta, sizes.total)
         multiplier = self._calibrate(sizes, bounded.d)
         plan = self._plan(sizes, multiplier, bounded.d)
+        sizes.check(plan, delta=self.delta)
         weighted = plan.segments[0].blocks if plan.segments else plan.sums
         moment_margin(weighted[0].weights, sizes.total, len(X))  # refuses what it can't bound
         stated = self._guarantee(plan, noise, groups)
@@ -240,13 +242,14 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         if self.objective == "pooled":
             codes = np.minimum(codes, 0)  # one cell; rows of undeclared groups stay outside
         codes[labels < 0] = -1
-        sums = MomentSums(bounded.transform(X), 0.5 - labels, codes, noise, expected=sizes.total)
+        rows = bounded.transform(X)
+        sums = MomentSums(rows, 0.5 - labels, codes, plan, noise, expected=sizes.total)
         each = self._each_cell and len(plan.cells) > 1
         if plan.segments:
-            linear, quadratic = plan.segments[0].blocks
-            moments = sums.gaussian(linear, quadratic, each_cell=each)
+            moments = sums.gaussian(plan.segments[0], each_cell=each)
         else:
             moments = sums.laplace(*plan.sums, each_cell=each)
+        sums.meter.finish()
         smallest = float(self.repair_strength) * noise_norm(plan, bounded.d)
         self.group_thetas_ = None
         if each:
@@ -289,7 +292,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         if self.objective == "group_average" or self.group_sizes is not None:
-            return fairdp_groups(sensitive_features, n, self.group_sizes)
+            return declared_groups(sensitive_features, n, self.group_sizes)
         if sensitive_features is None:
             return None
         return encode_groups(sensitive_features, n_rows=n)
@@ -313,7 +316,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
             self._charge(
                 budget_guarantee(self.epsilon, self.delta, reproducible=noise.reproducible)
             )
-        return fairdp_sizes(
+        return settled_sizes(
             None if pooled else groups,
             n,
             dataset_size=size,
@@ -398,7 +401,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Compute the logit of the second class, for rows clipped to the declared bounds."""
         check_is_fitted(self)
-        return self.rows_.transform(check_features(self, X)) @ self.theta_
+        return exact_matmul(self.rows_.transform(check_features(self, X)), self.theta_)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         positive = expit(self.decision_function(X))

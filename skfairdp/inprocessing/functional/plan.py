@@ -47,11 +47,16 @@ def functional_plan(
     sums: tuple[LaplaceSum, ...] = ()
     if noise == "gaussian":
         blocks = tuple(
-            Block(name, norm, weights, noise_multiplier * norm / math.sqrt(share))
+            Block(
+                name=name,
+                max_norm=norm,
+                weights=weights,
+                noise_std=noise_multiplier * norm / math.sqrt(share),
+            )
             for name, norm, share in zip(("linear", "quadratic"), l2_bounds(), shares, strict=True)
         )
         rates, expected = (1.0,) * len(weights), tuple(map(float, sizes.counts))
-        segments = (Segment(1, rates, expected, blocks),)
+        segments = (Segment(steps=1, rates=rates, expected_sizes=expected, blocks=blocks),)
     else:
         norms = l1_bounds(d)
         scales = [norm / share for norm, share in zip(norms, shares, strict=True)]
@@ -59,12 +64,10 @@ def functional_plan(
             norms = 3.0 * d, d * d / 4.0
             scales = [sum(norms)] * 2
         sums = tuple(
-            LaplaceSum(name, norm, weights, noise_multiplier * scale)
+            LaplaceSum(name=name, max_norm=norm, weights=weights, scale=noise_multiplier * scale)
             for name, norm, scale in zip(("linear", "quadratic"), norms, scales, strict=True)
         )
-    return Plan(
-        sizes.cells, segments, (), sizes.adjacency, float(delta), float(sizes.prior_epsilon), sums
-    )
+    return sizes.plan(*segments, sums=sums, delta=delta)
 
 
 def weighted_total(moments: Moments, weights: np.ndarray) -> Moments:

@@ -216,9 +216,7 @@ default="linear"
         return groups
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        if self.dataset_size is None:
-            return Sizes(("all",), (n,), "zero-out")
-        return Sizes(("all",), (int(self.dataset_size),), "add-remove")
+        return Sizes.of_all(n, self.dataset_size)
 
     def _cells(self, plan: Plan, groups: Groups | None) -> np.ndarray | None:
         return None if groups is None else np.where(groups.codes < 0, -1, 0)
@@ -237,18 +235,21 @@ default="linear"
             rates=(size / n,),
             expected_sizes=(float(size),),
             blocks=(
-                Block("gradient", clip, (weight,), of_gradient * weight),
-                Block("histogram", 1.0, (weight,), of_histogram * weight),
+                Block(
+                    name="gradient",
+                    max_norm=clip,
+                    weights=(weight,),
+                    noise_std=of_gradient * weight,
+                ),
+                Block(
+                    name="histogram",
+                    max_norm=1.0,
+                    weights=(weight,),
+                    noise_std=of_histogram * weight,
+                ),
             ),
         )
-        return Plan(
-            sizes.cells,
-            (segment,),
-            (),
-            sizes.adjacency,
-            float(self.delta),
-            exact_noise=bool(self.exact_noise),
-        )
+        return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
 
     # -- training ---------------------------------------------------------------------
 

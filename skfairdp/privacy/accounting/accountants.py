@@ -22,8 +22,9 @@ from dp_accounting.rdp import RdpAccountant
 from numpy.typing import NDArray
 
 from skfairdp.figures import significant_up
-from skfairdp.privacy.accounting.directions import RELATIONS, both_directions, loss_epsilon
+from skfairdp.privacy.accounting.directions import both_directions, loss_epsilon
 from skfairdp.privacy.accounting.events import FailureDpEvent, canonical, parts_of, without_failures
+from skfairdp.privacy.relations import NEIGHBOURS, accounted
 
 
 def event_epsilon(event: DpEvent, delta: float, adjacency: str = "add-remove") -> float:
@@ -82,9 +83,10 @@ default="add-remove"
 def _answer(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
     if not 0.0 <= delta < 1.0:
         raise ValueError(f"delta={delta!r} is not allowed: give a probability in [0, 1)")
-    if adjacency not in RELATIONS:
+    if accounted(adjacency) is None:
+        known = sorted(name for name in NEIGHBOURS if accounted(name) is not None)
         raise ValueError(
-            f"adjacency={adjacency!r} cannot be accounted for here: use one of {sorted(RELATIONS)}"
+            f"adjacency={adjacency!r} cannot be accounted for here: use one of {known}"
         )
     event = canonical(event)
     try:
@@ -105,7 +107,7 @@ def _merged(event: DpEvent) -> DpEvent:
 
 @lru_cache(maxsize=1024)
 def _cost(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
-    relation = RELATIONS[adjacency]
+    relation = accounted(adjacency)
     if any(isinstance(part, dp_event.NonPrivateDpEvent) for part, _ in parts_of(event)):
         return math.inf, "PLD"
     event, failure = without_failures(event)
@@ -149,7 +151,7 @@ def renyi_divergences(
 def _divergences(
     event: DpEvent, orders: tuple[float, ...], adjacency: str
 ) -> NDArray[np.float64] | None:
-    accountant = RdpAccountant(list(orders), neighboring_relation=RELATIONS[adjacency])
+    accountant = RdpAccountant(list(orders), neighboring_relation=accounted(adjacency))
     charged = _charged(event, adjacency)
     if not accountant.supports(charged):
         return None
@@ -160,7 +162,7 @@ def _divergences(
 
 
 def _charged(event: DpEvent, adjacency: str) -> DpEvent:
-    return renyi_form(both_directions(event) if adjacency == "change-attribute" else event)
+    return renyi_form(both_directions(event) if NEIGHBOURS[adjacency].two_cells else event)
 
 
 @contextmanager

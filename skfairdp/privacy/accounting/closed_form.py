@@ -11,6 +11,7 @@ from scipy.special import gammaln, ndtri
 
 from skfairdp.privacy.accounting.events import undominated_cells
 from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.relations import NEIGHBOURS
 
 
 class ClosedFormBound:
@@ -43,7 +44,7 @@ class ClosedFormBound:
         """Bound, in nats, at a base noise multiplier."""
         plan = self._make_plan(multiplier)
         # A changed attribute is a record that leaves one cell and one that joins another.
-        records = 2 if plan.adjacency == "change-attribute" else 1
+        records = 2 if NEIGHBOURS[plan.adjacency].two_cells else 1
         return max(
             min(
                 float(np.min(records * self._renyi_cost(plan, cell) + self._delta_cost)),

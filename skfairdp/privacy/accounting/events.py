@@ -10,6 +10,7 @@ from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
 from skfairdp.privacy.plan import Plan, Segment
+from skfairdp.privacy.relations import NEIGHBOURS
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -44,12 +45,13 @@ def events(plan: Plan) -> tuple[DpEvent, ...]:
     Examples
     --------
     >>> from skfairdp.privacy import Block, Plan, Segment, events
-    >>> block = Block("gradient", max_norm=1.0, weights=(0.01,), noise_std=0.011)
-    >>> plan = Plan(("all",), (Segment(1000, (0.01,), (100.0,), (block,)),))
+    >>> block = Block(name="gradient", max_norm=1.0, weights=(0.01,), noise_std=0.011)
+    >>> step = Segment(steps=1000, rates=(0.01,), expected_sizes=(100.0,), blocks=(block,))
+    >>> plan = Plan(cells=("all",), segments=(step,), adjacency="zero-out", delta=1e-5)
     >>> events(plan)[0].count
     1000
     """
-    if plan.adjacency == "change-attribute":
+    if NEIGHBOURS[plan.adjacency].two_cells:
         return (covering_event(plan),) * len(plan.cells)
     return tuple(
         _composed(

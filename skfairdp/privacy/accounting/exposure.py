@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
-from skfairdp.privacy.accounting.accountants import RELATIONS, event_epsilon
+from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.events import canonical, parts_of
 from skfairdp.privacy.accounting.serialization import (
     event_from_dict,
@@ -17,6 +17,7 @@ from skfairdp.privacy.accounting.serialization import (
     label_from_json,
     label_to_json,
 )
+from skfairdp.privacy.relations import NEIGHBOURS, accounted
 
 if TYPE_CHECKING:
     from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -85,12 +86,12 @@ def event_cost(event: DpEvent, delta: float, adjacency: str) -> float:
                 pass
             case _:
                 others.append(dp_event.SelfComposedDpEvent(part, count))
-    if adjacency not in RELATIONS:
+    if accounted(adjacency) is None:
         if others:
             raise ValueError(f"no accountant takes its event under {adjacency!r}")
         return pure
-    # Where one record is changed into another, it is in two places.
-    places = 2.0 if adjacency in ("change-attribute", "replace-one") else 1.0
     rest = dp_event.ComposedDpEvent(tuple(others))
-    basic = places * pure + (event_epsilon(rest, delta, adjacency) if others else 0.0)
+    basic = NEIGHBOURS[adjacency].places * pure + (
+        event_epsilon(rest, delta, adjacency) if others else 0.0
+    )
     return min(basic, event_epsilon(event, delta, adjacency))

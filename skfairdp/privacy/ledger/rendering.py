@@ -12,7 +12,7 @@ from skfairdp.figures import as_given, rounded_up, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.entry import COMMITTED, DECLARED, RESERVED, RETURNED, Entry, charges
 from skfairdp.privacy.ledger.totals import FIXED, covered
-from skfairdp.privacy.relations import ADJACENCIES, PROTECTS
+from skfairdp.privacy.relations import ADJACENCIES, protected_text
 
 Budget = tuple[float, float] | None
 
@@ -158,9 +158,8 @@ def _stated(
             f"{name}: ε = {rounded_up(total.epsilon, 4)}, δ = {significant_up(total.delta)} ({of}; "
             f"{total.accountant or 'one statement'})"
         )
-    shared = total.protects == "record" and total.adjacency in ("zero-out", "replace-one")
     yield (
-        f"protects {PROTECTS[total.protects]}{' except its group' if shared else ''}; "
+        f"protects {protected_text(*reversed(relation))}; "
         f"neighbouring ({total.adjacency}): {ADJACENCIES[total.adjacency]}"
     )
     if len(charged) > 1 and not total.is_void:

@@ -12,11 +12,7 @@ from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting.plan_cost import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.filter import filtered_epsilon
-from skfairdp.privacy.relations import ADJACENCIES, PROTECTS, check_name
-
-_REMOVED, _BLANKED = ("add-remove", "record"), ("zero-out", "record")
-_ATTRIBUTE = ("change-attribute", "sensitive_features")
-_LOCAL = ("local", "released_representation")
+from skfairdp.privacy.relations import ADJACENCIES, IMPLIED, PROTECTS, check_name
 
 FIXED = (
     "a total of several charges holds where no plan was chosen by looking at earlier releases; a "
@@ -43,12 +39,10 @@ def _implied(item: PrivacyGuarantee, adjacency: str, protects: str) -> PrivacyGu
     """What a guarantee implies in another relation, or a void one."""
     if item.is_void or (item.adjacency, item.protects) == (adjacency, protects):
         return item
-    told, asked = (item.adjacency, item.protects), (adjacency, protects)
-    if (told, asked) == (_REMOVED, _BLANKED):
-        # A blank record contributes as much as an absent one: the same events.
+    how = IMPLIED.get(((item.adjacency, item.protects), (adjacency, protects)))
+    if how == "event":
         return item
-    if told == _REMOVED and asked in (_ATTRIBUTE, _LOCAL):
-        # Whatever changes about a record, it is removed and another one added.
+    if how == "twice":
         delta = item.delta * (1.0 + math.exp(min(item.epsilon, 700.0)))
         if delta < 1.0:
             return dataclasses.replace(
@@ -59,8 +53,7 @@ def _implied(item: PrivacyGuarantee, adjacency: str, protects: str) -> PrivacyGu
                 per_group=None,
                 exposures=(),
             )
-    if told == _LOCAL and asked in (_ATTRIBUTE, _BLANKED):
-        # The owner's record is replaced by any other, a blank one too, before it is released.
+    if how == "figures":
         return dataclasses.replace(item, event=None, exposures=())
     return PrivacyGuarantee.void(
         f"what protects {PROTECTS[item.protects]} ({item.adjacency}) does not bound what is shown "
@@ -83,7 +76,7 @@ def totals(
     return tuple(
         _total(covered(guarantees, *relation), delta)
         for relation in relations
-        if not (relation == _REMOVED and _BLANKED in relations)
+        if not any(IMPLIED.get((relation, other)) == "event" for other in relations)
     )
 
 
