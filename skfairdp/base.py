@@ -308,8 +308,8 @@ class PrivateEstimator(BaseEstimator):
         state = dict(super().__getstate__())
         allowed = set(self.get_params(deep=False)) | set(self._released) | {"_sklearn_version"}
         state = {name: value for name, value in state.items() if name in allowed}
-        for name in self._nets:
-            if state.get(name) is not None:
+        for name in (*self._nets, "estimator"):
+            if hasattr(state.get(name), "get_params"):
                 state[name] = clone(state[name])  # what was trained elsewhere stays there
         return state
 

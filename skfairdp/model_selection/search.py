@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -365,13 +364,6 @@ class PrivateSearchCV(PrivateClassifier):
         """Compute the scores that the chosen model decides by."""
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Keep parameters and released attributes; `estimator` travels unfitted."""
-        state = super().__getstate__()
-        if hasattr(state.get("estimator"), "get_params"):
-            state["estimator"] = clone(state["estimator"])
-        return state
 
     def __sklearn_tags__(self) -> Any:
         """Describe the search to scikit-learn."""

@@ -386,13 +386,6 @@ class SmoothedClassifier(PrivateClassifier):
         """Whether the classes are known."""
         return "key_" in vars(self)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Keep parameters and released attributes; `estimator` travels unfitted."""
-        state = super().__getstate__()
-        if hasattr(state.get("estimator"), "get_params"):
-            state["estimator"] = clone(state["estimator"])
-        return state
-
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn: like the one inside, for two classes."""
         tags = super().__sklearn_tags__()

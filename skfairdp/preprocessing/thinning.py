@@ -253,13 +253,6 @@ class PrivateThinningClassifier(PrivateClassifier):
     def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
         return self.estimator_._success_scores(self._features(X))
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Keep parameters and released attributes; `estimator` travels unfitted."""
-        state = super().__getstate__()
-        if hasattr(state.get("estimator"), "get_params"):
-            state["estimator"] = clone(state["estimator"])
-        return state
-
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn."""
         tags = super().__sklearn_tags__()
