@@ -282,12 +282,12 @@ class PrivateSearchCV(PrivateClassifier):
                 warnings.simplefilter("always")
                 settings = self._repeatable(prior)
                 model = self._candidate(parameters, parts.training, budget, **settings)
-                with_scores = self.scoring == "roc_auc"
+                with_scores = self._objective == "auc"
                 table = noisy_table(model, parts.held_out, price, noise, with_scores=with_scores)
             check_steps(model)
             score, gap = score_of(
                 table,
-                objective="auc" if self.scoring == "roc_auc" else self.scoring,
+                objective=self._objective,
                 notion=get_notion(self.notion),
                 classes=final_of(model).classes_,
                 tolerance=self.tolerance,
@@ -299,6 +299,11 @@ class PrivateSearchCV(PrivateClassifier):
         for warning in best[5]:
             warn_user(warning.message, warning.category)
         return best
+
+    @property
+    def _objective(self) -> str:
+        """Name of the score in tables of results."""
+        return "auc" if self.scoring == "roc_auc" else self.scoring
 
     def _repeatable(self, generator: np.random.Generator) -> dict[str, Any]:
         """Seed of a candidate's own noise, in a test."""
