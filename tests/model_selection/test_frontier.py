@@ -107,10 +107,13 @@ def test_points_of_a_grid_search_and_of_a_private_one() -> None:
     shown = ParetoDisplay.from_search(grid).results
     assert shown["epsilon"].tolist() == [1.0, 2.0]
     assert (shown["gap"] >= 0).all()
-    own = PrivateSearchCV(DPSGDClassifier(**FAST), {"max_grad_norm": [1.0]}, n_iter=1)
+    own = PrivateSearchCV(
+        DPSGDClassifier(**FAST), {"max_grad_norm": [1.0]}, n_iter=1, scoring="roc_auc"
+    )
     own.fit(X, y, sensitive_features=groups)
     shown = ParetoDisplay.from_search(own).results
     assert len(shown) == 1
+    assert shown["auc"][0] == own.best_score_
     assert shown["epsilon"][0] == own.privacy_.epsilon
     with pytest.raises(TypeError, match="takes a fitted search"):
         ParetoDisplay.from_search(DPSGDClassifier())
