@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, Batch, FairEncoder, Losses, Widths
+from skfairdp.comparators.base import AT_LEAST_ZERO, FairEncoder
+from skfairdp.comparators.losses import Batch, Losses, Widths
 from skfairdp.comparators.networks import ReversedGradient, perceptron
 from skfairdp.parameters import BOOLEAN
 
