@@ -11,11 +11,4 @@ from skfairdp.privacy.accounting.plan_cost import (
     events,
 )
 
-__all__ = [
-    "accountant_name",
-    "compose",
-    "covering_event",
-    "epsilon",
-    "epsilons",
-    "events",
-]
+__all__ = ["accountant_name", "compose", "covering_event", "epsilon", "epsilons", "events"]
