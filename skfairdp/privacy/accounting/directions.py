@@ -156,5 +156,5 @@ def _of_the_library(event: DpEvent, adjacency: str, interval: float) -> Pair | N
     return _both(from_curve(partial(_array, curve), top, interval, top / interval))
 
 
-def _array(curve: Callable[[np.ndarray], Any], epsilon: np.ndarray) -> np.ndarray:
+def _array(curve: Callable[[np.ndarray], np.ndarray], epsilon: np.ndarray) -> np.ndarray:
     return np.asarray(curve(epsilon), dtype=np.float64)
