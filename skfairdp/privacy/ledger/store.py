@@ -343,7 +343,8 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 def _read(record: Record) -> dict[str, Any]:
-    return _parsed(record.content, record.entry)
+    content: dict[str, Any] = _parsed(record.content, record.entry)
+    return content
 
 
 def _parsed(content: str | None, number: int) -> Any:
