@@ -308,8 +308,8 @@ class PrivateEstimator(Certifiable, BaseEstimator):
         state = dict(super().__getstate__())
         allowed = set(self.get_params(deep=False)) | set(self._released) | {"_sklearn_version"}
         state = {name: value for name, value in state.items() if name in allowed}
-        for name in self._nets:
-            if state.get(name) is not None:
+        for name in (*self._nets, "estimator"):
+            if hasattr(state.get(name), "get_params"):
                 state[name] = clone(state[name])  # what was trained elsewhere stays there
         return state
 
@@ -346,7 +346,7 @@ class PrivateEstimator(Certifiable, BaseEstimator):
             delattr(self, name)
 
     def _randomness(self) -> tuple[int, NoiseSource]:
-        """Return a seed for what protects nobody, and a source for noise and batches."""
+        """Return a seed for what protects no record, and a source for noise and batches."""
         reproducible = bool(getattr(self, "reproducible_noise", False))
         random_state = getattr(self, "random_state", None)
         if random_state is None:

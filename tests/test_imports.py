@@ -17,8 +17,8 @@ PACKAGE = Path(__file__).parents[1] / "skfairdp"
 # A room may import rooms of earlier layers, and itself. Rooms of one layer do not know
 # each other.
 LAYERS = (
-    {"exceptions", "figures", "deprecation", "documentation"},
-    {"assumptions", "parameters", "datasets"},
+    {"exceptions", "figures", "documentation"},
+    {"assumptions", "deprecation", "parameters", "datasets"},
     {"rows"},
     {"privacy", "fairness"},
     {"certifiable"},

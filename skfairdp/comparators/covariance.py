@@ -170,7 +170,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         )
         if not fitted.converged:
             warn_user(
-                f"CovarianceConstrainedClassifier did not come to rest at tol={self.tol:g} "
+                f"CovarianceConstrainedClassifier did not converge to tol={self.tol:g} "
                 f"in {fitted.n_iter} steps; a covariance exceeds max_covariance by "
                 f"{fitted.violation:.2g}. Scale the features, or raise max_iter, alpha or tol.",
                 ConvergenceWarning,

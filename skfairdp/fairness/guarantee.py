@@ -74,7 +74,7 @@ class FairnessGuarantee:
           draws if it has one, to people like those held out. Counted.
         * "averaged over its draws": the same people, and the average over all keys that
           the model's draws could have had.
-        * "any population": that average, whoever the people are.
+        * "any population": that average, for all people.
         * "training mechanism": the average over the noise of training.
         * "any downstream predictor": whatever is predicted from a private release,
           averaged over its noise.
@@ -94,7 +94,7 @@ class FairnessGuarantee:
     assumptions : tuple of str
         What must be true for the claim to hold.
     derivation : Derivation or None
-        How the bound follows from the counts, for whoever computes it again.
+        How the bound follows from the counts, so that it can be computed again.
     words : tuple of two str, or None
         Rates and meaning of a notion of yours, `Notion.words`; None for a known name.
 

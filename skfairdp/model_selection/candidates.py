@@ -32,7 +32,7 @@ OWNED = {
     "reproducible_noise",
     "verbose",
 }
-PRIOR = "'distributions'"
+PRIOR = "'param_distributions'"
 
 
 def final_of(model: Any) -> Any:

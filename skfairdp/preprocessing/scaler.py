@@ -30,7 +30,7 @@ class PublicScaler(Certifiable, OneToOneFeatureMixin, TransformerMixin, BaseEsti
     """Clip columns to declared bounds and map these bounds to one range.
 
     A :class:`~sklearn.preprocessing.StandardScaler` publishes means and variances of the rows it
-    was fitted on, and so spends privacy that nobody counts. This scaler uses only bounds that you
+    was fitted on, and so spends privacy that is not counted. This scaler uses only bounds that you
     declare: ``fit`` learns the number and the names of the columns and nothing else, so the
     transform costs no privacy. Declare what the codebook or common sense allows (ages from 17 to
     90), never the smallest and the largest value in the rows.

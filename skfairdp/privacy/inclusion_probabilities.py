@@ -98,12 +98,7 @@ class SamplingRates:
 
     @classmethod
     def equal_group_rates(
-        cls,
-        sizes: ArrayLike,
-        groups: Sequence[Any],
-        *,
-        rate: float,
-        epsilon: float = math.inf,
+        cls, sizes: ArrayLike, groups: Sequence[Any], *, rate: float, epsilon: float = math.inf
     ) -> SamplingRates:
         """Find rates at which every group has the same expected share of a batch.
 
@@ -147,10 +142,7 @@ class SamplingRates:
         return np.where((groups >= 0) & (labels >= 0), found, 0.0)
 
     def keep(
-        self,
-        groups: NDArray[np.int64],
-        labels: NDArray[np.int64],
-        uniforms: NDArray[np.float64],
+        self, groups: NDArray[np.int64], labels: NDArray[np.int64], uniforms: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
         """Decide for every record, by its own draw, whether it is used.
 

@@ -58,7 +58,7 @@ _PROTECTED = "sensitive_features"
 
 
 class LagrangianDualClassifier(ConstrainedClassifier):
-    """Network whose rates are equalised without revealing anybody's sensitive attribute.
+    """Network whose rates are equalised without revealing a person's sensitive attribute.
 
     Features and labels are public here; who belongs to which group is protected. The
     loss is therefore learned without noise. In every step of the second phase a Poisson
@@ -72,10 +72,10 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     Parameters
     ----------
     notion : str, Notion or sequence of them, default="demographic_parity"
-        Which rates of every group shall equal those of everybody: one or several of
+        Which rates of every group shall equal those of all rows: one or several of
         "demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity".
     tolerance : float or mapping of notion to float, default=0.01
-        Difference to everybody's rate, in [0, 1), that raises no multiplier.
+        Difference to the rate of all rows, in [0, 1), that raises no multiplier.
     epsilon : float or None, default=1.0
         Privacy budget of the attribute in nats, at least 1e-4; the noise is calibrated
         to it. Infinity trains without noise. None when `noise_multiplier` is given.
@@ -297,7 +297,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         warmup = steps_for(int(self.warmup_epochs), n, self._loss_batch(n))
         segments = [segment(warmup, batch)]
         if n_cells == 1:
-            segments.append(segment(steps, batch))  # nobody's attribute is known
+            segments.append(segment(steps, batch))  # no attribute is known
         elif self.dual == "steps":
             segments.append(segment(steps, batch, gradient, (_TABLE, bound, of_table)))
         else:

@@ -25,7 +25,7 @@ class RateConstraints:
     """Differences of rates between groups that shall stay within tolerances.
 
     A constraint belongs to a stratum of a notion and to two groups ("pairs"), or to one
-    group and everybody ("population"). Its gap is signed; the constraint holds when the
+    group and all rows ("population"). Its gap is signed; the constraint holds when the
     size of the gap is at most the tolerance. A stratum that several notions share is
     constrained once, by the smallest of their tolerances.
 

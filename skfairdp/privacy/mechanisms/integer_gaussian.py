@@ -134,11 +134,7 @@ class RoundedGaussian:
         return values, unsure[~kept]
 
     def _decide(
-        self,
-        values: Integers,
-        cell: NDArray[np.int16],
-        first: NDArray[np.uint16],
-        words: Words,
+        self, values: Integers, cell: NDArray[np.int16], first: NDArray[np.uint16], words: Words
     ) -> NDArray[np.bool_]:
         """Whether a uniform number, of which the first bits are known, is below the chance."""
         finer = words(len(values))
