@@ -65,8 +65,8 @@ class MLP(nn.Module):
         -------
         torch.Tensor of shape (B, n_outputs)
         """
-        logits: torch.Tensor = self.head(self.features(X))
-        return logits
+        scores: torch.Tensor = self.head(self.features(X))
+        return scores
 
 
 class SmallCNN(nn.Module):
@@ -132,5 +132,5 @@ class SmallCNN(nn.Module):
         -------
         torch.Tensor of shape (B, n_outputs)
         """
-        logits: torch.Tensor = self.head(self.features(X.reshape(-1, *self.image_shape)))
-        return logits
+        scores: torch.Tensor = self.head(self.features(X.reshape(-1, *self.image_shape)))
+        return scores

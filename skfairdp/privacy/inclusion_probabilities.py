@@ -37,9 +37,8 @@ class SamplingRates:
     """
 
     groups: tuple[Any, ...]
-    classes: tuple[
-        Any, ...
-    ]  # Class labels; one entry, of any value, where rates depend on the group alone
+    # Class labels; one entry, of any value, where rates depend on the group alone
+    classes: tuple[Any, ...]
     # (n_groups, n_classes): the counts, >= 1, that the rates were made from
     counts: tuple[tuple[int, ...], ...]
     rates: tuple[tuple[float, ...], ...]  # (n_groups, n_classes): probabilities in [0, 1]
