@@ -1,7 +1,7 @@
 """Checks of rows whose messages reveal no row.
 
 Whether rows are accepted is the data owner's to know, and assumed public
-(`skfairdp.privacy.guarantee.VALIDATION`). No message, warning or chained exception shows
+(`skfairdp.assumptions.VALIDATION`). No message, warning or chained exception shows
 a cell, a label, the place of a row or the number of rows.
 """
 
