@@ -14,6 +14,7 @@ from os import PathLike
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from numpy.typing import ArrayLike
 
+from skfairdp.certifiable import certifiable
 from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, with_counts
 from skfairdp.certificate.evaluation import Evaluation, evaluate
@@ -53,7 +54,7 @@ def certify(
     y: ArrayLike | None = None,
     *,
     sensitive_features: ArrayLike | None = None,
-    notion: str | Sequence[str] = "demographic_parity",
+    notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
     confidence_level: float = 0.95,
     bound: str = "exact",
     count_epsilon: float | None = None,
@@ -83,7 +84,7 @@ def certify(
     sensitive_features : array-like, Series or DataFrame, optional
         Their groups, shape (n_rows,) or (n_rows, k); several columns form
         intersections. Rows with a missing value are outside the claim.
-    notion : str or list of str, default="demographic_parity"
+    notion : str, Notion or list of them, default="demographic_parity"
         What is compared: "demographic_parity", "equal_opportunity",
         "equalized_odds", "accuracy_parity". Several share the error probability, so
         that all their bounds hold together.
@@ -213,12 +214,12 @@ def _digest_of(deployed: Deployed) -> tuple[str, frozenset[str], tuple[str, ...]
 def _before_evaluation(
     deployed: Deployed, notions: tuple[Notion, ...]
 ) -> tuple[FairnessGuarantee, ...]:
-    hooks = [getattr(deployed.final, "_mechanism_fairness", None)]
+    hooks = [certifiable(deployed.final)._mechanism_fairness]
     place = deployed.place_of_release
     # Whoever also sees the group of a row sees more than its release.
     if place is not None and hasattr(deployed.final, "predict") and not deployed.group_aware:
         hooks.append(deployed.stages[place][1]._mechanism_fairness)
-    claims = tuple(claim for hook in hooks if hook for n in notions for claim in hook(n.name))
+    claims = tuple(claim for hook in hooks for n in notions for claim in hook(n.name))
     searched = any(charges_privacy(search) for search in deployed.searches)
     if searched or _chosen_from_several(deployed.final) or deployed.changes:
         # True of one fit over its noise, not of the best of several, nor of what was put in

@@ -128,7 +128,7 @@ class Claims:
             )
         if scope is not None and scope not in SCOPES:
             raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
-        if notion is not None:
+        if notion is not None and notion not in {claim.notion for claim in self.fairness}:
             get_notion(notion)
         for name, value, allowed in (
             ("epsilon", epsilon, Number(0.0, finite=False)),

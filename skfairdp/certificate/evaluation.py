@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.assumptions import AVERAGED_RATES, ERROR_APART
+from skfairdp.certifiable import Certifiable, certifiable
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.holdout import HeldOut, ask_holdout, comparable_groups, draws_afresh
@@ -101,14 +102,14 @@ def _averages(
     with_labels: bool,
 ) -> list[FairnessGuarantee]:
     """Bounds on rates averaged over the keys that a model's draws could have had."""
-    final = deployed.final
-    if not hasattr(final, "_success_scores"):
-        return []
+    final = certifiable(deployed.final)
+    if type(final)._success_scores is Certifiable._success_scores:
+        return []  # nothing to ask; pushing rows through the steps might release them once more
     rows = deployed.transform(X)
     scores = final._success_scores(rows)
     if scores is None:
         return []
-    own = final._own_models(groups.labels) if hasattr(final, "_own_models") else None
+    own = final._own_models(groups.labels)
     settings = replace(settings, bounds_each=1 if own is None else 2)
     rests_on = holdout_assumptions(settings, groups, with_labels, AVERAGED_RATES, held.classes)
     rests_on = (*rests_on, ERROR_APART)
@@ -167,6 +168,7 @@ def _claim(
         method, kind = _FORMS[settings.bound]
     return FairnessGuarantee(
         notion=notion.name,
+        words=notion.words,
         bound=float(value),
         scope=scope,
         method=method,
@@ -207,6 +209,7 @@ def noisy_claim(
     lower, upper = private_rate_intervals(cells, settings.count_epsilon, confidence_level=LEVEL)
     return FairnessGuarantee(
         notion=notion.name,
+        words=notion.words,
         bound=private_gap_upper_bound(
             cells, settings.count_epsilon, confidence_level=settings.level_of_one_claim
         ),

@@ -71,8 +71,6 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Columns of the rows.
     """
 
-    # What is fitted comes from the rows in the open: no guarantee survives such a step.
-    _learns_from_rows = True
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
         "n_components": (COUNT,),

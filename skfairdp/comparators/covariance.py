@@ -16,13 +16,11 @@ from skfairdp.comparators.constrained_logistic import Linearised, fit_constraine
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.parameters import COUNT, POSITIVE, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.rows import check_features, check_rows, encode_labels
-
-_NOTIONS = ("demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity")
 
 
 class CovarianceConstrainedClassifier(PrivateClassifier):
@@ -106,7 +104,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
     _multiclass = False
     _nets = ()
     _parameters = {
-        "notion": (Choice(_NOTIONS),),
+        "notion": (Choice(tuple(NOTIONS)),),
         "max_covariance": (Number(0.0),),
         "alpha": (POSITIVE,),
         "max_iter": (COUNT,),

@@ -123,6 +123,7 @@ class GradientClassifier(PrivateClassifier):
         Everything the accountant charged.
     """
 
+    _plans_ahead = True
     _parameters = {
         "noise_multiplier": (NOISE_MULTIPLIER, NONE),
         "max_grad_norm": (NORM,),

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.base import PrivateClassifier
 from skfairdp.deprecation import renamed
 from skfairdp.exceptions import PrivacyWarning, warn_user
-from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.fairness.notions import NOTIONS, Notion, get_notion
 from skfairdp.figures import significant_down
 from skfairdp.model_selection.budget import SearchBudget, search_budget
 from skfairdp.model_selection.candidates import (
@@ -43,6 +43,7 @@ from skfairdp.parameters import (
     PROBABILITY,
     SEQUENCE,
     Choice,
+    Kind,
     Number,
     check_parameters,
 )
@@ -90,8 +91,8 @@ class PrivateSearchCV(PrivateClassifier):
     tolerance : float or None, default=None
         Largest acceptable noisy gap between groups, in [0, 1]. Among candidates that
         keep it the best score wins; if none does, the smallest gap. None: no limit.
-    notion : str, default="demographic_parity"
-        Which gap: a name of `skfairdp.fairness.notions.NOTIONS`.
+    notion : str or Notion, default="demographic_parity"
+        Which gap: a name of `skfairdp.fairness.notions.NOTIONS`, or a notion of yours.
     holdout_fraction : float, default=0.25
         Chance of each record to be held out for scoring.
     score_epsilon : float or None, default=None
@@ -143,7 +144,7 @@ class PrivateSearchCV(PrivateClassifier):
         "epsilon": (Number(0.01, finite=False),),
         "scoring": (Choice(("accuracy", "roc_auc")),),
         "tolerance": (Number(0.0, 1.0), NONE),
-        "notion": (Choice(tuple(NOTIONS)),),
+        "notion": (Choice(tuple(NOTIONS)), Kind((Notion,), "a Notion")),
         "holdout_fraction": (PROBABILITY,),
         "score_epsilon": (Number(1e-4, 1e3), NONE),
     }
@@ -176,7 +177,7 @@ class PrivateSearchCV(PrivateClassifier):
         delta: float = 1e-6,
         scoring: str = "accuracy",
         tolerance: float | None = None,
-        notion: str = "demographic_parity",
+        notion: str | Notion = "demographic_parity",
         holdout_fraction: float = 0.25,
         score_epsilon: float | None = None,
         random_state: int | RandomState | None = None,

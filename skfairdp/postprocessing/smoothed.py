@@ -375,7 +375,7 @@ class SmoothedClassifier(PrivateClassifier):
         return "privacy_" in vars(self)
 
     @property
-    def _post_processes(self) -> str | None:
+    def _post_processes(self) -> str | None:  # type: ignore[override]
         # With "together" the certificate finds the training rows' privacy at estimator_.
         return None if "privacy_" in vars(self) else "estimator_"
 

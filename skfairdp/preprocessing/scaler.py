@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.certifiable import Certifiable
 from skfairdp.preprocessing.columns import (
     all_or_nothing,
     checked,
@@ -25,7 +26,7 @@ from skfairdp.preprocessing.columns import (
 Interval = tuple[float, float]
 
 
-class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class PublicScaler(Certifiable, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Clip columns to declared bounds and map these bounds to one range.
 
     A :class:`~sklearn.preprocessing.StandardScaler` publishes means and variances of the rows it

@@ -25,6 +25,7 @@ from skfairdp.certificate import Certificate, certify
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.derivation import RELEASE, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.notions import NOTIONS
 from skfairdp.figures import rounded_up, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import as_ledger
@@ -40,7 +41,7 @@ from skfairdp.representation.release_memory import ReleaseMemory, RowStreams
 
 Randomizer = LaplaceRandomizer | ResponseRandomizer
 
-NOTIONS_OF_RELEASES = ("demographic_parity", "equal_opportunity", "equalized_odds")
+NOTIONS_OF_RELEASES = tuple(n.name for n in NOTIONS.values() if n.compares_predictions)
 
 
 class ReleaseCount:

@@ -24,7 +24,6 @@ from skfairdp.certificate.render.plot import draw_bounds, draw_rates, height_of_
 from skfairdp.certificate.sentence import SCOPE_TEXT, certainty, group_text, population
 from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED, coverage_sentence
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.notions import get_notion
 from skfairdp.fairness.scopes import ANSWERED, AVERAGED, DEPLOYED
 from skfairdp.figures import (
     as_given,
@@ -158,7 +157,7 @@ def _claim(claim: FairnessGuarantee, n_rows: int | None) -> Section:
         f"Largest difference of {claim.rates} between any two groups: {_bound(claim)}"
         f"{_observed(claim)} [{claim.scope}; {certainty(claim)}; {population(claim, n_rows)}; "
         f"{claim.method}].",
-        f"{claim.notion} means: {get_notion(claim.notion).meaning}",
+        f"{claim.notion} means: {claim.meaning}",
         f"{claim.scope} means: {SCOPE_TEXT[claim.scope]}",
     )
     rates = group_rates(claim)

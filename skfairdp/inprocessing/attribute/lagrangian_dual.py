@@ -24,10 +24,16 @@ from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.public_features import PublicRows
 from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.notions import Notion
 from skfairdp.inprocessing.attribute.group_multipliers import BlockLagrangian, LossOrRates
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
-from skfairdp.inprocessing.rates.training import ConstrainedClassifier, DualAscent, Lagrangian
+from skfairdp.inprocessing.rates.training import (
+    NOTION,
+    ConstrainedClassifier,
+    DualAscent,
+    Lagrangian,
+)
 from skfairdp.parameters import (
     COUNT,
     MAPPING,
@@ -36,7 +42,6 @@ from skfairdp.parameters import (
     PROBABILITY,
     SEQUENCE,
     Choice,
-    Kind,
     Number,
 )
 from skfairdp.privacy.accounting.plan_cost import guarantee
@@ -66,7 +71,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
 
     Parameters
     ----------
-    notion : str or sequence of str, default="demographic_parity"
+    notion : str, Notion or sequence of them, default="demographic_parity"
         Which rates of every group shall equal those of all rows: one or several of
         "demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity".
     tolerance : float or mapping of notion to float, default=0.01
@@ -147,7 +152,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     """
 
     _parameters = {
-        "notion": (Kind((str,), "a notion's name"), SEQUENCE),
+        "notion": (NOTION, SEQUENCE),
         "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
         "max_constraint_norm": (NORM,),
         "histogram_share": (PROBABILITY,),
@@ -169,7 +174,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         self,
         net: Any = None,
         *,
-        notion: str | Sequence[str] = "demographic_parity",
+        notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
         tolerance: float | Mapping[str, float] = 0.01,
         epsilon: float | None = 1.0,
         delta: float = 1e-6,

@@ -482,7 +482,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         return np.asarray((1.0 - scores) * rates[0] + scores * rates[1])
 
     @property
-    def _draws_afresh(self) -> bool:
+    def _draws_afresh(self) -> bool:  # type: ignore[override]
         """Whether the group of each row is randomised anew whenever the row is predicted."""
         return self.decision_rates_ is not None and self.group_use_ == "randomized"
 
