@@ -21,8 +21,7 @@ from skfairdp.assumptions import FOLDS_BY_POSITION, FOLDS_IN_PROPORTION
 from skfairdp.certifiable import certifiable
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
-from skfairdp.privacy.accounting.events import canonical
-from skfairdp.privacy.accounting.plan_cost import covering_event
+from skfairdp.privacy.accounting.events import canonical, covering_event
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes

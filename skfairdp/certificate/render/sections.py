@@ -31,10 +31,10 @@ from skfairdp.figures import (
     rounded_up,
     significant_up,
 )
-from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.rendering import HEADINGS, ledger_cells
-from skfairdp.privacy.relations import PROTECTED, protected_text
+from skfairdp.privacy.relations import ADJACENCIES, PROTECTED, protected_text
 
 _EXCERPT = 40
 _INTERVALS = (
