@@ -43,25 +43,7 @@ def are_served() -> bool:
 
 
 class OwnDraws(TorchDispatchMode):
-    """Draw torch's random numbers from a generator of numpy inside the block.
-
-    Parameters
-    ----------
-    generator : numpy.random.Generator
-        Source of the numbers.
-
-    Attributes
-    ----------
-    used : bool
-        Whether anything was drawn.
-
-    Raises
-    ------
-    ValueError
-        Inside the block, for a kind of draw that is not among those below: uniform, normal,
-        exponential and Bernoulli numbers, integers and permutations, and with them every
-        dropout layer of torch.
-    """
+    """Draw torch's random numbers from a generator of numpy inside the block."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         super().__init__()
@@ -160,11 +142,6 @@ class SeededDraws(OwnDraws):
     """Draw torch's random numbers as its global generators would after ``manual_seed``.
 
     For initial weights and other things that protect nobody.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the block.
     """
 
     def __init__(self, seed: int) -> None:
@@ -197,26 +174,8 @@ def own_draws(
     The module is run on rows of zeros first. One that draws nothing is left alone, for
     serving costs time at every operation of torch.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Left as it is.
-    row_shape : tuple of int
-        Shape of one row.
-    generator : numpy.random.Generator
-        Source of the draws.
-
-    Returns
-    -------
-    context manager
-        Training goes inside. A module that draws for the first time in there is refused by
-        the engine.
-
-    Raises
-    ------
-    ValueError
-        The module draws by a function that cannot be served, or from the global generator
-        of numpy or Python.
+    Result: training goes inside. A module that draws for the first time in there is refused by
+    the engine.
 
     Notes
     -----

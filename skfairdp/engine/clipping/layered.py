@@ -33,15 +33,8 @@ _PATCH_ELEMENTS = 1 << 18
 def record_layers(module: nn.Module) -> list[tuple[str, nn.Module]] | None:
     """Return the layers of a convolutional stack by name, None for any other module.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Exactly our ``SmallCNN`` or nested ``nn.Sequential``, of ``Conv2d``, ``GroupNorm``,
-        pooling, ``Flatten``, elementwise activations and ``Linear``.
-
-    Returns
-    -------
-    list of (str, torch.nn.Module) or None
+    `module`: exactly our ``SmallCNN`` or nested ``nn.Sequential``, of ``Conv2d``, ``GroupNorm``,
+    pooling, ``Flatten``, elementwise activations and ``Linear``.
     """
     leaves = leaves_of(module)
     if leaves is None or not all(_keeps_records_apart(leaf) for _, leaf in leaves):
@@ -69,13 +62,7 @@ def _keeps_records_apart(layer: nn.Module) -> bool:
 class LayeredClipper(FunctionalClipper):
     """Sums of clipped gradients of a convolutional stack.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-    layers : list of (str, torch.nn.Module)
-        ``record_layers(module)``.
-    flat : FlatParameters
-    objective : callable
+    `layers`: ``record_layers(module)``.
     """
 
     def __init__(
