@@ -134,7 +134,8 @@ class Store:
 
 
 def _read(record: Record) -> dict[str, Any]:
-    return parsed(record.content, record.entry)
+    content: dict[str, Any] = parsed(record.content, record.entry)
+    return content
 
 
 def parsed(content: str | None, number: int) -> Any:
