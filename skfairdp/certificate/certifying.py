@@ -32,20 +32,9 @@ from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 
-__all__ = ["certify"]
-
 UNBOUND = "unbound"  # stands for the digest of a model that has none
 
-LIBRARIES = (
-    "skfairdp",
-    "dp-accounting",
-    "numpy",
-    "pandas",
-    "scikit-learn",
-    "scipy",
-    "skorch",
-    "torch",
-)
+LIBRARIES = ("dp-accounting", "numpy", "pandas", "scikit-learn", "scipy", "skorch", "torch")
 
 
 def certify(
@@ -216,7 +205,7 @@ def _before_evaluation(
 ) -> tuple[FairnessGuarantee, ...]:
     hooks = [certifiable(deployed.final)._mechanism_fairness]
     place = deployed.place_of_release
-    # Whoever also sees the group of a row sees more than its release.
+    # A model that also sees the group of a row sees more than its release.
     if place is not None and hasattr(deployed.final, "predict") and not deployed.group_aware:
         hooks.append(deployed.stages[place][1]._mechanism_fairness)
     claims = tuple(claim for hook in hooks for n in notions for claim in hook(n.name))
@@ -241,8 +230,9 @@ def _chosen_from_several(final: object) -> bool:
 def _versions(packages: frozenset[str]) -> tuple[tuple[str, str], ...]:
     """Versions of the usual libraries, and of others under whose names packages are installed."""
     found = {"python": platform.python_version()}
-    found |= dict.fromkeys(LIBRARIES, "not installed as a distribution")
-    for name in (*LIBRARIES, *sorted(packages)):
+    usual = ("skfairdp", *LIBRARIES)
+    found |= dict.fromkeys(usual, "not installed as a distribution")
+    for name in (*usual, *sorted(packages)):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return tuple(found.items())

@@ -35,8 +35,6 @@ from skfairdp.fairness.scopes import AVERAGED, DEPLOYED
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import count_rows
 
-__all__ = ["Evaluation", "evaluate", "noisy_claim"]
-
 _FORMS = {
     "exact": ("exact (Clopper-Pearson)", CLOPPER_PEARSON),
     "difference": ("difference (Hoeffding)", HOEFFDING),
@@ -159,8 +157,8 @@ def _claim(
     hits, misses = _stack(strata, table)
     rows = hits + misses
     level = settings.level_of_one_claim
-    scope = AVERAGED if table.dtype.kind == "f" else DEPLOYED
-    if scope == AVERAGED:
+    averaged = table.dtype.kind == "f"
+    if averaged:
         value = score_gap_upper_bound(hits, rows, confidence_level=level)
         method, kind = "Hoeffding, on the probabilities of the random predictions", HOEFFDING
     else:
@@ -170,7 +168,7 @@ def _claim(
         notion=notion.name,
         words=notion.words,
         bound=float(value),
-        scope=scope,
+        scope=AVERAGED if averaged else DEPLOYED,
         method=method,
         estimate=gap_estimate(hits, rows),
         confidence_level=settings.confidence_level,

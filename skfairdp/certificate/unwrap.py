@@ -32,16 +32,6 @@ from skfairdp.certificate.digest import Bound, bind
 from skfairdp.certificate.state import shadows
 from skfairdp.exceptions import IncomparableModelError, UnboundModelError
 
-__all__ = [
-    "Deployed",
-    "charges_privacy",
-    "is_transparent",
-    "kind_of",
-    "learns_from_rows",
-    "releases_rows",
-    "unwrap",
-]
-
 CONTAINERS = (ColumnTransformer, FeatureUnion, Pipeline)
 
 # Exact types: a subclass may learn what its parent does not.

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from skfairdp.comparators.losses import Batch, Losses, Widths
+from skfairdp.comparators.networks import ListOfWidths
 from skfairdp.documentation import complete_docstrings
 from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import encode_groups
@@ -32,22 +33,6 @@ from skfairdp.parameters import (
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 AT_LEAST_ZERO: tuple[Check, ...] = (Number(low=0),)
-
-
-class _ListOfWidths:
-    """Allows sequences of positive integers."""
-
-    def accepts(self, value: Any) -> bool:
-        """Whether `value` lists widths of hidden layers."""
-        return (
-            isinstance(value, Sequence)
-            and not isinstance(value, str)
-            and all(COUNT.accepts(width) for width in value)
-        )
-
-    def describe(self) -> str:
-        """What is allowed."""
-        return "a sequence of integers >= 1"
 
 
 class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -89,7 +74,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
         "n_components": (COUNT,),
-        "hidden_sizes": (_ListOfWidths(),),
+        "hidden_sizes": (ListOfWidths(),),
         "max_epochs": (COUNT,),
         "batch_size": (COUNT,),
         "learning_rate": (POSITIVE,),

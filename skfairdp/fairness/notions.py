@@ -21,18 +21,31 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 @dataclass(frozen=True, eq=False)
 class Stratum:
-    """One rate of a notion, as masks over the (label, prediction) pairs."""
+    """One rate of a notion, as masks over the (label, prediction) pairs.
 
-    name: str  # What the rate is conditioned on, in words; empty where on nothing
-    # successes, failures: (n_labels, n_classes): disjoint sets of (label, prediction) pairs;
-    # together they are the trials
+    Parameters
+    ----------
+    name : str
+        What the rate is conditioned on, in words; empty where on nothing.
+    successes, failures : ndarray of bool, shape (n_labels, n_classes)
+        Disjoint sets of (label, prediction) pairs; together they are the trials.
+    """
+
+    name: str
     successes: NDArray[np.bool_]
     failures: NDArray[np.bool_]
 
     def count(self, table: NDArray) -> tuple[NDArray, NDArray]:
-        """Return successes and failures of each group, two arrays of shape (n_groups,).
+        """Return successes and failures of each group.
 
-        `table` has the shape (n_groups, n_labels, n_classes).
+        Parameters
+        ----------
+        table : ndarray, shape (n_groups, n_labels, n_classes)
+            Counts of rows.
+
+        Returns
+        -------
+        successes, failures : ndarray, shape (n_groups,)
         """
         return table[:, self.successes].sum(axis=1), table[:, self.failures].sum(axis=1)
 
@@ -174,7 +187,8 @@ class Notion:
             hits = trials & successes
             if not hits.any() or (hits == trials).all():
                 raise ValueError(
-                    f"The rate {name!r} of the notion {self.name!r} is the same for every model."
+                    f"A rate of the notion {self.name!r} is the same for every model with these "
+                    "classes."
                 )
             if not self.needs_labels and not all((mask == mask[0]).all() for mask in masks):
                 raise ValueError(

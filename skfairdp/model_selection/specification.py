@@ -251,12 +251,9 @@ def _attempt(
     )
     strata = notion.strata(final.classes_)
     classes = np.asarray(final.classes_).tolist()
-    held_out = parts.held_out.groups
-    assumptions = holdout_assumptions(terms, held_out, True, ANSWERS_ASSUMED, classes)
+    rests_on = holdout_assumptions(terms, parts.held_out.groups, True, ANSWERS_ASSUMED, classes)
     # Sizes are private: of the first table nothing is read.
-    claim = noisy_claim(
-        notion, strata, flat, flat, parts.held_out.groups.labels, terms, assumptions
-    )
+    claim = noisy_claim(notion, strata, flat, flat, parts.held_out.groups.labels, terms, rests_on)
     cells = cells_of(flat, notion, final.classes_)
     even = NoisyCells(
         *level_table(flat, notion.name, final.classes_), cells.success_terms, cells.failure_terms
