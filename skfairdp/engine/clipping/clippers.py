@@ -152,7 +152,8 @@ def make_clipper(
     >>> flat = flatten(module)
     >>> clipper = make_clipper(module, flat, objective_for(torch.nn.BCEWithLogitsLoss()))
     >>> X, y = 100 * torch.ones(5, 2), torch.zeros(5)
-    >>> total = clipper.clipped_sums(X, (y,), max_norm=1.0, weights=torch.ones(5) / 5)
+    >>> weights = torch.full((5,), 0.2, dtype=torch.float64)
+    >>> total = clipper.clipped_sums(X, (y,), max_norm=1.0, weights=weights)
     >>> bool(total.norm() <= 1.0 + 1e-9), clipper.path
     (True, 'fused')
     """
