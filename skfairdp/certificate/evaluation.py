@@ -26,7 +26,8 @@ from skfairdp.fairness.bounds.noisy_counts import (
 )
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound, score_gap_upper_bound
 from skfairdp.fairness.derivation import (
-    CLOPPER_PEARSON,
+    EXACT,
+    EXACT_NOISY,
     HOEFFDING,
     NOISY_COUNTS,
     Derivation,
@@ -224,7 +225,7 @@ def _claim(
         form = "exact" if terms.bound == "exact" else "difference"
         value = gap_upper_bound(hits, rows, confidence_level=level, bound=form)  # type: ignore[arg-type]
         method, kind = {
-            "exact": ("exact (Clopper-Pearson)", CLOPPER_PEARSON),
+            "exact": ("exact, of each pair of groups", EXACT),
             "difference": ("difference (Hoeffding)", HOEFFDING),
         }[form]
     return FairnessGuarantee(
@@ -302,7 +303,7 @@ def noisy_claim(
         ),
         assumptions=assumptions,
         derivation=Derivation.of(
-            NOISY_COUNTS,
+            EXACT_NOISY if terms.public_sizes else NOISY_COUNTS,
             claims=terms.claims,
             epsilon=terms.count_epsilon,
             public_sizes=terms.public_sizes,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skfairdp.certificate.rates import LEVEL
 from skfairdp.certificate.wording import group_text
-from skfairdp.fairness.derivation import CLOPPER_PEARSON, HOEFFDING, NOISY_COUNTS, Derivation
+from skfairdp.fairness.derivation import CLOPPER_PEARSON, HOEFFDING, NOISY, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.recomputing import (
     recomputed_bound,
@@ -156,7 +156,7 @@ def _examine_bound_without_source(name: str, claim: FairnessGuarantee, notes: _N
 def _examine_intervals(name: str, claim: FairnessGuarantee, notes: _Notes) -> None:
     if all(count.low is None for count in claim.counts):
         return
-    if claim.derivation is None or claim.derivation.kind != NOISY_COUNTS:
+    if claim.derivation is None or claim.derivation.kind not in NOISY:
         notes.missing.append(f"intervals of {name}: the file does not say what they follow from")
         return
     for count, low, high in zip(claim.counts, *recomputed_intervals(claim, LEVEL), strict=True):
@@ -238,7 +238,7 @@ def _cheaper_counts(certificate: Certificate) -> Iterator[str]:
         return
     for claim in certificate.fairness:
         how = claim.derivation
-        if how is None or how.kind != NOISY_COUNTS:
+        if how is None or how.kind not in NOISY:
             continue
         price = how.values["epsilon"]
         if price > privacy.epsilon * (1.0 + EPSILON_TOLERANCE):

@@ -10,6 +10,8 @@ from skfairdp.fairness.derivation import (
     COUNTED,
     HOEFFDING,
     LAST_STEP,
+    EXACT,
+    NOISY,
     NOISY_COUNTS,
     OWN_MODELS,
     RELEASE,
@@ -38,7 +40,7 @@ ANSWERED = "answered queries"
 # What each kind of derivation can show.
 _SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        DEPLOYED: (CLOPPER_PEARSON, HOEFFDING, NOISY_COUNTS),
+        DEPLOYED: (EXACT, CLOPPER_PEARSON, HOEFFDING, *NOISY),
         # Certificates of earlier versions added noise to counts of draws made for the count.
         AVERAGED: (HOEFFDING, OWN_MODELS, NOISY_COUNTS),
         ANY_POPULATION: (WEIGHT_LENGTH,),
