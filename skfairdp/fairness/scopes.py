@@ -8,9 +8,9 @@ from types import MappingProxyType
 from skfairdp.fairness.derivation import (
     CLOPPER_PEARSON,
     COUNTED,
+    EXACT,
     HOEFFDING,
     LAST_STEP,
-    EXACT,
     NOISY,
     NOISY_COUNTS,
     OWN_MODELS,

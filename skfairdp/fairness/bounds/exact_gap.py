@@ -13,12 +13,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-from skfairdp.fairness.bounds.binomial_cells import BinomialCell
+from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
 
 __all__ = ["largest_gap_bound", "pair_bound"]
 
@@ -31,31 +32,37 @@ _TOLERANCE = 1e-4
 # From so many rows on, rates that this part of alpha excludes for the larger cell are left out
 # (Berger and Boos). The sizes alone decide.
 _LARGE, _OUTSIDE = 400, 1e-4
+_MANY = 10_000  # rows from which on Clopper and Pearson's limit would take too long
 _BLOCK = 2_048  # counts whose frontier is found together
-_MOST_NODES = 100_000
+_MOST_NODES, _ROUNDS = 100_000, 8
 
 
 def _place(u: BinomialCell, v: BinomialCell, y: NDArray, z: NDArray, alpha: float) -> NDArray:
-    """Place of the outcome (y, z) in the order: Newcombe's limit for the difference of rates.
+    """Place of the outcome (y, z) in the order: a limit for the difference of rates.
 
-    A distance falls more slowly than its rate rises, so the place never falls with y and never
-    rises with z.
+    The distances of two limits from their rates are added as in Newcombe's intervals. A
+    distance falls more slowly than its rate rises, so the place never falls with y and
+    never rises with z.
     """
-    rate, other = y / (u.scale * u.trials), z / (v.scale * v.trials)
-    quantile = max(0.0, -float(special.ndtri(alpha)))
-    above = _wilson_distance(np.clip(rate, 0.0, 1.0), u.trials, quantile)
-    below = _wilson_distance(np.clip(1.0 - other, 0.0, 1.0), v.trials, quantile)
-    noise = quantile**2 * (u.noise_variance + v.noise_variance)
-    place: NDArray = rate - other + np.sqrt(above**2 + below**2 + noise)
+    error = min(alpha, 0.5)
+    above = _distances(u.trials, u.scale, error)[np.clip(y, 0, u.scale * u.trials)]
+    below = _distances(v.trials, v.scale, error)[::-1][np.clip(z, 0, v.scale * v.trials)]
+    noise = special.ndtri(error) ** 2 * (u.noise_variance + v.noise_variance)
+    apart = y / (u.scale * u.trials) - z / (v.scale * v.trials)
+    place: NDArray = apart + np.sqrt(above**2 + below**2 + noise)
     return place
 
 
-def _wilson_distance(rate: NDArray, n: int, quantile: float) -> NDArray:
-    """How far Wilson's upper limit lies above the observed rate."""
-    c = quantile**2 / n
-    root = np.sqrt(rate * (1.0 - rate) / n + c / (4.0 * n))
-    distance: NDArray = (c * (0.5 - rate) + quantile * root) / (1.0 + c)
-    return np.maximum(distance, 0.0)
+@lru_cache(maxsize=256)
+def _distances(n: int, scale: int, error: float) -> NDArray[np.float64]:
+    """How far an upper limit lies above each rate k / (scale n)."""
+    k = np.arange(scale * n + 1) / scale
+    if n <= _MANY:
+        _, upper = clopper_pearson(k, n - k, error)
+    else:  # Wilson's limit is nearly the same
+        c, rate = special.ndtri(error) ** 2 / n, k / n
+        upper = (rate + c / 2.0 + np.sqrt(c * rate * (1.0 - rate) + c**2 / 4.0)) / (1.0 + c)
+    return np.maximum(upper - k / n, 0.0)
 
 
 class _Pair:
@@ -137,12 +144,16 @@ class _Pair:
 
     def excludes(self, d: float) -> bool:
         """Whether rates that differ by d, or more, never give them more than alpha."""
+        return self._obstacle(d) is None
+
+    def _obstacle(self, d: float) -> float | None:
+        """Rate of v at which d is not excluded, as far as was looked; None if it is."""
         # Hoeffding: they lie among those whose observed rates differ by `place` at most.
         beyond = max(0.0, d - self.place - _TIE)
         spread = (1.0 / self._u.trials + 1.0 / self._v.trials) / 2.0
         noiseless = self._u.noise is None and self._v.noise is None
         if noiseless and beyond**2 >= -math.log(self._level) * spread:
-            return True
+            return None
         edges = self._rates(np.linspace(0.0, 1.0, 17), d)
         low, high = edges[:-1], edges[1:]
         seen = 0
@@ -150,8 +161,9 @@ class _Pair:
             seen += len(low)
             middle, half = (low + high) / 2.0, (high - low) / 2.0
             value, slope = self.probability(middle + d, middle)
-            if np.any(value > self._level) or seen > _MOST_NODES:
-                return False
+            worst = int(value.argmax())
+            if value[worst] > self._level or seen > _MOST_NODES:
+                return float(middle[worst])
             around = value + np.abs(slope) * half + self._curvature(low, high, d) * half**2 / 2.0
             open_ = np.flatnonzero(~(around <= self._level))
             if len(open_):
@@ -163,7 +175,7 @@ class _Pair:
                 np.sort(np.concatenate([low, middle])),
                 np.sort(np.concatenate([middle, high])),
             )
-        return True
+        return None
 
     def _curvature(self, low: NDArray, high: NDArray, d: float) -> NDArray:
         """Bound on the second derivative: I_u + sqrt(I_u I_v) + I_v, I = n / (p (1 - p))."""
@@ -180,14 +192,30 @@ class _Pair:
 
         At least 0, and at least what was observed.
         """
-        tolerance = max(1e-7, _TOLERANCE * self.place)
-        shares = np.linspace(0.0, 1.0, 130)[1:-1]
+        margin = max(1e-7, _TOLERANCE * self.place) / 2.0
+        shares, hard = np.linspace(0.0, 1.0, 129), np.empty(0)
+        for _ in range(_ROUNDS):
+            d = self._crossing(shares, hard) + margin
+            if d >= 1.0:
+                return 1.0
+            obstacle = self._obstacle(d)
+            if obstacle is None:
+                return d
+            hard = np.append(hard, obstacle)
+        while d < 1.0 and not self.excludes(d):
+            margin *= 2.0
+            d += margin
+        return min(1.0, d)
+
+    def _crossing(self, shares: NDArray, hard: NDArray) -> float:
+        """Where the largest probability at these rates falls to alpha; 1 if it does not."""
         target = float(special.ndtri(self._level))
 
         def excess(d: float) -> float:
             rates = self._rates(shares, d)
             if not len(rates):
                 return -math.inf
+            rates = np.sort(np.append(rates, np.clip(hard, rates[0], rates[-1])))
             value = float(self.probability(rates + d, rates)[0].max())
             return float(special.ndtri(min(max(value, 1e-15), 1.0 - 1e-15))) - target
 
@@ -200,13 +228,9 @@ class _Pair:
             a = max(low, a - 4.0 * (b - a))
         while b < high and excess(b) > 0.0:
             b = min(high, b + 4.0 * (b - a))
-        d = a if excess(a) <= 0.0 else float(optimize.brentq(excess, a, b, xtol=tolerance / 8.0))
-        widening = tolerance / 2.0
-        found = d
-        while d < 1.0 and not self.excludes(d):
-            d = min(1.0, found + widening)
-            widening *= 2.0
-        return d
+        if excess(a) <= 0.0:
+            return a
+        return float(optimize.brentq(excess, a, b, xtol=1e-8))
 
 
 def _seen(cell: BinomialCell) -> float:
@@ -267,12 +291,13 @@ def largest_gap_bound(strata: Sequence[Sequence[BinomialCell]], alpha: float) ->
     >>> from skfairdp.fairness.bounds.exact_gap import largest_gap_bound
     >>> cells = [BinomialCell(300, 1000), BinomialCell(250, 1000), BinomialCell(270, 1000)]
     >>> round(largest_gap_bound([cells], 0.05), 4)
-    0.0831
+    0.0828
     """
     pairs = [
         (_Pair(u, v, alpha), u, v) for cells in strata for u, v in itertools.permutations(cells, 2)
     ]
-    best, done = 0.0, []
+    best = 0.0
+    done: list[tuple[BinomialCell, BinomialCell]] = []
     for pair, u, v in sorted(pairs, key=lambda entry: -entry[0].place):
         if any(_precedes(u, v, *other) for other in done):
             continue

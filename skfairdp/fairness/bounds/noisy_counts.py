@@ -68,9 +68,10 @@ def private_gap_upper_bound(
 
     The error probability covers the sampling of rows and the noise together. With
     public numbers of rows the exact test of a pair of cells takes the law of (binomial +
-    noise), or where noise is very wide, limits of each cell are subtracted. With private ones, each count is moved to the unfavourable side by a tail of its noise;
-    only the four counts of the worst ordered pair must be right, so each may fail with
-    a quarter of the noise's share of the error.
+    noise); where noise is very wide, limits of the two cells are subtracted. With private
+    ones, each count is moved to the unfavourable side by a tail of its noise; only the four
+    counts of the worst ordered pair must be right, so each may fail with a quarter of the
+    noise's share of the error.
 
     Parameters
     ----------

@@ -113,8 +113,8 @@ def gap_upper_bound(
     alpha = _error(confidence_level)
     if bound == "exact":
         problems = [
-            _exact_bound(*(side.astype(np.int64) for side in problem), alpha)
-            for problem in zip(
+            _exact_bound(counts, sizes, alpha)
+            for counts, sizes in zip(
                 hit.reshape(-1, *hit.shape[-2:]), rows.reshape(-1, *rows.shape[-2:]), strict=True
             )
         ]
