@@ -9,6 +9,7 @@ from skfairdp.aggregation import (
 from skfairdp.certificate import Certificate, certify
 from skfairdp.comparators.covariance import CovarianceConstrainedClassifier
 from skfairdp.engine.nets import default_net
+from skfairdp.fairness import certifiable
 from skfairdp.inprocessing import (
     DPFermiClassifier,
     DPSGDClassifier,
@@ -47,6 +48,7 @@ __all__ = [
     "RateConstrainedClassifier",
     "SFPATEClassifier",
     "SmoothedClassifier",
+    "certifiable",
     "certify",
     "default_net",
 ]

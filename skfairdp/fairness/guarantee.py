@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from numbers import Real
 from typing import Any, Self
 
+from skfairdp.fairness.certifiable import USEFUL, certifiable
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.notions import get_notion
 from skfairdp.fairness.scopes import SCOPES, check_scope, scope_of_old
@@ -160,8 +161,26 @@ class FairnessGuarantee:
 
     @property
     def informative(self) -> bool:
-        """False when the bound excludes nothing at the printed precision."""
-        return float(rounded_up(self.bound)) < 1.0
+        """Whether the bound is below one half, at the printed precision."""
+        return float(rounded_up(self.bound)) < USEFUL
+
+    @property
+    def remedy(self) -> str:
+        """What would make a bound from counts useful; empty where it is, or none is known."""
+        if self.informative or not self.counts or self.confidence_level is None:
+            return ""
+        strata: dict[str, list[int]] = {}
+        for count in self.counts:
+            strata.setdefault(count.stratum, []).append(max(0, round(count.trials)))
+        sizes = min(strata.values(), key=min)
+        claims = 1 if self.derivation is None else self.derivation.values.get("claims", 1)
+        found = certifiable(sizes, confidence_level=self.confidence_level, n_claims=claims)
+        if len(sizes) > 1 and found.smallest >= USEFUL:
+            named = dict(zip(self.groups, sizes, strict=True))
+            return str(
+                certifiable(named, USEFUL, confidence_level=self.confidence_level, n_claims=claims)
+            )
+        return "What was observed is that far apart: more rows alone would not help."
 
     @property
     def figure(self) -> str:
