@@ -21,6 +21,7 @@ from skfairdp.inprocessing import (
     RandomizedAttributeClassifier,
     RateConstrainedClassifier,
 )
+from skfairdp.monitoring import GapMonitor
 from skfairdp.postprocessing import AbstainingClassifier, SmoothedClassifier
 from skfairdp.preprocessing import PrivateThinningClassifier
 from skfairdp.privacy import PrivacyLedger
@@ -37,6 +38,7 @@ __all__ = [
     "FairPATEClassifier",
     "FunctionalMechanismClassifier",
     "ImportanceSamplingDPSGDClassifier",
+    "GapMonitor",
     "LagrangianDualClassifier",
     "LaplaceTransformer",
     "PATEClassifier",

@@ -32,6 +32,10 @@ class LedgerError(SkfairdpError):
     """A privacy ledger cannot be read, written or understood."""
 
 
+class MonitorError(SkfairdpError):
+    """A monitor's file cannot be used, or is that of another monitor."""
+
+
 class SignatureError(SkfairdpError):
     """A key is missing, or cannot be read, written or used."""
 
