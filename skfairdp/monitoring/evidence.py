@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 # Bets, as parts of the largest that cannot lose everything: a mixture of all of them.
-STAKES = np.geomspace(0.002, 0.95, 24)
+STAKES = np.geomspace(0.008, 0.95, 8)
 # Tilts of noisy sums. None above 4 helps, and the noise has no moments from twice epsilon on.
 LARGEST_TILT = 4.0
 _PRECISION = 45  # halvings

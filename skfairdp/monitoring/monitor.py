@@ -133,6 +133,11 @@ class GapMonitor:
                 raise ValueError(f"{name}={value!r} must lie strictly between 0 and 1.")
         if count_epsilon is not None and not 1e-4 <= count_epsilon <= 1e3:
             raise ValueError(f"count_epsilon={count_epsilon!r} must lie between 0.0001 and 1000.")
+        if count_epsilon is not None and groups is None:
+            raise ValueError(
+                "count_epsilon protects the people, but the groups that occur among them are "
+                "private; declare them as groups=[...]."
+            )
         if not run_length >= 1.0:
             raise ValueError(f"run_length={run_length!r} must be at least 1.")
         self.notion = get_notion(notion).name
@@ -242,6 +247,8 @@ class GapMonitor:
                 n_rows=len(given),
                 labels=None if known is None else [label_from_json(label) for label in known],
                 on_missing="drop",
+                # An error about one private row would reveal it.
+                on_unknown="raise" if self.count_epsilon is None else "drop",
             )
             if known is None:
                 self._begin(document, groups.labels)
@@ -498,7 +505,12 @@ class GapMonitor:
             content = json.loads(text)
             document, history = content["state"], content["history"]
             names = ("notion", "tolerance", "confidence_level", "count_epsilon", "run_length")
-            monitor = cls(**{name: document[name] for name in names}, ledger=ledger)
+            labels = document["groups"]
+            monitor = cls(
+                **{name: document[name] for name in names},
+                groups=None if labels is None else [label_from_json(label) for label in labels],
+                ledger=ledger,
+            )
             monitor._keep(MemoryStore(document, history))
             for entry in document["pairs"]:
                 PairState.from_dict(entry)

@@ -289,8 +289,12 @@ def test_noisy_counts_are_charged_and_still_find_a_gap(tmp_path):
     assert 2.5 < ledger.totals()[0].epsilon <= 3.0 + 1e-9
     again = GapMonitor.from_json(monitor.to_json(), ledger=ledger)
     assert facts(again) == facts(monitor)
+    private = GapMonitor("equal_opportunity", count_epsilon=1.0, groups=["a", "b"])
     with pytest.raises(ValueError, match="pass y"):
-        GapMonitor("equal_opportunity", count_epsilon=1.0).update([1, 0], ["a", "b"], ids=[1, 2])
+        private.update([1, 0], ["a", "b"], ids=[1, 2])
+    assert private.update([1, 0, 1], ["a", "b", "stranger"], [1, 1, 1]).n_rows_ == 2
+    with pytest.raises(ValueError, match="declare them"):
+        GapMonitor(count_epsilon=1.0)
 
 
 def test_nothing_is_released_where_the_budget_has_no_room(tmp_path):

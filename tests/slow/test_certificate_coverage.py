@@ -30,7 +30,7 @@ LEVEL = 0.95
 GAPS = (0.0, 0.05, 0.3)
 SIZES = (100, 1_000, 10_000)
 # Of what takes longer.
-FEWER = 200
+FEWER, FEWEST = 200, 40
 
 
 def too_many(holdouts):
@@ -114,7 +114,7 @@ def test_bound_from_noisy_counts_covers_the_true_gap(
         drawn = source.discrete_laplace(epsilon, (terms, *successes.shape))
         return drawn.sum(axis=0)
 
-    holdouts = FEWER if public else HOLDOUTS
+    holdouts = FEWEST if public else HOLDOUTS
     noisy_successes = (successes + noise())[:holdouts]
     noisy_failures = (trials - successes + noise())[:holdouts]
     ones = np.array([terms])

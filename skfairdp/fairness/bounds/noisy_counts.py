@@ -37,7 +37,7 @@ NOISE_SHARE = 0.1
 # By how much inverted bounds are widened for the root finder.
 ROOT_TOLERANCE = 1e-7
 # Longer laws of noise take too much time to convolve.
-LONGEST_LAW = 10_000
+LONGEST_LAW = 2_000
 
 
 @dataclass(frozen=True, eq=False)
