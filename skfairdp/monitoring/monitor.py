@@ -154,6 +154,7 @@ class GapMonitor:
             "events": {},
             "pairs": [],
             "waiting": [],
+            "seen": [],
         }
         if groups is not None:
             self._begin(document, encode_groups([], n_rows=0, labels=groups).labels)
@@ -204,6 +205,7 @@ class GapMonitor:
         y: ArrayLike | None = None,
         *,
         ids: Sequence[Hashable] | None = None,
+        batch: str | None = None,
     ) -> Self:
         """Use a batch of decisions, in the order in which they were made.
 
@@ -217,6 +219,9 @@ class GapMonitor:
             True labels, for notions that need them. Without them rows wait.
         ids : sequence of str or int, optional
             Names of the rows, by which `add_labels` finds those that wait.
+        batch : str, optional
+            Name of the batch. One that is in already is refused, so that a worker that was
+            interrupted may send its batch again.
 
         Returns
         -------
@@ -229,6 +234,8 @@ class GapMonitor:
             missing without ids, ids that are waited for already. Nothing is used then.
         UnknownGroupError
             For a group that is not among the monitor's.
+        MonitorError
+            For a batch that is in already, or a file that can't be used.
         """
         given = _binary(decisions, "decisions")
         labels = None if y is None else _binary(y, "y", len(given))
@@ -241,6 +248,10 @@ class GapMonitor:
             raise ValueError("Noisy counts are of whole batches: pass y with each of them.")
 
         def change(document: dict[str, Any]) -> dict[str, Any] | None:
+            if batch is not None:
+                if batch in document["seen"]:
+                    raise MonitorError(f"The batch {batch!r} is in the monitor already.")
+                document["seen"].append(batch)
             known = document["groups"]
             groups = encode_groups(
                 sensitive_features,
