@@ -66,13 +66,14 @@ class GapMonitor:
     Attributes
     ----------
     upper_bound_, lower_bound_ : float
-        The largest gap lies between them: each fails at some time with at most one minus
-        the confidence. They assume a constant gap; of one that changes they bound the
-        average so far.
+        The largest gap lies between them: each fails, at whatever time one looks, with at most
+        one minus the confidence. They assume a constant gap; of one that changes they speak of
+        the average so far.
     alarm_ : bool
         Whether there has been evidence that the gap exceeds the tolerance.
     cleared_ : bool
-        Whether there has been evidence, for each pair of groups, that it is below.
+        Whether there has been evidence, for each pair of groups, that it is below. Alarm and
+        clearance are kept; the history says when they came.
     drift_ : bool
         Whether the gap seems to exceed the tolerance since some time. This rests on an
         average run length, not on a probability of a false alarm.
@@ -328,7 +329,7 @@ class GapMonitor:
         peak = max(state.drift_peak for state in states)
         for name, happened in (
             ("alarm", lower > self.tolerance),
-            ("cleared", upper < self.tolerance),
+            ("cleared", all(all(state.below) for state in states)),
             ("drift", peak >= math.log(self.run_length * len(states))),
         ):
             if happened:
@@ -465,16 +466,16 @@ class GapMonitor:
 
     def __str__(self) -> str:
         found = [
-            text
-            for happened, text in (
-                (self.alarm_, f"ALARM: the gap exceeds {self.tolerance:g}"),
-                (self.cleared_, f"cleared: the gap is below {self.tolerance:g}"),
-                (self.drift_, f"DRIFT: the gap exceeds {self.tolerance:g} since some time"),
+            f"{text} {self.tolerance:g} (batch {self._document['events'][name]})"
+            for name, text in (
+                ("alarm", "ALARM: the gap exceeds"),
+                ("cleared", "cleared: the gap is below"),
+                ("drift", "DRIFT: for some time the gap has exceeded"),
             )
-            if happened
+            if name in self._document["events"]
         ]
         return (
-            f"{self.notion}: after {self.n_rows_:,} rows the largest gap is between "
+            f"{self.notion}: over {self.n_rows_:,} rows the largest gap is between "
             f"{math.floor(1000 * self.lower_bound_) / 1000:.3f} and "
             f"{rounded_up(self.upper_bound_)}, each with {100 * self.confidence_level:g} % "
             f"confidence at all times; {'; '.join(found) or 'no alarm, not cleared'}"

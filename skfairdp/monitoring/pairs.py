@@ -57,9 +57,11 @@ class PairState:
     evidence : PairedEvidence or NoisyEvidence
         All of it.
     upper : (float, float)
-        Smallest upper limits so far of the gap in either direction.
+        Upper limits of the gap in either direction.
     lower : float
-        Largest lower limit so far of its size.
+        Lower limit of its size.
+    below : (bool, bool)
+        Whether the gap in either direction has ever been shown to be below the tolerance.
     drift : ndarray of float64, shape (2, n_bets)
         Logarithms of the drift statistics.
     drift_peak : float
@@ -75,6 +77,7 @@ class PairState:
     evidence: PairedEvidence | NoisyEvidence
     upper: tuple[float, float]
     lower: float
+    below: tuple[bool, bool]
     drift: NDArray[np.float64]
     drift_peak: float
     side: int
@@ -85,7 +88,9 @@ class PairState:
         """Nothing seen yet; `epsilon` where counts are noisy."""
         evidence = PairedEvidence() if epsilon is None else NoisyEvidence.none(epsilon)
         drift = np.full((2, len(STAKES)), -math.inf)
-        return cls(stratum, groups, evidence, (1.0, 1.0), 0.0, drift, -math.inf, 0, "")
+        return cls(
+            stratum, groups, evidence, (1.0, 1.0), 0.0, (False, False), drift, -math.inf, 0, ""
+        )
 
     def with_rows(self, first: NDArray[np.int8], second: NDArray[np.int8], levels: Levels) -> Self:
         """Pair rows, the i-th of one group with the i-th of the other.
@@ -152,8 +157,12 @@ class PairState:
         )
         return replace(
             self,
-            upper=(min(self.upper[0], found[0]), min(self.upper[1], found[1])),
-            lower=max(self.lower, lower_limit(self.evidence, levels.shared)),
+            upper=found,
+            lower=lower_limit(self.evidence, levels.shared),
+            below=(
+                self.below[0] or found[0] < levels.tolerance,
+                self.below[1] or found[1] < levels.tolerance,
+            ),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -171,6 +180,7 @@ class PairState:
             "groups": list(self.groups),
             "evidence": evidence,
             "upper": list(self.upper),
+            "below": list(self.below),
             # JSON has no infinity.
             "drift": [[max(x, -1e300) for x in row] for row in self.drift.tolist()],
             "drift_peak": max(self.drift_peak, -1e300),
@@ -202,6 +212,7 @@ class PairState:
                 "groups": tuple(document["groups"]),
                 "evidence": evidence,
                 "upper": tuple(document["upper"]),
+                "below": tuple(document["below"]),
                 "drift": np.array(document["drift"]),
             }
         )
