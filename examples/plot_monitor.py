@@ -104,7 +104,7 @@ print(watched)
 # %%
 # Bounds are about the average since the beginning, which moves slowly; drift looks for a change.
 
-figure, axes = plt.subplots(1, 2, figsize=(10, 3.5), sharey=True)
+figure, axes = plt.subplots(1, 2, figsize=(10, 3.5))
 for monitor, ax, title in ((real, axes[0], "as it was"), (watched, axes[1], "with the rule")):
     monitor.plot(ax)
     ax.set_title(title)
