@@ -81,7 +81,7 @@ def test_the_monitor_is_what_was_simulated():
 
 
 def test_noisy_counts_give_no_more_false_alarms():
-    alarms, runs = 0, 150
+    alarms, runs = 0, 60
     rng = np.random.default_rng(0)
     for _ in range(runs):
         monitor = GapMonitor(tolerance=0.1, count_epsilon=0.5, groups=["a", "b"])
