@@ -7,23 +7,12 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["moved"]
-
 
 def moved(old: str, new: str, names: Iterable[str]) -> Callable[[str], Any]:
     """Module-level ``__getattr__`` of a room that public names have left.
 
-    Parameters
-    ----------
-    old, new : str
-        Full names of the room that the names were in, and of the one that they are in.
-    names : iterable of str
-        The names that moved.
-
-    Returns
-    -------
-    callable
-        Looks up a moved name in its new room and warns with a FutureWarning.
+    `old`, `new`: full names of the room that the names were in, and of the one that they are in.
+    Result: looks up a moved name in its new room and warns with a FutureWarning.
     """
     known = frozenset(names)
 

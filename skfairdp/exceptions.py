@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
+
 __all__ = [
     "BudgetExceededError",
     "FairnessWarning",
     "IncomparableModelError",
     "LedgerError",
+    "PlanError",
     "PrivacyWarning",
     "SignatureError",
     "SkfairdpError",
     "TableError",
     "UnboundModelError",
     "UnknownGroupError",
+    "warn_user",
 ]
 
 
@@ -34,6 +40,10 @@ class LedgerError(SkfairdpError):
 
 class MonitorError(SkfairdpError):
     """A monitor's file cannot be used, or is that of another monitor."""
+
+
+class PlanError(SkfairdpError):
+    """A mechanism releases something else than its plan says, or plans for other data."""
 
 
 class SignatureError(SkfairdpError):
@@ -58,3 +68,12 @@ class PrivacyWarning(UserWarning):
 
 class FairnessWarning(UserWarning):
     """A setting weakens or voids the fairness guarantee."""
+
+
+def warn_user(message: str | Warning, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside the package whose call led here."""
+    package = os.path.dirname(__file__) + os.sep
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -32,11 +32,20 @@ def data_home() -> Path:
     return path
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give all tests on joblib's processes to one worker of pytest: it starts them once."""
+    grouped = getattr(config.option, "loadgroup", False)  # a worker under --dist loadgroup
     for item in items:
         if "loky" in item.name:
             item.add_marker(in_one_worker)
+        if grouped and _starts_processes(item) and hasattr(item, "_id"):
+            # xdist 3.8 says the group in an attribute that pytest 9.2 does not read any more, and
+            # so scatters groups.
+            item._id = type(item._id).parse(f"{item.nodeid}@processes")
+
+
+def _starts_processes(item: pytest.Item) -> bool:
+    return item.get_closest_marker("xdist_group") is not None
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -45,7 +54,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     Idle ones leave after 5 minutes, and a pool whose workers leave in the moment that it is
     used again waits for them forever.
     """
-    if nextitem is not None and nextitem.get_closest_marker("xdist_group"):
+    if nextitem is not None and _starts_processes(nextitem):
         return
     pool = sys.modules.get("joblib.externals.loky.reusable_executor")
     if pool is not None and pool._executor is not None:

@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parents[1] / "skfairdp"
 # A room may import rooms of earlier layers, and itself. Rooms of one layer do not know
 # each other.
 LAYERS = (
-    {"exceptions", "figures", "deprecation"},
+    {"exceptions", "figures", "deprecation", "documentation"},
     {"parameters", "datasets"},
     {"rows"},
     {"privacy", "fairness"},

@@ -80,7 +80,7 @@ def released_tau(
     # Pr(|noise| > t) <= 2 exp(-t epsilon' / 1000) for one count; all counts together.
     t = math.log(2 * 2 * hit.size / NOISE_ERROR) * UNITS / EPSILON
     plan = model.plan_
-    release = CountRelease("smoothed group x label", EPSILON)
+    release = CountRelease(name="smoothed group x label", epsilon=EPSILON)
     total = epsilon(dataclasses.replace(plan, counts=(*plan.counts, release)))
     gaps, taus = {}, {}
     for notion, strata in NOTIONS.items():

@@ -18,8 +18,6 @@ from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.nets import default_net, prepare_net
 from skfairdp.engine.parameter_vector import copy_module, copy_parameters
 
-__all__ = ["Student", "default_student", "takes_groups", "train_student"]
-
 _SKORCH = {"batch_size": 128, "max_epochs": 10}  # its defaults
 
 
@@ -183,17 +181,7 @@ def _trained(
 
 
 def takes_groups(model: Any) -> bool:
-    """Whether a model's `fit` makes use of ``sensitive_features``; that of a net does not.
-
-    Parameters
-    ----------
-    model : object
-        An estimator.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a model's `fit` makes use of ``sensitive_features``; that of a net does not."""
     if isinstance(model, NeuralNet):
         return False
     parameters = inspect.signature(model.fit).parameters.values()

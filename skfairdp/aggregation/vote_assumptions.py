@@ -7,20 +7,11 @@ from typing import Any
 from skfairdp.fairness.bounds.gated_answers import coverage_sentence
 from skfairdp.privacy.noise import NoiseSource, noise_text
 
-__all__ = ["conditions", "public_things", "spent"]
-
 
 def spent(estimator: Any) -> tuple[str, ...]:
     """Say what epsilon pays for, and what came of the queries.
 
-    Parameters
-    ----------
-    estimator : object
-        Has its plan and the description of its queries.
-
-    Returns
-    -------
-    tuple of str
+    `estimator`: has its plan and the description of its queries.
     """
     *tests, votes = estimator.plan_.segments
     counted = "".join(f"{segment.steps} noisy threshold tests and " for segment in tests)
@@ -40,16 +31,8 @@ def spent(estimator: Any) -> tuple[str, ...]:
 def public_things(grouped: bool, *, labels_declared: bool) -> tuple[str, ...]:
     """Say what is public.
 
-    Parameters
-    ----------
-    grouped : bool
-        Whether private rows came with groups.
-    labels_declared : bool
-        Whether the set of labels was declared.
-
-    Returns
-    -------
-    tuple of str
+    `grouped`: whether private rows came with groups. `labels_declared`: whether the set of labels
+    was declared.
     """
     read_off = "taken from the rows and public"
     return (
@@ -60,17 +43,7 @@ def public_things(grouped: bool, *, labels_declared: bool) -> tuple[str, ...]:
 
 
 def conditions(noise: NoiseSource) -> tuple[str, ...]:
-    """Say what every guarantee about votes assumes.
-
-    Parameters
-    ----------
-    noise : NoiseSource
-        Where the noise came from.
-
-    Returns
-    -------
-    tuple of str
-    """
+    """Say what every guarantee about votes assumes."""
     return (
         noise_text(noise),
         "one row is one person; rows reach the model through the noisy votes alone, and running "

@@ -9,9 +9,9 @@ import numpy as np
 
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.parameters import Number
+from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
-
-__all__ = ["ConfidentGNMax", "Transcript", "release_labels"]
+from skfairdp.privacy.plan import Plan
 
 _STD = Number(0.0)
 # Outcomes of a query that was asked.
@@ -75,6 +75,34 @@ class ConfidentGNMax:
         self.threshold_noise = threshold_noise
         self.vote_noise = float(vote_noise)
         self.noise = noise
+        self._meter: Meter | None = None
+
+    @classmethod
+    def planned(cls, threshold: float | None, plan: Plan, noise: NoiseSource) -> ConfidentGNMax:
+        """Take noise from a plan, and draw every test and every vote from it.
+
+        Parameters
+        ----------
+        threshold : float or None
+            T; None where the plan has no tests.
+        plan : Plan
+            Of `skfairdp.aggregation.voting_plan.voting_plan`.
+        noise : NoiseSource
+            Where the noise comes from.
+
+        Returns
+        -------
+        ConfidentGNMax
+            Its `answer` raises a PlanError where the plan holds no more.
+        """
+        *tests, votes = (segment.blocks[0].noise_std for segment in plan.segments)
+        aggregator = cls(threshold, tests[0] if tests else None, votes, noise)
+        aggregator._meter = Meter(plan)
+        return aggregator
+
+    def _draw(self, place: int) -> None:
+        if self._meter is not None:
+            self._meter.draw(self._meter.plan.segments[place])
 
     def answer(self, votes: np.ndarray) -> int | None:
         """Answer one query.
@@ -91,9 +119,11 @@ class ConfidentGNMax:
         """
         if self.threshold is not None:
             assert self.threshold_noise is not None  # checked in the constructor
+            self._draw(0)
             test = self.noise.gaussian(1, self.threshold_noise)[0]
             if int(votes.max()) + test < self.threshold:
                 return None
+        self._draw(-1)
         return int(np.argmax(votes + self.noise.gaussian(len(votes), self.vote_noise)))
 
 

@@ -8,13 +8,7 @@ from dataclasses import dataclass
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import epsilon as plan_epsilon
 from skfairdp.privacy.plan import Block, Plan, Segment
-
-__all__ = [
-    "VotingNoise",
-    "affordable_answers",
-    "calibrated_noise",
-    "voting_plan",
-]
+from skfairdp.privacy.relations import NEIGHBOURS
 
 # One record takes a vote from one class and gives one to another.
 VOTES_NORM = math.sqrt(2.0)
@@ -82,18 +76,18 @@ def voting_plan(
     >>> round(epsilon(plan), 4)
     0.5697
     """
-    share = HALF if adjacency == "change-attribute" else 1.0
+    share = HALF if NEIGHBOURS[adjacency].two_cells else 1.0
     tests: tuple[Segment, ...] = ()
     if noise.threshold is not None:
         tests = (_segment("threshold", n_queries, share, noise.threshold),)
     votes = _segment("votes", n_answers, VOTES_NORM * share, noise.votes)
-    return Plan(("all",), (*tests, votes), (), adjacency, float(delta))
+    return Plan(cells=("all",), segments=(*tests, votes), adjacency=adjacency, delta=float(delta))
 
 
 def _segment(name: str, steps: int, norm: float, std: float) -> Segment:
     # Every query asks the whole ensemble: no sampling, nothing is averaged.
-    block = Block(name, norm, (1.0,), float(std))
-    return Segment(int(steps), (1.0,), (1.0,), (block,))
+    block = Block(name=name, max_norm=norm, weights=(1.0,), noise_std=float(std))
+    return Segment(steps=int(steps), rates=(1.0,), expected_sizes=(1.0,), blocks=(block,))
 
 
 def calibrated_noise(
@@ -101,27 +95,9 @@ def calibrated_noise(
 ) -> VotingNoise:
     """Find the noise with which a fixed number of queries meets a budget.
 
-    Parameters
-    ----------
-    epsilon : float
-        Budget in nats, finite and positive.
-    delta : float
-        Probability in (0, 1).
-    n_queries : int
-        Largest number of threshold tests.
-    n_answers : int
-        Largest number of noisy votes.
-    ratio : float or None
-        Noise of the test over noise of the votes; None where no test is made.
-
-    Returns
-    -------
-    VotingNoise
-
-    Raises
-    ------
-    ValueError
-        The budget is not met by any usable noise.
+    `epsilon`: budget in nats, finite and positive. `delta`: probability in (0, 1). `ratio`: noise
+    of the test over noise of the votes; None where no test is made. Raises ValueError: the budget
+    is not met by any usable noise.
 
     Examples
     --------
@@ -145,21 +121,9 @@ def calibrated_noise(
 def affordable_answers(epsilon: float, delta: float, n_queries: int, noise: VotingNoise) -> int:
     """Count the answers that a budget pays for at given noise.
 
-    Parameters
-    ----------
-    epsilon : float
-        Budget in nats, finite and positive.
-    delta : float
-        Probability in (0, 1).
-    n_queries : int
-        Largest number of threshold tests; they are paid first.
-    noise : VotingNoise
-        Noise of both releases.
-
-    Returns
-    -------
-    int
-        At most `n_queries`; 0 where the budget does not even pay for one answer.
+    `epsilon`: budget in nats, finite and positive. `delta`: probability in (0, 1). `n_queries`:
+    largest number of threshold tests; they are paid first. Result: at most `n_queries`; 0 where
+    the budget does not even pay for one answer.
 
     Examples
     --------

@@ -13,8 +13,6 @@ from sklearn.base import clone
 from skfairdp.audit.canaries import Canaries, stack_rows
 from skfairdp.fairness.groups import Groups, encode_groups
 
-__all__ = ["claim_about", "declare_sizes", "fit_with"]
-
 
 def declare_sizes(
     estimator: Any,

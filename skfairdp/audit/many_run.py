@@ -14,8 +14,6 @@ from skfairdp.audit.declared import claim_about, declare_sizes, fit_with
 from skfairdp.audit.many_run_bound import many_run_epsilon, many_run_p_value
 from skfairdp.audit.result import AuditResult
 
-__all__ = ["audit_many_runs"]
-
 
 def audit_many_runs(
     estimator: Any,

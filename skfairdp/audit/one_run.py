@@ -16,8 +16,6 @@ from skfairdp.audit.one_run_bound import (
 )
 from skfairdp.audit.result import AuditResult
 
-__all__ = ["audit_one_run"]
-
 
 def audit_one_run(
     estimator: Any,

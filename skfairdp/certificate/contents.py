@@ -33,6 +33,7 @@ from skfairdp.figures import (
 from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.rendering import HEADINGS, ledger_cells
+from skfairdp.privacy.relations import PROTECTED
 
 if TYPE_CHECKING:
     from skfairdp.certificate.statement import Certificate
@@ -145,8 +146,7 @@ def _privacy(privacy: PrivacyGuarantee | None) -> Section:
         "up to a failure of "
         "probability δ."
     )
-    released = privacy.protects == "released_representation"
-    title = f"Privacy of {'what was released' if released else 'the training records'}"
+    title = f"Privacy of {PROTECTED[privacy.protects].subject}"
     table = Table(title, ("", "Statement"), tuple(rows), numbers_from=9)
     return Section("Privacy", (Text(meaning), table))
 

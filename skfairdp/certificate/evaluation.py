@@ -132,7 +132,7 @@ def evaluate(
     held = ask_holdout(deployed, X, y, sensitive_features, groups, private)
     table, with_labels = held.table, y is not None
     strata = [notion.strata(held.classes, with_labels=with_labels) for notion in terms.notions]
-    assumptions = holdout_assumptions(terms, groups, with_labels, held.how)
+    assumptions = holdout_assumptions(terms, groups, with_labels, held.how, held.classes)
     if private:
         assert terms.count_epsilon is not None
         noise = source.discrete_laplace(terms.count_epsilon, table.shape)
@@ -169,7 +169,8 @@ def _averages(
         return []
     own = final._own_models(groups.labels) if hasattr(final, "_own_models") else None
     terms = replace(terms, bounds_each=1 if own is None else 2)
-    assumptions = (*holdout_assumptions(terms, groups, with_labels, AVERAGED_RATES), _APART)
+    rests_on = holdout_assumptions(terms, groups, with_labels, AVERAGED_RATES, held.classes)
+    assumptions = (*rests_on, _APART)
     notions = tuple(zip(terms.notions, strata, strict=True))
     table = held.averaged(scores)
     claims = [_claim(n, cells, table, groups.labels, terms, assumptions) for n, cells in notions]

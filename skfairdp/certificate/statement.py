@@ -19,7 +19,7 @@ from skfairdp.certificate.page import certificate_page
 from skfairdp.certificate.picture import draw_certificate
 from skfairdp.certificate.plain_text import certificate_text
 from skfairdp.certificate.unwrap import unwrap
-from skfairdp.certificate.verifying import Examination, examine
+from skfairdp.certificate.verifying import Examination, contradictions, examine
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
 from skfairdp.fairness.scopes import DEPLOYED, SCOPES
@@ -196,8 +196,9 @@ class Certificate:
         Returns
         -------
         bool
-            True if the digest is that of the model, and nothing that `examine` recomputes
-            contradicts the certificate. False too where the model depends on something that no
+            True if the digest is that of the model, and neither what `examine` recomputes nor
+            what the model itself promises about its training records contradicts the
+            certificate. False too where the model depends on something that no
             digest can cover. It does not show who issued the certificate; for that see
             `skfairdp.certificate.signing`.
 
@@ -208,7 +209,12 @@ class Certificate:
             the certificate.
         """
         python = self.library_versions.get("python", "")
-        return unwrap(model).matches(self.model_digest, python) and self.examine().holds
+        deployed = unwrap(model)
+        return (
+            deployed.matches(self.model_digest, python)
+            and not any(contradictions(self, deployed))
+            and self.examine().holds
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a claim.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.groups import Groups
@@ -64,7 +65,7 @@ class Terms:
 
 
 def holdout_assumptions(
-    terms: Terms, groups: Groups, with_labels: bool, how: str
+    terms: Terms, groups: Groups, with_labels: bool, how: str, classes: Sequence[Any]
 ) -> tuple[str, ...]:
     """What must be true for a bound from held-out rows to hold.
 
@@ -78,6 +79,8 @@ def holdout_assumptions(
         Whether true labels were given.
     how : str
         What the rates count.
+    classes : sequence
+        Labels of the model.
 
     Returns
     -------
@@ -96,6 +99,9 @@ def holdout_assumptions(
         "The model is deployed with the preprocessing, threshold, way of predicting and key that "
         "were certified.",
     ]
+    if len(classes) == 2:
+        # As text: scikit-learn sorts labels, so that "deny" is positive and "approve" is not.
+        texts.append(f"The positive outcome is {classes[1]!r}, and the other one {classes[0]!r}.")
     dropped = int((groups.codes < 0).sum())
     if private:
         texts.append("Rows without a listed group are outside the claim; their number is private.")

@@ -8,6 +8,7 @@ from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.relations import NEIGHBOURS, PROTECTED
 
 __all__ = ["not_claimed"]
 
@@ -34,29 +35,8 @@ def not_claimed(
 def _about_privacy(privacy: PrivacyGuarantee | None) -> list[str]:
     if privacy is None or privacy.is_void:
         return ["Privacy: nothing is promised to the people in the training data."]
-    if privacy.protects == "released_representation":
-        return [
-            "Privacy of the people whose rows the weights were learned from, beyond what is "
-            "assumed above.",
-            "Privacy of what reaches others in another way than through a release: labels, "
-            "groups, further columns.",
-            "Privacy after further releases, which cost more, or releases that were not counted.",
-        ]
-    texts = [
-        "Privacy of people whose rows are only scored with the model.",
-        "Secrecy of what is true of people in general: the model may reveal about a person what "
-        "can be inferred from others like them.",
-        "Privacy of this data set against other models trained on it: their costs compose, and "
-        "only a ledger that all of them charge knows the total.",
-    ]
-    if privacy.protects == "sensitive_features":
-        texts.append(
-            "Protection of features and labels: only who has which sensitive attribute is "
-            "protected, and a feature that predicts it reveals it."
-        )
-    if privacy.adjacency == "zero-out":
-        texts.append("Secrecy of the number of records, of groups or of class labels.")
-    return texts
+    protected, neighbours = PROTECTED[privacy.protects], NEIGHBOURS[privacy.adjacency]
+    return [*protected.not_claimed, *neighbours.not_claimed]
 
 
 def _about_fairness(fairness: Sequence[FairnessGuarantee]) -> list[str]:

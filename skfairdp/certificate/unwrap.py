@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import platform
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -211,13 +212,19 @@ class Deployed:
         return isinstance(getattr(self.final, "_post_processes", None), str)
 
     def predict(self, X: Any, sensitive_features: Any) -> Any:
-        """Predict as deployed; groups go only to a model that asks for them."""
+        """Predict as deployed; groups go only to a model that asks for them.
+
+        The model gets a copy of the rows: steps such as ``StandardScaler(copy=False)`` write into
+        what they are given, and would answer other rows when asked again.
+        """
+        X = deepcopy(X)
         if self.group_aware:
             return self.model.predict(X, sensitive_features=sensitive_features)
         return self.model.predict(X)
 
     def transform(self, X: Any) -> Any:
-        """Push rows through the earlier steps."""
+        """Push a copy of the rows through the earlier steps."""
+        X = deepcopy(X)
         for _, stage in self.stages:
             if stage is not None and not isinstance(stage, str):
                 X = stage.transform(X)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skfairdp.certificate.rates import LEVEL
+from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.certificate.wording import group_text
 from skfairdp.fairness.derivation import CLOPPER_PEARSON, HOEFFDING, NOISY, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
@@ -18,11 +19,12 @@ from skfairdp.fairness.recomputing import (
 from skfairdp.fairness.scopes import SCOPES
 from skfairdp.figures import as_given
 from skfairdp.privacy.accounting.exposure import event_cost, recomputed_epsilons
+from skfairdp.privacy.relations import PROTECTS
 
 if TYPE_CHECKING:
     from skfairdp.certificate.statement import Certificate
 
-__all__ = ["DIGEST_SHOWS", "Examination", "examine"]
+__all__ = ["DIGEST_SHOWS", "Examination", "contradictions", "examine"]
 
 DIGEST_SHOWS = (
     "A matching digest shows that the certificate names this model in this state. It does not show "
@@ -34,6 +36,8 @@ DIGEST_SHOWS = (
 BOUND_TOLERANCE = 1e-6
 # Accountants of other versions place their grids otherwise.
 EPSILON_TOLERANCE = 1e-4
+# A promise about removed records is one about blanked ones, at the same cost.
+_IMPLIED = ("add-remove", "zero-out")
 # Certificates of earlier versions say only this much of where a bound came from.
 _BY_METHOD = {
     "exact (Clopper-Pearson)": CLOPPER_PEARSON,
@@ -121,6 +125,55 @@ def examine(certificate: Certificate) -> Examination:
     _examine_privacy(certificate, notes)
     notes.wrong += _cheaper_counts(certificate)
     return Examination(tuple(notes.recomputed), tuple(notes.missing), tuple(notes.wrong))
+
+
+def contradictions(certificate: Certificate, deployed: Deployed) -> list[str]:
+    """What a certificate states otherwise than the model that its digest names.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        The certificate.
+    deployed : Deployed
+        The model, which carries what its training promised.
+
+    Returns
+    -------
+    list of str
+        Its name, or a promise about training records that is stronger than the model's own. What
+        other steps, counts of held-out rows and a search cost on top is not compared. Nothing for
+        a model with another digest.
+    """
+    python = certificate.library_versions.get("python", "")
+    if not deployed.matches(certificate.model_digest, python):
+        return []
+    return list(_otherwise(certificate, deployed))
+
+
+def _otherwise(certificate: Certificate, deployed: Deployed) -> Iterator[str]:
+    if certificate.model_name not in ("", deployed.name):
+        yield f"the model is {deployed.name}, and not {certificate.model_name}"
+    trained, stated = deployed.trained, certificate.privacy
+    if stated is None or stated.is_void or not charges_privacy(trained.final):
+        return
+    # Of releases every call costs, so that a later state of the same model has spent more.
+    if trained.place_of_release is not None or releases_rows(trained.final):
+        return
+    own = trained.final.privacy_
+    if own is None or own.is_void:
+        yield "the model promises nothing about its training records"
+        return
+    if stated.protects != own.protects:
+        yield f"the model protects {PROTECTS[own.protects]}, and not {PROTECTS[stated.protects]}"
+    elif stated.adjacency != own.adjacency and (own.adjacency, stated.adjacency) != _IMPLIED:
+        yield f"the model's promise is about {own.adjacency!r}, and not {stated.adjacency!r}"
+    elif stated.delta < own.delta or (
+        stated.delta == own.delta and stated.epsilon < own.epsilon * (1.0 - EPSILON_TOLERANCE)
+    ):
+        yield (
+            f"the model promises ε = {_shown(own.epsilon)} at δ = {as_given(own.delta)}, less than "
+            f"ε = {_shown(stated.epsilon)} at δ = {as_given(stated.delta)}"
+        )
 
 
 def _examine_claim(claim: FairnessGuarantee, notes: _Notes) -> None:

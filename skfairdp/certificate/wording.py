@@ -14,7 +14,9 @@ from skfairdp.fairness.scopes import (
     TRAINING,
 )
 from skfairdp.figures import epsilon_text, percent_text, significant_up
-from skfairdp.privacy.guarantee import PROTECTS, PrivacyGuarantee
+from skfairdp.privacy import relations
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.relations import PROTECTED
 
 __all__ = [
     "SCOPE_TEXT",
@@ -46,13 +48,6 @@ _LEADS = {
     ANSWERED: "Among the queries answered so far",
     TRAINING: "Averaged over the noise of training (not for this one model)",
 }
-PROTECTED = {
-    "record": "the training records are protected",
-    "sensitive_features": "the sensitive features of the training records are protected",
-    "released_representation": (
-        "each person is protected in what was released of them, and in nothing else,"
-    ),
-}
 
 
 def sentence(
@@ -74,11 +69,9 @@ def sentence(
     str
     """
     noisy = any(count.noisy for claim in fairness for count in claim.counts)
-    clause = _privacy_clause(privacy)
     # Where only the group is protected, counts have a cost of their own: an assumption says it.
-    if noisy and privacy is not None and not privacy.is_void and privacy.protects == "record":
-        clause = clause.replace("training records", "training and held-out records")
-    return f"{_fairness_clause(fairness, n_rows)}; {clause}."
+    records = f"training {'and held-out ' if noisy else ''}records"
+    return f"{_fairness_clause(fairness, n_rows)}; {_privacy_clause(privacy, records)}."
 
 
 def _fairness_clause(fairness: Sequence[FairnessGuarantee], n_rows: int | None) -> str:
@@ -152,13 +145,14 @@ def _differences(claims: Sequence[FairnessGuarantee]) -> str:
     return _listed([start, *(f"their {c.rates} by at most {c.figure}" for c in others)])
 
 
-def _privacy_clause(privacy: PrivacyGuarantee | None) -> str:
+def _privacy_clause(privacy: PrivacyGuarantee | None, records: str) -> str:
     if privacy is None:
         return "the training records are not protected (trained with epsilon=inf)"
     if privacy.is_void:
         return "nothing is promised about the privacy of the training records (reason below)"
     return (
-        f"{PROTECTED[privacy.protects]} with ε = {epsilon_text(privacy.epsilon)}, "
+        f"{PROTECTED[privacy.protects].clause.format(records=records)} "
+        f"with ε = {epsilon_text(privacy.epsilon)}, "
         f"δ = {significant_up(privacy.delta)}"
     )
 
@@ -181,8 +175,7 @@ def protected_text(privacy: PrivacyGuarantee) -> str:
     -------
     str
     """
-    shared = privacy.protects == "record" and privacy.adjacency in ("zero-out", "replace-one")
-    return PROTECTS[privacy.protects] + (" except its group" if shared else "")
+    return relations.protected_text(privacy.protects, privacy.adjacency)
 
 
 def learned_from(privacy: PrivacyGuarantee) -> str:
@@ -198,7 +191,7 @@ def learned_from(privacy: PrivacyGuarantee) -> str:
     str
         Releases are no model: what the weights behind them tell is another matter.
     """
-    return "the releases" if privacy.protects == "released_representation" else "the model"
+    return PROTECTED[privacy.protects].told_by
 
 
 def group_text(group: Hashable) -> str:

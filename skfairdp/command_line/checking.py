@@ -19,11 +19,10 @@ from skfairdp.certificate.signing import (
     is_signed,
     load_public_key,
 )
-from skfairdp.certificate.verifying import DIGEST_SHOWS, Examination
+from skfairdp.certificate.unwrap import unwrap
+from skfairdp.certificate.verifying import DIGEST_SHOWS, Examination, contradictions
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import read_bytes, read_text
-
-__all__ = ["show_ledger", "verify"]
 
 _CARE = (
     "Loading {} runs whatever code the file holds: verify files of people whose programs you would "
@@ -34,16 +33,8 @@ _CARE = (
 def verify(arguments: argparse.Namespace) -> int:
     """Recompute what a certificate claims, check its signature and its model.
 
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        Of the command.
-
-    Returns
-    -------
-    int
-        0 if everything that was checked holds, 1 if not. A model is loaded only after
-        all else has held.
+    Result: 0 if everything that was checked holds, 1 if not. A model is loaded only after all
+    else has held.
     """
     key = None if arguments.key is None else load_public_key(arguments.key)
     text = read_text(arguments.certificate)
@@ -69,12 +60,13 @@ def verify(arguments: argparse.Namespace) -> int:
         refused += _file(arguments, content, certificate.model_file)
     if not refused:
         print(_CARE.format(arguments.model), file=sys.stderr, flush=True)
-        if not certificate.verify(_loaded(arguments.model, content)):
-            refused.append(
+        model = _loaded(arguments.model, content)
+        if not certificate.verify(model):
+            refused += contradictions(certificate, unwrap(model)) or [
                 "the model is another one, or in another state, than the certificate names: "
                 f"{certificate.model_name}, {certificate.model_digest} (a certificate of an "
                 "earlier version can name it by another digest: then certify the model again)"
-            )
+            ]
     if refused:
         print(f"No: {arguments.certificate} does not hold for {arguments.model}.")
         print("\n".join([*(f"- {_sentence(item)}" for item in refused), *lines]))
@@ -132,15 +124,7 @@ def _loaded(path: Path, content: bytes) -> Any:
 def show_ledger(arguments: argparse.Namespace) -> int:
     """Print what was spent on each data set of a ledger.
 
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        Of the command.
-
-    Returns
-    -------
-    int
-        0.
+    Result: 0.
     """
     if not arguments.file.is_file():
         raise CommandError(f"There is no privacy ledger {arguments.file}.")

@@ -20,8 +20,6 @@ from skfairdp.command_line.errors import CommandError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["PASSPHRASE", "keygen", "private_key"]
-
 # Never an argument: those can be seen by everybody on the machine.
 PASSPHRASE = "SKFAIRDP_KEY_PASSPHRASE"
 
@@ -29,15 +27,7 @@ PASSPHRASE = "SKFAIRDP_KEY_PASSPHRASE"
 def keygen(arguments: argparse.Namespace) -> int:
     """Make a pair of keys.
 
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        Of the command.
-
-    Returns
-    -------
-    int
-        0.
+    Result: 0.
     """
     public = write_new_key(arguments.out, _new_passphrase(arguments.passphrase))
     print(f"Private key, to be kept: {arguments.out}")
@@ -47,17 +37,7 @@ def keygen(arguments: argparse.Namespace) -> int:
 
 
 def private_key(path: Path) -> Ed25519PrivateKey:
-    """Read a private key, and ask for its passphrase where it has one.
-
-    Parameters
-    ----------
-    path : Path
-        PEM file.
-
-    Returns
-    -------
-    Ed25519PrivateKey
-    """
+    """Read a private key, and ask for its passphrase where it has one."""
     try:
         locked = b"ENCRYPTED PRIVATE KEY" in path.read_bytes()
     except OSError as error:

@@ -19,8 +19,6 @@ from skfairdp.command_line.monitoring import monitor
 from skfairdp.command_line.reporting import report
 from skfairdp.fairness.notions import NOTIONS
 
-__all__ = ["main"]
-
 DESCRIPTION = """\
 Train models that protect the people in their data and treat groups alike, and file what holds.
 

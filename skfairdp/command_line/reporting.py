@@ -31,8 +31,6 @@ from skfairdp.privacy.noise import NoiseSource
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["report"]
-
 PUBLIC_BOUNDS = (
     "Bounds and categories of the features were read off the rows and declared public: nothing "
     "protects the smallest and largest values and the set of categories."
@@ -42,15 +40,7 @@ PUBLIC_BOUNDS = (
 def report(arguments: argparse.Namespace) -> int:
     """Train a model, certify it on rows held out, write the page.
 
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        Of the command.
-
-    Returns
-    -------
-    int
-        0 if the certificate shows what was asked for, 1 if it doesn't.
+    Result: 0 if the certificate shows what was asked for, 1 if it doesn't.
     """
     ledger = _ledger(arguments)
     _wanted(arguments, ledger)  # wrong options show before a file is read
@@ -225,6 +215,11 @@ def _certified(
         count_noise=noise,
         ledger=ledger,
     )
+    claims = tuple(
+        dataclasses.replace(claim, assumptions=(*claim.assumptions, people.coding))
+        for claim in certificate.fairness
+    )
+    certificate = dataclasses.replace(certificate, fairness=claims)
     if not arguments.bounds_are_public or certificate.privacy is None:
         return certificate
     privacy = dataclasses.replace(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.schema import Schema, public_schema
-
-__all__ = ["People", "people_of"]
 
 # Sizes and names of groups are public in what follows; a bound about fewer says nothing.
 SMALLEST_GROUP = 20
@@ -20,38 +19,17 @@ LARGEST_NUMBER = 20
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """The rows of a table, sorted out.
+    """The rows of a table, sorted out."""
 
-    Parameters
-    ----------
-    X : DataFrame
-        Features that the schema speaks of.
-    y : ndarray of int
-        1 for the favourable outcome.
-    groups : Series or DataFrame
-        Sensitive features.
-    schema : Schema
-        Of the features.
-    """
-
-    X: pd.DataFrame
-    y: np.ndarray
+    X: pd.DataFrame  # Features that the schema speaks of
+    y: np.ndarray  # 1 for the favourable outcome
     groups: pd.Series | pd.DataFrame
     schema: Schema
+    coding: str
 
     def part(self, chosen: np.ndarray) -> People:
-        """Return some of the rows.
-
-        Parameters
-        ----------
-        chosen : ndarray of bool
-            Which.
-
-        Returns
-        -------
-        People
-        """
-        return People(self.X[chosen], self.y[chosen], self.groups[chosen], self.schema)
+        """Return some of the rows."""
+        return replace(self, X=self.X[chosen], y=self.y[chosen], groups=self.groups[chosen])
 
 
 def people_of(
@@ -65,30 +43,9 @@ def people_of(
 ) -> People:
     """Sort out a table, and refuse one that can't be used.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        The table.
-    target : str
-        Column of the outcome.
-    sensitive : sequence of str
-        Columns of the groups; they are no features.
-    positive : str or None
-        The favourable outcome, as text; None takes the larger of two numbers.
-    schema : Schema
-        What is declared of the columns.
-    bounds_are_public : bool
-        Whether the rest may be read off the rows.
-
-    Returns
-    -------
-    People
-
-    Raises
-    ------
-    CommandError
-        A column is missing or undeclared, the outcome is not one of two values, a group
-        is too small, or the like.
+    `sensitive`: columns of the groups; they are no features. `positive`: the favourable outcome,
+    as text; None takes the larger of two numbers. `schema`: what is declared of the columns.
+    `bounds_are_public`: whether the rest may be read off the rows.
     """
     _check_columns(rows, [target], "--target")
     _check_columns(rows, sensitive, "--sensitive")
@@ -116,8 +73,8 @@ def people_of(
         {name: value for name, value in schema.fill.items() if name in used},
         {name: values for name, values in schema.categories.items() if name in used},
     )
-    y = _outcome(rows[target], positive)
-    return People(_features(rows, kept), y, _groups(rows, sensitive), kept)
+    y, coding = _outcome(rows[target], positive)
+    return People(_features(rows, kept), y, _groups(rows, sensitive), kept, coding)
 
 
 def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> None:
@@ -129,7 +86,7 @@ def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> Non
         )
 
 
-def _outcome(column: pd.Series, positive: str | None) -> np.ndarray:
+def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, str]:
     name = column.name
     if column.isna().any():
         raise CommandError(f"The target {name!r} is missing in some rows; leave those rows out.")
@@ -146,13 +103,19 @@ def _outcome(column: pd.Series, positive: str | None) -> np.ndarray:
                 f"--positive {positive!r} is no value of the target {name!r}; give one of its two "
                 "values as the table spells it."
             )
-        return (column == chosen[0]).to_numpy(dtype=np.int64)
+        return _coded(column, values, chosen[0])
     if not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column)):
         raise CommandError(
             f"The target {name!r} is text; say which of its two values is the favourable outcome: "
             "--positive VALUE."
         )
-    return (column == max(values)).to_numpy(dtype=np.int64)
+    return _coded(column, values, max(values))
+
+
+def _coded(column: pd.Series, values: list, positive: Any) -> tuple[np.ndarray, str]:
+    other = next(value for value in values if value != positive)
+    coding = f"1 stands for {column.name} = {positive}, and 0 for {column.name} = {other}."
+    return (column == positive).to_numpy(dtype=np.int64), coding
 
 
 def _features(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from skfairdp.engine.clipping.linear_stacks import linear_stack
+from skfairdp.engine.exact_products import ExactProducts
 from skfairdp.engine.nets import as_tensor
 from skfairdp.engine.row_blocks import DEFAULT_ROWS, blocks, fill
 
@@ -21,8 +24,6 @@ __all__ = [
     "probabilities",
 ]
 
-# What vmap says of modules that have to be asked row by row.
-NOT_BATCHED = ("Batching rule not implemented", "vmap: inplace", "match the broadcast shape")
 _LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLLoss: "identity"}
 
 
@@ -42,19 +43,26 @@ def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
     """
     module.eval()
     with torch.inference_mode():
-        return in_blocks(lambda part: module(part).flatten(1), as_tensor(X, module))
+        certain = linear_stack(module) is not None
+        rows = as_tensor(X, module)
+        return in_blocks(lambda part: module(part).flatten(1), rows, certain=certain)
 
 
-def in_blocks(answer: Callable[..., Tensor], *tables: Tensor) -> np.ndarray:
+def in_blocks(answer: Callable[..., Tensor], *tables: Tensor, certain: bool = False) -> np.ndarray:
     """Ask for rows in blocks of a fixed number, the last one filled up with zeros.
 
-    The answer for a row is then the same, to the last bit, whatever the rows beside it.
+    The answer for a row is then the same, to the last bit, whatever the rows beside it: products
+    are exact, and where this processor still answers made-up rows by their place in a block,
+    each row is asked by itself.
 
     Parameters
     ----------
     answer : callable
         Maps a block of each table to one tensor, row by row.
     *tables : Tensor, each with n rows
+    certain : bool, default=False
+        Whether `answer` is known to be made of products and functions of single entries alone,
+        so that no made-up rows have to be tried.
 
     Returns
     -------
@@ -64,10 +72,36 @@ def in_blocks(answer: Callable[..., Tensor], *tables: Tensor) -> np.ndarray:
     # Without rows a block of zeros tells the shape of an answer.
     some = tables if n else tuple(table.new_zeros(1, *table.shape[1:]) for table in tables)
     filled = [fill(table, DEFAULT_ROWS) for table in some]
-    parts = [
-        answer(*(table[part] for table in filled)) for part in blocks(len(filled[0]), DEFAULT_ROWS)
-    ]
+    with ExactProducts():
+        if certain or _alike_in_every_place(answer, filled):
+            cuts = blocks(len(filled[0]), DEFAULT_ROWS)
+            parts = [answer(*(table[part] for table in filled)) for part in cuts]
+        else:
+            # Beside a row of zeros, for a module that squeezes its output.
+            rows = range(max(n, 1))
+            each = ([fill(table[i : i + 1], 2) for table in filled] for i in rows)
+            parts = [answer(*pair)[:1] for pair in each]
     return torch.cat(parts)[:n].double().cpu().numpy()
+
+
+def _alike_in_every_place(
+    answer: Callable[..., Tensor], tables: Sequence[Tensor], rows: int = DEFAULT_ROWS
+) -> bool:
+    """Whether made-up rows get the same answers, to the last bit, in other places of a block."""
+    rng = np.random.default_rng(0)
+
+    def asked(block: list[Tensor], shift: int) -> Tensor:
+        given = answer(*(table.roll(shift, 0) for table in block))
+        return given.roll(-shift, 0).nan_to_num(nan=-1.25)
+
+    for made_up in (rng.standard_normal, partial(rng.integers, 0, 2)):  # codes of an embedding
+        block = [torch.from_numpy(made_up((rows, *of.shape[1:]))).to(of) for of in tables]
+        try:
+            first = asked(block, 0)
+            return all(torch.equal(asked(block, shift), first) for shift in (1, rows // 2 + 1))
+        except (IndexError, RuntimeError):
+            continue  # it takes no such rows
+    return False
 
 
 def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Tensor:
@@ -94,20 +128,18 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
 
     def of_row(row: Tensor) -> Tensor:
         state = {name: buffer.clone() for name, buffer in buffers.items()}
-        output = functional_call(module, state, (row.unsqueeze(0),))
+        output = functional_call(module, state, (row.unsqueeze(0).clone(),))
         return output if output.dim() == 0 else output.squeeze(0)
 
     module.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), ExactProducts():
             of_block = vmap(of_row, randomness="different")
             filled = fill(X, rows)
-            try:
+            if linear_stack(module) is not None or _alike_in_every_place(of_block, [filled], rows):
                 parts = [of_block(filled[part]) for part in blocks(len(filled), rows)]
-            except RuntimeError as error:
-                if not any(words in str(error) for words in NOT_BATCHED):
-                    raise
-                parts = [torch.stack([of_row(row) for row in X])]
+            else:  # or it cannot be vectorised
+                parts = [torch.stack([of_row(row.clone()) for row in X])]
             return torch.cat(parts)[: len(X)]
     finally:
         for part, mode in modes:
@@ -133,14 +165,22 @@ def features_and_output(
     features : ndarray of float64, shape (n, head.in_features)
     output : ndarray of float64, shape (n, n_outputs)
     """
-    caught: list[Tensor] = []
-    handle = head.register_forward_pre_hook(lambda _, inputs: caught.append(inputs[0]))
+    caught: dict[str, Tensor] = {}
+
+    def both(part: Tensor) -> Tensor:
+        caught["output"] = module(part).flatten(1)
+        return torch.cat([caught["output"], caught["input"].reshape(len(part), -1)], dim=1)
+
+    module.eval()
+    certain = linear_stack(module) is not None
+    handle = head.register_forward_pre_hook(lambda _, inputs: caught.update(input=inputs[0]))
     try:
-        output = outputs(module, X)
+        with torch.inference_mode():
+            found = in_blocks(both, as_tensor(X, module), certain=certain)
     finally:
         handle.remove()
-    features = torch.cat([part.reshape(len(part), -1) for part in caught])[: len(X)]
-    return features.double().cpu().numpy(), output
+    n_outputs = caught["output"].shape[1]
+    return found[:, n_outputs:], found[:, :n_outputs]
 
 
 def link_of(criterion: nn.Module) -> str:

@@ -111,8 +111,8 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
         generator = torch.Generator().manual_seed(0)
         rows = torch.randn((3, *row_shape), generator=generator).to(reference)
         try:
-            together, again = probe(rows), probe(rows)
-            apart = torch.cat([probe(row.unsqueeze(0)).reshape(1, -1) for row in rows])
+            together, again = probe(rows.clone()), probe(rows.clone())
+            apart = torch.cat([probe(row.clone().unsqueeze(0)).reshape(1, -1) for row in rows])
             together, again = together.reshape(3, -1), again.reshape(3, -1)
         except (IndexError, RuntimeError, TypeError, AttributeError):
             return  # wants other values, e.g. codes: then zeros were all that can be tried
@@ -187,7 +187,7 @@ def refuse_rows_it_cannot_take(module: nn.Module, rows: torch.Tensor) -> None:
     with torch.no_grad(), SeededDraws(0):
         for part in rows.split(_CHUNK):
             try:
-                probe(part.cpu())
+                probe(part.cpu().clone())  # layers may work in place
             except Exception:
                 failed = True
                 break
@@ -227,7 +227,7 @@ def refuse_mixed_block(module: nn.Module, row_shape: tuple[int, ...]) -> None:
 
     with torch.no_grad(), SeededDraws(0):
         first = rows(1.0)
-        output = probe(first)
+        output = probe(first.clone())
         places = (0, DEFAULT_ROWS - 1, DEFAULT_ROWS // 2, 1, DEFAULT_ROWS // 3, DEFAULT_ROWS - 2)
         for place, scale in zip(places, (0.0, 1.0, 1.0, 30.0, 1e4, 1e12), strict=True):
             block = rows(scale)

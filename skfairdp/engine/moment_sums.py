@@ -11,8 +11,9 @@ import torch
 
 from skfairdp.engine.clipping.norms import row_capacity, sum_margin
 from skfairdp.engine.row_blocks import PairwiseSum, blocks
+from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Block, LaplaceSum
+from skfairdp.privacy.plan import LaplaceSum, Plan, Segment
 
 __all__ = ["LARGEST_TARGET", "MomentSums", "Moments", "l1_bounds", "l2_bounds", "moment_margin"]
 
@@ -109,17 +110,23 @@ class MomentSums:
         A number for each row, cut to [-1/2, 1/2].
     codes : ndarray of int, shape (n,)
         Cell of each row; negative for rows that contribute to nothing.
+    plan : Plan
+        What was charged. Every release is drawn from it.
     noise : NoiseSource
         Draws the noise.
     expected : float
         Number of rows that the plan was made for.
 
+    Attributes
+    ----------
+    meter : Meter
+        What is still to be released.
+
     Notes
     -----
     Sums and noise are float64, and rows are shortened by what the rounding of a sum can move
-    (:mod:`skfairdp.engine.clipping.norms`). Each method must be called once: it reads all
-    rows, and the plan charges one release. Of the symmetric matrix the upper triangle is noised and
-    mirrored: the lower one repeats it, and noise of its own would neither protect nor help.
+    (:mod:`skfairdp.engine.clipping.norms`). Of the symmetric matrix the upper triangle is noised
+    and mirrored: the lower one repeats it, and noise of its own would neither protect nor help.
     """
 
     def __init__(
@@ -127,10 +134,12 @@ class MomentSums:
         rows: np.ndarray,
         targets: np.ndarray,
         codes: np.ndarray,
+        plan: Plan,
         noise: NoiseSource,
         *,
         expected: float,
     ) -> None:
+        self.meter = Meter(plan)
         self._expected = expected
         rows = np.asarray(rows, dtype=np.float64)
         with np.errstate(over="ignore"):
@@ -143,13 +152,14 @@ class MomentSums:
         self._codes = codes
         self._noise = noise
 
-    def gaussian(self, linear: Block, quadratic: Block, *, each_cell: bool = False) -> Moments:
+    def gaussian(self, segment: Segment, *, each_cell: bool = False) -> Moments:
         """Release both sums with Gaussian noise.
 
         Parameters
         ----------
-        linear, quadratic : Block
-            Weights and noise. The noise of the quadratic part is isotropic among symmetric
+        segment : Segment
+            One step on all rows, with a block for the linear and one for the quadratic part:
+            weights and noise. The noise of the quadratic part is isotropic among symmetric
             matrices: `noise_std` on the diagonal, ``noise_std / sqrt(2)`` on each of two
             mirrored entries.
         each_cell : bool, default=False
@@ -160,7 +170,11 @@ class MomentSums:
         -------
         Moments
         """
+        linear, quadratic = segment.blocks
         self._check(linear.max_norm, quadratic.max_norm, l2_bounds())
+        if set(segment.rates) != {1.0}:
+            raise ValueError(f"moments are of all rows, at rates of 1; got {segment.rates!r}")
+        self.meter.draw(segment)
         off_diagonal = quadratic.noise_std / math.sqrt(2.0)
         return self._release(
             linear.weights,
@@ -188,6 +202,8 @@ class MomentSums:
         Moments
         """
         self._check(linear.max_norm, quadratic.max_norm, l1_bounds(self._rows.shape[1]))
+        self.meter.draw(linear)
+        self.meter.draw(quadratic)
         return self._release(
             linear.weights,
             quadratic.weights,

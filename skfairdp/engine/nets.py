@@ -267,11 +267,14 @@ def module_dtype(module: nn.Module) -> torch.dtype:
 
 
 def as_tensor(X: np.ndarray, module: nn.Module) -> Tensor:
-    """Rows as one contiguous tensor in the module's dtype and on its device."""
+    """Rows as one contiguous tensor in the module's dtype and on its device.
+
+    Never the memory of `X`: layers may work in place.
+    """
     device = next(module.parameters()).device
     # torch warns of memory it may not write to, e.g. rows that joblib mapped from a file.
     rows = np.require(X, requirements=["C_CONTIGUOUS", "WRITEABLE"])
-    return torch.as_tensor(rows).to(device=device, dtype=module_dtype(module))
+    return torch.as_tensor(rows).to(device=device, dtype=module_dtype(module), copy=True)
 
 
 def _schedulers(net: NeuralNet) -> tuple[LRScheduler, ...]:

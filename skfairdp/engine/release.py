@@ -15,8 +15,11 @@ from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.public_features import PublicBatch, PublicRows
 from skfairdp.engine.row_blocks import PairwiseSum, block_rows, blocks, fill
 from skfairdp.engine.sampling import Batch, PoissonSampler
+from skfairdp.exceptions import PlanError
+from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
+from skfairdp.privacy.relations import NEIGHBOURS
 
 __all__ = ["HeadSums", "NoisyRelease", "Rows", "Statistic", "refuse_unbounded_sums"]
 
@@ -67,7 +70,7 @@ class HeadSums:
     Parameters
     ----------
     vector : Tensor of float64, shape (p,)
-        Noisy weighted sum for all parameters; its head part is not used.
+        Noisy weighted sum for the parameters of the body; 0 for those of the head.
     heads : Tensor of float64, shape (n_heads, p_head)
         Noisy weighted sum of each micro-batch for the head's parameters.
     """
@@ -83,14 +86,22 @@ class NoisyRelease:
     ----------
     rows : Rows
         Private rows.
-    n_cells : int
-        Number of cells in the plan.
+    plan : Plan
+        What was charged. Every release is drawn from it.
     clipper : Clipper
         Computes weighted sums of clipped per-record gradients.
     noise : NoiseSource
         Draws noise and batches.
-    exact_noise : bool, default=False
-        Whether sums are rounded to a grid and noise is drawn in whole numbers, exactly.
+
+    Attributes
+    ----------
+    meter : Meter
+        What is still to be released.
+
+    Raises
+    ------
+    PlanError
+        By every release: the plan does not hold it, or holds no more of it.
 
     Notes
     -----
@@ -102,17 +113,15 @@ class NoisyRelease:
     def __init__(
         self,
         rows: Rows,
-        n_cells: int,
+        plan: Plan,
         clipper: Clipper,
         noise: NoiseSource,
-        *,
-        exact_noise: bool = False,
     ) -> None:
-        self._exact_noise = exact_noise
+        self.meter = Meter(plan)
         self._rows = rows
         self._clipper = clipper
         self._noise = noise
-        self._sampler = PoissonSampler(rows.codes, n_cells, noise.sampling)
+        self._sampler = PoissonSampler(rows.codes, len(plan.cells), noise.sampling)
         self._limits: dict[tuple[int, int], tuple[Segment, float]] = {}
         self._buffers: dict[int, Tensor] = {}
 
@@ -122,9 +131,7 @@ class NoisyRelease:
         return tuple(self._rows.X.shape[1:])
 
     def public_rows(self, clipper: Clipper, others: tuple[int, ...] = ()) -> PublicRows:
-        """Hand out features and labels, for plans that protect the sensitive feature alone.
-
-        Never for another relation: nothing is added, clipped or accounted.
+        """Hand out features and labels, where the plan protects the sensitive feature alone.
 
         Parameters
         ----------
@@ -137,7 +144,15 @@ class NoisyRelease:
         -------
         PublicRows
             Knows neither groups nor the batches of this release, and draws its own.
+
+        Raises
+        ------
+        PlanError
+            The plan protects more: nothing is added, clipped or accounted here.
         """
+        relation = self.meter.plan.adjacency
+        if not NEIGHBOURS[relation].public_rows:
+            raise PlanError(f"Rows are not public under adjacency={relation!r}: use gradient().")
         return PublicRows(self._rows.X, self._rows.targets[:1], clipper, self._noise.key(), others)
 
     @property
@@ -170,6 +185,7 @@ class NoisyRelease:
         Tensor of float64, shape (p,)
             On the device of the module.
         """
+        self.meter.draw(segment)
         block = segment.blocks[0]
         weights, std = _combined(block, cell_weights)
         batch = self._sampler.draw(segment.rates)
@@ -210,6 +226,7 @@ class NoisyRelease:
         gradient : Tensor of float64, shape (p,)
         statistic : Tensor of float64, shape (m,)
         """
+        self.meter.draw(segment)
         block, second = segment.blocks
         weights, std = _combined(block, cell_weights)
         batch = self._sampler.draw(segment.rates)
@@ -237,6 +254,7 @@ class NoisyRelease:
         -------
         Tensor of float64, shape (m,)
         """
+        self.meter.draw(segment)
         batch = self._sampler.draw(segment.rates)
         X, targets = self._take(batch.rows, _rows_of(segment))
         outputs = [outputs_by_row(module, X, _rows_of(segment))] if len(X) else []
@@ -273,6 +291,7 @@ class NoisyRelease:
         norms : ndarray of float64, shape (n_cells,)
             The clip norms.
         """
+        self.meter.draw(segment)
         count_block, block = segment.blocks
         n_cells, rows = len(segment.rates), _rows_of(segment)
         limit = self._limit(segment, block)
@@ -326,6 +345,7 @@ class NoisyRelease:
         -------
         HeadSums
         """
+        self.meter.draw(segment)
         block = segment.blocks[0]
         n_heads, n_cells = segment.n_heads, len(segment.rates)
         # Sums over micro-batches and cells are added up once more, and projected; two leave.
@@ -348,8 +368,10 @@ class NoisyRelease:
         shrink = torch.where(norms > limits, limits / norms.clamp_min(1e-300), 1.0)
         weighted = (head_sums * shrink[:, :, None] * cell_weights[None, :, None]).sum(dim=1)
         vector = (sums.sum(dim=0) * cell_weights[:, None]).sum(dim=0)
+        vector = self._noisy(vector, block.noise_std)
+        vector[head] = 0.0  # the step is charged once: the head's part leaves below alone
         return HeadSums(
-            vector=self._noisy(vector, block.noise_std),
+            vector=vector,
             heads=self._noisy(weighted * head_scale, block.noise_std * head_scale),
         )
 
@@ -372,6 +394,7 @@ class NoisyRelease:
         -------
         ndarray of int64, shape (n_counts,)
         """
+        self.meter.draw(release)
         labels = assign(self._rows)
         exact = np.bincount(labels[labels >= 0], minlength=n_counts).astype(np.int64)
         if np.isinf(release.epsilon):
@@ -480,7 +503,7 @@ class NoisyRelease:
         """Add the noise, in float64: the only way that a sum of private rows leaves."""
         if std == 0.0:
             return total.clone()
-        if self._exact_noise:
+        if self.meter.plan.exact_noise:
             released = self._noise.on_grid(total.cpu().numpy(), std)
             return torch.from_numpy(released).to(total.device)
         noise = torch.from_numpy(self._noise.gaussian(tuple(total.shape), std))

@@ -1,11 +1,10 @@
 """Blocks of a fixed number of rows, and sums of many terms that round little.
 
-How a processor rounds a product of matrices, or an elementwise function, depends on the
-shapes it gets: it picks other instructions for another number of rows, and for what is left
-over at the end of a vector. A row's outputs and gradient could then change in their last bits
-when another row leaves the batch, and at the kink of a ReLU a last bit switches a unit on. So
-networks only ever see blocks of one fixed, public number of rows, the last one filled up with
-zeros: what a row is turned into is then its own.
+How a processor rounds an elementwise function may depend on the shapes it gets: it picks other
+instructions for what is left over at the end of a vector. A row's outputs and gradient could
+then change in their last bits when another row leaves the batch. So networks only ever see blocks
+of one fixed, public number of rows, the last one filled up with zeros. Products of matrices are
+exact instead (:mod:`skfairdp.engine.exact_products`): what a row is turned into is its own.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ __all__ = [
     "rows_within",
 ]
 
+
 DEFAULT_ROWS = 256
 """Rows of a block where no batch size is known."""
 
@@ -30,6 +30,7 @@ DEFAULT_ROWS = 256
 _CACHED_ROWS = 1024
 # Full vectors of all processors: what is left over at a vector's end is computed otherwise.
 _STEP = 32
+_VECTOR_BYTES = 64
 
 
 def block_rows(expected: float) -> int:
@@ -79,11 +80,11 @@ def fill(tensor: torch.Tensor, rows: int, value: float = 0.0) -> torch.Tensor:
     Returns
     -------
     torch.Tensor of shape (m, ...)
-        The tensor itself where nothing is missing.
+        The tensor itself where nothing is missing and it begins at a full vector.
     """
     n = len(tensor)
     missing = -n % rows
-    if not missing:
+    if not missing and tensor.data_ptr() % _VECTOR_BYTES == 0:
         return tensor
     filled = tensor.new_empty((n + missing, *tensor.shape[1:]))
     filled[:n] = tensor

@@ -80,7 +80,7 @@ def run_segment(
         Learning rate of a step, from the number of steps done.
     after_step : callable, optional
         Called with the number of steps done; training ends early when it returns
-        True. It sees released values only.
+        True, and the rest of the plan may be left. It sees released values only.
     adjust_gradient : callable, optional
         Post-processing of each released gradient, shape (p,) and float64, before the
         optimizer gets it.
@@ -110,5 +110,6 @@ def run_segment(
         optimizer.step(gradient)
         progress.advance()
         if after_step is not None and after_step(progress.step):
+            release.meter.stop()
             return False
     return True

@@ -14,8 +14,6 @@ from skfairdp.exceptions import UnknownGroupError
 from skfairdp.parameters import is_missing
 from skfairdp.rows import factorized
 
-__all__ = ["Groups", "encode_groups"]
-
 
 @dataclass(frozen=True, eq=False)
 class Groups:

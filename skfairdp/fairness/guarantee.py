@@ -11,17 +11,8 @@ from typing import Any, Self
 from skfairdp.fairness.certifiable import USEFUL, certifiable
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.notions import get_notion
-from skfairdp.fairness.scopes import SCOPES, check_scope, scope_of_old
+from skfairdp.fairness.scopes import check_scope, scope_of_old
 from skfairdp.figures import rounded_up
-
-__all__ = [
-    "CellCount",
-    "FairnessGuarantee",
-    "SCOPES",
-    "json_label",
-    "label_from_json",
-    "rounded_up",
-]
 
 
 @dataclass(frozen=True)
@@ -241,17 +232,7 @@ def _check_number(name: str, value: Any, between: tuple[float, float] | None) ->
 
 
 def json_label(label: Hashable) -> Any:
-    """Group label as JSON types; anything but text, numbers and tuples becomes text.
-
-    Parameters
-    ----------
-    label : hashable
-        Group label.
-
-    Returns
-    -------
-    str, int, float, bool, None or list
-    """
+    """Group label as JSON types; anything but text, numbers and tuples becomes text."""
     if isinstance(label, tuple):
         return [json_label(part) for part in label]
     return label if isinstance(label, str | int | float | bool | None) else str(label)
@@ -260,13 +241,6 @@ def json_label(label: Hashable) -> Any:
 def label_from_json(value: Any) -> Hashable:
     """Group label from JSON types.
 
-    Parameters
-    ----------
-    value : str, int, float, bool, None or list
-        What `json_label` returned.
-
-    Returns
-    -------
-    hashable
+    `value`: what `json_label` returned.
     """
     return tuple(label_from_json(part) for part in value) if isinstance(value, list) else value

@@ -15,22 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NOTIONS", "Notion", "Stratum", "get_notion", "get_notions"]
-
 
 @dataclass(frozen=True, eq=False)
 class Stratum:
-    """One rate of a notion, as masks over the (label, prediction) pairs.
+    """One rate of a notion, as masks over the (label, prediction) pairs."""
 
-    Parameters
-    ----------
-    name : str
-        What the rate is conditioned on, in words; empty where on nothing.
-    successes, failures : ndarray of bool, shape (n_labels, n_classes)
-        Disjoint sets of (label, prediction) pairs; together they are the trials.
-    """
-
-    name: str
+    name: str  # What the rate is conditioned on, in words; empty where on nothing
+    # successes, failures: (n_labels, n_classes): disjoint sets of (label, prediction) pairs;
+    # together they are the trials
     successes: NDArray[np.bool_]
     failures: NDArray[np.bool_]
 
@@ -218,19 +210,7 @@ def get_notion(name: str) -> Notion:
 def get_notions(names: str | Sequence[str]) -> tuple[Notion, ...]:
     """Look up one or several notions.
 
-    Parameters
-    ----------
-    names : str or sequence of str
-        A name or several different ones.
-
-    Returns
-    -------
-    tuple of Notion, at least one
-
-    Raises
-    ------
-    ValueError
-        For an unknown or repeated name, or none at all.
+    `names`: a name or several different ones.
 
     Examples
     --------

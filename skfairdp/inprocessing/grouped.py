@@ -6,21 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from skfairdp.fairness.groups import Groups
-from skfairdp.inprocessing.fairdp.plan import fairdp_groups, fairdp_sizes
-from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, GradientClassifier
-from skfairdp.parameters import MAPPING, Check, Number
+from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.inprocessing.gradient import GradientClassifier
+from skfairdp.parameters import MAPPING, NONE, POSITIVE
 from skfairdp.privacy.accounting.plan_cost import budget_guarantee
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.sizes import Sizes
-
-__all__ = ["GROUPED_PARAMETERS", "GroupedClassifier"]
-
-GROUPED_PARAMETERS: dict[str, tuple[Check, ...]] = {
-    **GRADIENT_PARAMETERS,
-    "group_sizes": (MAPPING, NONE),
-    "group_sizes_epsilon": (Number(0.0, low_open=True), NONE),
-}
+from skfairdp.privacy.sizes import Sizes, check_group_sizes, noisy_sizes
 
 
 class GroupedClassifier(GradientClassifier):
@@ -28,9 +19,29 @@ class GroupedClassifier(GradientClassifier):
 
     Sizes of groups are declared (``group_sizes``), bought (``group_sizes_epsilon``) or
     taken from the rows. Without groups there is one cell.
+
+    Parameters
+    ----------
+    dataset_size : int or None
+        Declared number of records, for a fit without groups; must be the sum of
+        `group_sizes` when both are given.
+    group_sizes : mapping or None
+        Declared number of records of each group. Fixes the groups (rows of others
+        contribute nothing) and makes the guarantee one for adding or removing a
+        record. None takes sizes and groups from the rows ("zero-out" adjacency).
+    group_sizes_epsilon : float or None
+        Part of `epsilon` that buys noisy group sizes instead.
+
+    Attributes
+    ----------
+    groups_ : tuple or None
+        Groups of the plan.
     """
 
-    _parameters = GROUPED_PARAMETERS
+    _parameters = {
+        "group_sizes": (MAPPING, NONE),
+        "group_sizes_epsilon": (POSITIVE, NONE),
+    }
 
     dataset_size: int | None
     group_sizes: Mapping[Any, int] | None
@@ -44,7 +55,7 @@ class GroupedClassifier(GradientClassifier):
             )
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
-        return fairdp_groups(sensitive_features, n, self.group_sizes)
+        return declared_groups(sensitive_features, n, self.group_sizes)
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
         if self.group_sizes_epsilon is not None and groups is not None:
@@ -52,7 +63,7 @@ class GroupedClassifier(GradientClassifier):
             self._charge(
                 budget_guarantee(self.epsilon, self.delta, reproducible=noise.reproducible)
             )
-        return fairdp_sizes(
+        return settled_sizes(
             groups,
             n,
             dataset_size=self.dataset_size,
@@ -66,3 +77,100 @@ class GroupedClassifier(GradientClassifier):
     def _free(self) -> bool:
         """Whether this is a run without noise, for comparison."""
         return self.epsilon is not None and math.isinf(self.epsilon)
+
+
+def declared_groups(
+    sensitive_features: Any, n: int, group_sizes: Mapping[Any, int] | None
+) -> Groups | None:
+    """Sort rows into the groups that were declared with their sizes, or that occur.
+
+    Parameters
+    ----------
+    sensitive_features : array-like or None
+        Group of each row; None for one group.
+    n : int
+        Number of rows.
+    group_sizes : mapping or None
+        Declared sizes; rows of other groups then contribute nothing.
+
+    Returns
+    -------
+    Groups or None
+
+    Raises
+    ------
+    ValueError
+        Sizes without groups, or a single group.
+    """
+    if sensitive_features is None:
+        if group_sizes is not None:
+            raise ValueError("'group_sizes' is set, but fit got sensitive_features=None.")
+        return None
+    if group_sizes is not None:
+        labels = tuple(check_group_sizes(group_sizes))
+        return encode_groups(sensitive_features, n_rows=n, labels=labels, on_unknown="drop")
+    groups = encode_groups(sensitive_features, n_rows=n)
+    if len(groups.labels) < 2:
+        raise ValueError(
+            "'sensitive_features' must hold at least two groups; got one. Pass None to train "
+            "without groups."
+        )
+    return groups
+
+
+def settled_sizes(
+    groups: Groups | None,
+    n: int,
+    *,
+    dataset_size: int | None,
+    group_sizes: Mapping[Any, int] | None,
+    group_sizes_epsilon: float | None,
+    noise: NoiseSource,
+    free: bool,
+) -> Sizes:
+    """Settle the public sizes: declared, bought, or read off the rows.
+
+    Parameters
+    ----------
+    groups : Groups or None
+        Groups of the rows; None for one group.
+    n : int
+        Number of rows.
+    dataset_size : int or None
+        Declared number of records.
+    group_sizes : mapping or None
+        Declared number of records of each group.
+    group_sizes_epsilon : float or None
+        Price of noisy sizes in nats.
+    noise : NoiseSource
+        Source of their noise.
+    free : bool
+        Whether nothing is protected (``epsilon=inf``): sizes are then exact.
+
+    Returns
+    -------
+    Sizes
+
+    Raises
+    ------
+    ValueError
+        `dataset_size` is not the sum of `group_sizes`, or is given without them.
+    """
+    if groups is None:
+        return Sizes.of_all(n, dataset_size)
+    if group_sizes is not None:
+        sizes = check_group_sizes(group_sizes)
+        counts = tuple(sizes[label] for label in groups.labels)
+        if dataset_size not in (None, sum(counts)):
+            raise ValueError(
+                f"'dataset_size' = {dataset_size} must be the sum of 'group_sizes', {sum(counts)}."
+            )
+        return Sizes(groups.labels, counts, "add-remove")
+    if dataset_size is not None:
+        raise ValueError(
+            f"'dataset_size' = {dataset_size} declares no size of a group; with sensitive_features "
+            "declare 'group_sizes', a mapping from every group to its number of records."
+        )
+    if group_sizes_epsilon is not None and not free:
+        return noisy_sizes(groups.codes, groups.labels, group_sizes_epsilon, noise)
+    return Sizes(groups.labels, tuple(int(c) for c in groups.counts), "zero-out")

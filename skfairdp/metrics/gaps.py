@@ -18,8 +18,6 @@ from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import Stratum, get_notion
 from skfairdp.rows import count_rows, label_column
 
-__all__ = ["group_gap"]
-
 
 def group_gap(
     y_true: ArrayLike,

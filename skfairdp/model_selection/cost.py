@@ -13,8 +13,6 @@ from skfairdp.certificate.unwrap import charges_privacy, unwrap
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
-__all__ = ["SearchCost", "search_cost"]
-
 
 @dataclass(frozen=True)
 class SearchCost:

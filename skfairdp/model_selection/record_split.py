@@ -14,8 +14,6 @@ from sklearn.utils.validation import _num_samples
 
 from skfairdp.engine.keyed_draws import row_uniforms
 
-__all__ = ["RecordSplit"]
-
 
 class RecordSplit(BaseCrossValidator):
     """Folds, or hold-outs, in which every record finds its part by itself.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
+from copy import deepcopy
 from os import PathLike
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
-from skfairdp.exceptions import PrivacyWarning
+from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.figures import significant_down
 from skfairdp.model_selection.budget import SearchBudget, search_budget
@@ -32,28 +33,23 @@ from skfairdp.model_selection.candidates import (
     planner,
     told,
 )
-from skfairdp.model_selection.holding_out import Divided, Rows, divide
+from skfairdp.model_selection.holding_out import Divided, SearchRows, divide
 from skfairdp.model_selection.number_of_runs import NumberOfRuns
 from skfairdp.model_selection.scoring import Score, noisy_table, score_of
 from skfairdp.model_selection.search_assumptions import search_guarantee
 from skfairdp.parameters import (
-    BOOLEAN,
     MAPPING,
-    RANDOM_STATE,
+    NONE,
+    PROBABILITY,
     SEQUENCE,
-    Check,
     Choice,
     Number,
     check_parameters,
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import check_rows
-
-__all__ = ["PrivateSearchCV"]
-
-_NONE = Choice((None,))
 
 
 class PrivateSearchCV(PrivateClassifier):
@@ -85,8 +81,6 @@ class PrivateSearchCV(PrivateClassifier):
         of the searches then run at most 5 candidates.
     epsilon : float, default=1.0
         Budget of the whole search in nats, at least 0.01. Infinity searches without noise.
-    delta : float, default=1e-6
-        Probability in (0, 1/n) that the privacy loss exceeds `epsilon`.
     objective : {"accuracy", "auc"}, default="accuracy"
         What is maximised, from noisy counts; "auc" needs two classes.
     tolerance : float or None, default=None
@@ -99,10 +93,6 @@ class PrivateSearchCV(PrivateClassifier):
     score_epsilon : float or None, default=None
         Pure cost of one table of held-out counts. None takes the most that leaves the
         search as cheap for held-out records as for training ones; more is refused.
-    random_state : int, RandomState or None, default=None
-        Used with `reproducible_noise` only.
-    reproducible_noise : bool, default=False
-        Makes the search repeatable, for tests; voids the privacy guarantee.
     ledger : None, path or PrivacyLedger, default=None
         Where the search is charged, once and before it uses rows.
 
@@ -120,14 +110,8 @@ class PrivateSearchCV(PrivateClassifier):
         The noisy table behind both.
     score_epsilon_ : float
         Pure cost of that table.
-    classes_ : ndarray, shape (n_classes,)
-        Class labels.
-    groups_ : tuple or None
-        Groups named at fit.
     privacy_ : PrivacyGuarantee or None
         What the whole search promises; None after ``epsilon=inf``.
-    n_features_in_ : int
-        Number of features.
 
     References
     ----------
@@ -148,20 +132,16 @@ class PrivateSearchCV(PrivateClassifier):
     (True, ['max_grad_norm'])
     """
 
-    _parameters: ClassVar[Mapping[str, tuple[Check, ...]]] = {
+    _parameters = {
         "distributions": (MAPPING, SEQUENCE),
         "mean_fits": (Number(1.0, 1e6),),
         "shape": (Number(0.0, 1e3),),
         "epsilon": (Number(0.01, finite=False),),
-        "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
         "objective": (Choice(("accuracy", "auc")),),
-        "tolerance": (Number(0.0, 1.0), _NONE),
+        "tolerance": (Number(0.0, 1.0), NONE),
         "notion": (Choice(tuple(NOTIONS)),),
-        "holdout_fraction": (Number(0.0, 1.0, low_open=True, high_open=True),),
-        "score_epsilon": (Number(1e-4, 1e3), _NONE),
-        "random_state": RANDOM_STATE,
-        "reproducible_noise": (BOOLEAN,),
-        "ledger": LEDGER,
+        "holdout_fraction": (PROBABILITY,),
+        "score_epsilon": (Number(1e-4, 1e3), NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (
         "best_estimator_",
@@ -214,27 +194,6 @@ class PrivateSearchCV(PrivateClassifier):
         self.reproducible_noise = reproducible_noise
         self.ledger = ledger
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> PrivateSearchCV:
-        """Search, and keep the best candidate alone.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame, shape (n_samples, n_features)
-            Private rows; each goes to training or hold-out by its own draw.
-        y : array-like, shape (n_samples,)
-            Labels.
-        sensitive_features : array-like, optional
-            Group of each row; needed with `tolerance`.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, sensitive_features=sensitive_features)
-        return self
-
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
         check_estimator(self.estimator)
@@ -276,12 +235,11 @@ class PrivateSearchCV(PrivateClassifier):
         )
         return (X if isinstance(X, pd.DataFrame) else checked), labels
 
-    def _budget(self, runs: NumberOfRuns, training: Rows) -> SearchBudget | None:
+    def _budget(self, runs: NumberOfRuns, training: SearchRows) -> SearchBudget | None:
         if math.isinf(self.epsilon):
-            warnings.warn(
+            warn_user(
                 "epsilon=inf searches without noise: nothing is protected.",
                 PrivacyWarning,
-                stacklevel=5,
             )
             return None
         make_plan = planner(final_of(self._told(None)), training)
@@ -338,7 +296,7 @@ class PrivateSearchCV(PrivateClassifier):
                 best = (score, gap, model, parameters, table, said)
         assert best is not None
         for warning in best[5]:
-            warnings.warn(warning.message, stacklevel=6)
+            warn_user(warning.message, warning.category)
         return best
 
     def _repeatable(self, generator: np.random.Generator) -> dict[str, Any]:
@@ -350,7 +308,7 @@ class PrivateSearchCV(PrivateClassifier):
     def _candidate(
         self,
         parameters: Mapping[str, Any],
-        rows: Rows,
+        rows: SearchRows,
         budget: SearchBudget | None,
         **settings: Any,
     ) -> Any:
@@ -362,7 +320,9 @@ class PrivateSearchCV(PrivateClassifier):
             multiplier = budget.multiplier_for(make_plan)
             settings |= {"epsilon": None, "noise_multiplier": multiplier}
         model = self._told(parameters, **settings)
-        return model.fit(rows.X, rows.y, **groups_by_name(model, rows.sensitive_features))
+        # A copy: what a step writes into its rows must not reach the next candidate.
+        own = deepcopy(rows.X)
+        return model.fit(own, rows.y, **groups_by_name(model, rows.sensitive_features))
 
     def _keep(
         self,
@@ -390,50 +350,17 @@ class PrivateSearchCV(PrivateClassifier):
         self.privacy_ = stated
 
     def predict(self, X: ArrayLike) -> NDArray:
-        """Predict with the chosen model.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-            Entries of ``classes_``.
-        """
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
     @available_if(lambda self: hasattr(final_of(self.estimator), "predict_proba"))
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Estimate class probabilities, columns in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, n_classes)
-        """
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
 
     @available_if(lambda self: hasattr(final_of(self.estimator), "decision_function"))
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Compute the scores that the chosen model decides by.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples,) or (n_samples, n_classes)
-        """
+        """Compute the scores that the chosen model decides by."""
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
 

@@ -8,8 +8,6 @@ from skfairdp.privacy.accounting.accountants import accountant_name
 from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
 
-__all__ = ["search_guarantee"]
-
 
 def search_guarantee(
     budget: SearchBudget | None,
@@ -21,22 +19,9 @@ def search_guarantee(
 ) -> PrivacyGuarantee | None:
     """State what a whole search promises.
 
-    Parameters
-    ----------
-    budget : SearchBudget or None
-        None for a search without noise.
-    noise : NoiseSource
-        Where noise, split and number of runs come from.
-    score_epsilon : float
-        Cost of one table of held-out counts, in nats.
-    holdout_fraction : float
-        Chance of a record to be held out.
-    with_groups : bool
-        Whether groups were given.
-
-    Returns
-    -------
-    PrivacyGuarantee or None
+    `budget`: none for a search without noise. `noise`: where noise, split and number of runs come
+    from. `score_epsilon`: cost of one table of held-out counts, in nats. `holdout_fraction`:
+    chance of a record to be held out.
     """
     if budget is None:
         return None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.model_selection import ParameterGrid
@@ -48,8 +50,6 @@ from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource, noise_text
-
-__all__ = ["Specification", "specify"]
 
 _ALLOWED: Mapping[str, Check] = {
     "epsilon": Number(0.01, 1e3),
@@ -329,7 +329,7 @@ def specify(
         for number, (point, multiplier) in enumerate(pairs, 1):
             model = told(estimator, point, delta=delta, epsilon=None, noise_multiplier=multiplier)
             rows = parts.training
-            model.fit(rows.X, rows.y, **groups_by_name(model, rows.sensitive_features))
+            model.fit(deepcopy(rows.X), rows.y, **groups_by_name(model, rows.sensitive_features))
             check_steps(model)
             at = dataclasses.replace(terms, certificate_index=number)
             attempts.append(
@@ -397,7 +397,8 @@ def _attempt(
         noisy, objective=objective, notion=notion, classes=final.classes_, tolerance=None
     )
     strata = notion.strata(final.classes_)
-    assumptions = holdout_assumptions(terms, parts.held_out.groups, True, ASSUMED)
+    classes = np.asarray(final.classes_).tolist()
+    assumptions = holdout_assumptions(terms, parts.held_out.groups, True, ASSUMED, classes)
     # Sizes are private: of the first table nothing is read.
     claim = noisy_claim(
         notion, strata, flat, flat, parts.held_out.groups.labels, terms, assumptions

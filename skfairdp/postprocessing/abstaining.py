@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -18,19 +17,17 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
-from skfairdp.exceptions import FairnessWarning
+from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.disparity import smallest_cold_start
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.parameters import GROUPS, Choice, Kind, Number, check_parameters
+from skfairdp.parameters import NONE, Choice, Kind, Number, check_parameters
 from skfairdp.postprocessing.no_answer import abstention_marker
 from skfairdp.postprocessing.passing_groups import accepts_groups, fit_parameters, known_groups
 from skfairdp.postprocessing.query_state import Turnstile
 from skfairdp.rows import count_rows
-
-__all__ = ["AbstainingClassifier"]
 
 # The largest that was published; shorter cold starts begin with a more uneven table.
 _USUAL_COLD_START = 25
@@ -124,12 +121,11 @@ class AbstainingClassifier(PrivateClassifier):
     _changes_by_use: ClassVar[tuple[str, ...]] = ("turnstile_",)
     _served_the_fit: ClassVar[tuple[str, ...]] = ("estimator", "table")
     _post_processes = "estimator_"  # certify looks there for the privacy of the training rows
-    _parameters: ClassVar = {
+    _parameters = {
         "tolerance": (Number(0.0, 1.0),),
         "cold_start": (Choice(("auto",)), Number(0, integer=True)),
         "gate": (Choice(("all_cells", "queried_cell")),),
-        "groups": (Choice((None,)), GROUPS),
-        "table": (Choice((None,)), Kind((str, PathLike), "a path")),
+        "table": (NONE, Kind((str, PathLike), "a path")),
     }
     _released: ClassVar = (
         "abstention_label_",
@@ -245,12 +241,11 @@ class AbstainingClassifier(PrivateClassifier):
             raise ValueError("The estimator predicted a label that is not among its classes_.")
         answered = self.turnstile_.admit(codes, labels.astype(np.int64))
         if not answered.all() and self.turnstile_.gate.stuck:
-            warnings.warn(
+            warn_user(
                 "The parity gate is deadlocked: no answer of any group can pass any more, so every "
                 "further query will be refused. turnstile_.reset() starts anew; a larger tolerance "
                 "or cold_start makes this rarer.",
                 FairnessWarning,
-                stacklevel=2,
             )
         marker, dtype = abstention_marker(self.classes_, self.abstention_label_)
         answers = np.full(len(answered), marker, dtype=dtype)

@@ -15,8 +15,6 @@ from skfairdp.fairness.groups import Groups
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
-__all__ = ["GroupPart", "group_parts", "parallel_privacy", "refuse_unfit"]
-
 
 class GroupPart(NamedTuple):
     """What the model of one group will be fitted on."""
@@ -37,26 +35,10 @@ def group_parts(
 ) -> list[GroupPart]:
     """Hand a clone of an estimator the rows of each group; none is fitted.
 
-    Parameters
-    ----------
-    estimator : classifier
-        The user's.
-    X : ndarray, shape (n, ...)
-        Rows.
-    labels : ndarray of int, shape (n,)
-        Class codes 0 and 1; negative for rows of no class.
-    groups : Groups
-        Group of each row.
-    sizes : dict or None
-        Declared number of records of each group.
-    seed : int
-        Same initial weights for all clones: the average of nets that began elsewhere is no
-        net. It protects nobody.
-
-    Returns
-    -------
-    list of GroupPart
-        In the order of ``groups.labels``.
+    `X` (n, ...): rows. `labels` (n,): class codes 0 and 1; negative for rows of no class.
+    `sizes`: declared number of records of each group. `seed`: same initial weights for all
+    clones: the average of nets that began elsewhere is no net. It protects nobody. Result: in the
+    order of ``groups.labels``.
     """
     parts = []
     for code, label in enumerate(groups.labels):
@@ -81,18 +63,7 @@ def group_parts(
 def refuse_unfit(estimator: Any, *, sizes_declared: bool) -> None:
     """Refuse an estimator that can't be trained a group at a time.
 
-    Parameters
-    ----------
-    estimator : classifier
-        The user's.
-    sizes_declared : bool
-        Whether the sizes of groups are declared.
-
-    Raises
-    ------
-    ValueError
-        It wants groups or public rows itself, or sizes were declared to it; or it cannot be
-        told which labels exist, though sizes are declared.
+    `sizes_declared`: whether the sizes of groups are declared.
     """
     known = estimator.get_params(deep=False)
     if known.get("objective") == "group_average" or "group_update" in known:
@@ -136,20 +107,10 @@ def parallel_privacy(
     A record is in one group, and under the relations used here it stays there, so it meets
     one model: the largest figure holds for everybody.
 
-    Parameters
-    ----------
-    parts : sequence of GroupPart
-        One a group.
-    labels : tuple
-        The groups.
-    classes_declared, groups_declared : bool
-        Whether class labels and groups were declared, or read off the rows.
-
-    Returns
-    -------
-    PrivacyGuarantee or None
-        None after ``epsilon=inf``; void if one of them is, or is not one of this package, or
-        if it protects the group: whose rows train which model is then decided without noise.
+    `classes_declared`, `groups_declared`: whether class labels and groups were declared, or read
+    off the rows. Result: none after ``epsilon=inf``; void if one of them is, or is not one of
+    this package, or if it protects the group: whose rows train which model is then decided
+    without noise.
     """
     estimator = parts[0].estimator
     if not charges_privacy(estimator):

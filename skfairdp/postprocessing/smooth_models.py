@@ -11,12 +11,11 @@ from scipy.special import ndtr
 from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.inference import features_and_output, outputs, probabilities
 from skfairdp.engine.inspection import find_head
 from skfairdp.engine.nets import module_dtype
 from skfairdp.engine.parameter_vector import copy_module
-
-__all__ = ["LinearScore", "NetScore", "SmoothModel", "smooth_model"]
 
 
 class SmoothModel(Protocol):
@@ -45,18 +44,10 @@ class SmoothModel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LinearScore:
-    """A score that is linear in its parameters: ``<theta, xi(x)> > 0`` decides.
+    """A score that is linear in its parameters: ``<theta, xi(x)> > 0`` decides."""
 
-    Parameters
-    ----------
-    vector : ndarray of float64, shape (p,)
-        theta.
-    embed : callable
-        Maps rows to xi, shape (n, p), the constant that a bias goes with among its
-        coordinates.
-    """
-
-    vector: np.ndarray
+    vector: np.ndarray  # (p,): theta
+    # Maps rows to xi, shape (n, p), the constant that a bias goes with among its coordinates
     embed: Callable[[np.ndarray], np.ndarray]
     exact = True
 
@@ -70,7 +61,7 @@ class LinearScore:
         """Probability that ``<theta + nu, xi> > 0``: a normal tail, without draws."""
         rows = self.embed(X)
         scale = std * np.sqrt(np.square(rows).sum(axis=1))
-        scores = rows @ self.vector
+        scores = exact_matmul(rows, self.vector)
         # A row of zeros scores 0 whatever the noise: a coin.
         return np.asarray(
             ndtr(np.divide(scores, scale, out=np.zeros_like(scores), where=scale > 0))
@@ -79,15 +70,7 @@ class LinearScore:
 
 @dataclass(frozen=True, eq=False)
 class NetScore:
-    """A net with noise on all of its parameters.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        The trained one; never changed.
-    link : {"logit", "softmax", "identity"}
-        What its outputs are.
-    """
+    """A net with noise on all of its parameters."""
 
     module: nn.Module
     link: str
@@ -147,22 +130,8 @@ def with_constant(X: np.ndarray) -> np.ndarray:
 def smooth_model(fitted: Any, part: str) -> SmoothModel:
     """Take the parameters out of a fitted binary classifier.
 
-    Parameters
-    ----------
-    fitted : classifier
-        With a released linear score (the functional mechanism), a net, or scikit-learn's
-        ``coef_`` and ``intercept_``.
-    part : {"all", "head"}
-        What of a net gets noise.
-
-    Returns
-    -------
-    SmoothModel
-
-    Raises
-    ------
-    ValueError
-        The classifier is none of these.
+    `fitted`: with a released linear score (the functional mechanism), a net, or scikit-learn's
+    ``coef_`` and ``intercept_``. `part`: what of a net gets noise.
     """
     if hasattr(fitted, "theta_") and hasattr(fitted, "rows_"):
         return LinearScore(fitted.theta_, fitted.rows_.transform)

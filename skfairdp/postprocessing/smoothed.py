@@ -21,7 +21,14 @@ from skfairdp.fairness.derivation import WEIGHT_LENGTH, Derivation
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.scopes import ANY_POPULATION, AVERAGED_RATES
-from skfairdp.parameters import MAPPING, RANDOM_STATE, Choice, Number, check_parameters
+from skfairdp.parameters import (
+    MAPPING,
+    NONE,
+    POSITIVE,
+    Choice,
+    Number,
+    check_parameters,
+)
 from skfairdp.postprocessing.group_models import (
     group_parts,
     parallel_privacy,
@@ -31,8 +38,6 @@ from skfairdp.postprocessing.passing_groups import fit_parameters
 from skfairdp.postprocessing.smooth_models import LinearScore, SmoothModel, smooth_model
 from skfairdp.privacy.sizes import check_group_sizes
 from skfairdp.rows import check_features, check_rows, encode_labels
-
-__all__ = ["SmoothedClassifier"]
 
 
 class SmoothedClassifier(PrivateClassifier):
@@ -85,16 +90,12 @@ class SmoothedClassifier(PrivateClassifier):
         The fitted one, with "together".
     estimators_ : tuple of classifier
         One for each group, with "per_group"; they predict positions in `classes_`.
-    groups_ : tuple or None
-        Groups named at fit.
     model_ : object
         The parameters that predict, before noise.
     own_models_ : tuple
         The groups' own; empty where there are none.
     privacy_ : PrivacyGuarantee or None
         With "per_group"; with "together" that of `estimator_` is the one.
-    n_features_in_ : int
-        Number of features.
 
     Raises
     ------
@@ -134,14 +135,13 @@ class SmoothedClassifier(PrivateClassifier):
     _multiclass: ClassVar[bool] = False
     _served_the_fit: ClassVar[tuple[str, ...]] = ("estimator",)
     _nets: ClassVar[tuple[str, ...]] = ()
-    _parameters: ClassVar = {
-        "std": (Number(0.0, low_open=True),),
+    _parameters = {
+        "std": (POSITIVE,),
         "training": (Choice(("together", "per_group")),),
         "decision": (Choice(("draw", "threshold")),),
         "part": (Choice(("all", "head")),),
         "n_draws": (Number(1, 1_000_000, integer=True),),
-        "group_sizes": (MAPPING, Choice((None,))),
-        "random_state": RANDOM_STATE,
+        "group_sizes": (MAPPING, NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (
         "classes_",
@@ -182,27 +182,6 @@ class SmoothedClassifier(PrivateClassifier):
         self.n_draws = n_draws
         self.group_sizes = group_sizes
         self.random_state = random_state
-
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> SmoothedClassifier:
-        """Fit the estimator, or one for each group.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Private training rows.
-        y : array-like, shape (n_samples,)
-            Labels, two classes.
-        sensitive_features : array-like, optional
-            Group of each row; needed with ``training="per_group"``.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, sensitive_features=sensitive_features)
-        return self
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
@@ -343,18 +322,7 @@ class SmoothedClassifier(PrivateClassifier):
         return np.column_stack([1.0 - positive, positive])
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict the class of each row; with ``decision="draw"`` the same row the same class.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-            Entries of ``classes_``.
-        """
+        """Predict the class of each row; with ``decision="draw"`` the same row the same class."""
         X = self._features(X)
         positive = self._smoothed(self.model_, X)
         cut = row_uniforms(X, self.key_) if self.decision == "draw" else 0.5

@@ -23,8 +23,6 @@ from skfairdp.preprocessing.columns import (
 )
 from skfairdp.rows import positions
 
-__all__ = ["PublicEncoder"]
-
 
 class PublicEncoder(TransformerMixin, BaseEstimator):
     """One-hot encode declared categories; other columns pass through as floats.

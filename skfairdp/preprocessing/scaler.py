@@ -22,8 +22,6 @@ from skfairdp.preprocessing.columns import (
     replaced,
 )
 
-__all__ = ["PublicScaler"]
-
 Interval = tuple[float, float]
 
 

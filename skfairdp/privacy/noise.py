@@ -12,8 +12,6 @@ from skfairdp.privacy.mechanisms.geometric import geometric, units_of
 from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS, rounded_gaussian
 from skfairdp.privacy.streams import ATTACKER, GENERATOR, Stream, secret_stream, seeded_streams
 
-__all__ = ["NoiseSource", "noise_text"]
-
 _FLOAT = (
     "drawn and added in float64, and the guarantee is for real-valued noise: which float64 "
     "numbers can come out depends on the sum that the noise is added to, and what an attacker "
@@ -283,15 +281,6 @@ class NoiseSource:
 def noise_text(noise: NoiseSource, *, exact: bool = False) -> str:
     """Say in a certificate where noise comes from, and in which arithmetic.
 
-    Parameters
-    ----------
-    noise : NoiseSource
-        The source.
-    exact : bool, default=False
-        Whether it was added by `NoiseSource.on_grid`.
-
-    Returns
-    -------
-    str
+    `exact`: whether it was added by `NoiseSource.on_grid`.
     """
     return f"noise from {noise.name}, for {ATTACKER}; it is {_GRID if exact else _FLOAT}"

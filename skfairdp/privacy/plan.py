@@ -3,13 +3,17 @@
 One object holds everything that the privacy cost depends on: sampling rates,
 clipping norms, weights, noise and the number of steps. The training loop does
 what the plan says and the accountant charges what the plan says; neither keeps
-figures of its own, so the two cannot disagree.
+figures of its own, so the two cannot disagree. `skfairdp.privacy.meter` sees to the first.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
+
+from skfairdp.parameters import Number
+from skfairdp.privacy.relations import ADJACENCIES, check_name
 
 __all__ = ["Block", "CountRelease", "LaplaceSum", "Plan", "Segment"]
 
@@ -23,8 +27,13 @@ GRID_MARGIN = 2.0 * MOST_NUMBERS**0.5 * 2.0**-38
 # are ever drawn, less the 4 by which a record shifts it at most: 2**25 tails beyond 12.
 GRID_FAILURE = 2.0**-83
 
+_NUMBER, _POSITIVE = Number(0.0), Number(0.0, low_open=True)
+_PRICE = Number(0.0, low_open=True, finite=False)
+_RATE, _CHANCE = Number(0.0, 1.0, low_open=True), Number(0.0, 1.0, high_open=True)
+_COUNT, _MANY = Number(0, integer=True), Number(1, integer=True)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Block:
     """One Gaussian query of a step: a weighted sum of clipped vectors plus noise.
 
@@ -56,6 +65,23 @@ class Block:
     noise_std: float
     charged_multipliers: tuple[float, ...] | None = None
 
+    def __post_init__(self) -> None:
+        _check("max_norm", self.max_norm, _POSITIVE)
+        _check_each("weights", self.weights, _NUMBER)
+        _check("noise_std", self.noise_std, _NUMBER)
+        charged = self.charged_multipliers
+        if charged is None:
+            return
+        _check_each("charged_multipliers", charged, _NUMBER)
+        _check_cells("charged_multipliers", charged, len(self.weights))
+        for weight, stated in zip(self.weights, charged, strict=True):
+            if stated * weight * self.max_norm > self.noise_std * (1.0 + 1e-9):
+                raise ValueError(
+                    f"'charged_multipliers' must be at most what the noise of the sum provides; "
+                    f"got {stated!r} for noise_std={self.noise_std!r} and a sensitivity of "
+                    f"{weight * self.max_norm!r}."
+                )
+
     def multiplier(self, cell: int) -> float:
         """Noise standard deviation over the L2 sensitivity to a record of one cell.
 
@@ -75,7 +101,7 @@ class Block:
         return math.inf if sensitivity == 0.0 else float(self.noise_std / sensitivity)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Segment:
     """Consecutive steps that share rates, norms, weights and noise.
 
@@ -112,6 +138,17 @@ class Segment:
     n_heads: int = 1
     failure: float = 0.0
 
+    def __post_init__(self) -> None:
+        _check("steps", self.steps, _COUNT)
+        _check_each("rates", self.rates, _RATE)
+        _check_each("expected_sizes", self.expected_sizes, _NUMBER)
+        _check_cells("expected_sizes", self.expected_sizes, len(self.rates))
+        _check("n_heads", self.n_heads, _MANY)
+        _check("failure", self.failure, _CHANCE)
+        _check_kind("blocks", self.blocks, Block)
+        for block in self.blocks:
+            _check_cells("weights", block.weights, len(self.rates))
+
     def multiplier(self, cell: int) -> float:
         """Combined noise multiplier of one step for a record of one cell.
 
@@ -134,7 +171,7 @@ class Segment:
         return math.inf if precision == 0.0 else float(precision**-0.5)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CountRelease:
     """A table of counts over all rows, released with discrete Laplace noise.
 
@@ -155,8 +192,12 @@ class CountRelease:
     epsilon: float
     releases: int = 1
 
+    def __post_init__(self) -> None:
+        _check("epsilon", self.epsilon, _PRICE)
+        _check("releases", self.releases, _COUNT)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class LaplaceSum:
     """A weighted sum over all rows of bounded vectors, released once with Laplace noise.
 
@@ -183,6 +224,11 @@ class LaplaceSum:
     weights: tuple[float, ...]
     scale: float
 
+    def __post_init__(self) -> None:
+        _check("max_norm", self.max_norm, _POSITIVE)
+        _check_each("weights", self.weights, _NUMBER)
+        _check("scale", self.scale, _NUMBER)
+
     def epsilon(self, cell: int) -> float:
         """Pure epsilon, in nats, for a record of one cell.
 
@@ -202,9 +248,12 @@ class LaplaceSum:
         return math.inf if self.scale == 0.0 else float(moved / self.scale)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """All releases of one fit, fixed before a row is used.
+
+    A mechanism writes it with `skfairdp.privacy.sizes.Sizes.plan`, which knows cells,
+    adjacency and what buying the sizes cost.
 
     Parameters
     ----------
@@ -213,11 +262,11 @@ class Plan:
         mechanism does not tell groups apart.
     segments : tuple of Segment
         The training steps, in order.
-    counts : tuple of CountRelease
+    counts : tuple of CountRelease, default=()
         Noisy count tables bought beside the steps.
-    adjacency : {"add-remove", "zero-out"}
-        "add-remove" when sizes were declared, "zero-out" when they were taken from
-        the rows.
+    adjacency : str
+        What distinguishes neighbouring data sets, a key of ``ADJACENCIES``: "add-remove"
+        when sizes were declared, "zero-out" when they were taken from the rows.
     delta : float
         The declared delta, a probability.
     prior_epsilon : float, default=0.0
@@ -231,14 +280,28 @@ class Plan:
         numbers, exactly. The rounding, and the tails that are never drawn, are charged.
     """
 
-    cells: tuple
+    cells: tuple[Hashable, ...]
     segments: tuple[Segment, ...]
     counts: tuple[CountRelease, ...] = ()
-    adjacency: str = "zero-out"
-    delta: float = 1e-6
+    adjacency: str
+    delta: float
     prior_epsilon: float = 0.0
     sums: tuple[LaplaceSum, ...] = ()
     exact_noise: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.cells, tuple) or len(set(self.cells)) != max(1, len(self.cells)):
+            raise ValueError(f"'cells' must be a tuple of distinct labels; got {self.cells!r}.")
+        _check_kind("segments", self.segments, Segment)
+        _check_kind("counts", self.counts, CountRelease)
+        _check_kind("sums", self.sums, LaplaceSum)
+        for segment in self.segments:
+            _check_cells("rates", segment.rates, len(self.cells))
+        for released in self.sums:
+            _check_cells("weights", released.weights, len(self.cells))
+        check_name("adjacency", self.adjacency, ADJACENCIES)
+        _check("delta", self.delta, _CHANCE)
+        _check("prior_epsilon", self.prior_epsilon, _NUMBER)
 
     def charged_multiplier(self, segment: Segment, cell: int) -> float:
         """Noise multiplier that a step of a segment is charged with for a record of a cell.
@@ -324,3 +387,23 @@ class Plan:
             for segment in self.segments
             for cell in range(len(self.cells))
         ) or any(released.scale == 0.0 for released in self.sums)
+
+
+def _check(name: str, value: object, allowed: Number) -> None:
+    if not allowed.accepts(value):
+        raise ValueError(f"{name!r} must be {allowed.describe()}; got {value!r}.")
+
+
+def _check_each(name: str, values: object, allowed: Number) -> None:
+    if not isinstance(values, tuple) or not values or not all(map(allowed.accepts, values)):
+        raise ValueError(f"{name!r} must be a tuple with {allowed.describe()}; got {values!r}.")
+
+
+def _check_cells(name: str, values: tuple[float, ...], n: int) -> None:
+    if len(values) != n:
+        raise ValueError(f"{name!r} must hold a number for each cell, {n} in all; got {values!r}.")
+
+
+def _check_kind(name: str, values: object, kind: type) -> None:
+    if not isinstance(values, tuple) or not all(isinstance(value, kind) for value in values):
+        raise ValueError(f"{name!r} must be a tuple of {kind.__name__}; got {values!r}.")

@@ -1,38 +1,222 @@
-"""Names of neighbouring relations and of what a guarantee protects."""
+"""Whom a guarantee is about: each relation with its words and its composition, in one record.
+
+A guarantee is about two data sets that differ in one record (`Neighbours`), and protects
+something of that record (`Protected`). To add one, add its record here, with what it implies
+in another relation; all that accounts, states or prints reads the records, and
+``tests/privacy/test_relations.py`` goes through them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-__all__ = ["ADJACENCIES", "PROTECTS", "check_name"]
+from dp_accounting import NeighboringRelation
 
-ADJACENCIES: Mapping[str, str] = MappingProxyType(
-    {
-        "add-remove": "one record is added or removed; sizes were declared as public constants",
-        "zero-out": (
+__all__ = [
+    "ADJACENCIES",
+    "IMPLIED",
+    "NEIGHBOURS",
+    "Neighbours",
+    "PROTECTED",
+    "PROTECTS",
+    "Protected",
+    "accounted",
+    "check_name",
+    "protected_text",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Neighbours:
+    """What distinguishes two neighbouring data sets.
+
+    Parameters
+    ----------
+    words : str
+        One sentence for readers.
+    accounted : dp_accounting.NeighboringRelation or None
+        Relation under which dp_accounting knows a release's event. None: an event has no
+        cost here, and guarantees compose by their figures.
+    places : int, default=1
+        In how many places the record may show: in two where one takes the place of another.
+    two_cells : bool, default=False
+        Whether the record leaves one cell and joins another: both directions of a release
+        are then charged together.
+    shows_group : bool, default=False
+        Whether neighbours agree in the record's group, which so is not protected.
+    public_rows : bool, default=False
+        Whether neighbours agree in features and labels of all records.
+    not_claimed : tuple of str, default=()
+        What a reader might think is protected, and is not.
+    """
+
+    words: str
+    accounted: NeighboringRelation | None
+    places: int = 1
+    two_cells: bool = False
+    shows_group: bool = False
+    public_rows: bool = False
+    not_claimed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protected:
+    """What of a record is protected.
+
+    Parameters
+    ----------
+    words : str
+        For readers, after "protects".
+    clause : str
+        For the sentence of a certificate, before "with ε = ..."; ``{records}`` stands for
+        the records that are meant.
+    whole_record : bool, default=False
+        Whether it is all of a record: counts of held-out records are then counted in.
+    told_by : str, default="the model"
+        What shows so little about whom the guarantee protects.
+    subject : str, default="the training records"
+        Whose privacy it is, for headings.
+    not_claimed : tuple of str
+        What a reader might think is protected, and is not.
+    """
+
+    words: str
+    clause: str
+    whole_record: bool = False
+    told_by: str = "the model"
+    subject: str = "the training records"
+    not_claimed: tuple[str, ...]
+
+
+NEIGHBOURS: dict[str, Neighbours] = {
+    "add-remove": Neighbours(
+        words="one record is added or removed; sizes were declared as public constants",
+        accounted=NeighboringRelation.ADD_OR_REMOVE_ONE,
+    ),
+    "zero-out": Neighbours(
+        words=(
             "one record is replaced by an empty record of the same group that contributes "
             "nothing; who is in which group, the group sizes and the set of class labels are "
             "treated as public"
         ),
-        "replace-one": "one record is replaced by another record of the same group",
-        "change-attribute": "the sensitive attribute of one record changes",
-        "local": "one record is replaced by any other before it leaves its owner",
-    }
+        accounted=NeighboringRelation.REPLACE_SPECIAL,
+        shows_group=True,
+        not_claimed=("Secrecy of the number of records, of groups or of class labels.",),
+    ),
+    "replace-one": Neighbours(
+        words="one record is replaced by another record of the same group",
+        accounted=NeighboringRelation.REPLACE_ONE,
+        places=2,
+        shows_group=True,
+    ),
+    "change-attribute": Neighbours(
+        words="the sensitive attribute of one record changes",
+        # One cell loses a record and another gains it: the library knows each half.
+        accounted=NeighboringRelation.ADD_OR_REMOVE_ONE,
+        places=2,
+        two_cells=True,
+        public_rows=True,
+    ),
+    "local": Neighbours(
+        words="one record is replaced by any other before it leaves its owner",
+        accounted=None,
+    ),
+}
+
+_OF_TRAINING = (
+    "Privacy of people whose rows are only scored with the model.",
+    "Secrecy of what is true of people in general: the model may reveal about a person what can "
+    "be inferred from others like them.",
+    "Privacy of this data set against other models trained on it: their costs compose, and only a "
+    "ledger that all of them charge knows the total.",
 )
-PROTECTS: Mapping[str, str] = MappingProxyType(
-    {
-        "record": "everything about one training record",
-        "sensitive_features": (
+
+PROTECTED: dict[str, Protected] = {
+    "record": Protected(
+        words="everything about one training record",
+        clause="the {records} are protected",
+        whole_record=True,
+        not_claimed=_OF_TRAINING,
+    ),
+    "sensitive_features": Protected(
+        words=(
             "the sensitive attribute only; features and labels have no protection, and a "
             "feature that predicts the attribute reveals it"
         ),
-        "released_representation": "one record behind its released representation",
-    }
-)
+        clause="the sensitive features of the training records are protected",
+        not_claimed=(
+            *_OF_TRAINING,
+            "Protection of features and labels: only who has which sensitive attribute is "
+            "protected, and a feature that predicts it reveals it.",
+        ),
+    ),
+    "released_representation": Protected(
+        words="one record behind its released representation",
+        clause="each person is protected in what was released of them, and in nothing else,",
+        told_by="the releases",
+        subject="what was released",
+        not_claimed=(
+            "Privacy of the people whose rows the weights were learned from, beyond what is "
+            "assumed above.",
+            "Privacy of what reaches others in another way than through a release: labels, "
+            "groups, further columns.",
+            "Privacy after further releases, which cost more, or releases that were not counted.",
+        ),
+    ),
+}
+
+_REMOVED, _BLANKED = ("add-remove", "record"), ("zero-out", "record")
+_ATTRIBUTE = "change-attribute", "sensitive_features"
+_LOCAL = "local", "released_representation"
+
+# What a guarantee of the first relation says in the second. "event": the same events. "twice":
+# whatever changes about a record, it is removed and another one added. "figures": the same
+# epsilon and delta, for the owner's record is replaced by any other, a blank one too, before it is
+# released. A pair that is not here says nothing.
+IMPLIED: dict[tuple[tuple[str, str], tuple[str, str]], str] = {
+    (_REMOVED, _BLANKED): "event",
+    (_REMOVED, _ATTRIBUTE): "twice",
+    (_REMOVED, _LOCAL): "twice",
+    (_LOCAL, _ATTRIBUTE): "figures",
+    (_LOCAL, _BLANKED): "figures",
+}
 
 
-def check_name(parameter: str, name: str, allowed: Mapping[str, str]) -> None:
+class _Words(Mapping[str, str]):
+    """The words of all records, by their names."""
+
+    def __init__(self, records: Mapping[str, Neighbours | Protected]) -> None:
+        self._records = records
+
+    def __getitem__(self, name: str) -> str:
+        return self._records[name].words
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+
+ADJACENCIES: Mapping[str, str] = _Words(NEIGHBOURS)
+PROTECTS: Mapping[str, str] = _Words(PROTECTED)
+
+
+def accounted(adjacency: str) -> NeighboringRelation | None:
+    """Relation under which dp_accounting knows the events of a plan; None where none does."""
+    record = NEIGHBOURS.get(adjacency)
+    return None if record is None else record.accounted
+
+
+def protected_text(protects: str, adjacency: str) -> str:
+    """Say what is protected, and what of it neighbours share and so give away."""
+    record = PROTECTED[protects]
+    shared = record.whole_record and NEIGHBOURS[adjacency].shows_group
+    return record.words + (" except its group" if shared else "")
+
+
+def check_name(parameter: str, name: str, allowed: Mapping[str, object]) -> None:
     """Raise a ValueError that names the parameter unless `name` is one of `allowed`."""
     if name not in allowed:
         raise ValueError(f"{parameter}={name!r} is not known: use one of {sorted(allowed)}")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skfairdp.exceptions import PrivacyWarning
+from skfairdp.exceptions import PlanError, PrivacyWarning, warn_user
 from skfairdp.figures import as_given, significant_down
 from skfairdp.parameters import GROUP_SIZE, is_missing
 from skfairdp.privacy.accounting.serialization import plain_label
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import CountRelease, LaplaceSum, Plan, Segment
 
 __all__ = [
     "Sizes",
@@ -50,10 +50,83 @@ class Sizes:
     adjacency: str
     prior_epsilon: float = 0.0
 
+    @classmethod
+    def of_all(cls, n: int, declared: int | None) -> Sizes:
+        """One cell of all records, `declared` of them or the `n` rows that there are."""
+        if declared is None:
+            return cls(("all",), (n,), "zero-out")
+        return cls(("all",), (int(declared),), "add-remove")
+
     @property
     def total(self) -> int:
         """Records in all cells."""
         return sum(self.counts)
+
+    def plan(
+        self,
+        *segments: Segment,
+        counts: tuple[CountRelease, ...] = (),
+        sums: tuple[LaplaceSum, ...] = (),
+        delta: float,
+        exact_noise: bool = False,
+    ) -> Plan:
+        """Plan releases about these records.
+
+        Parameters
+        ----------
+        *segments : Segment
+            The training steps, in order.
+        counts : tuple of CountRelease, default=()
+            Noisy count tables.
+        sums : tuple of LaplaceSum, default=()
+            Sums over all rows with Laplace noise.
+        delta : float
+            The declared delta, a probability.
+        exact_noise : bool, default=False
+            Whether noise is drawn in whole numbers.
+
+        Returns
+        -------
+        Plan
+            With these cells, this adjacency, and what buying the counts cost.
+        """
+        return Plan(
+            cells=self.cells,
+            segments=segments,
+            counts=counts,
+            adjacency=self.adjacency,
+            delta=float(delta),
+            prior_epsilon=float(self.prior_epsilon),
+            sums=sums,
+            exact_noise=bool(exact_noise),
+        )
+
+    def check(self, plan: Plan, *, delta: float, exact_noise: bool = False) -> None:
+        """Refuse a plan that was made for something else.
+
+        Parameters
+        ----------
+        plan : Plan
+            Of a mechanism.
+        delta : float
+            The declared delta.
+        exact_noise : bool, default=False
+            Whether noise was asked for that is drawn in whole numbers.
+
+        Raises
+        ------
+        PlanError
+            It has other cells, another adjacency or delta, leaves out what the sizes cost,
+            or draws its noise in another way.
+        """
+        asked = self.plan(delta=delta, exact_noise=exact_noise)
+        for name in ("cells", "adjacency", "delta", "prior_epsilon", "exact_noise"):
+            stated, wanted = getattr(plan, name), getattr(asked, name)
+            if stated != wanted:
+                raise PlanError(
+                    f"The plan states {name}={stated!r}, but was asked for with {wanted!r}: write "
+                    "it with sizes.plan(), which knows."
+                )
 
 
 def check_delta(delta: float, n: int, *, public: bool = True) -> None:
@@ -86,10 +159,9 @@ def check_delta(delta: float, n: int, *, public: bool = True) -> None:
         )
     if delta > 1.0 / (10.0 * n):
         limit = f"1/(10 n) = {significant_down(0.1 / n, 3)}" if public else "1/(10 n) for n records"
-        warnings.warn(
+        warn_user(
             f"'delta' = {as_given(delta)} is above {limit}; a smaller one is usual.",
             PrivacyWarning,
-            stacklevel=5,  # whoever called fit
         )
 
 

@@ -23,18 +23,15 @@ from skfairdp.fairness.groups import encode_groups
 from skfairdp.figures import significant_up
 from skfairdp.parameters import (
     BOOLEAN,
-    CLASSES,
-    DATASET_SIZE,
+    COUNT,
     MAPPING,
     NORM,
-    RANDOM_STATE,
-    Check,
     Choice,
     Number,
     check_parameters,
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import PROTECTS
@@ -57,10 +54,6 @@ from skfairdp.representation.training import (
 )
 from skfairdp.representation.training_plan import RAW, training_plan, training_promise
 from skfairdp.rows import check_rows, encode_labels
-
-__all__ = ["PrivateFairEncoder"]
-
-_NONE = Choice((None,))
 
 
 class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the count
@@ -149,10 +142,6 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         `y`; they are then public.
     random_state : int, RandomState or None, default=None
         Seeds the initial weights; never noise.
-    reproducible_noise : bool, default=False
-        Also seeds noise and batches, for tests; voids the promise.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
     ledger : None, path or PrivacyLedger, default=None
         Where the fit and each release is charged before rows are used.
 
@@ -160,14 +149,10 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
     ----------
     bound_ : float
         `bound` at fit, which releases keep to.
-    classes_ : ndarray, shape (n_classes,)
-        Class labels.
     codebook_ : ndarray of float64, shape (n_components, n_values), or None
         Code words of each component.
     column_types_ : ColumnTypes
         Law of each column.
-    groups_ : tuple or None
-        Groups named at fit.
     memory_ : ReleaseMemory
         Repeats releases by id.
     module_ : torch.nn.Module
@@ -218,35 +203,28 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
     ('any downstream predictor', '0.463')
     """
 
-    _parameters: ClassVar[Mapping[str, Sequence[Check]]] = {
+    _parameters = {
         "noise": (Choice(("laplace", "randomized_response")),),
         "epsilon": (Number(0.0, finite=False),),
         "beta": (Number(0.0),),
         "label_law": (Choice(("categorical", "gaussian")),),
-        "n_components": (Number(1, integer=True),),
+        "n_components": (COUNT,),
         "bound": (Number(1e-100, 1e100),),
-        "n_values": (Number(1, integer=True),),
-        "n_samples": (Number(1, integer=True),),
+        "n_values": (COUNT,),
+        "n_samples": (COUNT,),
         "commitment": (Number(0.0),),
         "column_types": (Choice((None, "gaussian", "bernoulli")), MAPPING),
         "output": (Choice(("embedding", "codes")),),
-        "batch_size": (Number(1, integer=True), Choice(("auto",))),
-        "max_epochs": (Number(1, integer=True),),
+        "batch_size": (COUNT, Choice(("auto",))),
+        "max_epochs": (COUNT,),
         "export_key": (BOOLEAN,),
         "train_privately": (BOOLEAN,),
         "training_epsilon": (Number(1e-4),),
-        "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
         "max_grad_norm": (NORM,),
-        "dataset_size": (DATASET_SIZE, _NONE),
-        "classes": (CLASSES, _NONE),
-        "random_state": RANDOM_STATE,
-        "reproducible_noise": (BOOLEAN,),
-        "progress": (BOOLEAN, _NONE),
-        "ledger": LEDGER,
     }
     # All but those that releases look at; changed ones wait for the next fit.
     _served_the_fit: ClassVar[tuple[str, ...]] = tuple(
-        {*_parameters, "column_types"} - {"reproducible_noise"}
+        {*_parameters, "classes", "dataset_size", "delta", "ledger", "progress", "random_state"}
     )
     _released: ClassVar[tuple[str, ...]] = (
         "bound_",
@@ -396,7 +374,7 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         self.output_ = self.output
         self.plan_ = plan
         self.training_privacy_ = stated
-        self._start_releasing(randomizer, stacklevel=4)
+        self._start_releasing(randomizer)
 
     def _train(
         self,

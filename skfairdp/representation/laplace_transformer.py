@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any, ClassVar
 
@@ -16,13 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateEstimator
 from skfairdp.certificate import Certificate
-from skfairdp.parameters import BOOLEAN, RANDOM_STATE, Check, Number, check_parameters
-from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.parameters import BOOLEAN, Number, check_parameters
+from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.representation.randomizers import LaplaceRandomizer
 from skfairdp.representation.releasing import ReleasesRepresentation
 from skfairdp.rows import validated
-
-__all__ = ["LaplaceTransformer"]
 
 
 class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the count
@@ -47,10 +44,6 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
     export_key : bool, default=False
         Whether pickles keep the key that repeats releases; who has it can subtract the
         noise of all calls with ids.
-    random_state : int, RandomState or None, default=None
-        Used with `reproducible_noise` only.
-    reproducible_noise : bool, default=False
-        For tests: noise from `random_state`, which protects nobody.
     ledger : None, path or PrivacyLedger, default=None
         Where each release is charged before rows are used.
 
@@ -91,13 +84,10 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
     _learns_from_rows = False
     _served_the_fit: ClassVar[tuple[str, ...]] = ("bound", "epsilon", "export_key")
     _nets: ClassVar[tuple[str, ...]] = ()
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
+    _parameters = {
         "epsilon": (Number(0.0, low_open=True, finite=False),),
         "bound": (Number(1e-100, 1e100),),
         "export_key": (BOOLEAN,),
-        "random_state": RANDOM_STATE,
-        "reproducible_noise": (BOOLEAN,),
-        "ledger": LEDGER,
     }
     _released: ClassVar[tuple[str, ...]] = (
         "feature_names_in_",
@@ -152,7 +142,7 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
             check_parameters(self, self._parameters)
             self._checked(X, reset=True)
             randomizer = LaplaceRandomizer(self.epsilon, self.n_features_in_, self.bound)
-            self._start_releasing(randomizer, stacklevel=3)
+            self._start_releasing(randomizer)
         return self
 
     def _settle(self) -> None:

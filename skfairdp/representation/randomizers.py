@@ -13,7 +13,7 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent, DpEvent, NoOpDpEvent
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.figures import significant_up
-from skfairdp.parameters import Number
+from skfairdp.parameters import COUNT, Number
 from skfairdp.privacy.mechanisms.geometric import RESOLUTION
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
@@ -22,9 +22,6 @@ from skfairdp.representation.release_memory import RowStreams, in_chunks
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["LaplaceRandomizer", "ResponseRandomizer"]
-
-_COUNT = Number(1, integer=True)
 _BOUND = Number(1e-100, 1e100)
 
 
@@ -427,8 +424,8 @@ class ResponseRandomizer:
 
 
 def _check_count(name: str, value: int) -> None:
-    if not _COUNT.accepts(value):
-        raise ValueError(f"{name}={value!r} is not allowed: give {_COUNT.describe()}")
+    if not COUNT.accepts(value):
+        raise ValueError(f"{name}={value!r} is not allowed: give {COUNT.describe()}")
 
 
 def _pure(epsilon: float) -> DpEvent | None:

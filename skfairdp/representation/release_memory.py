@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from skfairdp.privacy.mechanisms.geometric import geometric, units_of
 from skfairdp.privacy.noise import NoiseSource
 
-__all__ = ["ReleaseMemory", "RowStreams", "in_chunks"]
-
 _CHUNK = 2**16  # rows whose streams are held at a time, and fewer where they are wide:
 _NUMBERS = 2**22  # numbers of theirs that are copied at a time
 _WORDS = 8  # 64-bit words in one block of BLAKE2b
@@ -187,23 +185,7 @@ def in_chunks(
 ) -> Iterator[tuple[slice, NoiseSource | RowStreams]]:
     """Cut rows into chunks, so that memory does not grow with what is drawn for them.
 
-    Parameters
-    ----------
-    noise : NoiseSource or RowStreams
-        Where the randomness comes from.
-    hidden : ndarray of int64, shape (n, d)
-        What the noise will hide.
-
-    Yields
-    ------
-    rows : slice
-    noise : NoiseSource or RowStreams
-        The source for these rows.
-
-    Raises
-    ------
-    ValueError
-        If there are streams for another number of rows.
+    `hidden` (n, d): what the noise will hide. Yields `noise`: the source for these rows.
     """
     size = len(hidden)
     if isinstance(noise, RowStreams) and len(noise) != size:

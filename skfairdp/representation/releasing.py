@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from dp_accounting.dp_event import SelfComposedDpEvent
 
 from skfairdp.certificate import Certificate, certify
-from skfairdp.exceptions import PrivacyWarning
+from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.derivation import RELEASE, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.figures import rounded_up, significant_up
@@ -30,8 +29,6 @@ from skfairdp.representation.randomizers import (
 )
 from skfairdp.representation.release_memory import ReleaseMemory, RowStreams
 
-__all__ = ["NOTIONS_OF_RELEASES", "ReleaseCount", "ReleasesRepresentation"]
-
 Randomizer = LaplaceRandomizer | ResponseRandomizer
 
 NOTIONS_OF_RELEASES = ("demographic_parity", "equal_opportunity", "equalized_odds")
@@ -40,15 +37,9 @@ NOTIONS_OF_RELEASES = ("demographic_parity", "equal_opportunity", "equalized_odd
 class ReleaseCount:
     """How often a fitted object has released; it holds three numbers and no row.
 
-    Attributes
-    ----------
-    fresh : int
-        Releases with noise of their own: calls without ids.
-    remembered : bool
-        Whether there was a call with ids. All of them together are one release of each
-        distinct row of a person.
-    reproducible : bool
-        Whether noise of any release could be repeated, and protects nobody.
+    `fresh`: releases with noise of their own: calls without ids. `remembered`: whether there was
+    a call with ids. All of them together are one release of each distinct row of a person.
+    `reproducible`: whether noise of any release could be repeated, and protects nobody.
     """
 
     def __init__(self) -> None:
@@ -100,22 +91,12 @@ class ReleasesRepresentation:
     def _repeatable(self) -> bool:
         return self.releases_.reproducible or bool(getattr(self, "reproducible_noise", False))
 
-    def _start_releasing(self, randomizer: Randomizer, stacklevel: int) -> None:
-        """Make the fitted attributes of a release.
-
-        Parameters
-        ----------
-        randomizer : LaplaceRandomizer or ResponseRandomizer
-            What representations pass through.
-        stacklevel : int
-            Whose line a warning about releases without noise names, as in
-            `warnings.warn`.
-        """
+    def _start_releasing(self, randomizer: Randomizer) -> None:
+        """Make the fitted attributes of a release."""
         if math.isinf(randomizer.epsilon):
-            warnings.warn(
+            warn_user(
                 "epsilon=inf releases without noise: nothing is protected.",
                 PrivacyWarning,
-                stacklevel=stacklevel,
             )
         self.randomizer_ = randomizer
         self.releases_ = ReleaseCount()
@@ -130,18 +111,9 @@ class ReleasesRepresentation:
         Nothing may be computed from rows before this is entered, except the checks of
         their form.
 
-        Parameters
-        ----------
-        ids : array-like or None
-            Who the rows are about; None for fresh noise.
-        X : array-like, shape (n, ...)
-            The rows as the encoder takes them; used with `ids` only.
-        encoder_digest : str
-            Digest of the encoder; used with `ids` only.
-
-        Yields
-        ------
-        NoiseSource or RowStreams
+        `ids`: who the rows are about; None for fresh noise. `X` (n, ...): the rows as the encoder
+        takes them; used with `ids` only. `encoder_digest`: digest of the encoder; used with `ids`
+        only.
         """
         streams = None
         if ids is not None:
@@ -244,14 +216,7 @@ class ReleasesRepresentation:
     def _downstream_claims(self, notions: Iterable[str]) -> list[FairnessGuarantee]:
         """Bounds for every predictor that sees people through one release only.
 
-        Parameters
-        ----------
-        notions : iterable of str
-            Asked for; others than parity, opportunity and odds get no claim.
-
-        Returns
-        -------
-        list of FairnessGuarantee
+        `notions`: asked for; others than parity, opportunity and odds get no claim.
         """
         if self._repeatable or math.isinf(self.randomizer_.epsilon):
             return []

@@ -13,8 +13,6 @@ from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta
 from skfairdp.representation.training import plan_of
 
-__all__ = ["RAW", "training_plan", "training_promise"]
-
 RAW = "the encoder's weights were learned from them without noise"
 
 
@@ -30,35 +28,13 @@ def training_plan(
 ) -> Plan:
     """Calibrate the noise of private training.
 
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    dataset_size : int or None
-        Declared number of records; None takes `n`, which is then public.
-    epsilon : float
-        Budget in nats.
-    delta : float
-        Probability with which it may be exceeded; below 1/n.
-    batch_size : int or "auto"
-        Expected records in a batch.
-    max_epochs : int
-        Passes.
-    max_grad_norm : float
-        Clip norm of a record's gradient.
-
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    ValueError
-        `delta` protects nobody, or the batch is larger than the data set.
+    `dataset_size`: declared number of records; None takes `n`, which is then public. `delta`:
+    probability with which it may be exceeded; below 1/n. `max_grad_norm`: clip norm of a record's
+    gradient. Raises ValueError: `delta` protects nobody, or the batch is larger than the data
+    set.
     """
-    size = n if dataset_size is None else dataset_size
-    sizes = Sizes(("all",), (size,), "zero-out" if dataset_size is None else "add-remove")
-    check_delta(delta, size)
+    sizes = Sizes.of_all(n, dataset_size)
+    check_delta(delta, sizes.total)
     plan = partial(
         plan_of,
         sizes,
@@ -76,21 +52,9 @@ def training_promise(
 ) -> PrivacyGuarantee:
     """State what training promises to the training rows.
 
-    Parameters
-    ----------
-    plan : Plan or None
-        None for training without noise.
-    noise : NoiseSource
-        Where noise and batches come from.
-    classes : bool
-        Whether class labels were declared.
-    groups : bool
-        Whether there are groups; their set is taken from the rows.
-
-    Returns
-    -------
-    PrivacyGuarantee
-        Void where nothing is promised.
+    `plan`: none for training without noise. `noise`: where noise and batches come from. `groups`:
+    whether there are groups; their set is taken from the rows. Result: void where nothing is
+    promised.
     """
     if plan is None:
         return PrivacyGuarantee.void(RAW)

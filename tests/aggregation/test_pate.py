@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -79,8 +80,8 @@ def test_given_noise_buys_as_many_answers_as_the_budget_pays_for() -> None:
     assert 1 <= model.n_answered_ < 400
     assert model.privacy_.epsilon <= 5.0
     (votes,) = model.plan_.segments
-    more = votes.__class__(votes.steps + 1, votes.rates, votes.expected_sizes, votes.blocks)
-    assert epsilon(model.plan_.__class__(("all",), (more,), (), "add-remove", 1e-6)) > 5.0
+    more = replace(votes, steps=votes.steps + 1)
+    assert epsilon(replace(model.plan_, segments=(more,))) > 5.0
 
 
 def test_noise_and_numbers_alone_set_epsilon() -> None:

@@ -9,6 +9,8 @@ import pytest
 from scipy.stats import binom, norm
 
 from skfairdp.aggregation import ConfidentGNMax, release_labels
+from skfairdp.aggregation.voting_plan import VotingNoise, voting_plan
+from skfairdp.exceptions import PlanError
 from skfairdp.fairness import ParityGate
 from skfairdp.privacy import NoiseSource
 
@@ -103,6 +105,22 @@ def test_a_gate_does_not_change_what_is_spent() -> None:
 def test_bad_noise_is_refused(arguments: tuple, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ConfidentGNMax(*arguments, NoiseSource())
+
+
+def test_tests_and_votes_are_drawn_from_the_plan() -> None:
+    plan = voting_plan(3, 2, VotingNoise(threshold=2.0, votes=3.0), delta=1e-6)
+    planned = ConfidentGNMax.planned(10.0, plan, NoiseSource(0))
+    assert (planned.threshold_noise, planned.vote_noise) == (2.0, 3.0)
+    clear, close = np.array([90, 0]), np.array([-90, -90])
+    assert [planned.answer(votes) for votes in (clear, close)] == [0, None]
+    assert planned.answer(clear) == 0
+    with pytest.raises(PlanError, match="3 releases of 'threshold'"):
+        planned.answer(close)
+    always = ConfidentGNMax.planned(None, voting_plan(2, 2, VotingNoise(None, 3.0), delta=1e-6),
+                                    NoiseSource(0))  # fmt: skip
+    assert release_labels(np.tile(clear, (2, 1)), always).n_charged == 2
+    with pytest.raises(PlanError, match="2 releases of 'votes'"):
+        always.answer(clear)
 
 
 def test_a_gate_needs_groups() -> None:

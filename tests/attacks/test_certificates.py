@@ -7,6 +7,7 @@ than what it was computed from allows, and a signature so that nothing can be ch
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import math
 import pickle
@@ -16,9 +17,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 
 from skfairdp import AbstainingClassifier, Certificate, certify
 from skfairdp.certificate import signing, verifying
@@ -608,3 +611,47 @@ def test_bounds_that_are_recomputed_are_those_that_were_issued(texts) -> None:
     for text in texts.values():
         for claim in Certificate.from_json(text).fairness:
             assert math.isclose(recomputing.recomputed_bound(claim), claim.bound, abs_tol=1e-9)
+
+
+NOTHING: dict[str, Any] = {"event": {"kind": "NoOpDpEvent"}, "exposures": [], "per_group": None}
+STRONGER: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
+    "relation": (lambda d: d["privacy"].update(adjacency="add-remove"), "promise is about"),
+    "delta": (lambda d: d["privacy"].update(delta=1e-9, **NOTHING), "promises ε"),
+    "epsilon": (lambda d: d["privacy"].update(epsilon=0.01, **NOTHING), "promises ε"),
+    "name": (lambda d: d.update(model_name="Another"), "and not Another"),
+}
+
+
+@pytest.mark.parametrize("name", STRONGER)
+def test_no_promise_may_be_stronger_than_the_one_that_the_model_carries(
+    folder, capsys, model, name
+) -> None:
+    change, said = STRONGER[name]
+    Path("c.json").write_text(certify(model).to_json(), encoding="utf-8")
+    forge("f.json", change)
+    forged = Certificate.from_json(Path("f.json").read_text(encoding="utf-8"))
+    assert forged.examine().holds  # its own figures do not give it away
+    assert not forged.verify(model)
+    code, shown = verified(capsys, "f.json", "m.pkl")
+    assert code == 1
+    assert said in shown
+
+
+def test_a_weaker_promise_than_the_models_stands(model) -> None:
+    own = certify(model)
+    assert own.privacy is not None
+    weaker = dataclasses.replace(own.privacy, epsilon=2 * own.privacy.epsilon)
+    assert dataclasses.replace(own, privacy=weaker).verify(model)
+    void = dataclasses.replace(own.privacy, epsilon=float("inf"))
+    assert dataclasses.replace(own, privacy=void).verify(model)
+
+
+def test_a_certificate_says_which_outcome_is_the_positive_one() -> None:
+    rng = np.random.default_rng(0)
+    rows, groups = rng.normal(size=(200, 1)), rng.integers(2, size=200)
+    y = np.where(rows[:, 0] > 0, "approve", "deny")
+    around = LogisticRegression().fit(rows, y)
+    certificate = certify(around, rows, y, sensitive_features=groups, notion="equal_opportunity")
+    (claim,) = certificate.fairness
+    assert {count.stratum for count in claim.counts} == {"label deny"}
+    assert "The positive outcome is 'deny', and the other one 'approve'." in claim.assumptions

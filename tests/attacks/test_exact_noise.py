@@ -117,7 +117,14 @@ def test_a_sum_is_rounded_by_at_most_one_step(sums, std, seed):
 
 def test_rounding_and_tails_are_charged():
     plan = sgd_plan(0.01, 1.1, 1000)
-    exact = Plan(plan.cells, plan.segments, (), plan.adjacency, plan.delta, exact_noise=True)
+    exact = Plan(
+        cells=plan.cells,
+        segments=plan.segments,
+        counts=(),
+        adjacency=plan.adjacency,
+        delta=plan.delta,
+        exact_noise=True,
+    )
     (segment,) = exact.segments
     charged = exact.charged_multiplier(segment, 0)
     # Two data sets are rounded apart by up to two steps in each of 2**24 numbers.
@@ -125,15 +132,24 @@ def test_rounding_and_tails_are_charged():
     assert charged == pytest.approx(1 / moved, rel=1e-15)
     assert charged < 1.1
     assert epsilon(plan) < epsilon(exact) < epsilon(plan) * (1 + 1e-6)
-    blocks = (Block("a", 1.0, (1.0,), 2.0), Block("b", 1.0, (1.0,), 3.0))
-    both = Plan(("all",), (Segment(1, (0.1,), (1.0,), blocks),), exact_noise=True)
+    blocks = (
+        Block(name="a", max_norm=1.0, weights=(1.0,), noise_std=2.0),
+        Block(name="b", max_norm=1.0, weights=(1.0,), noise_std=3.0),
+    )
+    both = Plan(
+        cells=("all",),
+        segments=(Segment(steps=1, rates=(0.1,), expected_sizes=(1.0,), blocks=blocks),),
+        exact_noise=True,
+        adjacency="zero-out",
+        delta=1e-6,
+    )
     expected = sum((1 / s + GRID_MARGIN) ** 2 for s in (2.0, 3.0)) ** -0.5
     assert both.charged_multiplier(both.segments[0], 0) <= expected
 
 
 def test_tails_that_are_never_drawn_are_rarer_than_charged():
-    plan = Plan(("all",), (), exact_noise=True)
-    failure = plan.charged_failure(Segment(1, (1.0,), (1.0,), ()))
+    plan = Plan(cells=("all",), segments=(), exact_noise=True, adjacency="zero-out", delta=1e-6)
+    failure = plan.charged_failure(Segment(steps=1, rates=(1.0,), expected_sizes=(1.0,), blocks=()))
     tails = math.log(2 * MOST_NUMBERS) + log_ndtr(-(16.0 - 1.0 / LEAST_MULTIPLIER))
     assert tails <= math.log(failure)
     assert failure <= 2.0**-80
@@ -207,7 +223,13 @@ def test_what_is_not_proved_is_refused():
     model = DPSGDClassifier(epsilon=None, noise_multiplier=0.2, exact_noise=True, delta=1e-4)
     with pytest.raises(ValueError, match=r"multipliers from 0\.25; got 0\.2"):
         model.fit(X, y)
-    plan = Plan(("all",), sgd_plan(0.1, 1.0, 1).segments, exact_noise=True)
+    plan = Plan(
+        cells=("all",),
+        segments=sgd_plan(0.1, 1.0, 1).segments,
+        exact_noise=True,
+        adjacency="zero-out",
+        delta=1e-6,
+    )
     plan.check_exact_noise(MOST_NUMBERS // 4)
     with pytest.raises(ValueError, match="numbers; this net has"):
         plan.check_exact_noise(MOST_NUMBERS)

@@ -33,6 +33,7 @@ from skfairdp.engine.release import NoisyRelease, Rows, Statistic, refuse_unboun
 from skfairdp.engine.row_blocks import PairwiseSum
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, LaplaceSum, Plan, Segment
+from tests.privacy.plans import empty_plan, unlimited
 
 BINARY = nn.BCEWithLogitsLoss()
 
@@ -89,14 +90,17 @@ class Door:
         self.flat = flatten(module)
         self.clipper = make_clipper(module, self.flat, objective_for(criterion))
         expected = tuple(float((codes == k).sum()) for k in range(len(weights)))
-        block = Block("gradient", max_norm, tuple(weights), 0.0)
-        self.segment = Segment(1, (1.0,) * len(weights), expected, (block,))
+        block = Block(name="gradient", max_norm=max_norm, weights=tuple(weights), noise_std=0.0)
+        self.segment = Segment(
+            steps=1, rates=(1.0,) * len(weights), expected_sizes=expected, blocks=(block,)
+        )
 
     def sum(self, without: int | None = None) -> torch.Tensor:
         """The released sum, without noise."""
         keep = np.arange(len(self.X)) != (-1 if without is None else without)
         rows = Rows(self.X[keep], (self.y[keep],), self.codes[keep])
-        release = NoisyRelease(rows, len(self.segment.rates), self.clipper, NoiseSource(0))
+        plan = empty_plan(len(self.segment.rates))
+        release = unlimited(NoisyRelease(rows, plan, self.clipper, NoiseSource(0)))
         return release.gradient(self.segment).clone()
 
     def bound(self, record: int) -> float:
@@ -255,9 +259,9 @@ def float32_accumulation(monkeypatch) -> None:
 
     def in_float32(self, inputs, deltas, coefficients, views):
         for value, delta, (weight, bias) in zip(inputs, deltas, views, strict=True):
-            scaled = delta * coefficients.float().unsqueeze(1)
+            scaled = (delta * coefficients.unsqueeze(1)).float()
             bias.copy_(torch.mv(scaled.t(), torch.ones(len(scaled))))
-            weight.copy_(torch.mm(scaled.t(), value))
+            weight.copy_(torch.mm(scaled.t(), value.float()))
 
     monkeypatch.setattr(FusedClipper, "_weighted_sum", in_float32)
     monkeypatch.setattr(release_module, "_rows_of", lambda segment: 1 << 17)
@@ -322,8 +326,13 @@ def test_a_sum_without_its_margin_would_be_seen(n, monkeypatch):
 
 def test_weights_that_differ_too_much_and_rows_that_are_too_many_are_refused():
     def plan(weights, sizes=(1000.0, 1000.0)):
-        block = Block("gradient", 1.0, weights, 1.0)
-        return Plan(("a", "b"), (Segment(1, (1.0, 1.0), sizes, (block,)),))
+        block = Block(name="gradient", max_norm=1.0, weights=weights, noise_std=1.0)
+        return Plan(
+            cells=("a", "b"),
+            segments=(Segment(steps=1, rates=(1.0, 1.0), expected_sizes=sizes, blocks=(block,)),),
+            adjacency="zero-out",
+            delta=1e-6,
+        )
 
     refuse_unbounded_sums(plan((1.0, 1e-3)), 2000)
     refuse_unbounded_sums(plan((1.0, 0.0)), 65_536)
@@ -357,13 +366,21 @@ def test_a_record_moves_a_statistic_by_its_bound_at_most(n):
     X, y = torch.from_numpy(rng.normal(size=(n, 3))).float(), torch.zeros(n)
     codes = rng.integers(2, size=n)
     clipper = make_clipper(module, flatten(module), objective_for(BINARY))
-    blocks = (Block("gradient", 1.0, (1.0, 0.1), 0.0), Block("table", 0.7, (1.0, 0.1), 0.0))
-    segment = Segment(1, (1.0, 1.0), tuple(map(float, np.bincount(codes, minlength=2))), blocks)
+    blocks = (
+        Block(name="gradient", max_norm=1.0, weights=(1.0, 0.1), noise_std=0.0),
+        Block(name="table", max_norm=0.7, weights=(1.0, 0.1), noise_std=0.0),
+    )
+    segment = Segment(
+        steps=1,
+        rates=(1.0, 1.0),
+        expected_sizes=tuple(map(float, np.bincount(codes, minlength=2))),
+        blocks=blocks,
+    )
     statistic = Statistic(2, lambda output, labels: torch.cat([output, output + 1], 1) * 100)
 
     def of(keep):
         rows = Rows(X[keep], (y[keep],), codes[keep])
-        release = NoisyRelease(rows, 2, clipper, NoiseSource(0))
+        release = unlimited(NoisyRelease(rows, empty_plan(2), clipper, NoiseSource(0)))
         return release.gradient_and_statistic(segment, statistic)[1]
 
     full = of(np.full(n, True))
@@ -382,10 +399,20 @@ def test_a_record_moves_the_moments_by_their_bounds_at_most(law, n):
     upper = np.triu_indices(d)
 
     def of(keep):
-        sums = MomentSums(rows[keep], targets[keep], codes[keep], NoiseSource(0), expected=n)
+        given = rows[keep], targets[keep], codes[keep], empty_plan(2)
+        sums = unlimited(MomentSums(*given, NoiseSource(0), expected=n))
         if law == "gaussian":
-            return sums.gaussian(*(Block("", norm, weights, 0.0) for norm in l2_bounds()))
-        return sums.laplace(*(LaplaceSum("", norm, weights, 0.0) for norm in l1_bounds(d)))
+            blocks = (
+                Block(name="", max_norm=norm, weights=weights, noise_std=0.0)
+                for norm in l2_bounds()
+            )
+            rates, sizes = (1.0, 1.0), (n / 2, n / 2)
+            step = Segment(steps=1, rates=rates, expected_sizes=sizes, blocks=tuple(blocks))
+            return sums.gaussian(step)
+        parts = (
+            LaplaceSum(name="", max_norm=norm, weights=weights, scale=0.0) for norm in l1_bounds(d)
+        )
+        return sums.laplace(*parts)
 
     full = of(np.full(n, True))
     for record in range(4):

@@ -99,6 +99,7 @@ TEACHERS: dict[str, Callable[[], object]] = {
     ),
     "bare net": lambda: skorch_net(batch_size=128, max_epochs=10),
     "numpy and Python": PythonCoin,
+    "scaler in place": lambda: make_pipeline(StandardScaler(copy=False), LogisticRegression()),
 }
 
 
@@ -146,6 +147,25 @@ def test_without_generators_of_their_own_one_record_changes_many(
     first = int(np.flatnonzero(rows.shards == 0)[0])
     # Shuffles of n and n - 1 rows take equally many numbers for some seeds.
     assert any(len(changed_by_a_record(TEACHERS[name], first, seed)) > 1 for seed in range(4))
+
+
+class Uncopied(np.ndarray):
+    """Rows of which every teacher gets the same memory."""
+
+    def copy(self, order="C"):
+        """Itself."""
+        return self
+
+
+def test_rows_that_teachers_write_into_would_tell_later_ones_of_a_record() -> None:
+    rows = rows_in_single()
+    record = int(np.flatnonzero(rows.shards == 0)[0])
+    answers = []
+    for part in (rows, rows.without(record)):
+        shared = PUBLIC.copy().view(Uncopied)
+        answers.append(train(TEACHERS["scaler in place"](), part).predictions(shared))
+    changed = np.flatnonzero((answers[0] != answers[1]).any(axis=1))
+    assert set(changed.tolist()) - {0}
 
 
 def states() -> tuple[bytes, str, str]:

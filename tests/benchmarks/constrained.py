@@ -24,6 +24,7 @@ from skfairdp.privacy.plan import Block, Segment
 from tests.benchmarks.adult import as_tensors
 from tests.benchmarks.rounds import interleaved, report
 from tests.benchmarks.steps import our_step
+from tests.privacy.plans import empty_plan, unlimited
 
 __all__ = ["benchmark_constrained"]
 
@@ -44,13 +45,16 @@ def constrained_step(
     objective = CostObjective(objective_for(nn.BCEWithLogitsLoss()), constraints)
     cells = torch.from_numpy(groups * 2) + y.long()
     rows = Rows(X, (cells,), np.zeros(len(X), dtype=np.int64))
-    release = NoisyRelease(rows, 1, make_clipper(module, flat, objective), NoiseSource())
+    clipper = make_clipper(module, flat, objective)
+    release = unlimited(NoisyRelease(rows, empty_plan(), clipper, NoiseSource()))
     weight = (1.0 / batch,)
     blocks = (
-        Block("gradient", 5.0, weight, noise_std=5.0 / batch),
-        Block("histogram", 1.0, weight, noise_std=1.0 / batch),
+        Block(name="gradient", max_norm=5.0, weights=weight, noise_std=5.0 / batch),
+        Block(name="histogram", max_norm=1.0, weights=weight, noise_std=1.0 / batch),
     )
-    segment = Segment(1, (batch / len(X),), (float(batch),), blocks)
+    segment = Segment(
+        steps=1, rates=(batch / len(X),), expected_sizes=(float(batch),), blocks=blocks
+    )
     dual = ScaledAscent(
         constraints.tolerances, rate=0.006, penalty=0.1, limit=1.0, factors=np.ones(10**6)
     )

@@ -139,8 +139,17 @@ def benchmark_calibration() -> list[bool]:
     """Noise for a target epsilon, in evaluations of the exact accountant."""
 
     def make_plan(multiplier: float) -> Plan:
-        block = Block("gradient", 1.0, (1.0,), multiplier)
-        return Plan(("all",), (Segment(1280, (256 / 32_561,), (256.0,), (block,)),), delta=1e-6)
+        block = Block(name="gradient", max_norm=1.0, weights=(1.0,), noise_std=multiplier)
+        return Plan(
+            cells=("all",),
+            segments=(
+                Segment(
+                    steps=1280, rates=(256 / 32_561,), expected_sizes=(256.0,), blocks=(block,)
+                ),
+            ),
+            delta=1e-6,
+            adjacency="zero-out",
+        )
 
     multiplier = noise_multiplier_for(1.0, 1e-6, make_plan)
 

@@ -23,6 +23,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Segment
 from tests.benchmarks.adult import as_tensors
 from tests.benchmarks.rounds import interleaved, report
+from tests.privacy.plans import empty_plan, unlimited
 
 __all__ = [
     "benchmark_cnn",
@@ -51,14 +52,13 @@ def our_step(
     flat = flatten(module)
     n_groups = int(codes.max()) + 1
     clipper = make_clipper(module, flat, objective_for(nn.BCEWithLogitsLoss()))
-    release = NoisyRelease(
-        Rows(X, (y,), codes), n_groups, clipper, NoiseSource(), exact_noise=exact_noise
-    )
+    plan = empty_plan(n_groups, exact_noise=exact_noise)
+    release = unlimited(NoisyRelease(Rows(X, (y,), codes), plan, clipper, NoiseSource()))
     share = batch / n_groups
     rates = tuple(share / np.count_nonzero(codes == group) for group in range(n_groups))
     weights = (1.0 / batch,) * n_groups
-    block = Block("gradient", 1.0, weights, noise_std=1.0 / batch)
-    segment = Segment(1, rates, (share,) * n_groups, (block,))
+    block = Block(name="gradient", max_norm=1.0, weights=weights, noise_std=1.0 / batch)
+    segment = Segment(steps=1, rates=rates, expected_sizes=(share,) * n_groups, blocks=(block,))
     updates = flat_optimizer(optimizer, (), {"lr": RATE}, {}, flat)
 
     def step() -> None:

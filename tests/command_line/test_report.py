@@ -172,6 +172,8 @@ def test_text_targets_need_their_favourable_value(folder, capsys) -> None:
     assert "is text; say which of its two values" in refused(capsys, report())
     assert "as the table spells it" in refused(capsys, report("--positive", "YES"))
     assert main(report("--positive", "yes")) == 0
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "1 stands for approve = yes, and 0 for approve = no." in page
 
 
 def test_several_sensitive_columns_make_intersections(folder) -> None:

@@ -1,125 +1,219 @@
-"""Every estimator of the package, in the settings that the common checks go through."""
+"""Every estimator that the package exports, in the settings that the common checks go through."""
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
+import skfairdp
 from skfairdp import (
+    AbstainingClassifier,
     CovarianceConstrainedClassifier,
     DPFermiClassifier,
     DPSGDClassifier,
     DPSGDFClassifier,
     FairDPClassifier,
+    FairPATEClassifier,
     FunctionalMechanismClassifier,
     ImportanceSamplingDPSGDClassifier,
     LagrangianDualClassifier,
+    LaplaceTransformer,
+    PATEClassifier,
+    PrivateFairEncoder,
     PrivateThinningClassifier,
     RandomizedAttributeClassifier,
     RateConstrainedClassifier,
+    SFPATEClassifier,
     SmoothedClassifier,
 )
 from tests.common.halves import HalfPublicFairPATE, HalfPublicPATE, HalfPublicSFPATE
 
 FAST: dict[str, Any] = {"max_epochs": 2, "progress": False}
 
-ROSTER = {
-    "DP-SGD": DPSGDClassifier(**FAST),
-    "FairDP": FairDPClassifier(**FAST),
-    "FairDP, five heads that vote": FairDPClassifier(n_heads=5, prediction="vote", **FAST),
-    "FairDP, five heads, one drawn": FairDPClassifier(n_heads=5, prediction="gibbs", **FAST),
-    "FairDP, smoothed": FairDPClassifier(smoothing=0.5, **FAST),
-    "FairDP, sums of groups": FairDPClassifier(group_update="sum", **FAST),
-    "FairDP, balanced": FairDPClassifier(sampling="balanced", **FAST),
-    "FairDP, group models": FairDPClassifier(releases="group_models", **FAST),
-    "DPSGD-F": DPSGDFClassifier(**FAST),
-    "DP-IS-SGD": ImportanceSamplingDPSGDClassifier(**FAST),
-    "DP-FERMI": DPFermiClassifier(**FAST),
-    "DP-FERMI, equalized odds": DPFermiClassifier(notion="equalized_odds", **FAST),
-}
-
-# Of these, what cannot be fitted without groups, which scikit-learn's own checks do not pass.
-NEEDS_GROUPS = ("DP-FERMI", "DP-FERMI, equalized odds")
-
-# Estimators around another one have other parameters; their own tests call the common checks
-# that need none.
-AROUND = {
-    "thinning before DP-SGD": PrivateThinningClassifier(
-        DPSGDClassifier(epsilon=0.9, **FAST), epsilon_histogram=0.1
-    ),
-    "thinning before FairDP": PrivateThinningClassifier(
-        FairDPClassifier(epsilon=0.9, **FAST), epsilon_histogram=0.1
-    ),
-}
-
-# Those that protect the attribute alone: they promise, and declare, other things.
-ATTRIBUTE = {
-    "PF-LD": LagrangianDualClassifier(warmup_epochs=2, **FAST),
-    "PF-LD, dual steps by epochs": LagrangianDualClassifier(warmup_epochs=2, dual="epochs", **FAST),
-}
-
-# Those that cannot be fitted without groups, which scikit-learn's own checks do not pass.
-CONSTRAINED = {
-    "rate constraints": RateConstrainedClassifier(**FAST),
-    "rate constraints, two notions": RateConstrainedClassifier(
-        notion=["equalized_odds", "accuracy_parity"], tolerance=0.1, **FAST
-    ),
-}
-
 VOTES: dict[str, Any] = {"n_teachers": 40, "n_answers": 100, "progress": False}
-
-# Those that learn from votes need public rows and have no net of their own: here every other
-# row is public. Their own tests call the common checks.
-VOTING = {
-    "PATE": HalfPublicPATE(**VOTES),
-    "FairPATE": HalfPublicFairPATE(tolerance=0.2, cold_start=5, **VOTES),
-    "SF-PATE, fair student": HalfPublicSFPATE(**VOTES),
-    "SF-PATE, fair teachers": HalfPublicSFPATE(variant="fair_teachers", **VOTES),
-}
-
-# In closed form, without a net: their own tests call the common checks that need none. The
-# rows of `people` lie within the bounds but for a few in a million.
+# The rows of `people` lie within these bounds but for a few in a million.
 _ROWS: Any = (-6.0, 6.0)
-CLOSED_FORM = {
-    "FM": FunctionalMechanismClassifier(_ROWS),
-    "FM, Laplace": FunctionalMechanismClassifier(_ROWS, noise="laplace"),
-    "FM, Laplace as published": FunctionalMechanismClassifier(
-        _ROWS, noise="laplace", sensitivity="published"
+_DPSGD = DPSGDClassifier(**FAST)
+_FAIR_MODELS = FunctionalMechanismClassifier(
+    _ROWS, objective="group_average", releases="group_models"
+)
+
+# Every exported estimator: of which kind it is, and the settings that are checked. The kinds
+# go through checks of their own:
+#   rows         a net and a record's guarantee; "grouped" can't be fitted without groups
+#   attribute    protects the attribute alone; promises, and declares, other things
+#   constrained  can't be fitted without groups, which scikit-learn's own checks do not pass
+#   voting       needs public rows and has no net of its own: here every other row is public
+#   closed form  without a net
+#   around       around another estimator, whose parameters it passes on
+#   smoothed     like that, and post-processing
+#   apart        around estimators of other libraries, or like them
+#   releasing    releases rows, and takes no part in what predictions promise
+#   answering    decides about the answers of a fitted model
+SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
+    DPSGDClassifier: ("rows", {"DP-SGD": _DPSGD}),
+    FairDPClassifier: (
+        "rows",
+        {
+            "FairDP": FairDPClassifier(**FAST),
+            "FairDP, five heads that vote": FairDPClassifier(n_heads=5, prediction="vote", **FAST),
+            "FairDP, five heads, one drawn": FairDPClassifier(
+                n_heads=5, prediction="gibbs", **FAST
+            ),
+            "FairDP, smoothed": FairDPClassifier(smoothing=0.5, **FAST),
+            "FairDP, sums of groups": FairDPClassifier(group_update="sum", **FAST),
+            "FairDP, balanced": FairDPClassifier(sampling="balanced", **FAST),
+            "FairDP, group models": FairDPClassifier(releases="group_models", **FAST),
+        },
     ),
-    "FairFM": FunctionalMechanismClassifier(_ROWS, objective="group_average"),
-    "FairFM, Laplace": FunctionalMechanismClassifier(
-        _ROWS, objective="group_average", noise="laplace"
+    DPSGDFClassifier: ("rows", {"DPSGD-F": DPSGDFClassifier(**FAST)}),
+    ImportanceSamplingDPSGDClassifier: (
+        "rows",
+        {"DP-IS-SGD": ImportanceSamplingDPSGDClassifier(**FAST)},
     ),
-    "FairFM, group models": FunctionalMechanismClassifier(
-        _ROWS, objective="group_average", releases="group_models"
+    DPFermiClassifier: (
+        "grouped",
+        {
+            "DP-FERMI": DPFermiClassifier(**FAST),
+            "DP-FERMI, equalized odds": DPFermiClassifier(notion="equalized_odds", **FAST),
+        },
     ),
+    PrivateThinningClassifier: (
+        "around",
+        {
+            "thinning before DP-SGD": PrivateThinningClassifier(
+                DPSGDClassifier(epsilon=0.9, **FAST), epsilon_histogram=0.1
+            ),
+            "thinning before FairDP": PrivateThinningClassifier(
+                FairDPClassifier(epsilon=0.9, **FAST), epsilon_histogram=0.1
+            ),
+        },
+    ),
+    LagrangianDualClassifier: (
+        "attribute",
+        {
+            "PF-LD": LagrangianDualClassifier(warmup_epochs=2, **FAST),
+            "PF-LD, dual steps by epochs": LagrangianDualClassifier(
+                warmup_epochs=2, dual="epochs", **FAST
+            ),
+        },
+    ),
+    RateConstrainedClassifier: (
+        "constrained",
+        {
+            "rate constraints": RateConstrainedClassifier(**FAST),
+            "rate constraints, two notions": RateConstrainedClassifier(
+                notion=["equalized_odds", "accuracy_parity"], tolerance=0.1, **FAST
+            ),
+        },
+    ),
+    PATEClassifier: ("voting", {"PATE": HalfPublicPATE(**VOTES)}),
+    FairPATEClassifier: (
+        "voting",
+        {"FairPATE": HalfPublicFairPATE(tolerance=0.2, cold_start=5, **VOTES)},
+    ),
+    SFPATEClassifier: (
+        "voting",
+        {
+            "SF-PATE, fair student": HalfPublicSFPATE(**VOTES),
+            "SF-PATE, fair teachers": HalfPublicSFPATE(variant="fair_teachers", **VOTES),
+        },
+    ),
+    FunctionalMechanismClassifier: (
+        "closed form",
+        {
+            "FM": FunctionalMechanismClassifier(_ROWS),
+            "FM, Laplace": FunctionalMechanismClassifier(_ROWS, noise="laplace"),
+            "FM, Laplace as published": FunctionalMechanismClassifier(
+                _ROWS, noise="laplace", sensitivity="published"
+            ),
+            "FairFM": FunctionalMechanismClassifier(_ROWS, objective="group_average"),
+            "FairFM, Laplace": FunctionalMechanismClassifier(
+                _ROWS, objective="group_average", noise="laplace"
+            ),
+            "FairFM, group models": _FAIR_MODELS,
+        },
+    ),
+    SmoothedClassifier: (
+        "smoothed",
+        {
+            "FM-Smooth": SmoothedClassifier(FunctionalMechanismClassifier(_ROWS)),
+            "FairFM-Smooth": SmoothedClassifier(_FAIR_MODELS),
+            "FairSmooth of FM": SmoothedClassifier(
+                FunctionalMechanismClassifier(_ROWS), training="per_group"
+            ),
+            "DPSGD-Smooth": SmoothedClassifier(_DPSGD, n_draws=20, std=0.1),
+            "DPSGD-Smooth, head": SmoothedClassifier(_DPSGD, part="head"),
+            "FairSmooth of DP-SGD": SmoothedClassifier(
+                _DPSGD, training="per_group", n_draws=20, std=0.1
+            ),
+        },
+    ),
+    RandomizedAttributeClassifier: (
+        "apart",
+        {
+            "randomised attribute": RandomizedAttributeClassifier(max_iter=3),
+            "randomised attribute, two steps": RandomizedAttributeClassifier(
+                group_at_predict="randomized", max_iter=3
+            ),
+        },
+    ),
+    CovarianceConstrainedClassifier: (
+        "apart",
+        {"covariance, not private": CovarianceConstrainedClassifier()},
+    ),
+    LaplaceTransformer: ("releasing", {"Laplace noise": LaplaceTransformer()}),
+    PrivateFairEncoder: (
+        "releasing",
+        {
+            "encoder": PrivateFairEncoder(**FAST),
+            "encoder, trained privately": PrivateFairEncoder(train_privately=True, **FAST),
+        },
+    ),
+    AbstainingClassifier: ("answering", {"abstaining": AbstainingClassifier(_DPSGD)}),
 }
 
-# Around another estimator, like AROUND, and post-processing.
-SMOOTHED = {
-    "FM-Smooth": SmoothedClassifier(FunctionalMechanismClassifier(_ROWS)),
-    "FairFM-Smooth": SmoothedClassifier(CLOSED_FORM["FairFM, group models"]),
-    "FairSmooth of FM": SmoothedClassifier(
-        FunctionalMechanismClassifier(_ROWS), training="per_group"
-    ),
-    "DPSGD-Smooth": SmoothedClassifier(DPSGDClassifier(**FAST), n_draws=20, std=0.1),
-    "DPSGD-Smooth, head": SmoothedClassifier(DPSGDClassifier(**FAST), part="head"),
-    "FairSmooth of DP-SGD": SmoothedClassifier(
-        DPSGDClassifier(**FAST), training="per_group", n_draws=20, std=0.1
-    ),
-}
 
-# Around estimators of other libraries, or like them: with parameters of neither kind.
-APART = {
-    "randomised attribute": RandomizedAttributeClassifier(max_iter=3),
-    "randomised attribute, two steps": RandomizedAttributeClassifier(
-        group_at_predict="randomized", max_iter=3
-    ),
-    "covariance, not private": CovarianceConstrainedClassifier(),
-}
+def exported(package: ModuleType = skfairdp) -> dict[str, type]:
+    """Every estimator that a package exports, as `sklearn.utils.all_estimators` finds them."""
+    values = {name: getattr(package, name) for name in package.__all__}
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, type) and issubclass(value, BaseEstimator)
+    }
+
+
+def settings_of(package: ModuleType = skfairdp) -> dict[str, tuple[str, Any]]:
+    """Kind and estimator of every setting, by its name; fails where an estimator has none."""
+    found = exported(package)
+    missing = [name for name, value in found.items() if value not in SETTINGS]
+    assert not missing, f"give {missing} settings in tests/common/roster.py"
+    gone = [kind.__name__ for kind in SETTINGS if kind not in found.values()]
+    assert not gone, f"{gone} are exported no more: remove their settings"
+    return {
+        name: (kind, estimator)
+        for kind, settings in SETTINGS.values()
+        for name, estimator in settings.items()
+    }
+
+
+EVERY = settings_of()
+
+
+def of(*kinds: str) -> dict[str, Any]:
+    """Estimators of some kinds, by the names of their settings."""
+    return {name: estimator for name, (kind, estimator) in EVERY.items() if kind in kinds}
+
+
+ROSTER, NEEDS_GROUPS = of("rows", "grouped"), of("grouped")
+AROUND, ATTRIBUTE, CONSTRAINED = of("around"), of("attribute"), of("constrained")
+VOTING, CLOSED_FORM, SMOOTHED, APART = of("voting"), of("closed form"), of("smoothed"), of("apart")
+RELEASING, ANSWERING = of("releasing"), of("answering")
 
 every_constrained = pytest.mark.parametrize("name", CONSTRAINED)
 every_attribute = pytest.mark.parametrize("name", ATTRIBUTE)
@@ -132,17 +226,7 @@ every_class = pytest.mark.parametrize("name", ["DP-SGD", "FairDP"])
 
 def build(name: str, **parameters: Any) -> Any:
     """Return a fresh estimator of the roster."""
-    every = {
-        **ROSTER,
-        **AROUND,
-        **ATTRIBUTE,
-        **CONSTRAINED,
-        **VOTING,
-        **CLOSED_FORM,
-        **SMOOTHED,
-        **APART,
-    }
-    return clone(every[name]).set_params(**parameters)
+    return clone(EVERY[name][1]).set_params(**parameters)
 
 
 def people(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -16,6 +16,7 @@ from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.engine.sampling import Batch
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Segment
+from tests.privacy.plans import empty_plan, unlimited
 
 CLIP = 0.7
 
@@ -36,14 +37,17 @@ class Bench:
     def release(self, codes=None, seed=3):
         clipper = make_clipper(self.module, self.flat, objective_for(torch.nn.BCEWithLogitsLoss()))
         codes = self.codes if codes is None else codes
-        return NoisyRelease(
-            Rows(self.X, (self.y,), codes), self.n_cells, clipper, NoiseSource(seed)
-        )
+        rows, plan = Rows(self.X, (self.y,), codes), empty_plan(self.n_cells)
+        return unlimited(NoisyRelease(rows, plan, clipper, NoiseSource(seed)))
 
     def segment(self, weights, std=0.0, n_heads=1, rate=1.0):
         sizes = tuple(rate * float((self.codes == k).sum()) for k in range(self.n_cells))
         return Segment(
-            1, (rate,) * self.n_cells, sizes, (Block("gradient", CLIP, weights, std),), n_heads
+            steps=1,
+            rates=(rate,) * self.n_cells,
+            expected_sizes=sizes,
+            blocks=(Block(name="gradient", max_norm=CLIP, weights=weights, noise_std=std),),
+            n_heads=n_heads,
         )
 
 
@@ -154,8 +158,11 @@ def test_noise_of_heads_and_body_is_what_the_plan_charges():
         release.heads(segment, where, radii=(1.0, 1.0), head_scale=float(n_heads))
         for _ in range(300)
     ]
+    vectors = torch.stack([d.vector for d in drawn]).numpy()
+    assert not vectors[:, where].any(), "the head leaves once, by itself"
+    body = np.delete(vectors, np.arange(vectors.shape[1])[where], axis=1)
     for values, expected in (
-        (torch.stack([d.vector for d in drawn]).numpy().ravel(), std),
+        (body.ravel(), std),
         (torch.stack([d.heads for d in drawn]).numpy().ravel(), n_heads * std),
     ):
         low, high = stats.chi2.ppf([5e-7, 1 - 5e-7], len(values))
@@ -164,7 +171,7 @@ def test_noise_of_heads_and_body_is_what_the_plan_charges():
 
 def test_counts_carry_discrete_laplace_noise_of_the_price_paid(bench):
     release = bench.release()
-    price = CountRelease("groups", epsilon=0.5)
+    price = CountRelease(name="groups", epsilon=0.5)
     exact = np.bincount(bench.codes, minlength=2)
     noise = np.array(
         [release.counts(price, lambda rows: rows.codes, 2) - exact for _ in range(3000)]
@@ -181,7 +188,7 @@ def test_counts_carry_discrete_laplace_noise_of_the_price_paid(bench):
 def test_rows_of_no_cell_are_not_counted(bench):
     codes = without(bench, 0)
     release = bench.release(codes)
-    table = release.counts(CountRelease("g", float("inf")), lambda rows: rows.codes, 2)
+    table = release.counts(CountRelease(name="g", epsilon=float("inf")), lambda rows: rows.codes, 2)
     assert table.sum() == len(codes) - 1
 
 
@@ -223,9 +230,14 @@ class Mean(nn.Module):
 
 
 def two_blocks(bench, weights, stds=(0.0, 0.0), rate=1.0):
-    gradient = Block("gradient", CLIP, weights, stds[0])
-    statistic = Block("statistic", STATISTIC_CLIP, weights, stds[1])
-    return Segment(1, (rate,) * bench.n_cells, (20.0,) * bench.n_cells, (gradient, statistic))
+    gradient = Block(name="gradient", max_norm=CLIP, weights=weights, noise_std=stds[0])
+    statistic = Block(name="statistic", max_norm=STATISTIC_CLIP, weights=weights, noise_std=stds[1])
+    return Segment(
+        steps=1,
+        rates=(rate,) * bench.n_cells,
+        expected_sizes=(20.0,) * bench.n_cells,
+        blocks=(gradient, statistic),
+    )
 
 
 def bench_of(module, **settings):
@@ -282,11 +294,11 @@ def test_the_gradient_beside_a_statistic_is_the_gradient_alone():
 def test_gradient_and_statistic_read_one_batch():
     bench = bench_of(lambda: LINEAR, n=200, scale=1e-3)
     one = Statistic(1, lambda output, labels: torch.ones(len(output), 1))
-    segment = Segment(
-        1, (0.3, 0.3), (30.0, 30.0), (
-            Block("gradient", 1e9, (1.0, 1.0), 0.0), Block("statistic", 2.0, (1.0, 1.0), 0.0)
-        ),
-    )  # fmt: skip
+    blocks = (
+        Block(name="gradient", max_norm=1e9, weights=(1.0, 1.0), noise_std=0.0),
+        Block(name="statistic", max_norm=2.0, weights=(1.0, 1.0), noise_std=0.0),
+    )
+    segment = Segment(steps=1, rates=(0.3, 0.3), expected_sizes=(30.0, 30.0), blocks=blocks)
     release = bench.release()
     with torch.no_grad():  # every record's gradient with respect to the bias is then 1/2 - y
         bench.flat.vector.zero_()
@@ -355,8 +367,8 @@ def test_a_statistic_that_is_no_number_counts_as_zero(bad):
 
 
 def statistic_segment(bench, std=0.0, rate=1.0):
-    block = Block("statistic", STATISTIC_CLIP, (1.0, 0.5), std)
-    return Segment(1, (rate,) * 2, (20.0, 20.0), (block,))
+    block = Block(name="statistic", max_norm=STATISTIC_CLIP, weights=(1.0, 0.5), noise_std=std)
+    return Segment(steps=1, rates=(rate,) * 2, expected_sizes=(20.0, 20.0), blocks=(block,))
 
 
 def test_a_statistic_alone_is_the_one_beside_a_gradient():
@@ -404,9 +416,11 @@ def test_a_statistic_leaves_the_module_as_it_was():
 
 
 def counted(bench, stds=(0.0, 0.0), weights=(0.1, 0.1), rate=1.0):
-    counts = Block("counts", 1.0, (1.0, 1.0), stds[0])
-    gradient = Block("gradient", 1.0, weights, stds[1])
-    return Segment(1, (rate,) * 2, (20.0, 20.0), (counts, gradient))
+    counts = Block(name="counts", max_norm=1.0, weights=(1.0, 1.0), noise_std=stds[0])
+    gradient = Block(name="gradient", max_norm=1.0, weights=weights, noise_std=stds[1])
+    return Segment(
+        steps=1, rates=(rate,) * 2, expected_sizes=(20.0, 20.0), blocks=(counts, gradient)
+    )
 
 
 class Chooser:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from scipy import stats
 
 from skfairdp.engine.moment_sums import MomentSums, l1_bounds, l2_bounds
-from skfairdp.privacy import Block, LaplaceSum, NoiseSource
+from skfairdp.privacy import Block, LaplaceSum, NoiseSource, Segment
+from tests.privacy.plans import empty_plan, unlimited
 
 D = 7
 
@@ -17,12 +19,20 @@ D = 7
 def sums(rows, targets, codes=None):
     codes = np.zeros(len(rows), dtype=np.int64) if codes is None else codes
     rows = np.asarray(rows, dtype=float)
-    return MomentSums(rows, np.asarray(targets), codes, NoiseSource(3), expected=len(rows))
+    door = MomentSums(
+        rows, np.asarray(targets), codes, empty_plan(), NoiseSource(3), expected=len(rows)
+    )
+    return unlimited(door)
+
+
+def step(*blocks):
+    n = len(blocks[0].weights)
+    return Segment(steps=1, rates=(1.0,) * n, expected_sizes=(1.0,) * n, blocks=blocks)
 
 
 def exact(rows, targets, codes=None, weights=(1.0,), each_cell=False):
-    blocks = [Block("", norm, weights, 0.0) for norm in l2_bounds()]
-    return sums(rows, targets, codes).gaussian(*blocks, each_cell=each_cell)
+    blocks = [Block(name="", max_norm=norm, weights=weights, noise_std=0.0) for norm in l2_bounds()]
+    return sums(rows, targets, codes).gaussian(step(*blocks), each_cell=each_cell)
 
 
 def moved(z, t):
@@ -96,9 +106,15 @@ def noise_of(kind, scale, each_cell=False, cells=1, d=60):
     rows, weights = np.zeros((0, d)), (1.0,) * cells
     door = sums(rows, np.zeros(0), np.zeros(0, dtype=np.int64))
     if kind == "gaussian":
-        parts = [Block("", norm, weights, s) for norm, s in zip(l2_bounds(), scale, strict=True)]
-        return door.gaussian(*parts, each_cell=each_cell)
-    parts = [LaplaceSum("", b, weights, s) for b, s in zip(l1_bounds(d), scale, strict=True)]
+        parts = [
+            Block(name="", max_norm=norm, weights=weights, noise_std=s)
+            for norm, s in zip(l2_bounds(), scale, strict=True)
+        ]
+        return door.gaussian(step(*parts), each_cell=each_cell)
+    parts = [
+        LaplaceSum(name="", max_norm=b, weights=weights, scale=s)
+        for b, s in zip(l1_bounds(d), scale, strict=True)
+    ]
     return door.laplace(*parts, each_cell=each_cell)
 
 
@@ -123,13 +139,20 @@ def test_noise_has_the_planned_law_and_the_matrix_stays_symmetric(kind):
 @pytest.mark.parametrize("share", [0.5, 0.99])
 def test_a_plan_that_charges_too_little_never_reaches_the_rows(share):
     door = sums(np.eye(D), np.zeros(D))
-    linear, quadratic = l2_bounds()
-    good = Block("", linear, (1.0,), 1.0), Block("", quadratic, (1.0,), 1.0)
-    with pytest.raises(ValueError, match="rows in the unit ball need"):
-        door.gaussian(Block("", linear * share, (1.0,), 1.0), good[1])
-    with pytest.raises(ValueError, match="rows in the unit ball need"):
-        door.gaussian(good[0], Block("", quadratic * share, (1.0,), 1.0))
-    one, two = l1_bounds(D)
-    with pytest.raises(ValueError, match="rows in the unit ball need"):
-        door.laplace(LaplaceSum("", one, (1.0,), 1.0), LaplaceSum("", two * share, (1.0,), 1.0))
-    door.gaussian(*good)
+
+    def gaussian(*norms, rate=1.0):
+        blocks = [Block(name="", max_norm=m, weights=(1.0,), noise_std=1.0) for m in norms]
+        return door.gaussian(dataclasses.replace(step(*blocks), rates=(rate,)))
+
+    def laplace(*norms):
+        parts = [LaplaceSum(name="", max_norm=m, weights=(1.0,), scale=1.0) for m in norms]
+        return door.laplace(*parts)
+
+    for release, (one, two) in ((gaussian, l2_bounds()), (laplace, l1_bounds(D))):
+        release(one, two)
+        with pytest.raises(ValueError, match="rows in the unit ball need"):
+            release(one * share, two)
+        with pytest.raises(ValueError, match="rows in the unit ball need"):
+            release(one, two * share)
+    with pytest.raises(ValueError, match="moments are of all rows"):
+        gaussian(*l2_bounds(), rate=share)

@@ -140,7 +140,12 @@ def test_random_state_seeds_dropout_in_tests_alone(monkeypatch, reproducible):
     # the sum by many times the clip norm.
     X, y, _ = two_groups(100)
     seen = []
-    monkeypatch.setattr(DPSGDClassifier, "_train", lambda *_: seen.append(torch.rand(3).tolist()))
+
+    def draw(self, run):
+        seen.append(torch.rand(3).tolist())
+        run.release.meter.stop()
+
+    monkeypatch.setattr(DPSGDClassifier, "_train", draw)
     net = default_net().set_params(module__activation=nn.Dropout)
     model = DPSGDClassifier(net, random_state=0, reproducible_noise=reproducible, max_epochs=1)
     for _ in range(2):

@@ -10,7 +10,7 @@ from torch import nn
 from skfairdp import DPFermiClassifier
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.release import NoisyRelease
-from skfairdp.inprocessing.ermi import DualMatrix, ErmiObjective, best_matrix
+from skfairdp.inprocessing.ermi import DualMatrix, ErmiObjective
 from skfairdp.inprocessing.rates.objective import soft_predictions
 from skfairdp.privacy.accounting.plan_cost import epsilons
 from skfairdp.privacy.sizes import Sizes
@@ -115,6 +115,11 @@ def test_gradient_by_w_is_that_of_finite_differences(loss, by_label):
         np.testing.assert_allclose(got[:, entry], change / (2 * step), atol=1e-8)
 
 
+def best_matrix(joint):
+    """W that maximises the mean of psi, from the joint law of group and prediction."""
+    return joint / np.sqrt(joint.sum(axis=1, keepdims=True)) / joint.sum(axis=0)
+
+
 def chi_square(joint):
     return (joint**2 / np.outer(joint.sum(axis=1), joint.sum(axis=0))).sum() - 1
 
@@ -216,7 +221,12 @@ def test_no_record_moves_a_step_by_more_than_the_plan_says(notion, monkeypatch):
     monkeypatch.setattr(NoisyRelease, "gradient_and_statistic", watched)
     # What was bought before the step is released, and the same for both neighbours.
     table = np.array([18, 27, 9, 6])
-    monkeypatch.setattr(NoisyRelease, "counts", lambda *_: table)
+
+    def bought(self, release, *_):
+        self.meter.draw(release)
+        return table
+
+    monkeypatch.setattr(NoisyRelease, "counts", bought)
 
     def released(keep):
         seen.clear()

@@ -175,8 +175,8 @@ def test_the_expected_norm_of_the_noise_is_right_for_large_matrices(noise):
     from skfairdp.privacy import NoiseSource
 
     nobody = np.zeros((0, d)), np.zeros(0), np.zeros(0, dtype=int)
-    door = MomentSums(*nobody, NoiseSource(0), expected=60)
-    moments = door.gaussian(*plan.segments[0].blocks) if plan.segments else door.laplace(*plan.sums)
+    door = MomentSums(*nobody, plan, NoiseSource(0), expected=60)
+    moments = door.gaussian(*plan.segments) if plan.segments else door.laplace(*plan.sums)
     largest = np.abs(np.linalg.eigvalsh(moments.quadratic[0])).max()
     assert largest == pytest.approx(noise_norm(plan, d), rel=0.15)
 

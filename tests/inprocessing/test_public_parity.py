@@ -106,9 +106,11 @@ def test_the_plan_and_the_guarantee_are_those_of_training_without_it():
 def test_the_releases_are_the_only_way_from_private_rows_to_the_weights(monkeypatch):
     # With every release replaced by a constant, other private rows give the same model: the
     # penalty sees released weights and public rows alone.
-    monkeypatch.setattr(
-        NoisyRelease, "gradient", lambda self, _: torch.full((prepared_size(),), 0.01).double()
-    )
+    def constant(self, segment):
+        self.meter.draw(segment)
+        return torch.full((prepared_size(),), 0.01).double()
+
+    monkeypatch.setattr(NoisyRelease, "gradient", constant)
     parity = PublicParity(*leaning(100, 1)[::2], weight=5.0)
     models = [
         DPSGDClassifier(public_parity=parity, **REPEATABLE).fit(*leaning(400, seed)[:2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,11 +60,9 @@ def test_both_blocks_together_cost_what_one_gradient_would(share, clip) -> None:
 
 def test_a_plan_that_forgot_the_histogram_would_print_too_little() -> None:
     plan = reference_plan(histogram_share=0.5)
-    segment = plan.segments[0]
-    alone = segment.__class__(
-        segment.steps, segment.rates, segment.expected_sizes, segment.blocks[:1]
-    )
-    forgot = plan.__class__(plan.cells, (alone,), (), plan.adjacency, plan.delta)
+    (segment,) = plan.segments
+    alone = replace(segment, blocks=segment.blocks[:1])
+    forgot = replace(plan, segments=(alone,))
     assert oracle_epsilon(forgot, 1e-5) < 0.9 * oracle_epsilon(plan, 1e-5)
 
 

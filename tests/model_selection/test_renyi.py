@@ -17,8 +17,15 @@ from skfairdp.privacy.accounting.events import covering_event
 
 def plan(rate: float, steps: int):
     def make(sigma: float) -> Plan:
-        block = Block("gradient", 1.0, (1.0,), sigma)
-        return Plan(("all",), (Segment(steps, (rate,), (100.0,), (block,)),), delta=1e-5)
+        block = Block(name="gradient", max_norm=1.0, weights=(1.0,), noise_std=sigma)
+        return Plan(
+            cells=("all",),
+            segments=(
+                Segment(steps=steps, rates=(rate,), expected_sizes=(100.0,), blocks=(block,)),
+            ),
+            delta=1e-5,
+            adjacency="zero-out",
+        )
 
     return make
 

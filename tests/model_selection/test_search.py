@@ -25,7 +25,7 @@ from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import get_notion
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.model_selection import search as search_module
-from skfairdp.model_selection.holding_out import Rows, divide
+from skfairdp.model_selection.holding_out import SearchRows, divide
 from skfairdp.model_selection.number_of_runs import NumberOfRuns
 from skfairdp.model_selection.renyi_curves import curve
 from skfairdp.model_selection.scoring import BINS, Score, noisy_table, score_of
@@ -303,8 +303,8 @@ def test_one_record_moves_one_count_of_the_score_table(with_scores: bool) -> Non
     X, y, groups = people()
     model = DPSGDClassifier(**FAST).fit(X, y)
     labels, codes = np.unique(groups, return_inverse=True)
-    whole = Rows(X, y, groups, Groups(tuple(labels), codes))
-    less = Rows(X[1:], y[1:], groups[1:], Groups(tuple(labels), codes[1:]))
+    whole = SearchRows(X, y, groups, Groups(tuple(labels), codes))
+    less = SearchRows(X[1:], y[1:], groups[1:], Groups(tuple(labels), codes[1:]))
     tables = [
         noisy_table(model, rows, float("inf"), NoiseSource(), with_scores=with_scores)
         for rows in (whole, less)
@@ -318,7 +318,7 @@ def test_one_record_moves_one_count_of_the_score_table(with_scores: bool) -> Non
 def test_every_count_of_the_table_has_noise_of_the_stated_size(with_scores: bool) -> None:
     X, y, _ = people()
     model = DPSGDClassifier(**FAST).fit(X, y)
-    rows = Rows(X, y, None, Groups(("all",), np.zeros(300, dtype=np.int64)))
+    rows = SearchRows(X, y, None, Groups(("all",), np.zeros(300, dtype=np.int64)))
     exact = noisy_table(model, rows, float("inf"), NoiseSource(), with_scores=with_scores)
     source, epsilon = NoiseSource(), 0.5
     drawn = np.stack(

@@ -51,7 +51,9 @@ def oracle_epsilons(plan: Plan, delta: float) -> dict[Hashable, float]:
     for cell, label in enumerate(plan.cells):
         steps = tuple(_figures(segment, cell) for segment in plan.segments)
         steps = tuple(step for step in steps if step[0] > 0 and step[2] < math.inf)
-        pure = tuple(CountRelease(sum_.name, _pure_epsilon(sum_, cell)) for sum_ in plan.sums)
+        pure = tuple(
+            CountRelease(name=sum_.name, epsilon=_pure_epsilon(sum_, cell)) for sum_ in plan.sums
+        )
         key = steps, pure
         if key not in known:
             known[key] = _epsilon(steps, plan.counts + pure, delta)

@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from skfairdp.privacy import Block, CountRelease, Plan, PrivacyGuarantee, Segment
+from skfairdp.privacy.accounting.events import FailureDpEvent, undominated_cells
 from skfairdp.privacy.accounting.plan_cost import (
     accountant_name,
     compose,
@@ -20,7 +21,6 @@ from skfairdp.privacy.accounting.plan_cost import (
     epsilons,
     events,
     guarantee,
-    undominated_cells,
 )
 from tests.privacy.oracle import oracle_epsilon, oracle_epsilons
 from tests.privacy.plans import DELTA, fairdp_plan, sgd_plan
@@ -61,8 +61,16 @@ def test_reference_values_of_fairdp_by_what_leaves_a_step():
 
 def test_two_blocks_on_one_batch_are_one_event():
     """DPSGD-F: counts and gradient of one batch; two separate events would print 2.87."""
-    blocks = (Block("counts", 1.0, (1.0,), 1.0), Block("gradient", 3.0, (1.0,), 3.0))
-    plan = Plan(("all",), (Segment(1000, (0.01,), (100.0,), blocks),), delta=DELTA)
+    blocks = (
+        Block(name="counts", max_norm=1.0, weights=(1.0,), noise_std=1.0),
+        Block(name="gradient", max_norm=3.0, weights=(1.0,), noise_std=3.0),
+    )
+    plan = Plan(
+        cells=("all",),
+        segments=(Segment(steps=1000, rates=(0.01,), expected_sizes=(100.0,), blocks=blocks),),
+        delta=DELTA,
+        adjacency="zero-out",
+    )
     assert epsilon(plan) == pytest.approx(4.4808, abs=5e-5)
     (event,) = events(plan)
     by_renyi = RdpAccountant().compose(event).get_epsilon(DELTA)
@@ -94,8 +102,8 @@ def test_the_library_still_needs_the_guard_for_integers():
         sgd_plan(1.0, 4.0, 1, delta=1e-6),
         sgd_plan(1e-3, 0.5, 1, delta=1e-6),
         sgd_plan(0.01, 686.0, 50_000, delta=1e-6),
-        sgd_plan(0.01, 1.1, 1000, counts=(CountRelease("table", 0.5, 2),)),
-        sgd_plan(0.01, 1.1, 0, counts=(CountRelease("table", 0.1, 30),)),
+        sgd_plan(0.01, 1.1, 1000, counts=(CountRelease(name="table", epsilon=0.5, releases=2),)),
+        sgd_plan(0.01, 1.1, 0, counts=(CountRelease(name="table", epsilon=0.1, releases=30),)),
         fairdp_plan((100, 1000, 5000), (0.05, 0.02, 0.01), 1.5, 400),
     ],
     ids=lambda plan: f"{plan.steps}steps-{len(plan.cells)}cells-{len(plan.counts)}counts",
@@ -107,7 +115,7 @@ def test_every_cell_agrees_with_the_independent_integral(plan):
 
 def test_segments_compose():
     first, second = sgd_plan(0.02, 1.3, 300).segments[0], sgd_plan(0.005, 0.9, 800).segments[0]
-    plan = Plan(("all",), (first, second), delta=DELTA)
+    plan = Plan(cells=("all",), segments=(first, second), delta=DELTA, adjacency="zero-out")
     assert epsilon(plan) == pytest.approx(oracle_epsilon(plan, DELTA), rel=AGREEMENT)
     assert epsilon(plan) > epsilon(replace(plan, segments=(first,)))
 
@@ -137,7 +145,7 @@ def test_small_losses_per_step_are_not_rounded_up_to_the_libraries_grid():
 
 def test_zero_out_costs_what_add_remove_costs():
     plan = fairdp_plan((100, 1000), (0.05, 0.01), 1.5, 300)
-    counted = replace(plan, counts=(CountRelease("table", 0.3),))
+    counted = replace(plan, counts=(CountRelease(name="table", epsilon=0.3),))
     assert epsilons(counted, adjacency="zero-out") == epsilons(counted, adjacency="add-remove")
 
 
@@ -155,22 +163,32 @@ def test_a_plan_without_noise_costs_infinity_and_is_void():
 
 
 def test_counts_without_noise_cost_infinity():
-    assert epsilon(sgd_plan(0.01, 1.0, 10, counts=(CountRelease("t", math.inf),))) == math.inf
+    assert (
+        epsilon(sgd_plan(0.01, 1.0, 10, counts=(CountRelease(name="t", epsilon=math.inf),)))
+        == math.inf
+    )
 
 
 def test_a_cell_that_no_block_touches_costs_nothing():
-    block = Block("gradient", 1.0, (1.0, 0.0), 1.0)
-    plan = Plan(("a", "b"), (Segment(10, (0.1, 0.1), (10.0, 10.0), (block,)),))
+    block = Block(name="gradient", max_norm=1.0, weights=(1.0, 0.0), noise_std=1.0)
+    plan = Plan(
+        cells=("a", "b"),
+        segments=(
+            Segment(steps=10, rates=(0.1, 0.1), expected_sizes=(10.0, 10.0), blocks=(block,)),
+        ),
+        adjacency="zero-out",
+        delta=1e-6,
+    )
     assert epsilons(plan)["b"] == 0.0
     assert epsilons(plan)["a"] > 0.0
 
 
 def test_an_empty_plan_costs_nothing():
-    assert epsilon(Plan(("all",), ())) == 0.0
+    assert epsilon(Plan(cells=("all",), segments=(), adjacency="zero-out", delta=1e-6)) == 0.0
 
 
 def test_one_count_table_costs_its_epsilon_at_delta_zero():
-    plan = sgd_plan(0.1, 1.0, 0, counts=(CountRelease("table", 0.7, 2),))
+    plan = sgd_plan(0.1, 1.0, 0, counts=(CountRelease(name="table", epsilon=0.7, releases=2),))
     assert epsilon(plan, delta=0.0) == pytest.approx(1.4, abs=1e-3)
 
 
@@ -212,9 +230,13 @@ def test_an_event_nobody_accounts_for_is_refused():
 def test_the_covering_event_is_no_cheaper_than_any_cell_in_any_company(order):
     """One cell is drawn more often, the other has less noise: neither covers the other."""
     weights, rates = (1.0, 2.5), (0.2, 0.01)
-    block = Block("gradient", 1.0, tuple(weights[k] for k in order), 2.0)
-    segment = Segment(50, tuple(rates[k] for k in order), (20.0, 20.0), (block,))
-    plan = Plan(("a", "b"), (segment,), delta=DELTA)
+    block = Block(
+        name="gradient", max_norm=1.0, weights=tuple(weights[k] for k in order), noise_std=2.0
+    )
+    segment = Segment(
+        steps=50, rates=tuple(rates[k] for k in order), expected_sizes=(20.0, 20.0), blocks=(block,)
+    )
+    plan = Plan(cells=("a", "b"), segments=(segment,), delta=DELTA, adjacency="zero-out")
     assert undominated_cells(plan) == (0, 1)
     cover = covering_event(plan)
     assert cover.event.sampling_probability == 0.2
@@ -325,5 +347,7 @@ def test_a_search_may_fail_in_each_of_its_runs():
 
 @pytest.mark.parametrize("probability", [-0.1, 1.1, math.nan])
 def test_impossible_failures_are_refused(probability):
+    with pytest.raises(ValueError, match="'failure' must be"):
+        failing(sgd_plan(0.01, 1.0, 1), probability)
     with pytest.raises(ValueError, match="a probability of"):
-        epsilon(failing(sgd_plan(0.01, 1.0, 1), probability))
+        epsilon(FailureDpEvent(probability), DELTA)

@@ -75,14 +75,14 @@ def test_every_cell_meets_the_target():
 
 
 def test_counts_are_paid_from_the_same_budget():
-    make_plan = maker(0.01, 1000, counts=(CountRelease("table", 0.5),))
+    make_plan = maker(0.01, 1000, counts=(CountRelease(name="table", epsilon=0.5),))
     multiplier = noise_multiplier_for(1.0, 1e-5, make_plan)
     assert multiplier > noise_multiplier_for(1.0, 1e-5, maker(0.01, 1000))
     assert TIGHT <= epsilon(make_plan(multiplier)) <= 1.0
 
 
 def test_counts_above_the_budget_are_refused():
-    make_plan = maker(0.01, 1000, counts=(CountRelease("table", 0.5, 3),))
+    make_plan = maker(0.01, 1000, counts=(CountRelease(name="table", epsilon=0.5, releases=3),))
     with pytest.raises(ValueError, match=r"cannot be met.*counts.*1\.5"):
         noise_multiplier_for(1.0, 1e-5, make_plan)
 

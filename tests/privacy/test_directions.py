@@ -88,7 +88,13 @@ def test_full_batches_are_one_gaussian_query_of_sensitivity_root_two(multiplier:
         sgd_plan(0.01, 1.1, 1000, adjacency=CHANGE),
         sgd_plan(0.3, 10.0, 500, delta=1e-9, adjacency=CHANGE),
         sgd_plan(1e-3, 0.5, 1, delta=1e-6, adjacency=CHANGE),
-        sgd_plan(0.01, 1.1, 1000, counts=(CountRelease("table", 0.5, 2),), adjacency=CHANGE),
+        sgd_plan(
+            0.01,
+            1.1,
+            1000,
+            counts=(CountRelease(name="table", epsilon=0.5, releases=2),),
+            adjacency=CHANGE,
+        ),
     ],
     ids=lambda plan: f"{plan.steps}steps-{len(plan.counts)}counts",
 )
@@ -110,7 +116,7 @@ def test_declining_to_disclose_costs_less_than_changing() -> None:
 
 
 @pytest.mark.parametrize("rate", [0.02, 1.0])
-@pytest.mark.parametrize("counts", [(), (CountRelease("table", 0.01),)])
+@pytest.mark.parametrize("counts", [(), (CountRelease(name="table", epsilon=0.01),)])
 def test_calibration_meets_a_target(rate: float, counts: tuple) -> None:
     make_plan = maker(rate, 200, counts=counts, adjacency=CHANGE)
     reached = epsilon(make_plan(noise_multiplier_for(1.0, DELTA, make_plan)))
@@ -162,8 +168,21 @@ def test_both_blocks_of_a_cell_are_one_query() -> None:
     """A gradient of .95 and a table of .3 of the norm together are one vector of norm 1."""
     share = 0.3
     blocks = (
-        Block("gradient", 2.0, (0.1,) * 2, 0.2 * 1.1 / math.sqrt(1 - share**2)),
-        Block("table", 1.0, (0.1,) * 2, 0.1 * 1.1 / share),
+        Block(
+            name="gradient",
+            max_norm=2.0,
+            weights=(0.1,) * 2,
+            noise_std=0.2 * 1.1 / math.sqrt(1 - share**2),
+        ),
+        Block(name="table", max_norm=1.0, weights=(0.1,) * 2, noise_std=0.1 * 1.1 / share),
     )
-    plan = Plan(("a", "b"), (Segment(1000, (0.01,) * 2, (5.0,) * 2, blocks),), (), CHANGE, DELTA)
+    plan = Plan(
+        cells=("a", "b"),
+        segments=(
+            Segment(steps=1000, rates=(0.01,) * 2, expected_sizes=(5.0,) * 2, blocks=blocks),
+        ),
+        counts=(),
+        adjacency=CHANGE,
+        delta=DELTA,
+    )
     assert epsilon(plan) == pytest.approx(2.0277, abs=5e-5)

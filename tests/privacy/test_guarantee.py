@@ -47,7 +47,9 @@ def test_copies_are_equal(stated, copier):
     "item",
     [
         PrivacyGuarantee.void("the noise was reproducible"),
-        guarantee(sgd_plan(0.01, 1.1, 10, counts=(CountRelease("table", 0.1, 3),))),
+        guarantee(
+            sgd_plan(0.01, 1.1, 10, counts=(CountRelease(name="table", epsilon=0.1, releases=3),))
+        ),
         guarantee(fairdp_plan((10, 20), (0.1, 0.2), 1.0, 3)),
         PrivacyGuarantee(1.0, 0.0, "local", "released_representation"),
     ],

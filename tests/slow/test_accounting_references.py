@@ -59,7 +59,7 @@ def test_random_plans_agree_with_the_independent_integral(seed):
 
 @pytest.mark.parametrize("target", [0.01, 0.3, 1.0, 8.0, 50.0])
 @pytest.mark.parametrize(("rate", "steps"), [(1e-3, 1), (1e-3, 50_000), (0.1, 300), (1.0, 20)])
-@pytest.mark.parametrize("counts", [(), (CountRelease("table", 0.004),)])
+@pytest.mark.parametrize("counts", [(), (CountRelease(name="table", epsilon=0.004),)])
 def test_calibration_over_the_whole_range(target, rate, steps, counts):
     make_plan = maker(rate, steps, counts=counts, delta=1e-6)
     reached = epsilon(make_plan(noise_multiplier_for(target, 1e-6, make_plan)))

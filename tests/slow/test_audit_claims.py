@@ -25,7 +25,6 @@ from skfairdp import (
 )
 from skfairdp.audit import (
     Canaries,
-    audit_many_runs,
     audit_one_run,
     log_odds,
     one_run_p_value,
@@ -33,6 +32,7 @@ from skfairdp.audit import (
 )
 from skfairdp.engine.modules import MLP
 from skfairdp.privacy.noise import NoiseSource
+from tests.sequential import Audited, audit_pairs
 
 pytestmark = pytest.mark.slow
 
@@ -181,25 +181,24 @@ def test_many_runs_stay_below_the_claim_and_catch_noise_that_is_almost_absent(ki
         else FairDPClassifier(net(1.0), max_head_norm=None, sgd_learning_rate=1.0, **settings)
     )
 
-    def run(confidence_level):
-        return audit_many_runs(
+    def run(error: float) -> Audited:
+        return audit_pairs(
             model,
             X,
             np.arange(39) % 2,
             canary,
             sensitive_features=groups,
-            n_runs=150,
-            n_threshold_runs=30,
             score=own_weight,
-            confidence_level=confidence_level,
+            error=error,
+            n_pairs=150,
         )
 
-    honest = run(1 - REFUTED)
+    honest = run(REFUTED)
     assert honest.claimed_epsilon <= 1.0
-    assert not honest.refutes_claim, honest
-    # A twentieth of the noise puts the two worlds five standard deviations apart: all runs
-    # but one in a hundred are told apart, and 130 of 150 would do.
+    assert not honest.refuted, honest
+    # A twentieth of the noise puts the two worlds five standard deviations apart: each pair
+    # multiplies the bet by about 1.25, and 60 pairs would do.
     noise_divided(20.0)
-    twin = run(0.999)
+    twin = run(1e-3)
     assert twin.claimed_epsilon == honest.claimed_epsilon
-    assert twin.p_value < 1e-3, twin
+    assert twin.refuted, twin

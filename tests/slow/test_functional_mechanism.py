@@ -11,17 +11,23 @@ from scipy.optimize import minimize
 from skfairdp import FunctionalMechanismClassifier, SmoothedClassifier, certify
 from skfairdp.audit import many_run_epsilon
 from skfairdp.engine.moment_sums import MomentSums, l1_bounds, l2_bounds
-from skfairdp.privacy import Block, NoiseSource
+from skfairdp.privacy import Block, NoiseSource, Segment
 from tests.inprocessing.rows import two_groups
+from tests.privacy.plans import empty_plan, unlimited
 
 pytestmark = pytest.mark.slow
 
 
 def moved(z, t):
     """What a record adds to the released sums, read off the door itself."""
-    linear, quadratic = (Block("", norm, (1.0,), 0.0) for norm in l2_bounds())
-    door = MomentSums(z[None], np.array([t]), np.zeros(1, dtype=int), NoiseSource(0), expected=1)
-    sums = door.gaussian(linear, quadratic)
+    linear, quadratic = (
+        Block(name="", max_norm=norm, weights=(1.0,), noise_std=0.0) for norm in l2_bounds()
+    )
+    blocks = linear, quadratic
+    step = Segment(steps=1, rates=(1.0,), expected_sizes=(1.0,), blocks=blocks)
+    code = np.zeros(1, dtype=int)
+    door = MomentSums(z[None], np.array([t]), code, empty_plan(), NoiseSource(0), expected=1)
+    sums = unlimited(door).gaussian(step)
     return sums.linear[0], sums.quadratic[0]
 
 
@@ -114,9 +120,10 @@ def released(kind, with_canary, n):
     )
     plan = model.fit(X, y, sensitive_features=groups).plan_
     codes = np.zeros(40, dtype=int) if len(plan.cells) == 1 else (groups == "b").astype(int)
-    door = MomentSums(model.rows_.transform(X), 0.5 - y, codes, NoiseSource(), expected=40)
+    rows = model.rows_.transform(X)
+    door = unlimited(MomentSums(rows, 0.5 - y, codes, plan, NoiseSource(), expected=40))
     each = "models" in kind
-    parts = plan.sums or plan.segments[0].blocks
+    parts = plan.sums or plan.segments
     release = door.laplace if plan.sums else door.gaussian
     return np.array([release(*parts, each_cell=each).linear[-1][1] for _ in range(n)])
 

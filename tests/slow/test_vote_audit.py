@@ -3,9 +3,8 @@
 The strongest case: teachers that let one record turn their vote. Without the canary both
 teachers vote for class 0 whatever they are asked, with it one votes for class 1. The attacker
 sees how many queries passed the test and how often each class was answered, and compares
-likelihoods. An answer shows the sign of a Gaussian, about .8 of what the noisy votes would, so
-many runs are needed: simulated 200 times, a quarter of the noise gave p-values of 5e-13 in the
-median and 4e-7 at most with 8,000 runs of each kind, but .01 with 2,500.
+likelihoods. An answer shows the sign of a Gaussian, about .8 of what the noisy votes would. The
+claim is the plan's at a large delta, where fewest runs tell it from one of a quarter of the noise.
 """
 
 from __future__ import annotations
@@ -15,17 +14,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import fisher_exact, norm
+from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skfairdp import PATEClassifier
 from skfairdp.aggregation import vote_classifier as aggregated
-from skfairdp.audit import Canaries, audit_many_runs
+from skfairdp.audit import Canaries
 from skfairdp.privacy.noise import NoiseSource
+from tests.sequential import Audited, audit_pairs
 
 pytestmark = pytest.mark.slow
 
-N_QUERIES, N_RUNS, N_THRESHOLD_RUNS = 100, 8000, 1500
+N_QUERIES, N_PAIRS = 100, 800
 # A right claim is refuted with chance at most 1e-9 a test, whatever the model does.
 REFUTED = 1e-9
 
@@ -61,7 +61,7 @@ class AskedPATE(Asked, PATEClassifier):
 
 def model(kind: str) -> Any:
     settings = dict(
-        teacher=AnyPositive(), student=Silent(), n_teachers=2, epsilon=2.5, delta=1e-6,
+        teacher=AnyPositive(), student=Silent(), n_teachers=2, epsilon=1.0, delta=0.004,
         n_answers=N_QUERIES, shuffle=False, progress=False,
     )  # fmt: skip
     if kind == "plain":
@@ -87,24 +87,21 @@ def binomial_ratio(k: int, n: int, p: float, q: float) -> float:
     return k * math.log(p / q) + (n - k) * math.log((1 - p) / (1 - q))
 
 
-def audit(kind: str) -> Any:
-    rows = np.zeros((20, 2))
-    canary = Canaries(np.ones((1, 2)), np.array([1]))
-    return audit_many_runs(
+def audit(kind: str, error: float) -> Audited:
+    return audit_pairs(
         model(kind).set_params(classes=[0, 1]),
-        rows,
+        np.zeros((20, 2)),
         np.zeros(20, dtype=int),
-        canary,
-        n_runs=N_RUNS,
-        n_threshold_runs=N_THRESHOLD_RUNS,
+        Canaries(np.ones((1, 2)), np.array([1])),
         score=likelihood_ratio,
-        confidence_level=0.95,  # chooses the threshold of the guess
+        error=error,
+        n_pairs=N_PAIRS,
     )
 
 
 @pytest.fixture(autouse=True)
 def votes_alone(monkeypatch):
-    """Leave out of 70,000 fits what no vote depends on: the trial on public rows, the binding."""
+    """Leave out of thousands of fits what no vote depends on: the trial, the binding."""
     monkeypatch.setattr(aggregated, "try_teacher", lambda *args, **kwargs: None)
     monkeypatch.setattr(PATEClassifier, "_bind", lambda self: None)
 
@@ -129,20 +126,17 @@ KINDS = ["plain", "confident"]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_audit_stays_below_the_claim(kind):
-    result = audit(kind)
-    assert 2.47 < result.claimed_epsilon <= 2.5
-    # Right at REFUTED or below with that chance, whatever the attack.
-    assert result.p_value > REFUTED, result
-    # The attack is no dummy: it fires more often where the canary is. Simulated 70 times, the
-    # chance of such counts under equal rates was 3e-31 in the median and 3e-7 at most.
-    hits, alarms = (result.settings[f"n_{which}_positives"] for which in ("true", "false"))
-    table = [[hits, N_RUNS - hits], [alarms, N_RUNS - alarms]]
-    assert fisher_exact(table, alternative="greater").pvalue < 1e-4, result
+    result = audit(kind, REFUTED)
+    assert 0.98 < result.claimed_epsilon <= 1.0
+    assert not result.refuted
+    # The attack is no dummy: of 300 simulated audits none had a p-value above 3e-5 (median 1e-12).
+    assert result.p_value_of_no_difference() < 1e-3
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_quarter_of_the_noise_is_caught_at_the_same_settings(noise_divided, kind):
     noise_divided(4.0)
-    result = audit(kind)
-    assert 2.47 < result.claimed_epsilon <= 2.5
-    assert result.p_value < 1e-3, result
+    result = audit(kind, 1e-3)
+    assert 0.98 < result.claimed_epsilon <= 1.0
+    # Of 300 simulated audits none needed more than 574 pairs (median 210).
+    assert result.refuted

@@ -18,6 +18,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
+from skfairdp.engine.exact_products import ExactProducts
 from skfairdp.engine.parameter_vector import copy_module
 from skfairdp.engine.randomness import OwnDraws, are_served
 from skfairdp.engine.row_blocks import DEFAULT_ROWS, PairwiseSum, blocks, fill, rows_within
@@ -227,7 +228,8 @@ class FunctionalClipper:
                 in_dims = (None,) + (0,) * (1 + len(targets))
                 randomness = "different" if are_served() else "error"
                 of_all = vmap(of_one, in_dims=in_dims, randomness=randomness)
-                gradients, outputs = of_all(trained, X, *targets)
+                with ExactProducts():
+                    gradients, outputs = of_all(trained, X, *targets)
         except RuntimeError as error:
             kind, said = type(module).__name__, str(error)
             reason = next((text for key, text in _REFUSALS if key in said), None)
@@ -241,8 +243,11 @@ class FunctionalClipper:
             if not self.one_by_one:
                 raise
         if self.one_by_one:
-            with nullcontext() if are_served() else OwnDraws(np.random.default_rng()) as watch:
-                each = [of_one(trained, *row) for row in zip(X, *targets, strict=True)]
+            # Copies: how a processor rounds may depend on where a row lies in memory.
+            records = ([t.clone() for t in row] for row in zip(X, *targets, strict=True))
+            watching = nullcontext() if are_served() else OwnDraws(np.random.default_rng())
+            with watching as watch, ExactProducts():
+                each = [of_one(trained, *row) for row in records]
             if watch is not None and watch.used:
                 raise ValueError(f"The module {type(module).__name__} {_DRAWS}")
             gradients = {name: torch.stack([found[name] for found, _ in each]) for name in trained}

@@ -4,8 +4,8 @@ For a linear layer with input ``a_i`` and upstream gradient ``d_i`` the gradient
 record ``i`` is the outer product ``d_i a_i^T`` (and ``d_i`` for the bias). Its
 squared norm is ``(|a_i|^2 + 1) |d_i|^2``, and the sum of clipped gradients is the
 single matrix product ``(c * d)^T a``, where ``c`` holds each record's clip factor
-times its weight. Rows go through the layers in the module's precision, in blocks of a fixed
-size, and are summed in float64.
+times its weight. Rows go through the layers in blocks of a fixed size, by products that are exact
+(:mod:`skfairdp.engine.exact_products`), and are summed in float64.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from torch import nn
 
 from skfairdp.engine.clipping.linear_stacks import LinearStack
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
+from skfairdp.engine.exact_products import parts_of, product
 from skfairdp.engine.objectives import Objective
 from skfairdp.engine.row_blocks import DEFAULT_ROWS, PairwiseSum, blocks, fill, rows_within
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["FusedClipper"]
 
 _BLOCK_ELEMENTS = 1 << 23
-_MOST_BUFFERS = 16
 
 
 class FusedClipper:
@@ -68,8 +67,8 @@ class FusedClipper:
         self._slots = [(slots.get(f"{p}weight"), slots.get(f"{p}bias")) for p in prefixes]
         self._first = min(i for i, slots in enumerate(self._slots) if any(slots))
         widths = [layer.in_features + layer.out_features for layer in stack.linears]
-        self.margin = rounding_margin(self._dtype, max(widths) + len(widths))
-        tiny = torch.finfo(self._dtype).tiny
+        self.margin = rounding_margin(torch.float64, max(widths) + len(widths))
+        tiny = torch.finfo(torch.float64).tiny
         trained = list(enumerate(self._slots))[self._first :]
         self._without_weight = [i - self._first for i, (weight, _) in trained if weight is None]
         constants = [
@@ -113,8 +112,9 @@ class FusedClipper:
             self._reserve(len(weights))
         n, asked = len(X), rows
         rows = rows_within(rows, self._width, _BLOCK_ELEMENTS)
+        X = fill(X, rows)
         if n % rows:
-            X, targets = fill(X, rows), tuple(fill(target, rows) for target in targets)
+            targets = tuple(fill(target, rows) for target in targets)
             weights = fill(weights.t(), rows).t()
             max_norm = fill(max_norm, rows, 1.0) if isinstance(max_norm, torch.Tensor) else max_norm
         with torch.inference_mode():
@@ -202,9 +202,11 @@ class FusedClipper:
                 value = activation.forward(value)
         inputs, saved = [], []
         for index, (weight, bias) in enumerate(self._parameters):
+            rows = parts_of(value, 1)
             if index >= self._first:
-                inputs.append(value)
-            value = nn.functional.linear(value, weight, bias)
+                inputs.append(_whole(rows))
+            exact = product(rows, [part.t() for part in parts_of(weight, 1)])
+            value = (exact if bias is None else exact.add_(bias)).to(self._dtype)
             kept = []
             for position, activation in enumerate(stack.between[index]):
                 before = value
@@ -239,13 +241,17 @@ class FusedClipper:
 
     def _backward(self, delta: torch.Tensor, saved: list[list[torch.Tensor]]) -> list[torch.Tensor]:
         """Return the upstream gradients of the trained layers, first layer first."""
-        deltas = [delta]
-        for index in range(len(self._parameters) - 1, self._first, -1):
-            delta = delta @ self._parameters[index][0]
+        deltas = []
+        for index in range(len(self._parameters) - 1, self._first - 1, -1):
+            if index == self._first:
+                deltas.append(delta.double())
+                break
+            rows = parts_of(delta, 1)
+            deltas.append(_whole(rows))
+            delta = product(rows, parts_of(self._parameters[index][0], 0)).to(self._dtype)
             steps = zip(self._stack.between[index - 1], saved[index - 1], strict=True)
             for activation, kept in reversed(list(steps)):
                 delta = activation.backward(delta, kept)
-            deltas.append(delta)
         return deltas[::-1]
 
     def _squared_norms(
@@ -255,7 +261,6 @@ class FusedClipper:
         norms = vectors[0].new_empty(len(vectors), len(vectors[0]))
         for vector, norm in zip(vectors, norms.unbind(0), strict=True):
             torch.linalg.vector_norm(vector, dim=1, out=norm)
-        norms = norms.double()
         for index in self._without_weight:
             norms[index] = 0.0
         # Both at once: squares, and the offsets that make upper bounds of them.
@@ -271,26 +276,14 @@ class FusedClipper:
     ) -> None:
         column = coefficients.unsqueeze(1)
         for value, delta, (weight, bias) in zip(inputs, deltas, views, strict=True):
-            double = self._double(delta, 0)
             if bias is not None:
-                torch.mv(double.t(), coefficients, out=bias)
+                torch.mv(delta.t(), coefficients, out=bias)
             if weight is not None:
-                torch.mm(double.mul_(column).t(), self._double(value, 1), out=weight)
-
-    def _double(self, matrix: torch.Tensor, place: int) -> torch.Tensor:
-        """Copy a matrix into a float64 buffer, which is used again and again."""
-        key = (place, *matrix.shape)
-        buffer = self._buffers.get(key)
-        if buffer is None:
-            if len(self._buffers) > _MOST_BUFFERS:
-                self._buffers.clear()
-            buffer = self._buffers[key] = torch.empty_like(matrix, dtype=torch.float64)
-        return buffer.copy_(matrix)
+                torch.mm((delta * column).t(), value, out=weight)
 
     def _reserve(self, n_sums: int) -> None:
         """Keep one buffer of `n_sums` rows, and its views in the parameters' shapes."""
         self._sums = torch.zeros(n_sums, self._size, dtype=torch.float64, device=self._device)
-        self._buffers: dict[tuple[int, ...], torch.Tensor] = {}
         self._views = [
             [
                 tuple(None if slot is None else row[slot.slice].view(slot.shape) for slot in slots)
@@ -298,3 +291,8 @@ class FusedClipper:
             ]
             for row in self._sums
         ]
+
+
+def _whole(parts: list[torch.Tensor]) -> torch.Tensor:
+    """Return the matrix that parts sum to, a float64 number each."""
+    return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)

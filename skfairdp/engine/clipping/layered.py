@@ -19,6 +19,7 @@ from torch.nn.grad import conv2d_input
 
 from skfairdp.engine.clipping.functional import FunctionalClipper
 from skfairdp.engine.clipping.linear_stacks import activation_for, leaves_of
+from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.modules import SmallCNN
 from skfairdp.engine.parameter_vector import FlatParameters
 
@@ -145,7 +146,23 @@ def _frozen(layer: nn.Module, value: torch.Tensor) -> torch.Tensor:
     if isinstance(layer, nn.GroupNorm):
         return functional.group_norm(value, layer.num_groups, weight, bias, layer.eps)
     assert weight is not None
-    return functional.linear(value, weight, bias)
+    return _Linear.apply(value, weight, bias)
+
+
+class _Linear(torch.autograd.Function):
+    """A linear layer of exact products."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, value: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+    ) -> torch.Tensor:
+        ctx.save_for_backward(weight)
+        product = exact_matmul(value, weight.t())
+        return product if bias is None else product + bias
+
+    @staticmethod
+    def backward(ctx: Any, *deltas: torch.Tensor) -> Any:
+        return exact_matmul(deltas[0], ctx.saved_tensors[0]), None, None
 
 
 class _Convolution(torch.autograd.Function):

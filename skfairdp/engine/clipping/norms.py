@@ -19,9 +19,10 @@ The record's own (:func:`rounding_margin`):
 
 The sum's (:func:`sum_margin`). Sums are formed in float64, where products of float32 numbers
 are exact. Let ``x_i`` be what record i adds, in exact arithmetic, given its factor and its
-gradient as computed; it depends on record i alone, because networks see blocks of a fixed
-number of rows (:mod:`skfairdp.engine.row_blocks`). Each coordinate of ``x_i`` takes part in at
-most ``D`` roundings on its way into the sum: two products, the additions of a block of
+gradient as computed; it depends on record i alone, because products are exact
+(:mod:`skfairdp.engine.exact_products`) and networks see blocks of a fixed number of rows.
+Each coordinate of ``x_i`` takes part in at most ``D`` roundings on its way into the sum: two
+products, the additions of a block of
 ``R`` rows in any order (in a few parts where memory asks for it: one more), and at most 64
 pairwise additions of up to 2**31 blocks, so ``D = R + 67``, and some more where several sums
 are combined. By the standard bound for sums of products in any order (Higham, "Accuracy and

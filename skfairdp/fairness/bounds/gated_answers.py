@@ -13,8 +13,6 @@ from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.scopes import ANSWERED
 from skfairdp.figures import as_given, rounded_up
 
-__all__ = ["answered_guarantee", "coverage_sentence"]
-
 
 def answered_guarantee(
     gate: ParityGate,
@@ -98,16 +96,7 @@ def answered_guarantee(
 def coverage_sentence(groups: Sequence[Hashable], answered: ArrayLike, asked: ArrayLike) -> str:
     """Say how many queries were answered, over all and by group.
 
-    Parameters
-    ----------
-    groups : sequence, length n_groups
-        Group labels.
-    answered, asked : array-like of int, shape (n_groups,)
-        Answers and queries of each group.
-
-    Returns
-    -------
-    str
+    `answered`, `asked` (n_groups,): answers and queries of each group.
 
     Examples
     --------

@@ -21,8 +21,6 @@ from skfairdp.fairness.derivation import LAST_STEP, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.scopes import TRAINING
 
-__all__ = ["THEOREM2_NOTIONS", "theorem2_bound", "theorem2_guarantee"]
-
 # Events that do not depend on the prediction; accuracy parity is not among them.
 THEOREM2_NOTIONS = ("demographic_parity", "equal_opportunity", "equalized_odds")
 

@@ -21,8 +21,6 @@ from skfairdp.fairness.bounds.rate_gaps import clopper_pearson
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.information import MutualInformation, nats_per, numeric_rows
 
-__all__ = ["classifier_lower_bound"]
-
 # Shares of the prior in the mixed prediction that are tried; one is chosen on training rows.
 _SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 0.95)
 

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.random import RandomState
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from skfairdp.engine.clipping.clippers import make_clipper
@@ -19,10 +18,20 @@ from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.public_features import PublicRows
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.inprocessing.attribute.group_multipliers import BlockLagrangian, LossOrRates
-from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, Run
+from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.training import ConstrainedClassifier, DualAscent, Lagrangian
-from skfairdp.parameters import GROUPS, MAPPING, NORM, SEQUENCE, Choice, Kind, Number
+from skfairdp.parameters import (
+    COUNT,
+    MAPPING,
+    NORM,
+    POSITIVE,
+    PROBABILITY,
+    SEQUENCE,
+    Choice,
+    Kind,
+    Number,
+)
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
@@ -31,9 +40,6 @@ from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.relations import PROTECTS
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
-__all__ = ["LagrangianDualClassifier"]
-
-_POSITIVE = Number(0.0, low_open=True)
 _GRADIENT, _TABLE = "gradients of rates", "table of predictions"
 _RELATION = "change-attribute"
 _PROTECTED = "sensitive_features"
@@ -48,13 +54,11 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     gradients of the constrained rates and a table of predictions; multipliers weigh the
     noisy sums. It is PF-LD with sound accounting, and F-LD for ``epsilon=inf``.
 
-    A person whose attribute is missing (None, NaN) takes part in the loss alone.
+    A person whose attribute is missing (None, NaN) takes part in the loss alone. Without
+    `sensitive_features` there is no constraint, and nothing is released.
 
     Parameters
     ----------
-    net : skorch.NeuralNet or None, default=None
-        Module, criterion, optimizer, learning rate and device. None is a
-        multilayer perceptron with Adam, see `skfairdp.default_net`.
     notion : str or sequence of str, default="demographic_parity"
         Which rates of every group shall equal those of everybody: one or several of
         "demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity".
@@ -63,8 +67,6 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     epsilon : float or None, default=1.0
         Privacy budget of the attribute in nats, at least 1e-4; the noise is calibrated
         to it. Infinity trains without noise. None when `noise_multiplier` is given.
-    delta : float, default=1e-6
-        Probability in (0, 1/n) that the privacy loss exceeds `epsilon`.
     noise_multiplier : float or None, default=None
         Noise standard deviation over the norm of one record's whole contribution to its
         group's block, instead of `epsilon`.
@@ -104,38 +106,14 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         the set is then public.
     classes : sequence or None, default=None
         Declared class labels; rows of others are left out. None takes them from `y`.
-    learning_rate_schedule : None, "linear", "cosine" or sequence of pairs, \
-default="linear"
-        Factor on the learning rate over the steps; pairs are (fraction of steps,
-        factor).
-    random_state : int, RandomState or None, default=None
-        Seeds the initial weights; never noise or batches.
-    reproducible_noise : bool, default=False
-        Also seeds noise and batches, for tests; voids the privacy guarantee.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-    ledger : None, path or PrivacyLedger, default=None
-        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
-    classes_ : ndarray, shape (n_classes,)
-        Class labels.
-    groups_ : tuple
-        Groups of the plan.
-    module_ : torch.nn.Module
-        The trained network.
     multipliers_ : ndarray of float64, shape (n_constraints,)
         Signed multipliers at the end.
-    noise_multiplier_ : float
-        Calibrated noise multiplier.
-    plan_ : Plan
-        Everything the accountant charged.
     privacy_ : PrivacyGuarantee or None
         What is guaranteed for a change of one person's attribute; None after
         ``epsilon=inf``.
-    n_features_in_ : int
-        Number of features.
 
     Raises
     ------
@@ -162,26 +140,19 @@ default="linear"
     """
 
     _parameters = {
-        **{
-            name: checks
-            for name, checks in GRADIENT_PARAMETERS.items()
-            # A sum over two cells that is rounded as one is no product of two releases.
-            if name not in ("dataset_size", "exact_noise")
-        },
         "notion": (Kind((str,), "a notion's name"), SEQUENCE),
         "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
         "max_constraint_norm": (NORM,),
-        "histogram_share": (Number(0.0, 1.0, low_open=True, high_open=True),),
-        "sharpness": (_POSITIVE,),
+        "histogram_share": (PROBABILITY,),
+        "sharpness": (POSITIVE,),
         "dual": (Choice(("steps", "epochs")),),
-        "dual_rate": (_POSITIVE,),
+        "dual_rate": (POSITIVE,),
         "penalty": (Number(0.0),),
-        "max_multiplier": (_POSITIVE,),
+        "max_multiplier": (POSITIVE,),
         "memory": (Number(0.0, 1.0, high_open=True),),
         "averaged_share": (Number(0.0, 1.0),),
-        "loss_batch_size": (Number(1, integer=True), Choice(("auto",))),
+        "loss_batch_size": (COUNT, Choice(("auto",))),
         "warmup_epochs": (Number(0, integer=True),),
-        "groups": (GROUPS, NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (*ConstrainedClassifier._released, "multipliers_")
 
@@ -246,29 +217,6 @@ default="linear"
         self.progress = progress
         self.ledger = ledger
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> LagrangianDualClassifier:
-        """Train the network.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Training rows; not protected.
-        y : array-like, shape (n_samples,)
-            Labels; not protected.
-        sensitive_features : array-like, Series or DataFrame, shape (n_samples,) or \
-(n_samples, k)
-            The protected attribute; several columns form intersections. None or NaN in a
-            row: not disclosed. None altogether: no constraint, and nothing released.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, sensitive_features=sensitive_features)
-        return self
-
     # -- rows, groups and plan --------------------------------------------------------
 
     def _used(
@@ -323,10 +271,13 @@ default="linear"
             # Every group's sum is released by itself, in shares of the whole batch.
             weights = (1.0 / size,) * n_cells
             return Segment(
-                steps,
+                steps=steps,
                 rates=(size / n,) * n_cells,
                 expected_sizes=(size / n_cells,) * n_cells,
-                blocks=tuple(Block(a, norm, weights, std / size) for a, norm, std in blocks),
+                blocks=tuple(
+                    Block(name=a, max_norm=norm, weights=weights, noise_std=std / size)
+                    for a, norm, std in blocks
+                ),
             )
 
         gradient = (_GRADIENT, clip, of_gradient)
@@ -342,7 +293,7 @@ default="linear"
             table = (_TABLE, bound, of_table * math.sqrt(n / batch))
             epoch = [segment(1, n, table), segment(steps // int(self.max_epochs), batch, gradient)]
             segments += epoch * int(self.max_epochs)
-        return Plan(sizes.cells, tuple(segments), (), sizes.adjacency, float(self.delta))
+        return sizes.plan(*segments, delta=self.delta)
 
     # -- training ---------------------------------------------------------------------
 

@@ -27,7 +27,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skfairdp.base import PrivateClassifier
-from skfairdp.exceptions import PrivacyWarning
+from skfairdp.engine.exact_products import exact_matmul
+from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import get_notion
 from skfairdp.inprocessing.attribute.group_estimates import (
@@ -37,21 +38,17 @@ from skfairdp.inprocessing.attribute.group_estimates import (
 )
 from skfairdp.inprocessing.fairdp.head_decisions import row_uniforms
 from skfairdp.parameters import (
-    BOOLEAN,
-    GROUPS,
-    RANDOM_STATE,
+    COUNT,
     Choice,
     Number,
     check_parameters,
 )
 from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
-from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.streams import ATTACKER
 from skfairdp.rows import check_features, check_rows, encode_labels
-
-__all__ = ["RandomizedAttributeClassifier"]
 
 _MOMENTS = {
     "demographic_parity": DemographicParity,
@@ -118,11 +115,6 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         Largest number of iterations of exponentiated gradient, each of one fit.
     random_state : int, RandomState or None, default=None
         Splits the rows into halves; never seeds the randomised response.
-    reproducible_noise : bool, default=False
-        Also seeds the randomised response and the draws of predictions, for tests;
-        voids the privacy guarantee.
-    ledger : None, path or PrivacyLedger, default=None
-        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
@@ -139,14 +131,10 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         The groups.
     key_ : bytes
         Makes a drawn prediction a function of the row.
-    n_features_in_ : int
-        Number of features.
     n_iter_ : int
         Iterations of exponentiated gradient; 1 when fitted without groups.
     predictors_ : list of classifiers
         What the mixture is made of.
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed; None after ``epsilon=inf``.
     response_ : RandomizedResponse or None
         How answers were made: the one object that both the randomiser and the guarantee
         read.
@@ -204,16 +192,12 @@ class RandomizedAttributeClassifier(PrivateClassifier):
 
     _multiclass = False
     _nets = ("estimator",)
-    _parameters: ClassVar = {
+    _parameters = {
         "epsilon": (Number(1e-4, finite=False),),
         "notion": (Choice(tuple(_MOMENTS)),),
         "tolerance": (Number(0.0, 1.0, high_open=True),),
         "group_at_predict": (Choice(("none", "randomized", "raw")),),
-        "groups": (GROUPS, Choice((None,))),
-        "max_iter": (Number(1, integer=True),),
-        "random_state": RANDOM_STATE,
-        "reproducible_noise": (BOOLEAN,),
-        "ledger": LEDGER,
+        "max_iter": (COUNT,),
     }
     _released: ClassVar = (
         "classes_",
@@ -329,10 +313,9 @@ class RandomizedAttributeClassifier(PrivateClassifier):
                 f"{len(groups.labels)}. Declare groups= if not all of them occur."
             )
         if math.isinf(self.epsilon):
-            warnings.warn(
+            warn_user(
                 "epsilon=inf uses the sensitive attribute as it is: nothing is protected.",
                 PrivacyWarning,
-                stacklevel=5,
             )
         return groups
 
@@ -513,5 +496,5 @@ def _positive(
     predictors: list[Any], weights: NDArray[np.float64], X: NDArray
 ) -> NDArray[np.float64]:
     """Probability of a positive prediction."""
-    votes = np.stack([np.asarray(p.predict(X), dtype=np.float64) for p in predictors])
-    return np.asarray((weights @ votes).clip(0.0, 1.0))
+    votes = np.stack([np.asarray(p.predict(X), dtype=np.float64) for p in predictors], axis=1)
+    return exact_matmul(votes, weights).clip(0.0, 1.0)

@@ -6,142 +6,18 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.parameters import NOISE_MULTIPLIER, Number
-from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
-from skfairdp.privacy.sizes import (
-    Sizes,
-    check_group_sizes,
-    expected_batch_size,
-    noisy_sizes,
-    steps_for,
-)
-
-__all__ = ["fairdp_groups", "fairdp_plan", "fairdp_sizes", "group_multipliers", "group_rates"]
+from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
 _RATE = Number(0.0, 1.0, low_open=True)
-
-
-def fairdp_groups(
-    sensitive_features: Any, n: int, group_sizes: Mapping[Any, int] | None
-) -> Groups | None:
-    """Sort rows into the groups that were declared with their sizes, or that occur.
-
-    Parameters
-    ----------
-    sensitive_features : array-like or None
-        Group of each row; None for one group.
-    n : int
-        Number of rows.
-    group_sizes : mapping or None
-        Declared sizes; rows of other groups then contribute nothing.
-
-    Returns
-    -------
-    Groups or None
-
-    Raises
-    ------
-    ValueError
-        Sizes without groups, or a single group.
-    """
-    if sensitive_features is None:
-        if group_sizes is not None:
-            raise ValueError("'group_sizes' is set, but fit got sensitive_features=None.")
-        return None
-    if group_sizes is not None:
-        labels = tuple(check_group_sizes(group_sizes))
-        return encode_groups(sensitive_features, n_rows=n, labels=labels, on_unknown="drop")
-    groups = encode_groups(sensitive_features, n_rows=n)
-    if len(groups.labels) < 2:
-        raise ValueError(
-            "'sensitive_features' must hold at least two groups; got one. Pass None to train "
-            "without groups."
-        )
-    return groups
-
-
-def fairdp_sizes(
-    groups: Groups | None,
-    n: int,
-    *,
-    dataset_size: int | None,
-    group_sizes: Mapping[Any, int] | None,
-    group_sizes_epsilon: float | None,
-    noise: NoiseSource,
-    free: bool,
-) -> Sizes:
-    """Settle the public sizes: declared, bought, or read off the rows.
-
-    Parameters
-    ----------
-    groups : Groups or None
-        Groups of the rows; None for one group.
-    n : int
-        Number of rows.
-    dataset_size : int or None
-        Declared number of records.
-    group_sizes : mapping or None
-        Declared number of records of each group.
-    group_sizes_epsilon : float or None
-        Price of noisy sizes in nats.
-    noise : NoiseSource
-        Source of their noise.
-    free : bool
-        Whether nothing is protected (``epsilon=inf``): sizes are then exact.
-
-    Returns
-    -------
-    Sizes
-
-    Raises
-    ------
-    ValueError
-        `dataset_size` is not the sum of `group_sizes`, or is given without them.
-    """
-    if groups is None:
-        if dataset_size is None:
-            return Sizes(("all",), (n,), "zero-out")
-        return Sizes(("all",), (int(dataset_size),), "add-remove")
-    if group_sizes is not None:
-        sizes = check_group_sizes(group_sizes)
-        counts = tuple(sizes[label] for label in groups.labels)
-        if dataset_size not in (None, sum(counts)):
-            raise ValueError(
-                f"'dataset_size' = {dataset_size} must be the sum of 'group_sizes', {sum(counts)}."
-            )
-        return Sizes(groups.labels, counts, "add-remove")
-    if dataset_size is not None:
-        raise ValueError(
-            f"'dataset_size' = {dataset_size} declares no size of a group; with sensitive_features "
-            "declare 'group_sizes', a mapping from every group to its number of records."
-        )
-    if group_sizes_epsilon is not None and not free:
-        return noisy_sizes(groups.codes, groups.labels, group_sizes_epsilon, noise)
-    return Sizes(groups.labels, tuple(int(c) for c in groups.counts), "zero-out")
 
 
 def group_multipliers(given: Any, sizes: Sizes, noise_multiplier: float) -> tuple[float, ...]:
     """Noise multiplier on each group's sum.
 
-    Parameters
-    ----------
-    given : float, mapping or None
-        The constructor parameter; a mapping sets each group's multiplier.
-    sizes : Sizes
-        Names the groups.
-    noise_multiplier : float
-        For all groups, where `given` is no mapping.
-
-    Returns
-    -------
-    tuple of float
-
-    Raises
-    ------
-    ValueError
-        The mapping misses a group or holds something else than numbers of at least 0.001.
+    `given`: the constructor parameter; a mapping sets each group's multiplier.
+    `noise_multiplier`: for all groups, where `given` is no mapping.
     """
     if not isinstance(given, Mapping):
         return (float(noise_multiplier),) * len(sizes.cells)
@@ -157,25 +33,9 @@ def group_multipliers(given: Any, sizes: Sizes, noise_multiplier: float) -> tupl
 def group_rates(sampling: Any, sizes: Sizes, batch_size: int) -> tuple[float, ...]:
     """Sampling rate of each group.
 
-    Parameters
-    ----------
-    sampling : "proportional", "balanced" or mapping
-        The same rate for all groups; the same expected number of records of every
-        group (at most the group); or the rate of each group.
-    sizes : Sizes
-        Records of each group.
-    batch_size : int
-        Expected records of a batch.
-
-    Returns
-    -------
-    tuple of float
-        In (0, 1], in the order of ``sizes.cells``.
-
-    Raises
-    ------
-    ValueError
-        A mapping that misses a group or holds a rate outside (0, 1].
+    `sampling`: the same rate for all groups; the same expected number of records of every group
+    (at most the group); or the rate of each group. Result: in (0, 1], in the order of
+    ``sizes.cells``.
     """
     if isinstance(sampling, Mapping):
         rates = tuple(sampling.get(cell) for cell in sizes.cells)
@@ -218,39 +78,12 @@ def fairdp_plan(
     of group k moves the weighted total by at most ``w_k C``, so when only the total
     leaves a step its multiplier is ``s / (w_k C)``, which is at least sigma_k.
 
-    Parameters
-    ----------
-    sizes : Sizes
-        Records of each group.
-    noise_multipliers : tuple of float
-        Noise standard deviation over C on each group's sum.
-    max_grad_norm : float
-        C.
-    batch_size, final_batch_size : int, "auto" or None
-        Expected records of a batch, and of a batch of the second phase and the last
-        step (None: the same).
-    max_epochs : int
-        Passes over the data.
-    sampling : "proportional", "balanced" or mapping
-        See `group_rates`.
-    group_update : {"mean", "sum"}
-        Whether group sums are divided by b_k.
-    releases : {"average", "group_models"}
-        What leaves a step, and so what is charged.
-    sgd_fraction : float
-        Share of the steps in the second phase and the last step.
-    n_heads : int
-        Micro-batches of the last step.
-    counts : tuple of CountRelease
-        Tables bought for stopping.
-    delta : float
-        Declared delta.
-    exact_noise : bool, default=False
-        Whether sums get their noise in whole numbers.
-
-    Returns
-    -------
-    Plan
+    `noise_multipliers`: noise standard deviation over C on each group's sum. `batch_size`,
+    `final_batch_size`: expected records of a batch, and of a batch of the second phase and the
+    last step (None: the same). `sampling`: see `group_rates`. `group_update`: whether group sums
+    are divided by b_k. `releases`: what leaves a step, and so what is charged. `sgd_fraction`:
+    share of the steps in the second phase and the last step. `exact_noise`: whether sums get
+    their noise in whole numbers.
     """
     size = expected_batch_size(batch_size, sizes.total)
     last_size = (
@@ -269,20 +102,20 @@ def fairdp_plan(
             sum((w * s) ** 2 for w, s in zip(weights, noise_multipliers, strict=True))
         )
         charged = noise_multipliers if releases == "group_models" else None
-        block = Block("gradient", max_grad_norm, weights, std, charged)
-        return Segment(n_steps, rates, per_group, (block,), heads)
+        block = Block(
+            name="gradient",
+            max_norm=max_grad_norm,
+            weights=weights,
+            noise_std=std,
+            charged_multipliers=charged,
+        )
+        return Segment(
+            steps=n_steps, rates=rates, expected_sizes=per_group, blocks=(block,), n_heads=heads
+        )
 
     segments = (
         segment(steps - plain, size),
         segment(plain - 1, last_size),
         segment(1, last_size, n_heads),
     )
-    return Plan(
-        sizes.cells,
-        segments,
-        counts,
-        sizes.adjacency,
-        float(delta),
-        float(sizes.prior_epsilon),
-        exact_noise=exact_noise,
-    )
+    return sizes.plan(*segments, counts=counts, delta=delta, exact_noise=exact_noise)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, ClassVar
@@ -16,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.clipping.norms import ARITHMETIC
+from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.moment_sums import Moments, MomentSums, moment_margin
-from skfairdp.exceptions import PrivacyWarning
+from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.inprocessing.fairdp.plan import fairdp_groups, fairdp_sizes
 from skfairdp.inprocessing.functional.plan import (
     cell_weights,
     functional_plan,
@@ -28,14 +27,14 @@ from skfairdp.inprocessing.functional.plan import (
     weighted_total,
 )
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
+from skfairdp.inprocessing.grouped import declared_groups, settled_sizes
 from skfairdp.parameters import (
-    BOOLEAN,
-    CLASSES,
-    DATASET_SIZE,
     MAPPING,
     NOISE_MULTIPLIER,
+    NONE,
     NORM,
-    RANDOM_STATE,
+    POSITIVE,
+    PROBABILITY,
     Choice,
     Number,
     check_parameters,
@@ -43,16 +42,11 @@ from skfairdp.parameters import (
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import budget_guarantee, guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta, check_group_sizes
 from skfairdp.rows import check_features, check_rows, encode_labels
-
-__all__ = ["FunctionalMechanismClassifier"]
-
-_NONE = Choice((None,))
-_POSITIVE = Number(0.0, low_open=True)
 
 
 class FunctionalMechanismClassifier(PrivateClassifier):
@@ -72,8 +66,6 @@ class FunctionalMechanismClassifier(PrivateClassifier):
     epsilon : float or None, default=1.0
         Privacy budget in nats, at least 1e-4. Infinity adds no noise. None when
         `noise_multiplier` is given.
-    delta : float, default=1e-6
-        Probability in (0, 1/n).
     noise_multiplier : float or None, default=None
         Instead of `epsilon`. "gaussian": standard deviation over sensitivity, of both sums
         together; "laplace": 1 / epsilon.
@@ -111,35 +103,21 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         objective uses their total alone.
     group_sizes_epsilon : float or None, default=None
         Part of `epsilon` that buys noisy group sizes instead, for "group_average".
-    classes : sequence or None, default=None
-        Declared class labels.
-    random_state : int, RandomState or None, default=None
-        Without effect but with `reproducible_noise`; nothing here is random but noise.
-    reproducible_noise : bool, default=False
-        Seeds the noise, for tests; voids the privacy guarantee.
-    ledger : None, path or PrivacyLedger, default=None
-        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
     classes_ : ndarray, shape (2,)
         Class labels.
-    groups_ : tuple or None
-        Groups named at fit.
     group_thetas_ : ndarray, shape (n_groups, d) or None
         Each group's own weights, with ``releases="group_models"``.
     noise_multiplier_ : float
         Calibrated noise multiplier.
     plan_ : Plan
         Everything the accountant charged.
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed.
     rows_ : BoundedRows
         The map from features to rows in the unit ball, from declared figures only.
     theta_ : ndarray, shape (d,)
         Weights of such rows, the intercept's last where there is one.
-    n_features_in_ : int
-        Number of features.
 
     Raises
     ------
@@ -166,25 +144,18 @@ class FunctionalMechanismClassifier(PrivateClassifier):
     _multiclass: ClassVar[bool] = False
     _nets: ClassVar[tuple[str, ...]] = ()
     _parameters = {
-        "epsilon": (Number(1e-4, finite=False), _NONE),
-        "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
-        "noise_multiplier": (NOISE_MULTIPLIER, _NONE),
+        "noise_multiplier": (NOISE_MULTIPLIER, NONE),
         "noise": (Choice(("gaussian", "laplace")),),
         "sensitivity": (Choice(("tight", "published")),),
         "objective": (Choice(("pooled", "group_average")),),
         "releases": (Choice(("average", "group_models")),),
         "max_row_norm": (NORM,),
         "intercept_scale": (Number(0.0, 1.0, high_open=True),),
-        "quadratic_share": (Number(0.0, 1.0, low_open=True, high_open=True),),
+        "quadratic_share": (PROBABILITY,),
         "repair": (Choice(("floor", "trim", "ridge")),),
         "repair_strength": (Number(0.0),),
-        "dataset_size": (DATASET_SIZE, _NONE),
-        "group_sizes": (MAPPING, _NONE),
-        "group_sizes_epsilon": (_POSITIVE, _NONE),
-        "classes": (CLASSES, _NONE),
-        "random_state": RANDOM_STATE,
-        "reproducible_noise": (BOOLEAN,),
-        "ledger": LEDGER,
+        "group_sizes": (MAPPING, NONE),
+        "group_sizes_epsilon": (POSITIVE, NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (
         *PrivateClassifier._released,
@@ -244,28 +215,6 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         self.reproducible_noise = reproducible_noise
         self.ledger = ledger
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> FunctionalMechanismClassifier:
-        """Release the coefficients and solve for the weights.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Private training rows.
-        y : array-like, shape (n_samples,)
-            Labels, two classes.
-        sensitive_features : array-like, optional
-            Group of each row. Used by ``objective="group_average"``, else only named in
-            `groups_`. None: one group.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, sensitive_features=sensitive_features)
-        return self
-
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
         self._check_settings()
@@ -283,6 +232,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         check_delta(self.delta, sizes.total)
         multiplier = self._calibrate(sizes, bounded.d)
         plan = self._plan(sizes, multiplier, bounded.d)
+        sizes.check(plan, delta=self.delta)
         weighted = plan.segments[0].blocks if plan.segments else plan.sums
         moment_margin(weighted[0].weights, sizes.total, len(X))  # refuses what it can't bound
         stated = self._guarantee(plan, noise, groups)
@@ -292,13 +242,14 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         if self.objective == "pooled":
             codes = np.minimum(codes, 0)  # one cell; rows of undeclared groups stay outside
         codes[labels < 0] = -1
-        sums = MomentSums(bounded.transform(X), 0.5 - labels, codes, noise, expected=sizes.total)
+        rows = bounded.transform(X)
+        sums = MomentSums(rows, 0.5 - labels, codes, plan, noise, expected=sizes.total)
         each = self._each_cell and len(plan.cells) > 1
         if plan.segments:
-            linear, quadratic = plan.segments[0].blocks
-            moments = sums.gaussian(linear, quadratic, each_cell=each)
+            moments = sums.gaussian(plan.segments[0], each_cell=each)
         else:
             moments = sums.laplace(*plan.sums, each_cell=each)
+        sums.meter.finish()
         smallest = float(self.repair_strength) * noise_norm(plan, bounded.d)
         self.group_thetas_ = None
         if each:
@@ -341,7 +292,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         if self.objective == "group_average" or self.group_sizes is not None:
-            return fairdp_groups(sensitive_features, n, self.group_sizes)
+            return declared_groups(sensitive_features, n, self.group_sizes)
         if sensitive_features is None:
             return None
         return encode_groups(sensitive_features, n_rows=n)
@@ -365,7 +316,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
             self._charge(
                 budget_guarantee(self.epsilon, self.delta, reproducible=noise.reproducible)
             )
-        return fairdp_sizes(
+        return settled_sizes(
             None if pooled else groups,
             n,
             dataset_size=size,
@@ -392,10 +343,9 @@ class FunctionalMechanismClassifier(PrivateClassifier):
             return float(self.noise_multiplier)
         assert self.epsilon is not None
         if math.isinf(self.epsilon):
-            warnings.warn(
+            warn_user(
                 "epsilon=inf trains without noise: nothing is protected.",
                 PrivacyWarning,
-                stacklevel=5,
             )
             return 0.0
         budget = self.epsilon - sizes.prior_epsilon
@@ -452,48 +402,14 @@ class FunctionalMechanismClassifier(PrivateClassifier):
     # -- prediction -------------------------------------------------------------------
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Compute the logit of the second class.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score; clipped to the declared bounds like training rows.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples,)
-        """
+        """Compute the logit of the second class, for rows clipped to the declared bounds."""
         check_is_fitted(self)
-        return self.rows_.transform(check_features(self, X)) @ self.theta_
+        return exact_matmul(self.rows_.transform(check_features(self, X)), self.theta_)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Estimate class probabilities by the logistic function of the score.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, 2)
-            Columns in the order of ``classes_``.
-        """
         positive = expit(self.decision_function(X))
         return np.column_stack([1.0 - positive, positive])
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict the class of each row.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-            Entries of ``classes_``.
-        """
         positive = self.decision_function(X) > 0.0
         return self.classes_[positive.astype(np.int64)]

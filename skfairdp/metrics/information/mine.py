@@ -16,8 +16,6 @@ from skfairdp.fairness.information import MutualInformation, numeric_rows
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["mine"]
-
 _HIDDEN = 100
 _AVERAGED = 100
 # Continuous s: held-out pairs of the product are made of this many random orders.

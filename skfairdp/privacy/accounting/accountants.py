@@ -22,36 +22,19 @@ from dp_accounting.rdp import RdpAccountant
 from numpy.typing import NDArray
 
 from skfairdp.figures import significant_up
-from skfairdp.privacy.accounting.directions import RELATIONS, both_directions, loss_epsilon
+from skfairdp.privacy.accounting.directions import both_directions, loss_epsilon
 from skfairdp.privacy.accounting.events import FailureDpEvent, canonical, parts_of, without_failures
-
-__all__ = ["RELATIONS", "accountant_name", "event_epsilon", "renyi_divergences", "renyi_form"]
+from skfairdp.privacy.relations import NEIGHBOURS, accounted
 
 
 def event_epsilon(event: DpEvent, delta: float, adjacency: str = "add-remove") -> float:
     """Upper bound on epsilon of an event at a given delta.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        What was released.
-    delta : float
-        Probability in [0, 1).
-    adjacency : {"add-remove", "zero-out", "replace-one", "change-attribute"}, \
-default="add-remove"
-        Neighbouring relation of the statement. Under "change-attribute" the event is what
-        one cell releases about a record; the record leaves one cell and joins another.
-
-    Returns
-    -------
-    float
-        Epsilon in nats; infinity if the event releases something without noise.
-
-    Raises
-    ------
-    ValueError
-        If `delta` or `adjacency` is not one of the allowed values, or if no accountant
-        of dp_accounting takes the event under this relation.
+    `delta`: probability in [0, 1). `adjacency`: neighbouring relation of the statement. Under
+    "change-attribute" the event is what one cell releases about a record; the record leaves one
+    cell and joins another. Result: epsilon in nats; infinity if the event releases something
+    without noise. Raises ValueError: if `delta` or `adjacency` is not one of the allowed values,
+    or if no accountant of dp_accounting takes the event under this relation.
 
     Examples
     --------
@@ -100,9 +83,10 @@ default="add-remove"
 def _answer(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
     if not 0.0 <= delta < 1.0:
         raise ValueError(f"delta={delta!r} is not allowed: give a probability in [0, 1)")
-    if adjacency not in RELATIONS:
+    if accounted(adjacency) is None:
+        known = sorted(name for name in NEIGHBOURS if accounted(name) is not None)
         raise ValueError(
-            f"adjacency={adjacency!r} cannot be accounted for here: use one of {sorted(RELATIONS)}"
+            f"adjacency={adjacency!r} cannot be accounted for here: use one of {known}"
         )
     event = canonical(event)
     try:
@@ -123,7 +107,7 @@ def _merged(event: DpEvent) -> DpEvent:
 
 @lru_cache(maxsize=1024)
 def _cost(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
-    relation = RELATIONS[adjacency]
+    relation = accounted(adjacency)
     if any(isinstance(part, dp_event.NonPrivateDpEvent) for part, _ in parts_of(event)):
         return math.inf, "PLD"
     event, failure = without_failures(event)
@@ -152,19 +136,8 @@ def renyi_divergences(
 ) -> NDArray[np.float64] | None:
     """Bounds on the Renyi divergence of an event, order by order.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        What was released.
-    orders : tuple of float
-        Orders above 1.
-    adjacency : {"add-remove", "zero-out", "replace-one", "change-attribute"}
-        Neighbouring relation, as in `event_epsilon`.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_orders,), or None
-        In nats; None for an event without known divergences.
+    `orders`: orders above 1. `adjacency`: neighbouring relation, as in `event_epsilon`. Result
+    (n_orders,): in nats; None for an event without known divergences.
     """
     event = canonical(event)
     try:
@@ -178,7 +151,7 @@ def renyi_divergences(
 def _divergences(
     event: DpEvent, orders: tuple[float, ...], adjacency: str
 ) -> NDArray[np.float64] | None:
-    accountant = RdpAccountant(list(orders), neighboring_relation=RELATIONS[adjacency])
+    accountant = RdpAccountant(list(orders), neighboring_relation=accounted(adjacency))
     charged = _charged(event, adjacency)
     if not accountant.supports(charged):
         return None
@@ -189,7 +162,7 @@ def _divergences(
 
 
 def _charged(event: DpEvent, adjacency: str) -> DpEvent:
-    return renyi_form(both_directions(event) if adjacency == "change-attribute" else event)
+    return renyi_form(both_directions(event) if NEIGHBOURS[adjacency].two_cells else event)
 
 
 @contextmanager
@@ -212,15 +185,7 @@ def renyi_form(event: DpEvent) -> DpEvent:
     divergence of at most ``order * epsilon**2 / 2``, and of at most epsilon: the first is
     charged up to epsilon = 0.2, beyond which it wastes more at the orders that count.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        Any event.
-
-    Returns
-    -------
-    dp_accounting.DpEvent
-        Costs at least as much, failures apart; equal to `event` where nothing had to change.
+    Result: costs at least as much, failures apart; equal to `event` where nothing had to change.
     """
     match event:
         case FailureDpEvent():

@@ -17,8 +17,6 @@ from skfairdp.privacy.accounting.closed_form import ClosedFormBound
 from skfairdp.privacy.accounting.events import events, undominated_cells
 from skfairdp.privacy.plan import Plan
 
-__all__ = ["noise_multiplier_for"]
-
 # Multipliers outside are of no use: below .1 one full-batch step costs more than 90.
 SMALLEST, LARGEST = 0.1, 1e7
 # Accepted share of the target; aimed at from below, so that it is never exceeded.
@@ -77,8 +75,10 @@ def noise_multiplier_for(epsilon: float, delta: float, make_plan: Callable[[floa
     --------
     >>> from skfairdp.privacy import Block, Plan, Segment, noise_multiplier_for
     >>> def make_plan(multiplier):
-    ...     block = Block("gradient", 1.0, (0.01,), noise_std=0.01 * multiplier)
-    ...     return Plan(("all",), (Segment(1000, (0.01,), (100.0,), (block,)),), delta=1e-5)
+    ...     std = 0.01 * multiplier
+    ...     block = Block(name="gradient", max_norm=1.0, weights=(0.01,), noise_std=std)
+    ...     step = Segment(steps=1000, rates=(0.01,), expected_sizes=(100.0,), blocks=(block,))
+    ...     return Plan(cells=("all",), segments=(step,), adjacency="zero-out", delta=1e-5)
     >>> round(noise_multiplier_for(1.0, 1e-5, make_plan), 2)
     1.42
     """

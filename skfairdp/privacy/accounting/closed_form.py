@@ -11,8 +11,7 @@ from scipy.special import gammaln, ndtri
 
 from skfairdp.privacy.accounting.events import undominated_cells
 from skfairdp.privacy.plan import Plan
-
-__all__ = ["ClosedFormBound"]
+from skfairdp.privacy.relations import NEIGHBOURS
 
 
 class ClosedFormBound:
@@ -20,14 +19,8 @@ class ClosedFormBound:
 
     Nothing is claimed on its ground; the answer is always checked exactly.
 
-    Parameters
-    ----------
-    epsilon : float
-        Target of the search, in nats; sets the range of Renyi orders.
-    delta : float
-        Probability in (0, 1).
-    make_plan : callable
-        Maps a base noise multiplier to a plan.
+    `epsilon`: target of the search, in nats; sets the range of Renyi orders. `delta`: probability
+    in (0, 1). `make_plan`: maps a base noise multiplier to a plan.
     """
 
     def __init__(self, epsilon: float, delta: float, make_plan: Callable[[float], Plan]) -> None:
@@ -51,7 +44,7 @@ class ClosedFormBound:
         """Bound, in nats, at a base noise multiplier."""
         plan = self._make_plan(multiplier)
         # A changed attribute is a record that leaves one cell and one that joins another.
-        records = 2 if plan.adjacency == "change-attribute" else 1
+        records = 2 if NEIGHBOURS[plan.adjacency].two_cells else 1
         return max(
             min(
                 float(np.min(records * self._renyi_cost(plan, cell) + self._delta_cost)),

@@ -32,16 +32,8 @@ from skfairdp.privacy.accounting.composition import composed_epsilon
 from skfairdp.privacy.accounting.events import parts_of
 from skfairdp.privacy.accounting.loss_distributions import Losses, from_curve, gaussian, two_points
 from skfairdp.privacy.accounting.loss_grid import grid_interval
+from skfairdp.privacy.relations import NEIGHBOURS, accounted
 
-__all__ = ["RELATIONS", "both_directions", "loss_epsilon"]
-
-RELATIONS = {
-    "add-remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
-    "zero-out": NeighboringRelation.REPLACE_SPECIAL,
-    "replace-one": NeighboringRelation.REPLACE_ONE,
-    # One cell loses a record and another gains it: the library knows each half.
-    "change-attribute": NeighboringRelation.ADD_OR_REMOVE_ONE,
-}
 # Of delta, what the tails of all releases together may take; no tail is smaller than this.
 TAILS, SMALLEST = 1e-6, 1e-290
 
@@ -51,22 +43,12 @@ Pair = tuple[Losses, Losses]
 def loss_epsilon(event: DpEvent, delta: float, adjacency: str) -> float | None:
     """Epsilon by privacy loss distributions, None where they have no answer.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        In canonical form.
-    delta : float
-        Probability in [0, 1).
-    adjacency : str
-        A key of `RELATIONS`.
-
-    Returns
-    -------
-    float or None
-        In nats; infinity where delta does not cover the tails that are cut off.
+    `delta`: probability in [0, 1). `adjacency`: one that is accounted for (`NEIGHBOURS`). Result:
+    in nats; infinity where delta does not cover the tails that are cut off.
     """
     parts = _gathered(event)
-    interval = grid_interval(both_directions(event) if adjacency == "change-attribute" else event)
+    two_cells = NEIGHBOURS[adjacency].two_cells
+    interval = grid_interval(both_directions(event) if two_cells else event)
     tail = max(TAILS * delta / max(sum(count for _, count in parts), 1), SMALLEST)
     while True:
         pairs = [(_pair(part, adjacency, interval, tail), count) for part, count in parts]
@@ -76,7 +58,7 @@ def loss_epsilon(event: DpEvent, delta: float, adjacency: str) -> float | None:
         if not known:
             return 0.0
         leaving, joining = ([(pair[way], count) for pair, count in known] for way in (0, 1))
-        if adjacency == "change-attribute":
+        if two_cells:
             chains = [leaving + joining]
         else:
             alike = all(pair[0] is pair[1] for pair, _ in known)
@@ -94,15 +76,7 @@ def both_directions(event: DpEvent) -> DpEvent:
     A Renyi divergence of a product is the sum of the two directions', and each is at most
     the larger of the two, which is what an accountant charges.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        In canonical form.
-
-    Returns
-    -------
-    dp_accounting.DpEvent
-        To be accounted under adding or removing a record.
+    Result: to be accounted under adding or removing a record.
     """
     match event:
         case dp_event.ComposedDpEvent(events=parts):
@@ -133,7 +107,7 @@ def _gathered(event: DpEvent) -> list[tuple[DpEvent, int]]:
 
 def _pair(event: DpEvent, adjacency: str, interval: float, tail: float) -> Pair | None:
     """Losses of a record that leaves and of one that joins; the same object if alike."""
-    replaced = adjacency == "replace-one"
+    replaced = accounted(adjacency) is NeighboringRelation.REPLACE_ONE
     match event:
         case dp_event.GaussianDpEvent(noise_multiplier=sigma):
             return gaussian(1.0, sigma / 2.0 if replaced else sigma, interval, tail)
@@ -172,7 +146,7 @@ def _replaced(rate: float, sigma: float, interval: float, tail: float) -> Pair:
 
 def _of_the_library(event: DpEvent, adjacency: str, interval: float) -> Pair | None:
     """What dp_accounting knows about one release: the larger delta of the two directions."""
-    accountant = PLDAccountant(RELATIONS[adjacency], interval)
+    accountant = PLDAccountant(accounted(adjacency), interval)
     if not accountant.supports(event):
         return None
     curve = accountant.compose(event).get_delta

@@ -10,16 +10,7 @@ from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
 from skfairdp.privacy.plan import Plan, Segment
-
-__all__ = [
-    "FailureDpEvent",
-    "canonical",
-    "covering_event",
-    "events",
-    "parts_of",
-    "undominated_cells",
-    "without_failures",
-]
+from skfairdp.privacy.relations import NEIGHBOURS
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -28,15 +19,11 @@ class FailureDpEvent(DpEvent):
 
     Composed with the event of the release. Its probability is taken from delta before the
     accountants are asked, and costs nothing else.
-
-    Parameters
-    ----------
-    probability : float
-        Bound, under any data set, on the probability of the outcomes (or secret choices
-        that neighbouring data sets share, such as the other records of a batch) for which
-        the event of the release is no upper bound.
     """
 
+    # Bound, under any data set, on the probability of the outcomes (or secret choices that
+    # neighbouring data sets share, such as the other records of a batch) for which the event of
+    # the release is no upper bound
     probability: float
 
 
@@ -58,12 +45,13 @@ def events(plan: Plan) -> tuple[DpEvent, ...]:
     Examples
     --------
     >>> from skfairdp.privacy import Block, Plan, Segment, events
-    >>> block = Block("gradient", max_norm=1.0, weights=(0.01,), noise_std=0.011)
-    >>> plan = Plan(("all",), (Segment(1000, (0.01,), (100.0,), (block,)),))
+    >>> block = Block(name="gradient", max_norm=1.0, weights=(0.01,), noise_std=0.011)
+    >>> step = Segment(steps=1000, rates=(0.01,), expected_sizes=(100.0,), blocks=(block,))
+    >>> plan = Plan(cells=("all",), segments=(step,), adjacency="zero-out", delta=1e-5)
     >>> events(plan)[0].count
     1000
     """
-    if plan.adjacency == "change-attribute":
+    if NEIGHBOURS[plan.adjacency].two_cells:
         return (covering_event(plan),) * len(plan.cells)
     return tuple(
         _composed(
@@ -103,16 +91,8 @@ def covering_event(plan: Plan) -> DpEvent:
 def undominated_cells(plan: Plan) -> tuple[int, ...]:
     """Positions of the cells that may be the most expensive one.
 
-    Parameters
-    ----------
-    plan : Plan
-        What is released.
-
-    Returns
-    -------
-    tuple of int
-        Cells of which no other cell has, in every segment, at least the rate and at
-        most the multiplier; of equal cells the first.
+    Result: cells of which no other cell has, in every segment, at least the rate and at most the
+    multiplier; of equal cells the first.
     """
     profiles = [
         tuple(
@@ -140,21 +120,7 @@ def canonical(event: DpEvent) -> DpEvent:
     a Poisson batch become one query, and queries without cost or without noise are
     named as such.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        Any event; kinds that this package does not make are left as they are.
-
-    Returns
-    -------
-    dp_accounting.DpEvent
-        An equivalent event.
-
-    Raises
-    ------
-    ValueError
-        If a multiplier is negative or not a number, or a sampling probability is
-        outside [0, 1].
+    `event`: any event; kinds that this package does not make are left as they are.
 
     Examples
     --------
@@ -204,17 +170,8 @@ def canonical(event: DpEvent) -> DpEvent:
 def without_failures(event: DpEvent) -> tuple[DpEvent, float]:
     """Split an event into what the accountants take and what delta has to cover.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        In canonical form.
-
-    Returns
-    -------
-    event : dp_accounting.DpEvent
-        In canonical form, without failures.
-    probability : float
-        Of any failure, by the sum over all of them; of a random number of runs, by its mean.
+    Result `event`: in canonical form, without failures; `probability`: of any failure, by the sum
+    over all of them; of a random number of runs, by its mean.
     """
     match event:
         case FailureDpEvent(probability=probability):

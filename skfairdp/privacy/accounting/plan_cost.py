@@ -11,23 +11,12 @@ from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
 from skfairdp.figures import as_given, significant_up
-from skfairdp.privacy.accounting.accountants import RELATIONS, accountant_name, event_epsilon
-from skfairdp.privacy.accounting.events import canonical, covering_event, events, undominated_cells
+from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
+from skfairdp.privacy.accounting.events import canonical, covering_event, events
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
-
-__all__ = [
-    "accountant_name",
-    "budget_guarantee",
-    "compose",
-    "covering_event",
-    "epsilon",
-    "epsilons",
-    "events",
-    "guarantee",
-    "undominated_cells",
-]
+from skfairdp.privacy.relations import NEIGHBOURS, accounted
 
 
 class _Relation(TypedDict):
@@ -65,8 +54,9 @@ default=None
     Examples
     --------
     >>> from skfairdp.privacy import Block, Plan, Segment, epsilon
-    >>> block = Block("gradient", max_norm=1.0, weights=(0.01,), noise_std=0.011)
-    >>> plan = Plan(("all",), (Segment(1000, (0.01,), (100.0,), (block,)),), delta=1e-5)
+    >>> block = Block(name="gradient", max_norm=1.0, weights=(0.01,), noise_std=0.011)
+    >>> step = Segment(steps=1000, rates=(0.01,), expected_sizes=(100.0,), blocks=(block,))
+    >>> plan = Plan(cells=("all",), segments=(step,), adjacency="zero-out", delta=1e-5)
     >>> round(epsilon(plan), 4)
     1.5154
     """
@@ -117,37 +107,20 @@ def guarantee(
 ) -> PrivacyGuarantee:
     """State what a plan promises.
 
-    Parameters
-    ----------
-    plan : Plan
-        What is released.
-    protects : str, default="record"
-        What is protected.
-    budget : float or None, default=None
-        Target epsilon that the plan was calibrated to. Needed, and stated instead of the
-        plan's own cost, where the plan was made from a private answer
-        (``plan.prior_epsilon > 0``): the cost then depends on that answer, and only
-        the target was fixed before.
-    assumptions : iterable of str, default=()
-        Conditions of the statement; `VALIDATION` is added.
-
-    Returns
-    -------
-    PrivacyGuarantee
-        For the plan's delta and adjacency; void for a plan without noise, and for one
-        made from a private answer without a budget.
-
-    Raises
-    ------
-    ValueError
-        If the plan costs more than the budget.
+    `budget`: target epsilon that the plan was calibrated to. Needed, and stated instead of the
+    plan's own cost, where the plan was made from a private answer (``plan.prior_epsilon > 0``):
+    the cost then depends on that answer, and only the target was fixed before. `assumptions`:
+    conditions of the statement; `VALIDATION` is added. Result: for the plan's delta and
+    adjacency; void for a plan without noise, and for one made from a private answer without a
+    budget.
 
     Examples
     --------
     >>> from skfairdp.privacy import Block, Plan, Segment
     >>> from skfairdp.privacy.accounting.plan_cost import guarantee
-    >>> block = Block("gradient", max_norm=1.0, weights=(0.01,), noise_std=0.011)
-    >>> plan = Plan(("all",), (Segment(1000, (0.01,), (100.0,), (block,)),), delta=1e-5)
+    >>> block = Block(name="gradient", max_norm=1.0, weights=(0.01,), noise_std=0.011)
+    >>> step = Segment(steps=1000, rates=(0.01,), expected_sizes=(100.0,), blocks=(block,))
+    >>> plan = Plan(cells=("all",), segments=(step,), adjacency="zero-out", delta=1e-5)
     >>> guarantee(plan).satisfies(epsilon=1.6)
     True
     """
@@ -171,7 +144,7 @@ def guarantee(
     accountant = accountant_name(event, plan.delta, plan.adjacency)
     if plan.prior_epsilon == 0.0:
         # A changed attribute is a matter of two groups: there is no figure of one.
-        apart = len(plan.cells) > 1 and plan.adjacency != "change-attribute"
+        apart = len(plan.cells) > 1 and not NEIGHBOURS[plan.adjacency].two_cells
         return PrivacyGuarantee(
             epsilon=largest,
             accountant=accountant,
@@ -207,21 +180,10 @@ def budget_guarantee(
 ) -> PrivacyGuarantee | None:
     """State what is known before a plan that will be made from a bought answer.
 
-    Parameters
-    ----------
-    epsilon : float or None
-        The budget in nats, of which the answer is a part. None: the noise is fixed
-        instead, and nothing is known.
-    delta : float
-        Delta of the fit.
-    reproducible : bool, default=False
-        Whether the noise repeats with a seed.
-
-    Returns
-    -------
-    PrivacyGuarantee or None
-        The budget itself, without an event; void where the final statement will be; None
-        without noise.
+    `epsilon`: the budget in nats, of which the answer is a part. None: the noise is fixed
+    instead, and nothing is known. `reproducible`: whether the noise repeats with a seed. Result:
+    the budget itself, without an event; void where the final statement will be; None without
+    noise.
     """
     if epsilon is not None and math.isinf(epsilon):
         return None
@@ -274,7 +236,7 @@ def compose(
         raise ValueError("guarantees is empty: give at least one guarantee to compose")
     if len(guarantees) == 1 and delta in (None, guarantees[0].delta):
         return guarantees[0]
-    if any(item.adjacency not in RELATIONS for item in guarantees if not item.is_void):
+    if any(accounted(item.adjacency) is None for item in guarantees if not item.is_void):
         # What the events mean there is the mechanism's affair; the statements are enough.
         guarantees = [
             item if item.is_void else replace(item, event=None, exposures=()) for item in guarantees
@@ -322,10 +284,11 @@ def _composed_cost(
     # discrete Laplace noise of the same pure epsilon.
     pure = tuple(dp_event.DiscreteLaplaceDpEvent(number, 1) for number in plain)
     relation = adjacency
-    if adjacency not in RELATIONS or (adjacency == "change-attribute" and not told):
+    two_cells = NEIGHBOURS[adjacency].two_cells
+    if accounted(adjacency) is None or (two_cells and not told):
         # What is promised about both data sets is the same pair whatever the relation is.
         relation = "add-remove"
-    elif adjacency == "change-attribute" and pure:
+    elif two_cells and pure:
         # There, an event is what one of two cells releases; a promise about both is no such
         # event, and is added by basic composition.
         events_alone = canonical(dp_event.ComposedDpEvent(told))

@@ -16,11 +16,10 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from dp_accounting.rdp import compute_epsilon
 from numpy.typing import NDArray
 
-from skfairdp.privacy.accounting.accountants import RELATIONS, event_epsilon, renyi_divergences
+from skfairdp.privacy.accounting.accountants import event_epsilon, renyi_divergences
 from skfairdp.privacy.accounting.events import canonical, without_failures
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-
-__all__ = ["filtered_epsilon"]
+from skfairdp.privacy.relations import accounted
 
 # Share of delta for releases that may, in their far tails, not be what their events say.
 TAILS = 1e-6
@@ -36,24 +35,11 @@ def filtered_epsilon(
 ) -> float:
     """Epsilon that a filter for one budget charges; within the budget, all of it is kept.
 
-    Parameters
-    ----------
-    parts : sequence of PrivacyGuarantee
-        At least one, none void, all read in the budget's relation, in the order of their
-        choice. The first was fixed beforehand; each other one may have been chosen by
-        looking at what the earlier ones released.
-    epsilon : float
-        The budget in nats. Orders follow from it, so they are fixed in advance.
-    delta : float
-        The budget's delta.
-    adjacency : str
-        The budget's relation.
-
-    Returns
-    -------
-    float
-        If it is at most `epsilon` after every choice, everything together is (epsilon,
-        delta)-private. Infinity where deltas alone are too large.
+    `parts`: at least one, none void, all read in the budget's relation, in the order of their
+    choice. The first was fixed beforehand; each other one may have been chosen by looking at what
+    the earlier ones released. `epsilon`: the budget in nats. Orders follow from it, so they are
+    fixed in advance. Result: if it is at most `epsilon` after every choice, everything together
+    is (epsilon, delta)-private. Infinity where deltas alone are too large.
 
     Notes
     -----
@@ -89,13 +75,13 @@ def filtered_epsilon(
 
 def _alone(item: PrivacyGuarantee, delta: float, adjacency: str) -> float:
     charges = [item.epsilon if item.delta <= delta else math.inf]
-    if item.event is not None and adjacency in RELATIONS:
+    if item.event is not None and accounted(adjacency) is not None:
         charges.append(event_epsilon(item.event, delta, adjacency))
     return min(charges)
 
 
 def _curve(item: PrivacyGuarantee, adjacency: str) -> NDArray[np.float64] | None:
-    if item.event is None or adjacency not in RELATIONS:
+    if item.event is None or accounted(adjacency) is None:
         return None
     return renyi_divergences(item.event, ORDERS, adjacency)
 

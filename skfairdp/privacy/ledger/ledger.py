@@ -32,8 +32,6 @@ from skfairdp.privacy.ledger.totals import Budget, totals
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PrivacyLedger"]
-
 ACTIVITIES = ("fit", "certify", "transform", "search")
 
 

@@ -20,8 +20,6 @@ from skfairdp.privacy.ledger.records import BUDGET, Damaged, Head, Record, appen
 from skfairdp.privacy.ledger.row_digests import row_set_digest
 from skfairdp.privacy.ledger.totals import Budget
 
-__all__ = ["Store", "reading", "upgrade", "writing"]
-
 APPLICATION = 0x5AFA1EDB  # in the file's header, so that another data base is told apart
 VERSION = 2
 # Bytes of a page of SQLite, at least. It would take less for a new data base.
@@ -33,13 +31,8 @@ PATIENCE = 600.0
 class Store:
     """What the records of an open ledger say; all of them were compared with their digests.
 
-    Parameters
-    ----------
-    connection : sqlite3.Connection or None
-        Open, inside a transaction if it writes. None stands for a file that does not
-        exist, which has no entries.
-    records : list of Record
-        All that it holds.
+    `connection`: open, inside a transaction if it writes. None stands for a file that does not
+    exist, which has no entries.
     """
 
     def __init__(self, connection: sqlite3.Connection | None, records: list[Record]) -> None:
@@ -156,22 +149,9 @@ class Store:
 def writing(path: Path, *, new: bool = True) -> Iterator[Store]:
     """Open a ledger for one exclusive transaction.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    new : bool, default=True
-        Whether a file that does not exist is made.
-
-    Yields
-    ------
-    Store
-        All is written when the block ends, and nothing if it fails.
-
-    Raises
-    ------
-    LedgerError
-        The file cannot be written, is damaged, or is no ledger of this version.
+    `new`: whether a file that does not exist is made. Yields: all is written when the block ends,
+    and nothing if it fails. Raises LedgerError: the file cannot be written, is damaged, or is no
+    ledger of this version.
     """
     if new:
         with _explained(path, "write"):
@@ -184,19 +164,7 @@ def writing(path: Path, *, new: bool = True) -> Iterator[Store]:
 def reading(path: Path) -> Iterator[Store]:
     """Open a ledger for reading; a file that does not exist has no entries.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Yields
-    ------
-    Store
-
-    Raises
-    ------
-    LedgerError
-        The file cannot be read, is damaged, or is no ledger of this version.
+    Raises LedgerError: the file cannot be read, is damaged, or is no ledger of this version.
     """
     if not path.exists():
         yield Store(None, [])
@@ -213,15 +181,7 @@ def reading(path: Path) -> Iterator[Store]:
 def upgrade(path: Path) -> None:
     """Give the entries of a ledger of version 1, which had no chain, to one of this version.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Raises
-    ------
-    LedgerError
-        It is no ledger of version 1, or cannot be read or written.
+    Raises LedgerError: it is no ledger of version 1, or cannot be read or written.
     """
     with _transaction(path) as connection:
         _check_file(connection, path, version=1)

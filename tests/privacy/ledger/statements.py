@@ -12,9 +12,9 @@ VOID = PrivacyGuarantee.void("no noise was added")
 
 def plan(sigma: float = 4.0, *, steps: int = 100, adjacency: str = "zero-out") -> Plan:
     """A training run with batches of one in fifty."""
-    block = Block("gradient", max_norm=1.0, weights=(0.1,), noise_std=0.1 * sigma)
-    segment = Segment(steps, (0.02,), (10.0,), (block,))
-    return Plan(("all",), (segment,), adjacency=adjacency, delta=1e-5)
+    block = Block(name="gradient", max_norm=1.0, weights=(0.1,), noise_std=0.1 * sigma)
+    segment = Segment(steps=steps, rates=(0.02,), expected_sizes=(10.0,), blocks=(block,))
+    return Plan(cells=("all",), segments=(segment,), adjacency=adjacency, delta=1e-5)
 
 
 def stated(sigma: float = 4.0, **changes: object) -> PrivacyGuarantee:

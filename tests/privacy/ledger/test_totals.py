@@ -28,7 +28,7 @@ def test_total_of_equal_and_of_different_fits_agrees_with_the_oracle(tmp_path) -
 
 
 def test_tables_of_counts_are_part_of_the_composition(tmp_path) -> None:
-    counted = dataclasses.replace(plan(4.0), counts=(CountRelease("table", 0.2),))
+    counted = dataclasses.replace(plan(4.0), counts=(CountRelease(name="table", epsilon=0.2),))
     table = PrivacyGuarantee.from_dict(stated().to_dict())
     ledger = ledger_in(tmp_path)
     from dp_accounting.dp_event import DiscreteLaplaceDpEvent

@@ -1,0 +1,231 @@
+"""Products of matrices that do not depend on the processor, nor on where a row stands.
+
+A processor adds the terms of a product in an order of its own choosing: by the place of a row
+in its block, by the alignment of memory, by how many rows there are. Where sums are rounded,
+the last bits of a row's result then depend on the rows beside it, and at the kink of a ReLU a
+last bit switches a unit on. Here nothing is left to round: each row of the left matrix and each
+column of the right one is first rounded to a grid so coarse that all products and all their
+sums are float64 numbers. Whatever the order of the additions, the result is the same.
+
+The grid of a row has ``2**bits`` points up to the row's largest entry, with ``2 bits + log2(k)
+<= 53`` for sums of k terms: 23 bits for k up to 128, 21 for k up to 2048, about as fine as
+float32 itself. A float64 matrix is split into two such parts, and its products into four,
+which are added in a fixed order: 46 bits.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+__all__ = ["ExactProducts", "bits_for", "exact_matmul", "on_grid", "parts_of", "product"]
+
+
+class _Active(threading.local):
+    block = False
+
+
+_ACTIVE = _Active()
+multiply = torch.matmul
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
+# The bits of a float64 number that hold its exponent.
+_EXPONENT = 0x7FF0000000000000
+# Steps of float64 matrices follow from entries in this range: products neither vanish nor overflow.
+_SMALLEST, _LARGEST = 2.0**-400, 2.0**400
+
+
+def bits_for(terms: int) -> int:
+    """Return how many bits entries may have so that sums of so many products are exact."""
+    return (53 - max(0, math.ceil(math.log2(max(terms, 1))))) // 2
+
+
+def on_grid(values: Tensor, dim: int, bits: int) -> Tensor:
+    """Round to multiples of a power of two that follows from the largest entry along `dim`.
+
+    Parameters
+    ----------
+    values : Tensor
+        Any floating dtype.
+    dim : int
+        What is added up later runs along this dimension.
+    bits : int
+        Entries become whole multiples, up to ``2**bits``, of one power of two.
+
+    Returns
+    -------
+    Tensor of float64, the same shape
+        A new tensor. NaN all along `dim` where one entry is not finite.
+    """
+    largest = values.abs().amax(dim, keepdim=True) if values.shape[dim] else values.sum(dim, True)
+    wide = values.dtype == torch.float64
+    power = largest.double()
+    power.view(torch.int64).bitwise_and_(_EXPONENT)  # at most `largest`, more than half of it
+    if wide:
+        power.clamp_(min=_SMALLEST).masked_fill_(power > _LARGEST, math.inf)
+    # Where 1.5 * 2**52 grid steps are added, no room is left for digits below one step.
+    shift = power.mul_(1.5 * 2.0 ** (53 - bits))
+    return (values.add(shift) if wide else values.double().add_(shift)).sub_(shift)
+
+
+def parts_of(values: Tensor, dim: int, terms: int | None = None) -> list[Tensor]:
+    """Split a matrix into parts on grids: one, or two for float64.
+
+    Parameters
+    ----------
+    values : Tensor
+        The matrix, or several.
+    dim : int
+        As in `on_grid`.
+    terms : int, optional
+        How many products are added; the length along `dim` by default.
+
+    Returns
+    -------
+    list of Tensor of float64
+        They sum to the matrix, but for what is rounded off.
+    """
+    terms = values.shape[dim] if terms is None else terms
+    if terms == 1 and values.dtype != torch.float64:
+        return [values.double()]  # a float32 number has 24 bits, the grid 26
+    bits = bits_for(terms)
+    first = on_grid(values, dim, bits)
+    if values.dtype != torch.float64:
+        return [first]
+    return [first, on_grid(values - first, dim, bits)]
+
+
+def product(left: list[Tensor], right: list[Tensor]) -> Tensor:
+    """Multiply two matrices given as parts (:func:`parts_of`), in float64.
+
+    Every product of two parts is exact, so the sum of all of them, in this fixed order, is a
+    function of the row and the column alone.
+    """
+    first, *others = (multiply(a, b) for a in left for b in right)
+    for other in others:
+        first += other
+    return first
+
+
+def exact_matmul(left: Any, right: Any) -> Any:
+    """Multiply rows by columns, exactly: each entry depends on its row and column alone.
+
+    Parameters
+    ----------
+    left, right : Tensor or ndarray, shapes (..., n, k) and (..., k, m) or (k,)
+        Both of the same kind.
+
+    Returns
+    -------
+    Tensor or ndarray of the dtype of the operands
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp.engine.exact_products import exact_matmul
+    >>> rows, weights = np.random.default_rng(0).normal(size=(2, 7, 7))
+    >>> bool(np.array_equal(exact_matmul(rows[::-1], weights)[::-1], exact_matmul(rows, weights)))
+    True
+    """
+    if isinstance(left, np.ndarray):
+        return exact_matmul(torch.from_numpy(left.copy()), torch.from_numpy(right.copy())).numpy()
+    if right.dim() == 1:
+        return exact_matmul(left, right.unsqueeze(1)).squeeze(-1)
+    found = product(parts_of(left, -1), parts_of(right, -2))
+    return found.to(torch.promote_types(left.dtype, right.dtype))
+
+
+class _Replaced(TorchDispatchMode):
+    """Replaces products while it is on torch's stack of modes."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        exact = _PRODUCTS.get(func._schema.name.removeprefix("aten::"))
+        if exact and func._overloadname == "default" and args[0].is_floating_point():
+            return exact(*args, **kwargs)
+        if _is_composite(func):
+            with self:  # made of others; met in inference mode only
+                return func._op_dk(_COMPOSITE, *args, **kwargs)
+        return func(*args, **kwargs)
+
+
+class ExactProducts:
+    """Compute all products of matrices inside the block exactly, whoever asks for them.
+
+    Linear and convolutional layers, ``@`` and ``einsum`` of any module, and of its derivatives,
+    end in the few functions that are replaced here. A block inside a block does nothing.
+    """
+
+    def __init__(self) -> None:
+        self._mode: _Replaced | None = None
+
+    def __enter__(self) -> Self:
+        """Begin to replace products, unless a block around this one does."""
+        if not _ACTIVE.block:
+            _ACTIVE.block = True
+            self._mode = _Replaced()
+            self._mode.__enter__()
+        return self
+
+    def __exit__(self, *reason: Any) -> None:
+        """Leave products to torch again."""
+        if self._mode is not None:
+            _ACTIVE.block = False
+            self._mode.__exit__(*reason)
+            self._mode = None
+
+
+@cache
+def _is_composite(func: Any) -> bool:
+    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+
+
+def _added(bias: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
+    found = product(parts_of(left, -1), parts_of(right, -2 if right.dim() > 1 else -1))
+    found = found if alpha == 1 else found.mul_(alpha)
+    found = found if beta == 0 else found + (bias if beta == 1 else bias * beta)
+    return found.to(left.dtype)
+
+
+def _vector(left: Tensor, right: Tensor) -> Tensor:
+    return product(parts_of(left, -1), parts_of(right, -1)).to(left.dtype)
+
+
+def _convolution(rows: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Tensor:
+    """A convolution: what is added up for an output are entries of one row, and one kernel."""
+    transposed, groups = how[3], how[5]
+    if transposed:  # as torch computes it: a rehearsal finds where places matter
+        return torch.ops.aten.convolution(rows, weight, bias, *how)
+    terms = weight[0].numel()
+    apart = rows.reshape(len(rows), groups, -1)
+    rows_apart = [part.view(rows.shape) for part in parts_of(apart, 2, terms)]
+    kernels = [p.view(weight.shape) for p in parts_of(weight.flatten(1), 1)]
+    first, *others = (
+        torch.ops.aten.convolution(a, b, None, *how) for a in rows_apart for b in kernels
+    )
+    for other in others:
+        first += other
+    if bias is not None:
+        first += bias.view(-1, *(1,) * (rows.dim() - 2))
+    return first.to(rows.dtype)
+
+
+_PRODUCTS: dict[str, Callable[..., Tensor]] = {
+    "mm": exact_matmul,
+    "bmm": exact_matmul,
+    "addmm": _added,
+    "baddbmm": _added,
+    "mv": _vector,
+    "addmv": _added,
+    "dot": _vector,
+    "convolution": _convolution,
+}

@@ -1,0 +1,100 @@
+"""A plan, drawn from release by release."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from skfairdp.exceptions import PlanError
+from skfairdp.privacy.plan import CountRelease, LaplaceSum, Plan, Segment
+
+__all__ = ["Meter"]
+
+
+class Meter:
+    """What is still to be released of a plan.
+
+    Whatever adds noise to private rows draws from it first, so that nothing is released
+    that the accountant did not charge.
+
+    Parameters
+    ----------
+    plan : Plan
+        What was charged. A segment without blocks releases nothing and is never drawn.
+
+    Examples
+    --------
+    >>> from skfairdp.privacy import CountRelease, Plan
+    >>> from skfairdp.privacy.meter import Meter
+    >>> table = CountRelease(name="table", epsilon=0.5)
+    >>> plan = Plan(cells=("all",), segments=(), counts=(table,), adjacency="zero-out", delta=0.0)
+    >>> meter = Meter(plan)
+    >>> meter.draw(table)
+    >>> meter.draw(table)
+    Traceback (most recent call last):
+    ...
+    skfairdp.exceptions.PlanError: The plan holds 1 release of 'table', and it is made.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        planned: Counter[Segment | CountRelease | LaplaceSum] = Counter()
+        for segment in plan.segments:
+            planned[segment] += segment.steps if segment.blocks else 0
+        for table in plan.counts:
+            planned[table] += table.releases
+        planned.update(plan.sums)
+        self._planned, self._left = planned, planned.copy()
+        self._stopped = False
+
+    def draw(self, release: Segment | CountRelease | LaplaceSum) -> None:
+        """Take one step of a segment, one table or one sum out of the plan.
+
+        Parameters
+        ----------
+        release : Segment, CountRelease or LaplaceSum
+            One of the plan's; which of two equal ones does not matter.
+
+        Raises
+        ------
+        PlanError
+            The plan does not hold it, or holds no more of it.
+        """
+        left = self._left.get(release)
+        if left is None:
+            raise PlanError(
+                f"The plan does not hold {_named(release)}, so nobody has charged it: draw from "
+                "run.plan, not from a copy with other figures."
+            )
+        if left == 0:
+            n = self._planned[release]
+            raise PlanError(
+                f"The plan holds {n} release{'' if n == 1 else 's'} of {_named(release)}, and "
+                f"{'it is' if n == 1 else 'they are'} made."
+            )
+        self._left[release] = left - 1
+
+    def stop(self) -> None:
+        """Note that a released value ended the computation, so that something may be left."""
+        self._stopped = True
+
+    def finish(self) -> None:
+        """End the computation.
+
+        Raises
+        ------
+        PlanError
+            Something is left, and no released value ended the computation: the plan is not
+            what the mechanism does.
+        """
+        left = [f"{n} of {_named(release)}" for release, n in self._left.items() if n]
+        if left and not self._stopped:
+            raise PlanError(
+                f"The plan was charged, and holds {', '.join(left)} that were never released: plan "
+                "what the mechanism does. One that a released value ends early calls stop()."
+            )
+
+
+def _named(release: Segment | CountRelease | LaplaceSum) -> str:
+    if isinstance(release, Segment):
+        return repr(" and ".join(block.name for block in release.blocks))
+    return repr(release.name)

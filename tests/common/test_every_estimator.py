@@ -1,0 +1,116 @@
+"""What holds for every exported estimator, whatever its kind: one fit, many checks."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+
+import skfairdp
+from skfairdp import certify
+from skfairdp.base import PrivateEstimator
+from tests.common import roster
+from tests.common.roster import EVERY, SETTINGS, build, exported, people, settings_of
+
+every = pytest.mark.parametrize("name", EVERY)
+X, Y, GROUPS = people()
+
+
+@cache
+def stored(name: str) -> bytes:
+    """A fitted estimator; each check gets a copy of its own."""
+    return pickle.dumps(build(name).fit(X, Y, sensitive_features=GROUPS))
+
+
+def fitted(name: str) -> Any:
+    return pickle.loads(stored(name))
+
+
+def test_every_exported_estimator_is_under_these_checks() -> None:
+    assert len(exported()) >= 17
+    assert set(exported().values()) == set(SETTINGS)
+    for kind, (_, settings) in SETTINGS.items():
+        assert settings
+        assert all(isinstance(estimator, kind) for estimator in settings.values())
+
+
+@pytest.mark.parametrize("change", ["one more", "one less"])
+def test_an_estimator_without_settings_is_found(change: str) -> None:
+    package = ModuleType("skfairdp")
+    names = list(skfairdp.__all__)
+    vars(package).update({name: getattr(skfairdp, name) for name in names})
+    if change == "one more":
+        package.NewClassifier = type("NewClassifier", (BaseEstimator,), {})
+        names.append("NewClassifier")
+    else:
+        names.remove("DPSGDClassifier")
+    package.__all__ = names
+    with pytest.raises(AssertionError, match="NewClassifier|DPSGDClassifier"):
+        settings_of(package)
+
+
+@every
+def test_a_constructor_stores_its_parameters_and_nothing_else(name: str) -> None:
+    estimator = build(name)
+    parameters = estimator.get_params(deep=False)
+    assert set(vars(estimator)) == set(parameters)
+    assert set(inspect.signature(type(estimator)).parameters) == set(parameters)
+    for parameter, value in clone(estimator).get_params(deep=False).items():
+        assert type(value) is type(parameters[parameter])
+
+
+@every
+def test_a_fit_returns_the_estimator_and_only_what_is_released_travels(name: str) -> None:
+    estimator = build(name)
+    assert estimator.fit(X, Y, sensitive_features=GROUPS) is estimator
+    assert isinstance(estimator, PrivateEstimator)
+    left = {attribute for attribute in vars(estimator) if attribute.endswith("_")}
+    assert left <= set(estimator._released), f"{left - set(estimator._released)}"
+    estimator.secret_ = X
+    assert not hasattr(pickle.loads(pickle.dumps(estimator)), "secret_")
+
+
+@every
+def test_no_row_is_in_a_pickle(name: str) -> None:
+    for rows in (X, X.astype(np.float32)):
+        kept = [row for row in rows if row[:2].tobytes() in stored(name)]
+        assert not kept
+
+
+@every
+def test_a_certificate_states_what_the_estimator_states(name: str) -> None:
+    model = fitted(name)
+    certificate = certify(model)
+    texts = str(certificate), certificate.to_html(), certificate.to_model_card()
+    assert all(type(model).__name__ in text for text in texts[1:])
+    assert certificate.model_digest == certify(fitted(name)).model_digest
+    for claim in certificate.fairness:
+        assert any(claim.bound == own.bound for own in model._mechanism_fairness(claim.notion))
+
+
+@every
+def test_a_new_fit_forgets_the_old_one(name: str) -> None:
+    model = fitted(name)
+    model.left_over_ = 1
+    model.fit(X, Y, sensitive_features=GROUPS)
+    assert not hasattr(model, "left_over_")
+
+
+# Those of the roster that vote take halves of the rows, and fail before their fit begins.
+@pytest.mark.parametrize("name", [name for name in EVERY if name not in roster.VOTING])
+def test_a_fit_that_fails_leaves_nothing_behind(name: str) -> None:
+    model = fitted(name)
+    with pytest.raises((TypeError, ValueError)):
+        model.fit(X[:, 0], Y, sensitive_features=GROUPS)
+    assert not [attribute for attribute in vars(model) if attribute.endswith("_")]
+
+
+def test_kinds_are_those_of_the_roster() -> None:
+    kinds = {kind for kind, _ in SETTINGS.values()}
+    assert roster.of(*kinds) == {name: estimator for name, (_, estimator) in EVERY.items()}
