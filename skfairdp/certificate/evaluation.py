@@ -140,14 +140,18 @@ def evaluate(
             noisy_claim(notion, cells, table, table + noise, groups.labels, terms, assumptions)
             for notion, cells in zip(terms.notions, strata, strict=True)
         ]
-        return Evaluation(tuple(claims), None)
+        return Evaluation(tuple(claims), None, _remarks(claims))
     claims = [
         _claim(notion, cells, table, groups.labels, terms, assumptions)
         for notion, cells in zip(terms.notions, strata, strict=True)
     ]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average
         claims += _averages(deployed, X, groups, held, strata, terms, with_labels)
-    return Evaluation(tuple(claims), int(table.sum()))
+    return Evaluation(tuple(claims), int(table.sum()), _remarks(claims))
+
+
+def _remarks(claims: Sequence[FairnessGuarantee]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for claim in claims for text in claim.remarks))
 
 
 def _averages(

@@ -47,7 +47,6 @@ class Statement(Protocol):
 def _claim_line(claim: FairnessGuarantee, n_rows: int | None) -> str:
     """Print a fairness claim with its scope, confidence and population."""
     figure = f"at most {claim.figure}" if claim.informative else claim.figure
-    figure += f" ({claim.remedy.rstrip('.')})" if claim.remedy else ""
     observed = "" if claim.estimate is None else f", observed {claim.estimate:.3f}"
     return (
         f"{claim.notion}: largest difference of {claim.rates} {figure}{observed} "
