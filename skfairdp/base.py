@@ -14,8 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate import Certificate, certify
+from skfairdp.certificate.fit_digests import bind_each, changes
 from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
-from skfairdp.certificate.unchanged import bind_each, changes
 from skfairdp.documentation import complete_docstrings
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import (

@@ -86,6 +86,7 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
     given. Raises ValueError or TypeError: scikit-learn's message where it shows no cell and no
     number of rows, else ours.
     """
+    X = unmasked(X)
     if options.get("dtype") is not None:
         _refuse_other_kinds(X)
     failure: Exception
@@ -97,6 +98,19 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
         failure = _without_rows(error)
     # Out here, so that the chain of exceptions does not lead to what quotes a cell.
     raise failure
+
+
+def unmasked(values: Any) -> Any:
+    """Masked entries of an array as missing ones: NaN among numbers, else None."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if not np.ma.is_masked(values):
+        return np.asarray(values)
+    if values.dtype.kind == "f":
+        return values.filled(np.nan)
+    cells = values.data.astype(object)
+    cells[np.ma.getmaskarray(values)] = None
+    return cells
 
 
 def count_rows(X: Any) -> int:
@@ -119,6 +133,7 @@ def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDA
     """
     if issparse(y):
         raise ValueError(f"Sparse data was passed for {name}; pass an array or list of labels.")
+    y = unmasked(y)
     mixed = declared and isinstance(y, list | tuple) and not all(isinstance(v, str) for v in y)
     try:
         values = np.asarray(y)

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import skfairdp
-from skfairdp.certificate.wording import confidence
+from skfairdp.certificate.sentence import certainty
 from skfairdp.figures import (
     as_given,
     epsilon_text,
@@ -122,6 +122,6 @@ def test_a_confidence_is_printed_with_all_its_digits(level):
     class Claim:
         confidence_level: float
 
-    printed = float(confidence(Claim(level)).removesuffix(" %"))
+    printed = float(certainty(Claim(level)).removesuffix(" % confidence"))
     assert printed == pytest.approx(100 * level, rel=1e-14)
     assert printed < 100.0

@@ -18,7 +18,7 @@ PACKAGE = Path(__file__).parents[1] / "skfairdp"
 # each other.
 LAYERS = (
     {"exceptions", "figures", "deprecation", "documentation"},
-    {"parameters", "datasets"},
+    {"assumptions", "parameters", "datasets"},
     {"rows"},
     {"privacy", "fairness"},
     {"engine", "certificate"},

@@ -12,16 +12,12 @@ from numpy.random import RandomState
 from skfairdp.aggregation.pate import PATEClassifier
 from skfairdp.aggregation.public_rows import PublicRows
 from skfairdp.aggregation.query_rows import Queries, VotingRun
+from skfairdp.assumptions import STUDENT
 from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import Choice, Number
 from skfairdp.privacy.ledger import PrivacyLedger
-
-_STUDENT = (
-    "The answers counted are those of the teachers to public queries. This model is the student "
-    "that learned from them; its own differences need held-out rows."
-)
 
 
 class FairPATEClassifier(PATEClassifier):
@@ -178,4 +174,4 @@ class FairPATEClassifier(PATEClassifier):
             classes=self.classes_.tolist(),
             asked=self.asked_by_group_,
         )
-        return [replace(claim, assumptions=(_STUDENT, *claim.assumptions))]
+        return [replace(claim, assumptions=(STUDENT, *claim.assumptions))]

@@ -16,6 +16,7 @@ from skfairdp.aggregation.query_rows import Lesson, PrivateRows, Queries, Voting
 from skfairdp.aggregation.reweighing import GroupTeacher, ReweighedClassifier
 from skfairdp.aggregation.student import Student, takes_groups, train_student
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
+from skfairdp.assumptions import ATTRIBUTE_VOTES, closed_sets
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.parameters import Choice
 from skfairdp.privacy.ledger import PrivacyLedger
@@ -265,17 +266,14 @@ class SFPATEClassifier(AggregatedClassifier):
         )
 
     def _public_things(self, run: VotingRun) -> tuple[str, ...]:
-        named = "taken from the rows and public" if self.groups is None else "declared"
         learned = (
             "the student learns from the same rows, and their attributes reach it through the "
             "noisy votes alone"
             if run.queries.own
             else "the student learns from public rows, whose attributes are not used"
         )
-        return (
-            f"the set of groups is {named}",
-            f"features and labels of all rows are public; {learned}",
-        )
+        sets = closed_sets(groups=self.groups is not None)
+        return (*sets, ATTRIBUTE_VOTES.format(learned=learned))
 
     def _default_of(self, name: str) -> Any:
         fair = "student" if self.variant == "fair_student" else "teacher"

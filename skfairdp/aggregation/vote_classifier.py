@@ -18,6 +18,7 @@ from skfairdp.aggregation.teachers.trial import try_teacher
 from skfairdp.aggregation.vote_assumptions import conditions, public_things, spent
 from skfairdp.aggregation.vote_parameters import check_settings, make_plan
 from skfairdp.aggregation.voting import ConfidentGNMax, release_labels
+from skfairdp.assumptions import seed_known
 from skfairdp.base import PrivateClassifier
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, encode_groups
@@ -247,8 +248,7 @@ class AggregatedClassifier(PrivateClassifier):
             return None
         if run.noise.reproducible:
             return PrivacyGuarantee.void(
-                "reproducible_noise=True ties the noise to random_state: whoever knows or guesses "
-                "the seed can subtract it",
+                seed_known(),
                 adjacency=self._adjacency,
                 protects=self._protects,
             )

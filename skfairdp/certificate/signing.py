@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skfairdp.certificate.document import checked_document
+from skfairdp.certificate.json_document import checked_document
 from skfairdp.exceptions import SignatureError
 
 if TYPE_CHECKING:
@@ -49,24 +49,9 @@ _HEX = re.compile(r"[0-9a-f]{128}")
 
 
 def sign_certificate(text: str, key: Ed25519PrivateKey) -> str:
-    """Add a signature to the text of a certificate.
+    """Add a signature to the text of a certificate, in place of one that it had.
 
-    Parameters
-    ----------
-    text : str
-        What ``Certificate.to_json`` returned.
-    key : Ed25519PrivateKey
-        The private key.
-
-    Returns
-    -------
-    str
-        The same with a ``signature``, in place of one that it had.
-
-    Raises
-    ------
-    ValueError
-        When the text is no certificate.
+    Raises a ValueError when the text, what ``Certificate.to_json`` returned, is no certificate.
 
     Examples
     --------
@@ -93,39 +78,15 @@ def sign_certificate(text: str, key: Ed25519PrivateKey) -> str:
 
 
 def is_signed(text: str) -> bool:
-    """Whether a certificate carries a signature, valid or not.
-
-    Parameters
-    ----------
-    text : str
-        The JSON text.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether the text of a certificate carries a signature, valid or not."""
     return "signature" in checked_document(text)
 
 
 def check_signature(text: str, key: Ed25519PublicKey) -> bool:
-    """Whether a certificate carries a valid signature of a key.
+    """Whether the text of a certificate carries a valid signature of a trusted public key.
 
-    Parameters
-    ----------
-    text : str
-        The JSON text.
-    key : Ed25519PublicKey
-        The public key of whom one trusts.
-
-    Returns
-    -------
-    bool
-        False too where there is no signature, or one of another form.
-
-    Raises
-    ------
-    ValueError
-        When the text is no certificate.
+    False too where there is no signature, or one of another form; a ValueError when the text is
+    no certificate.
     """
     from cryptography.exceptions import InvalidSignature
 
@@ -145,40 +106,16 @@ def check_signature(text: str, key: Ed25519PublicKey) -> bool:
 
 
 def fingerprint(key: Ed25519PublicKey) -> str:
-    """Name a public key by the SHA-256 of its 32 bytes.
-
-    Parameters
-    ----------
-    key : Ed25519PublicKey
-        The key.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
-    """
+    """Name a public key by the SHA-256 of its 32 bytes, in hexadecimal digits."""
     return hashlib.sha256(key.public_bytes_raw()).hexdigest()
 
 
 def write_new_key(path: Path, passphrase: bytes | None = None) -> Path:
-    """Make a pair of keys; the private one can be read by its owner alone.
+    """Make a pair of keys as PEM files; the private one can be read by its owner alone.
 
-    Parameters
-    ----------
-    path : Path
-        Where the private key is written, as PEM; nothing is overwritten.
-    passphrase : bytes or None, default=None
-        Encrypts the private key.
-
-    Returns
-    -------
-    Path
-        Where the public key is, as PEM: beside the private one, ``.public`` in its name.
-
-    Raises
-    ------
-    SignatureError
-        One of the files exists or cannot be written, or ``cryptography`` is missing.
+    Nothing is overwritten. Returns where the public key is: beside the private one, ``.public`` in
+    its name. Raises a SignatureError where one of the files exists or cannot be written, or where
+    ``cryptography`` is missing.
     """
     serialization, ed25519 = _library()
     public = path.with_name(f"{path.stem}.public{path.suffix or '.pem'}")
@@ -199,23 +136,10 @@ def write_new_key(path: Path, passphrase: bytes | None = None) -> Path:
 
 
 def load_private_key(path: Path, passphrase: bytes | None = None) -> Ed25519PrivateKey:
-    """Read a private key.
+    """Read a private key from a PEM file.
 
-    Parameters
-    ----------
-    path : Path
-        PEM file.
-    passphrase : bytes or None, default=None
-        Of an encrypted key.
-
-    Returns
-    -------
-    Ed25519PrivateKey
-
-    Raises
-    ------
-    SignatureError
-        The file holds no such key, or the passphrase is missing or wrong.
+    Raises a SignatureError where the file holds no such key, or the passphrase is missing or
+    wrong.
     """
     serialization, ed25519 = _library()
     content = _read(path)
@@ -234,22 +158,7 @@ def load_private_key(path: Path, passphrase: bytes | None = None) -> Ed25519Priv
 
 
 def load_public_key(path: Path) -> Ed25519PublicKey:
-    """Read a public key.
-
-    Parameters
-    ----------
-    path : Path
-        PEM file.
-
-    Returns
-    -------
-    Ed25519PublicKey
-
-    Raises
-    ------
-    SignatureError
-        The file holds no such key.
-    """
+    """Read a public key from a PEM file; a SignatureError where it holds none."""
     serialization, ed25519 = _library()
     content = _read(path)
     if b"PRIVATE KEY" in content:

@@ -44,13 +44,7 @@ __all__ = [
 CONTAINERS = (ColumnTransformer, FeatureUnion, Pipeline)
 
 # Exact types: a subclass may learn what its parent does not.
-STATELESS = (
-    Binarizer,
-    FeatureHasher,
-    HashingVectorizer,
-    Normalizer,
-    PolynomialFeatures,
-)
+STATELESS = (Binarizer, FeatureHasher, HashingVectorizer, Normalizer, PolynomialFeatures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +58,9 @@ class ColumnChoice:
 class Deployed:
     """A fitted model and the parts that it is made of.
 
-    Parameters
-    ----------
-    model : object
-        What predicts: an estimator or a Pipeline, without a search around it.
-    final : object
-        The last estimator.
-    stages : tuple of (str, object)
-        Earlier steps in order, each with its name.
-    searches : tuple of object
-        Fitted searches around the model or its last step.
+    `model` is what predicts, without a search around it; `final` its last estimator; `stages` the
+    earlier steps in order, each with its name; `searches` the fitted searches around the model or
+    its last step.
     """
 
     model: Any
@@ -107,32 +94,15 @@ class Deployed:
     def bound(self) -> Bound:
         """Digest of everything that predictions depend on, whatever search found it.
 
-        Raises
-        ------
-        UnboundModelError
-            Naming what no digest can cover.
+        Raises an UnboundModelError that names what no digest can cover.
         """
         return bind([*self.stages, self.final])
 
     def matches(self, digest: str, python: str = "") -> bool:
-        """Whether a digest is that of this model.
+        """Whether a digest, made under a version of Python if it is known, is that of this model.
 
-        Parameters
-        ----------
-        digest : str
-            From a certificate.
-        python : str, default=""
-            Version of Python that made it; "" where it is not known.
-
-        Returns
-        -------
-        bool
-            False for a model that no digest can cover.
-
-        Raises
-        ------
-        IncomparableModelError
-            The model has functions or classes of yours, whose byte code another Python made.
+        False for a model that no digest can cover. Raises an IncomparableModelError where the
+        model has functions or classes of yours, whose byte code another Python made.
         """
         try:
             own = self.bound
@@ -232,23 +202,10 @@ class Deployed:
 
 
 def unwrap(model: object) -> Deployed:
-    """Take a fitted model apart.
+    """Take a fitted model apart: an estimator, Pipeline or search.
 
-    Parameters
-    ----------
-    model : object
-        A fitted estimator, Pipeline or search.
-
-    Returns
-    -------
-    Deployed
-
-    Raises
-    ------
-    NotFittedError
-        When the model is not fitted, or is a search without ``refit``.
-    TypeError
-        When it is not an estimator instance.
+    Raises a NotFittedError for one that is not fitted, or a search without ``refit``, and a
+    TypeError for what is no estimator.
     """
     check_is_fitted(model)
     predictor, searches = _best(model, ())
@@ -281,63 +238,25 @@ def _best(model: Any, searches: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
 def is_transparent(wrapper: object) -> bool:
     """Whether a Pipeline or search predicts as its class in the library does.
 
-    Parameters
-    ----------
-    wrapper : object
-        A fitted estimator.
-
-    Returns
-    -------
-    bool
-        False for one of a class of yours, which may predict by methods of its own, and for
-        one with functions put in place of its methods.
+    One of a class of yours may predict by methods of its own, and so may one with functions put
+    in place of its methods.
     """
     return library_name(type(wrapper)) is not None and not shadows(wrapper)
 
 
 def charges_privacy(step: object) -> bool:
-    """Whether a step is an estimator of this package that states its privacy cost.
-
-    Parameters
-    ----------
-    step : object
-        A fitted step.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a step is an estimator of this package that states its privacy cost."""
     return _says(step, "_charges_privacy")
 
 
 def kind_of(step: object) -> str:
-    """What a step is, in a message.
-
-    Parameters
-    ----------
-    step : object
-        A fitted step.
-
-    Returns
-    -------
-    str
-    """
+    """What a step is, in a message."""
     chosen = isinstance(step, ColumnChoice)
     return "columns chosen by a function" if chosen else type(step).__name__
 
 
 def releases_rows(step: object) -> bool:
-    """Whether a step shows people only through releases that are private by themselves.
-
-    Parameters
-    ----------
-    step : object
-        A fitted step.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a step shows people only through releases that are private by themselves."""
     return _says(step, "_releases_representation")
 
 
@@ -350,15 +269,7 @@ def _says(step: object, name: str) -> bool:
 def learns_from_rows(step: Any) -> bool:
     """Whether fitting a step that is not ours takes anything from the rows.
 
-    Parameters
-    ----------
-    step : object
-        A fitted step.
-
-    Returns
-    -------
-    bool
-        True unless the step is known to learn nothing but the number of columns.
+    True unless the step is known to learn nothing but the number of columns.
     """
     if shadows(step):
         return True
@@ -371,10 +282,7 @@ def learns_from_rows(step: Any) -> bool:
     if type(step) is FunctionTransformer:
         # Any other function may mix rows, as centring by the mean of the column does.
         return not (step.func is None or is_elementwise(step.func))
-    if type(step) is OneHotEncoder:
-        limits = (step.min_frequency, step.max_categories)
-        return isinstance(step.categories, str) or limits != (None, None)
-    if type(step) is OrdinalEncoder:
+    if type(step) in (OneHotEncoder, OrdinalEncoder):
         limits = (step.min_frequency, step.max_categories)
         return isinstance(step.categories, str) or limits != (None, None)
     if type(step) is SimpleImputer:

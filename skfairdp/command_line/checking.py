@@ -13,6 +13,7 @@ from typing import Any
 import joblib
 
 from skfairdp import Certificate, PrivacyLedger
+from skfairdp.certificate.examination import DIGEST_SHOWS, Examination, contradictions
 from skfairdp.certificate.signing import (
     SIGNATURE_SHOWS,
     check_signature,
@@ -20,7 +21,6 @@ from skfairdp.certificate.signing import (
     load_public_key,
 )
 from skfairdp.certificate.unwrap import unwrap
-from skfairdp.certificate.verifying import DIGEST_SHOWS, Examination, contradictions
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import read_bytes, read_text
 

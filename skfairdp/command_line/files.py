@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from skfairdp.certificate.document import strict_json
+from skfairdp.certificate.json_document import strict_json
 from skfairdp.command_line.errors import CommandError
 
 PARQUET = (".parquet", ".pq")

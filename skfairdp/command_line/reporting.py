@@ -16,8 +16,9 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from skfairdp import Certificate, PrivacyLedger, certifiable, certify
+from skfairdp.assumptions import PUBLIC_BOUNDS
+from skfairdp.certificate.composition import counts_guarantee
 from skfairdp.certificate.signing import sign_certificate
-from skfairdp.certificate.spending import counts_guarantee
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, read_rows, write_whole
 from skfairdp.command_line.interruption import Aftermath
@@ -31,11 +32,6 @@ from skfairdp.privacy.noise import NoiseSource
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-PUBLIC_BOUNDS = (
-    "Bounds and categories of the features were read off the rows and declared public: nothing "
-    "protects the smallest and largest values and the set of categories."
-)
 
 
 def report(arguments: argparse.Namespace) -> int:

@@ -37,13 +37,6 @@ _SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 SCOPES = tuple(_SHOWN)
-AVERAGED_RATES = (
-    "Rates are averaged over the draws that decide for a row. A draw is fixed by a key and the "
-    "person's row, so people with equal rows share it: where few different rows exist, the rates "
-    "under the one key that is deployed can differ from the average by any amount. Draws of noise "
-    "on the parameters that a model made once and keeps (a smoothed net's 'n_draws') belong to the "
-    "model: the average is not over others."
-)
 # Statements about people like those who were held out; the others hold for everybody.
 _FROM_ROWS = (DEPLOYED, AVERAGED)
 # How earlier versions derived what they called bounds on the deployed model.

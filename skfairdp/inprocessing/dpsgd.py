@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.random import RandomState
 
+from skfairdp.assumptions import PARITY_ROWS
 from skfairdp.engine.nets import PreparedNet
 from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import NONE, GradientClassifier, Run
@@ -132,5 +133,4 @@ class DPSGDClassifier(GradientClassifier):
         stated = super()._guarantee(plan, noise, groups)
         if stated is None or self.public_parity is None:
             return stated
-        note = "the rows of public_parity are public: nothing protects them"
-        return dataclasses.replace(stated, assumptions=(*stated.assumptions, note))
+        return dataclasses.replace(stated, assumptions=(*stated.assumptions, PARITY_ROWS))

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from skfairdp.assumptions import of_training, seed_known
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.clipping.clippers import make_clipper
-from skfairdp.engine.clipping.norms import ARITHMETIC
 from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.inspection import (
     refuse_rows_it_cannot_take,
@@ -291,26 +291,16 @@ class GradientClassifier(PrivateClassifier):
         if plan.noiseless:
             return None
         if noise.reproducible:
-            return PrivacyGuarantee.void(
-                "reproducible_noise=True ties the noise to random_state: whoever knows or guesses "
-                "the seed can subtract it"
-            )
-        read_off = "taken from the rows and public"
-        declared = "declared" if self.classes is not None else read_off
-        declarations = (getattr(self, name, None) for name in ("group_sizes", "groups"))
-        named = "declared" if any(d is not None for d in declarations) else read_off
+            return PrivacyGuarantee.void(seed_known())
+        named = any(getattr(self, n, None) is not None for n in ("group_sizes", "groups"))
         return guarantee(
             plan,
             protects="record",
             budget=self.epsilon if self.noise_multiplier is None else None,
-            assumptions=(
-                f"the set of class labels is {declared}",
-                *(() if groups is None else (f"the set of groups is {named}",)),
+            assumptions=of_training(
                 noise_text(noise, exact=plan.exact_noise),
-                ARITHMETIC,
-                "one row is one person; rows reach the model through the noisy sums alone, and "
-                "running time is not part of what is released",
-                "the guarantee starts at the array passed to fit",
+                labels=self.classes is not None,
+                groups=None if groups is None else named,
             ),
         )
 

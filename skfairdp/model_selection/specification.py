@@ -15,10 +15,17 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.model_selection import ParameterGrid
 
+from skfairdp.assumptions import (
+    ALL_COMPOSE,
+    ANSWERS_ASSUMED,
+    HELD_OUT_WITH_CHANCE,
+    SETS_PUBLIC,
+    TIME_OF_MANY,
+    starts,
+)
 from skfairdp.certificate import certify
 from skfairdp.certificate.evaluation import noisy_claim
-from skfairdp.certificate.holdout import ASSUMED
-from skfairdp.certificate.terms import Terms, holdout_assumptions
+from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
     private_gap_lower_bound,
@@ -312,15 +319,12 @@ def specify(
     privacy = _stated(shares, len(points), holdout_fraction, source)
     book = as_ledger(ledger)
     name = type(final_of(estimator)).__name__
-    terms = Terms(
+    terms = EvaluationSettings(
         notions=(get_notion(notion),),
         confidence_level=float(confidence_level),
-        bound="exact",
         count_epsilon=shares.count_epsilon,
-        public_sizes=False,
         groups=parts.groups,
         n_certificates=len(points),
-        certificate_index=None,
     )
     attempts = []
     charge = book.charge(privacy, activity="search", estimator=name) if book else nullcontext()
@@ -365,15 +369,13 @@ def _stated(
     return dataclasses.replace(
         shares.privacy,
         assumptions=(
-            f"{n} models were trained on the same records and compose; their {n} tables of "
-            f"held-out counts, at epsilon {significant_up(shares.count_epsilon, 4)} each, compose",
-            "each record was held out by its own draw with probability "
-            f"{as_given(holdout_fraction)}, so "
-            "the larger of the two costs holds for every record",
-            "the sets of class labels and of groups are public",
+            ALL_COMPOSE.format(n=n, epsilon=significant_up(shares.count_epsilon, 4)),
+            f"{HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))}, so the larger of "
+            "the two costs holds for every record",
+            SETS_PUBLIC,
             f"{noise_text(source)} (counts get noise in integers)",
-            "one row is one person; running time is not part of what is released",
-            "the guarantee starts at the array passed to specify",
+            TIME_OF_MANY,
+            starts("specify"),
         ),
     )
 
@@ -382,7 +384,7 @@ def _attempt(
     model: Any,
     point: dict[str, Any],
     parts: Divided,
-    terms: Terms,
+    terms: EvaluationSettings,
     tolerance: float,
     objective: str,
     privacy: PrivacyGuarantee,
@@ -398,7 +400,8 @@ def _attempt(
     )
     strata = notion.strata(final.classes_)
     classes = np.asarray(final.classes_).tolist()
-    assumptions = holdout_assumptions(terms, parts.held_out.groups, True, ASSUMED, classes)
+    held_out = parts.held_out.groups
+    assumptions = holdout_assumptions(terms, held_out, True, ANSWERS_ASSUMED, classes)
     # Sizes are private: of the first table nothing is read.
     claim = noisy_claim(
         notion, strata, flat, flat, parts.held_out.groups.labels, terms, assumptions

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp.certificate.spending import counts_guarantee
+from skfairdp.certificate.composition import counts_guarantee
 from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import json_label, label_from_json

@@ -16,6 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.assumptions import QUERIERS
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.fairness.bounds.gated_answers import answered_guarantee
@@ -31,10 +32,6 @@ from skfairdp.rows import count_rows
 
 # The largest that was published; shorter cold starts begin with a more uneven table.
 _USUAL_COLD_START = 25
-_QUERIERS = (
-    "Nothing protects people who query: who is answered depends on the groups and predictions of "
-    "those who asked before, and the table of answers is printed."
-)
 
 
 class AbstainingClassifier(PrivateClassifier):
@@ -294,7 +291,7 @@ class AbstainingClassifier(PrivateClassifier):
         claim = answered_guarantee(
             gate, groups=self.groups_, classes=self.classes_.tolist(), asked=asked
         )
-        texts = [*claim.assumptions, self.turnstile_.scope, _QUERIERS]
+        texts = [*claim.assumptions, self.turnstile_.scope, QUERIERS]
         if without:
             texts.append(f"Beside these, {without} queries had no group and were refused.")
         return [replace(claim, assumptions=tuple(texts))]

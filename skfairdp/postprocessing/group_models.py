@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from skfairdp.assumptions import CLOSED_SETS, MODEL_EACH, closed_sets
 from skfairdp.certificate.unwrap import charges_privacy
 from skfairdp.fairness.groups import Groups
 from skfairdp.privacy.accounting.exposure import Exposure
@@ -135,7 +136,6 @@ def parallel_privacy(
             adjacency=first.adjacency,
             protects=first.protects,
         )
-    sets = {"class labels": classes_declared, "groups": groups_declared}
     events = {repr(item.event) for item in bounded}
     return PrivacyGuarantee(
         epsilon=max(item.epsilon for item in bounded),
@@ -152,13 +152,9 @@ def parallel_privacy(
             if item.event is not None
         ),
         assumptions=(
-            *(
-                f"the set of {name} is {'declared' if known else 'taken from the rows and public'}"
-                for name, known in sets.items()
-            ),
-            "one model for each group, trained on that group's rows alone: a record is in one "
-            "group, so the largest epsilon of all groups holds for every record",
+            *closed_sets(labels=classes_declared, groups=groups_declared),
+            MODEL_EACH,
             # What was declared to a clone was declared by us.
-            *(text for text in first.assumptions if not text.startswith("the set of ")),
+            *(text for text in first.assumptions if text not in CLOSED_SETS),
         ),
     )

@@ -14,13 +14,14 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.assumptions import AVERAGED_RATES, NO_CERTAIN_ROW
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.fairness.bounds.smoothing import OwnModels, smoothing_distance
 from skfairdp.fairness.derivation import WEIGHT_LENGTH, Derivation
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.scopes import ANY_POPULATION, AVERAGED_RATES
+from skfairdp.fairness.scopes import ANY_POPULATION
 from skfairdp.parameters import (
     MAPPING,
     NONE,
@@ -355,11 +356,7 @@ class SmoothedClassifier(PrivateClassifier):
                 scope=ANY_POPULATION,
                 method="smoothing: length of the released weights against the noise",
                 groups=self.groups_,
-                assumptions=(
-                    AVERAGED_RATES,
-                    "No row, however unusual, is more certain of its decision than the weights' "
-                    "length allows.",
-                ),
+                assumptions=(AVERAGED_RATES, NO_CERTAIN_ROW),
                 derivation=Derivation.of(WEIGHT_LENGTH, norm=norm, std=std),
             )
         ]

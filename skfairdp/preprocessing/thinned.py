@@ -6,6 +6,7 @@ import inspect
 import warnings
 from typing import Any
 
+from skfairdp.assumptions import CLOSED_SETS, THINNED, closed_sets, seed_known
 from skfairdp.figures import significant_up
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -104,26 +105,17 @@ def combined_privacy(
     if stated is None:
         return None
     if noise.reproducible:
-        return PrivacyGuarantee.void(
-            "reproducible_noise=True ties table and thinning to random_state: whoever knows or "
-            "guesses the seed can subtract the noise"
-        )
+        return PrivacyGuarantee.void(seed_known("table and thinning", "subtract the noise"))
     if stated.is_void:
         return stated
-    read_off, declared = "taken from the rows and public", "declared"
-    sets = [f"the set of class labels is {declared if labels_declared else read_off}"]
-    if groups_declared is not None:
-        sets.append(f"the set of groups is {declared if groups_declared else read_off}")
     # What the estimator was told was declared to it, but by us.
-    others = [text for text in stated.assumptions if not text.startswith("the set of ")]
+    others = [text for text in stated.assumptions if text not in CLOSED_SETS]
     return guarantee(
         plan,
         budget=None if inner.epsilon is None else price + float(inner.epsilon),
         assumptions=(
-            *sets,
-            f"the (group x label) table was released at epsilon {significant_up(price)}, and every "
-            "record was "
-            "kept by a draw of its own with a probability made from that table",
+            *closed_sets(labels=labels_declared, groups=groups_declared),
+            THINNED.format(epsilon=significant_up(price)),
             *others,
         ),
     )

@@ -8,20 +8,10 @@ from typing import NoReturn
 
 import numpy as np
 
+from skfairdp.assumptions import ATTACKER, FLOAT_NOISE, GRID_NOISE, NOISE
 from skfairdp.privacy.mechanisms.geometric import geometric, units_of
 from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS, rounded_gaussian
-from skfairdp.privacy.streams import ATTACKER, GENERATOR, Stream, secret_stream, seeded_streams
-
-_FLOAT = (
-    "drawn and added in float64, and the guarantee is for real-valued noise: which float64 "
-    "numbers can come out depends on the sum that the noise is added to, and what an attacker "
-    "may read from their last bits is not covered"
-)
-_GRID = (
-    f"drawn exactly, given uniform bits, in whole numbers of a grid of 2**-{SCALE_BITS} of its "
-    "standard deviation, to which the sum is rounded before; the rounding, and tails that are "
-    "never drawn, are charged"
-)
+from skfairdp.privacy.streams import GENERATOR, Stream, secret_stream, seeded_streams
 
 
 class NoiseSource:
@@ -283,4 +273,5 @@ def noise_text(noise: NoiseSource, *, exact: bool = False) -> str:
 
     `exact`: whether it was added by `NoiseSource.on_grid`.
     """
-    return f"noise from {noise.name}, for {ATTACKER}; it is {_GRID if exact else _FLOAT}"
+    how = GRID_NOISE.format(bits=SCALE_BITS) if exact else FLOAT_NOISE
+    return NOISE.format(name=noise.name, attacker=ATTACKER, how=how)

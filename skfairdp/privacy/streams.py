@@ -15,8 +15,6 @@ GENERATOR = (
     "the operating system"
 )
 
-ATTACKER = "an attacker who can neither break AES-128 nor read the memory of this process"
-
 
 def _refuse(*_: Any, **__: Any) -> NoReturn:
     raise TypeError(

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.privacy.mechanisms.geometric import geometric, units_of
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.rows import unmasked
 
 _CHUNK = 2**16  # rows whose streams are held at a time, and fewer where they are wide:
 _NUMBERS = 2**22  # numbers of theirs that are copied at a time
@@ -352,7 +353,7 @@ def _canonical(X: ArrayLike) -> NDArray[np.float64]:
 
 def _encoded_ids(ids: ArrayLike) -> list[bytes]:
     """Ids as bytes, each with its kind and its length."""
-    column = np.asarray(ids, dtype=object)
+    column = np.asarray(unmasked(ids), dtype=object)
     if column.ndim != 1:
         raise ValueError(f"ids has {column.ndim} dimensions; allowed is one id for each row")
     if pd.isna(column).any():

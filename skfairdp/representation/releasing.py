@@ -9,15 +9,27 @@ from typing import Any
 
 from dp_accounting.dp_event import SelfComposedDpEvent
 
+from skfairdp.assumptions import (
+    ATTACKER,
+    CHANGED_ROW,
+    EXACT_RELEASE,
+    FEATURES_ALONE,
+    NOT_FITTED_ON,
+    ONE_RELEASE,
+    RELEASE_ALONE,
+    RELEASE_NOISE,
+    RELEASES_COUNTED,
+    VALIDATION,
+)
 from skfairdp.certificate import Certificate, certify
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.derivation import RELEASE, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.figures import rounded_up, significant_up
-from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import as_ledger
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.streams import ATTACKER, GENERATOR
+from skfairdp.privacy.streams import GENERATOR
 from skfairdp.representation.bounds import (
     downstream_bound,
     group_information_bound,
@@ -178,27 +190,20 @@ class ReleasesRepresentation:
             else "each code is answered by randomised response"
         )
         return (
-            f"pure and exact in integers: {exact}, so rounding weakens nothing",
-            "one row is one person, and the release is all that anybody sees of the row: labels, "
-            "groups and columns passed on beside it are not covered",
-            f"noise of calls without ids from {GENERATOR}; of calls with ids from BLAKE2b under a "
-            f"secret 256-bit key; the guarantee is for {ATTACKER}, and who cannot tell keyed "
-            "BLAKE2b from random",
+            EXACT_RELEASE.format(how=exact),
+            RELEASE_ALONE,
+            RELEASE_NOISE.format(name=GENERATOR, attacker=ATTACKER),
         )
 
     def _how_often(self) -> tuple[str, ...]:
         count, epsilon = self.releases_, self.randomizer_.epsilon
         return (
-            f"one release costs ε = {significant_up(epsilon)}; since the last fit transform was "
-            "called "
-            f"{count.fresh} times without ids, each of which is another release, and "
-            f"{'at least once' if count.remembered else 'never'} with ids, which is one release of "
-            "each distinct row of a person, however often; the total is for a person who was in "
-            "all of these calls with one row",
-            "a person whose row changed pays once more for each distinct row, and that it changed "
-            "is not protected; nor is a row for which the encoder gives other numbers elsewhere "
-            "(another processor or library): it gets other noise, and pays once more; calls before "
-            "the last fit, and calls of copies and of restored pickles, are not in this count",
+            RELEASES_COUNTED.format(
+                epsilon=significant_up(epsilon),
+                fresh=count.fresh,
+                remembered="at least once" if count.remembered else "never",
+            ),
+            CHANGED_ROW,
         )
 
     def _consequences(self) -> tuple[str, ...]:
@@ -228,12 +233,9 @@ class ReleasesRepresentation:
                 scope="any downstream predictor",
                 method="tanh(ε/2) of a locally private release",
                 assumptions=(
-                    f"each person is predicted from one release at ε = {significant_up(epsilon)} "
-                    "and nothing "
-                    "else: from k different releases of a person the bound is tanh(kε/2), and a "
-                    "predictor that also sees the group or another column has no bound",
-                    "the predictor was not fitted on the person who is predicted",
-                    "the row is released from its features alone, not from the group or the label",
+                    ONE_RELEASE.format(epsilon=significant_up(epsilon)),
+                    NOT_FITTED_ON,
+                    FEATURES_ALONE,
                 ),
                 derivation=Derivation.of(RELEASE, epsilon=epsilon),
             )

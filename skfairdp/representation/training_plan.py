@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from skfairdp.engine.clipping.norms import ARITHMETIC
+from skfairdp.assumptions import of_training, seed_known
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -59,21 +59,14 @@ def training_promise(
     if plan is None:
         return PrivacyGuarantee.void(RAW)
     if noise.reproducible:
-        return PrivacyGuarantee.void(
-            "reproducible_noise=True ties the noise to random_state: whoever knows or guesses the "
-            "seed can subtract it"
-        )
-    read_off = "taken from the rows and public"
+        return PrivacyGuarantee.void(seed_known())
     return guarantee(
         plan,
         protects="record",
-        assumptions=(
-            f"the set of class labels is {'declared' if classes else read_off}",
-            *((f"the set of groups is {read_off}",) if groups else ()),
+        assumptions=of_training(
             noise_text(noise),
-            ARITHMETIC,
-            "one row is one person; rows reach the networks through the noisy sums alone, and "
-            "running time is not part of what is released",
-            "the guarantee starts at the array passed to fit",
+            labels=classes,
+            groups=False if groups else None,
+            what="rows reach the networks",
         ),
     )

@@ -24,7 +24,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from skfairdp import AbstainingClassifier, Certificate, certify
-from skfairdp.certificate import signing, verifying
+from skfairdp.certificate import examination, signing
 from skfairdp.certificate.signing import check_signature, sign_certificate
 from skfairdp.command_line import main
 from skfairdp.fairness import recomputing
@@ -179,7 +179,7 @@ KINDS = {
 }
 
 
-def examined(certificate: Certificate) -> verifying.Examination:
+def examined(certificate: Certificate) -> examination.Examination:
     return Certificate.from_json(certificate.to_json()).examine()
 
 
@@ -227,10 +227,10 @@ def test_no_figure_can_be_made_better_than_what_it_follows_from(texts, name) -> 
 
 
 def test_an_examination_that_believes_the_file_lets_forgeries_pass(texts, monkeypatch) -> None:
-    monkeypatch.setattr(verifying, "recomputed_bound", lambda claim, how=None: claim.bound)
+    monkeypatch.setattr(examination, "recomputed_bound", lambda claim, how=None: claim.bound)
     assert ("fairness", 0, "bound") in [path for path, _ in forgeries(texts["exact"])]
     monkeypatch.setattr(
-        verifying,
+        examination,
         "recomputed_epsilons",
         lambda stated: {None: 0.0, **dict.fromkeys(stated.per_group or {}, 0.0)},
     )

@@ -39,6 +39,7 @@ from skfairdp import (
     default_net,
     rows,
 )
+from skfairdp.assumptions import VALIDATION
 from skfairdp.base import PrivateEstimator
 from skfairdp.comparators import (
     CFAIREncoder,
@@ -51,7 +52,6 @@ from skfairdp.inprocessing.public_parity import PublicParity
 from skfairdp.metrics import fairness_report, group_gap
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.preprocessing import PublicEncoder, PublicScaler
-from skfairdp.privacy.guarantee import VALIDATION
 from tests.common.ledgers import EVERY, build
 from tests.common.roster import FAST, SMOOTHED, VOTING, people
 from tests.privacy.ledger.statements import ledger_in

@@ -114,7 +114,7 @@ def test_bound_from_noisy_counts_covers_the_true_gap(
         drawn = source.discrete_laplace(epsilon, (terms, *successes.shape))
         return drawn.sum(axis=0)
 
-    holdouts = FEWEST if public else HOLDOUTS
+    holdouts = FEWEST if public else HOLDOUTS // 4
     noisy_successes = (successes + noise())[:holdouts]
     noisy_failures = (trials - successes + noise())[:holdouts]
     ones = np.array([terms])
@@ -170,7 +170,7 @@ def test_certificates_of_several_notions_hold_together(spread, count_epsilon):
     model.fit(np.zeros((2, 1)), [0, 1], sensitive_features=names)
     rng = np.random.default_rng(1)
     source = None if count_epsilon is None else NoiseSource(1)
-    failures, n_holdouts = 0, 300
+    failures, n_holdouts = 0, 150
     for _ in range(n_holdouts):
         group, label = rng.integers(3, size=900), rng.integers(2, size=900)
         feature = rng.normal(shifts[group] + label)[:, np.newaxis]

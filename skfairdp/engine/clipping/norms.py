@@ -51,12 +51,7 @@ from collections.abc import Sequence
 
 import torch
 
-__all__ = ["ARITHMETIC", "clip_factors", "rounding_margin", "row_capacity", "sum_margin"]
-
-ARITHMETIC = (
-    "what a row adds to a sum is computed from that row alone, to the last bit; sums are formed in "
-    "float64, and a row's bound is lowered by all that their rounding can move"
-)
+__all__ = ["clip_factors", "rounding_margin", "row_capacity", "sum_margin"]
 
 _EXTRA_ROUNDINGS = 16
 _UNIT = 2.0**-53

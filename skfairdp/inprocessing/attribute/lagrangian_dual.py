@@ -12,8 +12,15 @@ import torch
 from numpy.random import RandomState
 from torch import Tensor
 
+from skfairdp.assumptions import (
+    ARITHMETIC,
+    DECLINING,
+    GROUP_SIZES_HIDDEN,
+    closed_sets,
+    seed_known,
+    through_noise,
+)
 from skfairdp.engine.clipping.clippers import make_clipper
-from skfairdp.engine.clipping.norms import ARITHMETIC
 from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.public_features import PublicRows
 from skfairdp.fairness.groups import Groups, encode_groups
@@ -388,25 +395,22 @@ class LagrangianDualClassifier(ConstrainedClassifier):
             return None
         if noise.reproducible:
             return PrivacyGuarantee.void(
-                "reproducible_noise=True ties the noise to random_state: whoever knows or guesses "
-                "the seed can subtract it",
+                seed_known(),
                 adjacency=_RELATION,
                 protects=_PROTECTED,
             )
-        named = "taken from the rows and public" if self.groups is None else "declared"
+        (groups_known,) = closed_sets(groups=self.groups is not None)
         return guarantee(
             plan,
             protects=_PROTECTED,
             budget=self.epsilon,
             assumptions=(
                 f"protects {PROTECTS[_PROTECTED]}",
-                f"the set of groups is {named}; how many people are in a group is protected",
-                "whoever declines to disclose the attribute, or discloses it after all, is "
-                "covered by the same epsilon",
+                f"{groups_known}; {GROUP_SIZES_HIDDEN}",
+                DECLINING,
                 noise_text(noise),
                 ARITHMETIC,
-                "one row is one person; the attribute reaches the model through the noisy sums "
-                "alone, and running time is not part of what is released",
+                through_noise(what="the attribute reaches the model"),
             ),
         )
 

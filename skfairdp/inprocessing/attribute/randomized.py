@@ -26,6 +26,16 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from skfairdp.assumptions import (
+    ASKED_ANEW,
+    ATTACKER,
+    OTHERS_PUBLIC,
+    RANDOMIZED_FIRST,
+    RANDOMNESS,
+    VALIDATION,
+    closed_sets,
+    seed_known,
+)
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.exceptions import PrivacyWarning, warn_user
@@ -43,11 +53,10 @@ from skfairdp.parameters import (
     Number,
     check_parameters,
 )
-from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.streams import ATTACKER
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 _MOMENTS = {
@@ -381,11 +390,8 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         if math.isinf(response.epsilon):
             return None
         if noise.reproducible:
-            return void(
-                "reproducible_noise=True ties the randomised response to random_state: whoever "
-                "knows or guesses the seed can undo it"
-            )
-        named = "declared" if self.groups is not None else "taken from the rows and public"
+            return void(seed_known("the randomised response", "undo it"))
+        (groups_known,) = closed_sets(groups=self.groups is not None)
         later = {
             "none": "predictions need no group",
             "randomized": "the group of a person who is predicted is randomised as well, and "
@@ -399,11 +405,10 @@ class RandomizedAttributeClassifier(PrivateClassifier):
             protects="sensitive_features",
             accountant="pure: k-ary randomised response, exact in integers",
             assumptions=(
-                "local: the attribute of each row was randomised by itself before anything looked "
-                "at it, so the answers themselves could be published",
-                f"the set of groups is {named}; features, labels and the number of rows are public",
-                f"randomness from {noise.name}; the guarantee is for {ATTACKER}",
-                "one row is one person; every fit asks anew and spends epsilon once more",
+                RANDOMIZED_FIRST,
+                f"{groups_known}; {OTHERS_PUBLIC}",
+                RANDOMNESS.format(name=noise.name, attacker=ATTACKER),
+                ASKED_ANEW,
                 later,
                 VALIDATION,
             ),

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.assumptions import BOUNDS_DECLARED, NOT_PURE, of_training, seed_known
 from skfairdp.base import PrivateClassifier
-from skfairdp.engine.clipping.norms import ARITHMETIC
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.moment_sums import Moments, MomentSums, moment_margin
 from skfairdp.exceptions import PrivacyWarning, warn_user
@@ -368,34 +368,16 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         if plan.noiseless:
             return None
         if noise.reproducible:
-            return PrivacyGuarantee.void(
-                "reproducible_noise=True ties the noise to random_state: whoever knows or guesses "
-                "the seed can subtract it"
-            )
-        read_off = "taken from the rows and public"
-        laplace = self.noise == "laplace"
-        pure = "Laplace noise on floating-point numbers is not a pure mechanism"
+            return PrivacyGuarantee.void(seed_known())
         return guarantee(
             plan,
             protects="record",
             budget=self.epsilon if self.noise_multiplier is None else None,
-            assumptions=(
-                f"the set of class labels is {read_off if self.classes is None else 'declared'}",
-                *(
-                    ()
-                    if groups is None
-                    else (
-                        "the set of groups is "
-                        + (read_off if self.group_sizes is None else "declared"),
-                    )
-                ),
-                "feature_bounds and max_row_norm were declared, not computed from rows",
+            assumptions=of_training(
                 noise_text(noise),
-                ARITHMETIC,
-                *((pure,) if laplace else ()),
-                "one row is one person; rows reach the model through the noisy sums alone, and "
-                "running time is not part of what is released",
-                "the guarantee starts at the array passed to fit",
+                labels=self.classes is not None,
+                groups=None if groups is None else self.group_sizes is not None,
+                also=(BOUNDS_DECLARED, *((NOT_PURE,) if self.noise == "laplace" else ())),
             ),
         )
 

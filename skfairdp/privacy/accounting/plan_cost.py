@@ -10,11 +10,12 @@ from typing import TypedDict
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
+from skfairdp.assumptions import VALIDATION
 from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.events import canonical, covering_event, events
 from skfairdp.privacy.accounting.exposure import Exposure
-from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import NEIGHBOURS, accounted
 

@@ -12,24 +12,23 @@ from skfairdp.privacy.relations import NEIGHBOURS, PROTECTED
 
 __all__ = ["not_claimed"]
 
+_GROUPS = (
+    "Fairness to other groups, to groups within the groups named, or to single persons.",
+    "Anything about this one model on another population, at a later time, or on rows chosen in "
+    "another way.",
+)
+_USE = (
+    "That the model is accurate, or fit for a purpose, or that its use is lawful.",
+    "That it was not chosen among several by looking at their certificates, unless the assumptions "
+    "above say how many there were.",
+)
+
 
 def not_claimed(
     privacy: PrivacyGuarantee | None, fairness: Sequence[FairnessGuarantee]
 ) -> tuple[str, ...]:
-    """List what does not follow.
-
-    Parameters
-    ----------
-    privacy : PrivacyGuarantee or None
-        The privacy claim.
-    fairness : sequence of FairnessGuarantee
-        The fairness claims.
-
-    Returns
-    -------
-    tuple of str
-    """
-    return (*_about_privacy(privacy), *_about_fairness(fairness), *_about_use())
+    """List what does not follow from the claims."""
+    return (*_about_privacy(privacy), *_about_fairness(fairness), *_USE)
 
 
 def _about_privacy(privacy: PrivacyGuarantee | None) -> list[str]:
@@ -42,24 +41,11 @@ def _about_privacy(privacy: PrivacyGuarantee | None) -> list[str]:
 def _about_fairness(fairness: Sequence[FairnessGuarantee]) -> list[str]:
     if not fairness:
         return ["Fairness: nothing is said about differences between groups."]
-    missing = sorted(set(NOTIONS) - {claim.notion for claim in fairness})
     texts = []
+    missing = sorted(set(NOTIONS) - {claim.notion for claim in fairness})
     if missing:
         names = ", ".join(name.replace("_", " ") for name in missing)
         texts.append(f"Other notions of fairness, which this model may violate: {names}.")
     if not any(claim.scope == DEPLOYED and claim.informative for claim in fairness):
         texts.append("A bound on differences between groups when this model is deployed.")
-    return [
-        *texts,
-        "Fairness to other groups, to groups within the groups named, or to single persons.",
-        "Anything about this one model on another population, at a later time, or on rows chosen "
-        "in another way.",
-    ]
-
-
-def _about_use() -> list[str]:
-    return [
-        "That the model is accurate, or fit for a purpose, or that its use is lawful.",
-        "That it was not chosen among several by looking at their certificates, unless the "
-        "assumptions above say how many there were.",
-    ]
+    return [*texts, *_GROUPS]

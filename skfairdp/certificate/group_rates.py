@@ -5,37 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from skfairdp.certificate.wording import group_text
+from skfairdp.certificate.sentence import group_text
 from skfairdp.fairness.bounds.rate_gaps import clopper_pearson
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 
-__all__ = ["GroupRate", "INTERVAL_NOTE", "LEVEL", "group_rates"]
+__all__ = ["GroupRate", "LEVEL", "group_rates"]
 
 LEVEL = 0.95
-INTERVAL_NOTE = (
-    "Each interval holds by itself with 95 % confidence, and not all of them together; the bound "
-    "on the largest difference is a statement of its own."
-)
 
 
 @dataclass(frozen=True)
 class GroupRate:
-    """Rate of one cell.
+    """Rate of one cell, with the interval of the true rate where one is known.
 
-    Parameters
-    ----------
-    group : str
-        Group, in words.
-    stratum : str
-        What the rate is conditioned on; "all" for nothing.
-    successes, trials : float
-        Counts, noisy ones where `noisy`.
-    rate : float or None
-        Observed rate; None without rows.
-    low, high : float or None
-        Interval of the true rate; None where none is known.
-    noisy : bool
-        Whether noise protects the rows.
+    The counts are noisy ones where `noisy`; `stratum` is what the rate is conditioned on, "all"
+    for nothing; `rate` is None without rows.
     """
 
     group: str
@@ -49,17 +33,7 @@ class GroupRate:
 
 
 def group_rates(claim: FairnessGuarantee) -> tuple[GroupRate, ...]:
-    """Rates behind a claim, with intervals of 95 % each where rows were sampled.
-
-    Parameters
-    ----------
-    claim : FairnessGuarantee
-        The claim.
-
-    Returns
-    -------
-    tuple of GroupRate
-    """
+    """Rates behind a claim, with intervals of 95 % each where rows were sampled."""
     sampled = claim.confidence_level is not None
     return tuple(_rate(count, sampled=sampled) for count in claim.counts)
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skfairdp.certificate.holdout import check_holdout_labels, encode_holdout_groups
-from skfairdp.certificate.spending import DECLARED_PUBLIC, model_privacy
-from skfairdp.certificate.terms import Terms
+from skfairdp.certificate.composition import counts_guarantee, declared_public, model_privacy
+from skfairdp.certificate.evaluation_settings import EvaluationSettings
+from skfairdp.certificate.holdout import check_holdout_labels, comparable_groups
 from skfairdp.certificate.unwrap import Deployed, charges_privacy
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.ledger.findings import declare_public, record_void
+from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import count_rows
 
 __all__ = ["charged", "makes_claims", "tell_ledgers"]
@@ -27,49 +28,19 @@ def makes_claims(
     X: Any,
     y: ArrayLike | None,
     sensitive_features: ArrayLike | None,
-    terms: Terms,
+    settings: EvaluationSettings,
 ) -> bool:
-    """Whether an evaluation will look at the rows; what it would refuse is refused here.
+    """Whether an evaluation will look at the rows and release counts.
 
-    All that can be said without asking the model about a row is said before anything is
-    charged.
-
-    Parameters
-    ----------
-    deployed : Deployed
-        The model.
-    X : array-like, shape (n_rows, n_features)
-        Held-out rows.
-    y : array-like, shape (n_rows,), or None
-        Their labels.
-    sensitive_features : array-like or None
-        Their groups.
-    terms : Terms
-        How the evaluation is made.
-
-    Returns
-    -------
-    bool
-        False where no claim is possible: then no count is released.
-
-    Raises
-    ------
-    ValueError
-        For rows, labels or groups that do not fit together, or not to the model.
-    UnknownGroupError
-        For a group that the model does not know, unless the counts are private.
+    What it would refuse without asking the model about a row is refused here, before anything
+    is charged: a ValueError for rows, labels or groups that do not fit together or not to the
+    model, an UnknownGroupError for a group that it does not know.
     """
-    private = terms.count_epsilon is not None
-    n_rows = count_rows(X)
-    nothing_to_count = deployed.order_dependent or not hasattr(deployed.final, "predict")
-    if sensitive_features is None or nothing_to_count:
-        return False
-    groups = encode_holdout_groups(sensitive_features, n_rows, deployed, terms.groups, private)
-    if len(groups.labels) < 2:
+    if isinstance(comparable_groups(deployed, X, sensitive_features, settings), str):
         return False
     _check_columns(deployed, X)
-    classes = check_holdout_labels(deployed, y, n_rows, private)
-    for notion in terms.notions:
+    classes = check_holdout_labels(deployed, y, count_rows(X), settings.private)
+    for notion in settings.notions:
         notion.strata((0, 1) if classes is None else classes, with_labels=y is not None)
     return True
 
@@ -92,37 +63,21 @@ def _check_columns(deployed: Deployed, X: Any) -> None:
 
 @contextmanager
 def charged(
-    book: PrivacyLedger,
-    cost: PrivacyGuarantee | None,
-    name: str,
-    public_rows: Any,
-    check: Callable[[int], None],
+    book: PrivacyLedger, settings: EvaluationSettings, source: NoiseSource, name: str, X: Any
 ) -> Iterator[int]:
-    """Charge an evaluation before a block, and commit after it.
+    """Charge an evaluation of a model before a block, and commit after it.
 
-    Parameters
-    ----------
-    book : PrivacyLedger
-        The ledger.
-    cost : PrivacyGuarantee or None
-        What the counts promise; None where nothing is protected.
-    name : str
-        Name of the model.
-    public_rows : array-like or None
-        The held-out rows where they need no protection: certificates are then counted on
-        these rows, else under the ledger's name.
-    check : callable
-        Takes how many certificates the ledger has seen, this one included; what it refuses
-        is given back, as the model was not asked yet.
-
-    Yields
-    ------
-    int
-        That number.
+    Yields how many certificates the ledger has seen, this one included: on these rows where they
+    need no protection, else under the ledger's name. A number beyond those that were planned is
+    refused and given back, as the model was not asked yet.
     """
-    entry = book.reserve(cost, activity="certify", estimator=name, public_rows=public_rows)
+    cost = counts_guarantee(
+        settings.count_epsilon, public_sizes=settings.public_sizes, source=source
+    )
+    rows = None if settings.private else X
+    entry = book.reserve(cost, activity="certify", estimator=name, public_rows=rows)
     try:
-        check(entry.ordinal)
+        settings.check_index(settings.certificate_index or entry.ordinal)
     except BaseException:
         book.give_back(entry)
         raise
@@ -138,24 +93,12 @@ def tell_ledgers(
     A fit knows nothing of a step before it that learned from rows without noise, or of
     exact scores that a search has shown: it charged its own cost. The totals are void from
     when that is found out, until such steps are declared public.
-
-    Parameters
-    ----------
-    deployed : Deployed
-        The model.
-    privacy : PrivacyGuarantee or None
-        What its certificate promises.
-    public_steps : sequence of str
-        Names of steps that were declared public.
     """
     for ledger in _ledgers(deployed.trained):
         if privacy is not None and privacy.is_void:
             # What was put into a model after its fit says nothing about what the fit has shown.
-            reasons = tuple(
-                text
-                for text in privacy.assumptions
-                if text not in deployed.changes and not text.endswith(DECLARED_PUBLIC)
-            )
+            others = {*deployed.changes, *declared_public(deployed, public_steps)}
+            reasons = tuple(text for text in privacy.assumptions if text not in others)
             if reasons:
                 found = dataclasses.replace(privacy, assumptions=reasons)
                 record_void(ledger, found, deployed.name)

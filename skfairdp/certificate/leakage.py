@@ -25,21 +25,8 @@ def leakage_remarks(
 ) -> tuple[str, ...]:
     """Measure how much a release of held-out rows tells about the group.
 
-    Parameters
-    ----------
-    deployed : Deployed
-        The model's parts.
-    X : array-like, shape (n_rows, n_features)
-        Held-out rows, which must need no protection.
-    sensitive_features : array-like or None
-        Their groups; rows with a missing value are left out.
-    confidence_level : float in (0, 1)
-        Probability that the bound holds.
-
-    Returns
-    -------
-    tuple of str
-        Empty for a model that releases nothing.
+    The rows must need no protection; those without a group are left out. Empty for a model that
+    releases nothing.
     """
     steps = [*(step for _, step in deployed.stages), deployed.final]
     place = next((i for i, step in enumerate(steps) if releases_rows(step)), None)

@@ -15,18 +15,10 @@ _PYTHON = "python"  # no attribute or parameter is called so, as they end in _ o
 
 
 def bind_each(parts: Mapping[str, Any]) -> dict[str, str]:
-    """Digest each part of a fitted model.
+    """Digest each part of a fitted model, by name.
 
-    Parameters
-    ----------
-    parts : mapping of str to object
-        By name.
-
-    Returns
-    -------
-    dict of str to str
-        For a part that no digest can cover, the reason; "+" after the digest of one that
-        byte code is in, and the version of Python that wrote it.
+    For a part that no digest can cover, the reason; "+" after the digest of one that byte code is
+    in, and the version of Python that wrote it.
     """
     return {_PYTHON: platform.python_version()} | {n: _digest(v) for n, v in parts.items()}
 
@@ -40,20 +32,7 @@ def _digest(part: Any) -> str:
 
 
 def changes(kept: Mapping[str, str] | None, parts: Mapping[str, Any]) -> tuple[str, ...]:
-    """Say what is not as it was.
-
-    Parameters
-    ----------
-    kept : mapping or None
-        What `bind_each` returned then.
-    parts : mapping of str to object
-        What there is now.
-
-    Returns
-    -------
-    tuple of str
-        Empty where nothing changed.
-    """
+    """Say what is not as it was when `bind_each` returned `kept`; empty where nothing changed."""
     if kept is None:
         return ("what its fit left was not noted",)
     now = bind_each(parts)

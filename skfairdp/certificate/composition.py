@@ -8,7 +8,15 @@ from typing import Any
 
 from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 
-from skfairdp.certificate.searching import search_reason
+from skfairdp.assumptions import (
+    COUNTS_RELEASED,
+    DECLARED_PUBLIC,
+    HELD_OUT_BY_DRAW,
+    HELD_OUT_BY_POSITION,
+    LATER_STEPS,
+)
+from skfairdp.certificate.evaluation_settings import EvaluationSettings
+from skfairdp.certificate.search_fits import search_reason
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, kind_of, learns_from_rows
 from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting.exposure import Exposure
@@ -17,38 +25,17 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.relations import PROTECTS
 
-__all__ = ["DECLARED_PUBLIC", "counts_guarantee", "model_privacy", "with_counts"]
+__all__ = ["counts_guarantee", "declared_public", "model_privacy", "with_counts"]
 
-DECLARED_PUBLIC = "was declared public: it was fitted without protected rows."
-_BY_INDEX = (
-    "The rows were held out by position, perhaps by label or group too, and neighbours keep these "
-    "(zero-out). Removing a record would move others from one part to the other, so that under "
-    "add-remove no finite ε follows: for that, let each record find its part by itself "
-    "(RecordSplit), and certify with holdout='per_record'."
-)
 _REPRODUCIBLE = "The noise of the counts is reproducible: whoever knows its seed can subtract it."
 
 
 def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGuarantee | None:
     """Compose what the parts of a deployed model promise.
 
-    Parameters
-    ----------
-    deployed : Deployed
-        The model's parts.
-    public_steps : sequence of str
-        Names of steps that were fitted without protected rows.
-
-    Returns
-    -------
-    PrivacyGuarantee or None
-        Void, with the reasons first among its assumptions, when a part is not
-        covered; None when a part was trained with ``epsilon=inf``.
-
-    Raises
-    ------
-    ValueError
-        When `public_steps` names a step that does not exist.
+    Void, with the reasons first among its assumptions, when a part is not covered; None when a
+    part was trained with ``epsilon=inf``. Raises a ValueError when `public_steps`, the names of
+    steps that were fitted without protected rows, names one that does not exist.
     """
     shown, deployed = deployed, deployed.trained
     leaves = deployed.leaves()
@@ -82,61 +69,42 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     return dataclasses.replace(total, assumptions=total.assumptions + declared)
 
 
+def declared_public(deployed: Deployed, public_steps: Sequence[str]) -> tuple[str, ...]:
+    """Say which steps were declared public, as `model_privacy` says it."""
+    leaves = deployed.trained.leaves()
+    return _declared([leaf for leaf in leaves if _listed(leaf[0], public_steps)])
+
+
 def with_counts(
-    privacy: PrivacyGuarantee | None,
-    count_epsilon: float,
-    *,
-    holdout: str,
-    public_sizes: bool,
-    source: NoiseSource,
+    privacy: PrivacyGuarantee | None, settings: EvaluationSettings, source: NoiseSource
 ) -> PrivacyGuarantee | None:
-    """Add the cost of a noisy table of counts of held-out rows.
+    """Add the cost of a noisy table of counts of held-out rows, where they are protected.
 
-    Parameters
-    ----------
-    privacy : PrivacyGuarantee or None
-        What the model spent.
-    count_epsilon : float
-        Cost of the table, in nats.
-    holdout : {"per_record", "by_index"}
-        Whether each record was assigned to training or hold-out by its own draw
-        (then a record is in one of the two, and the larger cost counts) or by
-        position (then the costs compose, for records that are blanked and keep it: add-remove
-        has no finite cost).
-    public_sizes : bool
-        Whether the numbers of rows of the (group, label) cells are public.
-    source : NoiseSource
-        Where the noise came from.
-
-    Returns
-    -------
-    PrivacyGuarantee or None
+    With ``holdout="per_record"`` each record was assigned to training or hold-out by its own draw:
+    then it is in one of the two, and the larger cost counts. With "by_index" the costs compose,
+    for records that are blanked and keep their position: add-remove has no finite cost.
     """
+    if privacy is None or settings.count_epsilon is None:
+        return privacy
+    count_epsilon, by_index = float(settings.count_epsilon), settings.holdout != "per_record"
     note = _note(count_epsilon, source)
-    if privacy is None:
-        return None
     if privacy.is_void or privacy.protects != "record":
         # Another relation: the two costs stand side by side and are never added.
         return dataclasses.replace(privacy, assumptions=(*privacy.assumptions, note))
     if source.reproducible:
         return _void([_REPRODUCIBLE], [privacy], ())
     # Counts with public sizes speak of blanked records; so does, at the same cost, a
-    # guarantee for removal under declared sizes.
-    # Cut by position, the parts of other records move when one is removed, not when it is
-    # blanked.
-    moved = holdout == "by_index" and privacy.adjacency == "add-remove"
-    adjacency = "zero-out" if public_sizes or moved else privacy.adjacency
+    # guarantee for removal under declared sizes. Cut by position, the parts of other records
+    # move when one is removed, not when it is blanked.
+    moved = by_index and privacy.adjacency == "add-remove"
+    adjacency = "zero-out" if settings.public_sizes or moved else privacy.adjacency
     model = dataclasses.replace(privacy, adjacency=adjacency)
-    alone = counts_guarantee(count_epsilon, public_sizes=public_sizes, source=source)
+    alone = counts_guarantee(count_epsilon, public_sizes=settings.public_sizes, source=source)
     assert alone is not None
     counts = dataclasses.replace(alone, adjacency=adjacency)
-    if holdout == "by_index":
+    if by_index:
         total = compose([model, counts])
-        return dataclasses.replace(total, assumptions=(*total.assumptions, _BY_INDEX))
-    separate = (
-        "Each record was assigned to training or hold-out by its own draw, so the larger of the "
-        "two costs holds for every record."
-    )
+        return dataclasses.replace(total, assumptions=(*total.assumptions, HELD_OUT_BY_POSITION))
     per_group = model.per_group
     shares = model.exposures
     if shares == () and model.event is not None:
@@ -148,29 +116,14 @@ def with_counts(
         # Covers a record of either part, for composition with further releases.
         event=None if model.event is None else ComposedDpEvent([model.event, counts.event]),
         exposures=shares and (*shares, Exposure(DiscreteLaplaceDpEvent(count_epsilon, 1))),
-        assumptions=(*model.assumptions, note, separate),
+        assumptions=(*model.assumptions, note, HELD_OUT_BY_DRAW),
     )
 
 
 def counts_guarantee(
     count_epsilon: float | None, *, public_sizes: bool, source: NoiseSource
 ) -> PrivacyGuarantee | None:
-    """State what a table of counts of held-out rows costs by itself.
-
-    Parameters
-    ----------
-    count_epsilon : float or None
-        Cost of the table, in nats; None for rows that need no protection.
-    public_sizes : bool
-        Whether the numbers of rows of the (group, label) cells are public.
-    source : NoiseSource
-        Where the noise comes from.
-
-    Returns
-    -------
-    PrivacyGuarantee or None
-        None where nothing is protected.
-    """
+    """State what a table of counts of held-out rows costs by itself; None for public rows."""
     if count_epsilon is None:
         return None
     if source.reproducible:
@@ -186,10 +139,7 @@ def counts_guarantee(
 
 
 def _note(count_epsilon: float, source: NoiseSource) -> str:
-    return (
-        f"The counts of the held-out rows were released once with discrete Laplace noise from "
-        f"{source.name}, at ε = {as_given(count_epsilon)} for each of these rows."
-    )
+    return COUNTS_RELEASED.format(name=source.name, epsilon=as_given(count_epsilon))
 
 
 def _of_releases(
@@ -221,8 +171,7 @@ def _of_releases(
         return _void(reasons, [own], declared)
     beside = [*later, (type(deployed.final).__name__, deployed.final)]
     texts = [
-        f"all steps after {name!r} see the rows through their releases alone, so what they learn "
-        "is covered too; the labels and groups that they were fitted with are not",
+        LATER_STEPS.format(name=name),
         *(_beside(where, one.privacy_) for where, one in beside if charges_privacy(one)),
     ]
     return dataclasses.replace(own, assumptions=(*own.assumptions, *texts, *declared))
@@ -254,7 +203,7 @@ def _unpaid(steps: Sequence[tuple[str, Any]]) -> list[str]:
 
 def _declared(steps: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
     return tuple(
-        f"Step {name!r} ({kind_of(step)}) {DECLARED_PUBLIC}"
+        DECLARED_PUBLIC.format(name=name, kind=kind_of(step))
         for name, step in steps
         if charges_privacy(step) or learns_from_rows(step)
     )

@@ -18,6 +18,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 
+from skfairdp.assumptions import FOLDS_BY_POSITION, FOLDS_IN_PROPORTION
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.events import canonical
@@ -29,29 +30,14 @@ from skfairdp.privacy.sizes import Sizes
 __all__ = ["FitsOfSearch", "fits_of_search", "search_reason"]
 
 FOLD_SPLITTERS = (int, KFold, StratifiedGroupKFold, StratifiedKFold)
-BY_INDEX = (
-    "folds were cut by position, perhaps by label or group too, and neighbours keep these "
-    "(zero-out): removing a record would move others between the folds, so that under add-remove "
-    "no finite ε follows; for that, search with cv=RecordSplit()"
-)
-IN_PROPORTION = (
-    "each fit followed the plan of its own parameters, for the number of rows of its folds, in "
-    "which groups were taken to be as frequent as among all rows"
-)
 
 
 @dataclasses.dataclass(frozen=True)
 class FitsOfSearch:
     """What the fits of a search cost, its scores left aside.
 
-    Parameters
-    ----------
-    n_candidates : int
-        Points that were fitted.
-    folds : int
-        Training folds that one row is in, at most.
-    privacy : PrivacyGuarantee
-        Composition of these fits and the refit.
+    `folds` is how many training folds one row is in, at most; `privacy` the composition of the
+    fits of all candidates and the refit.
     """
 
     n_candidates: int
@@ -63,21 +49,20 @@ class FitsOfSearch:
         """Fits that a row takes part in, the refit included."""
         return self.n_candidates * self.folds + 1
 
+    def costs(self, compose: str = "compose") -> str:
+        """Say what these fits compose to, with a form of that verb."""
+        return (
+            f"Its {self.n_fits} fits on overlapping rows ({self.n_candidates} candidates times "
+            f"{self.folds} folds a row is in, and the refit) {compose} to ε = "
+            f"{epsilon_text(self.privacy.epsilon)} at δ = {significant_up(self.privacy.delta)}, "
+            f"{self.privacy.adjacency}"
+        )
+
 
 def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
-    """Compose the fits of a search of scikit-learn.
+    """Compose the fits of a search of scikit-learn, of which `final` is the model that it kept.
 
-    Parameters
-    ----------
-    search : fitted search
-        With ``cv_results_`` and ``refit``.
-    final : estimator
-        The last step of the model that it kept.
-
-    Returns
-    -------
-    FitsOfSearch or None
-        None where the cost of the other candidates cannot be read off their parameters.
+    None where the cost of the other candidates cannot be read off their parameters.
     """
     stated: PrivacyGuarantee | None = getattr(final, "privacy_", None)
     results = getattr(search, "cv_results_", {})
@@ -107,40 +92,21 @@ def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
             exposures=(),
             assumptions=(
                 *stated.assumptions,
-                IN_PROPORTION,
-                *([BY_INDEX] if by_index and adjacency == "zero-out" else []),
+                FOLDS_IN_PROPORTION,
+                *([FOLDS_BY_POSITION] if by_index and adjacency == "zero-out" else []),
             ),
         ),
     )
 
 
 def search_reason(search: Any, final: Any) -> str:
-    """Say why a search voids privacy, and what its fits alone compose to.
-
-    Parameters
-    ----------
-    search : fitted search
-        A search of scikit-learn.
-    final : estimator
-        The last step of the model that it kept.
-
-    Returns
-    -------
-    str
-    """
+    """Say why a search voids privacy, and what its fits alone compose to."""
     reason = (
         f"{type(search).__name__} chose this model by scores of its training rows without noise, "
         "and those have no finite cost."
     )
     fits = fits_of_search(search, final)
-    if fits is None:
-        return reason
-    return (
-        f"{reason} Its {fits.n_fits} fits on overlapping rows ({fits.n_candidates} candidates "
-        f"times {fits.folds} folds a row is in, and the refit) would alone compose to ε = "
-        f"{epsilon_text(fits.privacy.epsilon)} at δ = {significant_up(fits.privacy.delta)}, "
-        f"{fits.privacy.adjacency}."
-    )
+    return reason if fits is None else f"{reason} {fits.costs('would alone compose')}."
 
 
 def _fits_per_row(search: Any) -> int:

@@ -1,0 +1,33 @@
+"""A certificate as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from skfairdp.certificate.render.elements import Element, Facts, Listing, Paragraph, Section
+
+__all__ = ["plain_text"]
+
+
+def plain_text(sections: Iterable[Section]) -> str:
+    """Write sections line by line, without tables and pictures, the claim first."""
+    claim, *others = sections
+    lines = [line for element in claim.elements for line in _lines(element)]
+    return "\n".join([*lines, "", *(line for section in others for line in _section(section))])
+
+
+def _section(section: Section) -> Iterator[str]:
+    if section.extra:
+        return
+    yield section.title
+    yield from (f"  {line}" for element in section.elements for line in _lines(element))
+    yield from (f"  {line}" for part in section.parts for line in _section(part))
+
+
+def _lines(element: Element) -> Iterator[str]:
+    if isinstance(element, Paragraph):
+        yield element.text
+    elif isinstance(element, Listing):
+        yield from (f"- {item}" for item in element.items)
+    elif isinstance(element, Facts):
+        yield from (f"{name}: {value}" for name, value in element.rows)
