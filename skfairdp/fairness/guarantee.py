@@ -194,7 +194,7 @@ class FairnessGuarantee:
                 f"{self.notion}: if each group's people come to differ from those held out by a "
                 "total-variation distance v (among people with the same label, where rates are "
                 f"given one), the gap is at most {self.figure} + 2 v: "
-                f"{rounded_up(min(1.0, self.shifted(0.05)))} for v = 0.05."
+                f"{rounded_up(round(self.shifted(0.05), 12))} for v = 0.05."
             )
         else:
             texts.append(f"{self.notion}: no useful bound. {self._remedy()}")

@@ -53,17 +53,7 @@ class PairedEvidence:
         return type(self)(self.less, self.same, self.more)
 
     def with_pairs(self, differences: NDArray[np.int8]) -> Self:
-        """Add pairs.
-
-        Parameters
-        ----------
-        differences : ndarray of int8
-            -1, 0 or 1 each.
-
-        Returns
-        -------
-        PairedEvidence
-        """
+        """Add pairs."""
         more, less = int((differences > 0).sum()), int((differences < 0).sum())
         return type(self)(
             self.more + more, self.same + differences.size - more - less, self.less + less
@@ -120,21 +110,10 @@ class NoisyEvidence:
     def with_batch(
         self, hits: tuple[float, float], rows: tuple[int, int], terms: int
     ) -> tuple[Self, Self]:
-        """Add a batch.
+        """Add a batch; return the evidence with it, and that of the batch by itself.
 
-        Parameters
-        ----------
-        hits : (float, float)
-            Noisy successes of the two groups: true ones plus half a sum of noise.
-        rows : (int, int)
-            Their rows, both at least 1.
-        terms : int
-            How many draws of noise that sum has.
-
-        Returns
-        -------
-        both, alone : NoisyEvidence
-            With the batch, and the batch by itself.
+        `hits`: successes of the two groups, true ones plus half a sum of `terms` draws of noise;
+        `rows`: their rows, both at least 1.
         """
         weight = rows[0] * rows[1] / (rows[0] + rows[1])
         cost = self.tilts**2 * weight / 8.0  # Hoeffding, for the rows
@@ -162,19 +141,7 @@ class NoisyEvidence:
 
 
 def log_laplace_moment(s: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
-    """Logarithm of E exp(s Z), Z discrete Laplace with Pr(Z = z) ~ exp(-epsilon |z|).
-
-    Parameters
-    ----------
-    s : ndarray of float64
-        Between -epsilon and epsilon.
-    epsilon : float > 0
-        Of the noise.
-
-    Returns
-    -------
-    ndarray of float64
-    """
+    """Logarithm of E exp(s Z), |s| < epsilon, where Pr(Z = z) ~ exp(-epsilon |z|)."""
     whole: NDArray[np.float64] = 2.0 * math.log(-math.expm1(-epsilon)) - (
         np.log(-np.expm1(s - epsilon)) + np.log(-np.expm1(-s - epsilon))
     )
@@ -184,35 +151,16 @@ def log_laplace_moment(s: NDArray[np.float64], epsilon: float) -> NDArray[np.flo
 def upper_limit(evidence: PairedEvidence | NoisyEvidence, error: float) -> float:
     """Smallest gap, rounded up, that the evidence excludes together with all larger ones.
 
-    Parameters
-    ----------
-    evidence : PairedEvidence or NoisyEvidence
-        Of an ordered pair of groups.
-    error : float in (0, 1)
-        Probability that the gap is ever excluded if it is the true one.
-
-    Returns
-    -------
-    float
-        In [-1, 1].
+    `error`: probability that the true gap is ever excluded.
     """
     return _crossing(evidence.below, -math.log(error))
 
 
 def lower_limit(evidence: PairedEvidence | NoisyEvidence, error: float) -> float:
-    """Largest gap, rounded down, below which the gap in either direction is excluded.
+    """Largest gap, rounded down, below which the size of the gap is excluded.
 
-    Parameters
-    ----------
-    evidence : PairedEvidence or NoisyEvidence
-        Of a pair of groups; the mean of both directions' evidence is taken.
-    error : float in (0, 1)
-        Probability that the true size of the gap is ever excluded.
-
-    Returns
-    -------
-    float
-        In [0, 1].
+    The mean of both directions' evidence is taken. `error`: probability that the true size is ever
+    excluded.
     """
 
     def either(negative: float) -> float:
@@ -236,19 +184,9 @@ def drift_statistics(
 ) -> tuple[NDArray[np.float64], float]:
     """Follow Shiryaev-Roberts statistics R -> (R + 1) L of a mixture of bets.
 
-    Parameters
-    ----------
-    start : ndarray of float64, shape (..., n_bets)
-        Logarithms of the statistics; -inf at the beginning.
-    steps : ndarray of float64, shape (n_steps, ..., n_bets)
-        Logarithms of the factors L.
-
-    Returns
-    -------
-    end : ndarray of float64, shape (..., n_bets)
-        Logarithms of the statistics.
-    largest : float
-        Logarithm of the largest value that their mean took.
+    `start` (..., n_bets): logarithms of the statistics, -inf at first; `steps` (n_steps, ..., n_bets):
+    those of the factors. Result: logarithms at the end, and that of the largest value that the
+    mean over all of them took.
     """
     largest = -math.inf
     # R_t = exp(S_t) (R_0 + sum of exp(-S_i) for i < t), S the sums of the steps.
@@ -267,17 +205,7 @@ def drift_statistics(
 def pair_steps(differences: NDArray[np.int8], tolerance: float) -> NDArray[np.float64]:
     """Factors by which pairs of rows raise the evidence against "at most the tolerance".
 
-    Parameters
-    ----------
-    differences : ndarray of int8, shape (n_pairs,)
-        -1, 0 or 1 each.
-    tolerance : float in [0, 1)
-        The tolerance.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_pairs, 2, n_bets)
-        Logarithms, for both directions.
+    Result (n_pairs, 2, n_bets): logarithms, for both directions.
     """
     scaled = STAKES / (1.0 + tolerance)
     table = np.log1p(np.array([-1.0, 0.0, 1.0])[:, np.newaxis] * scaled - tolerance * scaled)

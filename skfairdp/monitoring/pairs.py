@@ -93,19 +93,7 @@ class PairState:
         )
 
     def with_rows(self, first: NDArray[np.int8], second: NDArray[np.int8], levels: Levels) -> Self:
-        """Pair rows, the i-th of one group with the i-th of the other.
-
-        Parameters
-        ----------
-        first, second : ndarray of int8
-            New outcomes of the two groups, in their order.
-        levels : Levels
-            What limits are computed with.
-
-        Returns
-        -------
-        PairState
-        """
+        """Pair rows, the i-th of one group with the i-th of the other."""
         assert isinstance(self.evidence, PairedEvidence)
         sides = [first, second]
         waited = np.frombuffer(self.pending.encode(), dtype=np.int8) - ord("0")
@@ -127,19 +115,7 @@ class PairState:
     def with_noisy_counts(
         self, hits: tuple[float, float], rows: tuple[int, int], terms: int, levels: Levels
     ) -> Self:
-        """Add a batch; see `NoisyEvidence.with_batch`.
-
-        Parameters
-        ----------
-        hits, rows, terms
-            Of the batch.
-        levels : Levels
-            What limits are computed with.
-
-        Returns
-        -------
-        PairState
-        """
+        """Add a batch; see `NoisyEvidence.with_batch`."""
         assert isinstance(self.evidence, NoisyEvidence)
         if not all(rows):
             return self
@@ -166,12 +142,7 @@ class PairState:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types.
-
-        Returns
-        -------
-        dict
-        """
+        """Return JSON types."""
         if isinstance(self.evidence, PairedEvidence):
             evidence: dict[str, Any] = vars(self.evidence).copy()
         else:
@@ -188,17 +159,7 @@ class PairState:
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Self:
-        """Rebuild a state from `to_dict`.
-
-        Parameters
-        ----------
-        document : dict
-            What it returned.
-
-        Returns
-        -------
-        PairState
-        """
+        """Rebuild a state from `to_dict`."""
         found = dict(document["evidence"])
         noisy = "costs" in found
         evidence: PairedEvidence | NoisyEvidence = (

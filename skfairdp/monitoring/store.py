@@ -31,18 +31,7 @@ class MemoryStore:
         return document
 
     def change(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> dict[str, Any]:
-        """Apply a change to the document, or none if it raises.
-
-        Parameters
-        ----------
-        change : callable
-            Takes the document, alters it, and returns a line of the history or None.
-
-        Returns
-        -------
-        dict
-            The new document.
-        """
+        """Apply a change to the document, or none if it raises."""
         document = self.read()
         line = change(document)
         self._text = json.dumps(document, allow_nan=False)
@@ -111,18 +100,7 @@ class FileStore:
         return document
 
     def change(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> dict[str, Any]:
-        """Apply a change to the document in one transaction, or none if it raises.
-
-        Parameters
-        ----------
-        change : callable
-            Takes the document, alters it, and returns a line of the history or None.
-
-        Returns
-        -------
-        dict
-            The new document.
-        """
+        """Apply a change to the document in one transaction, or none if it raises."""
         with closing(self._open()) as connection:
             connection.execute("BEGIN IMMEDIATE")
             document = self._document(connection)

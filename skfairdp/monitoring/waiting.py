@@ -18,19 +18,7 @@ def wait(
     truth: NDArray[np.int8] | None,
     ids: Sequence[Hashable] | None,
 ) -> None:
-    """Append rows to those that wait.
-
-    Parameters
-    ----------
-    document : dict
-        Of the monitor; ``document["waiting"]`` holds [id, group, decision, label] of each row.
-    codes, decided : ndarray, shape (n_rows,)
-        Groups and decisions.
-    truth : ndarray or None
-        Labels, where they are known.
-    ids : sequence or None
-        Names of the rows.
-    """
+    """Append rows to those that wait."""
     names = [None] * len(codes) if ids is None else [_name(value) for value in ids]
     if len(names) != len(codes):
         raise ValueError(f"There are {len(codes)} rows and {len(names)} ids.")
@@ -48,17 +36,7 @@ def wait(
 def take_labels(
     document: dict[str, Any], ids: Sequence[Hashable], truth: NDArray[np.float64]
 ) -> None:
-    """Write labels to rows that wait; one that will never be known takes its row out.
-
-    Parameters
-    ----------
-    document : dict
-        Of the monitor.
-    ids : sequence
-        Names of the rows.
-    truth : ndarray of float64, shape (n_ids,)
-        Labels; NaN for unknown.
-    """
+    """Write labels to rows that wait; one that will never be known takes its row out."""
     rows = {row[0]: row for row in document["waiting"] if row[0] is not None and row[3] is None}
     names = [_name(value) for value in ids]
     strangers = [name for name in names if name not in rows]
@@ -79,15 +57,6 @@ def settled(
     """Take out the rows at the head of the queue whose labels are known.
 
     Whether a label comes early may depend on what it is; so a row waits for all before it.
-
-    Parameters
-    ----------
-    document : dict
-        Of the monitor.
-
-    Returns
-    -------
-    codes, decided, truth : ndarray
     """
     queue = document["waiting"]
     n = next((i for i, row in enumerate(queue) if row[3] is None), len(queue))

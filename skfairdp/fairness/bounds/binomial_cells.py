@@ -90,16 +90,9 @@ class BinomialCell:
         return float(self.noise @ (at / (2.0 * self.trials)) ** 2)
 
     def limits(self, error: float) -> tuple[float, float]:
-        """Limits of the rate that fail with at most `error` together.
+        """Limits of the rate that fail with at most `error` together, half of it on either side.
 
-        Parameters
-        ----------
-        error : float in (0, 1)
-            Half of it on either side; with noise, half of that for the noise.
-
-        Returns
-        -------
-        low, high : float
+        With noise, half of that is for the noise.
         """
         shift, share = 0, error / 2.0
         if self.noise is not None:
@@ -112,18 +105,9 @@ class BinomialCell:
         return float(low), float(high)
 
     def law(self, p: NDArray[np.float64]) -> tuple[int, NDArray, NDArray]:
-        """Law of the count and its derivative in p, on a window that holds nearly all of it.
+        """Laws of the count for rates (m,) and their derivatives, on a window with nearly all.
 
-        Parameters
-        ----------
-        p : ndarray of float64, shape (m,)
-            Rates.
-
-        Returns
-        -------
-        first : int
-            Count at which the window starts.
-        law, slope : ndarray of float64, shape (m, width)
+        Result: the count at which the window starts, and two arrays (m, width).
         """
         n, p = self.trials, np.clip(p, 0.0, 1.0)
         # Bernstein's inequality.

@@ -240,17 +240,8 @@ def _seen(cell: BinomialCell) -> float:
 def pair_bound(u: BinomialCell, v: BinomialCell, alpha: float) -> float:
     """Upper confidence bound on the rate of one cell minus that of another, where positive.
 
-    Parameters
-    ----------
-    u, v : BinomialCell
-        Observed independently.
-    alpha : float in (0, 1)
-        Probability that the bound fails, at most, whatever the two rates are.
-
-    Returns
-    -------
-    float
-        In [0, 1].
+    Both are observed independently. `alpha`: in (0, 1), the probability that the bound fails, at
+    most, whatever the two rates are.
 
     References
     ----------
@@ -272,18 +263,8 @@ def pair_bound(u: BinomialCell, v: BinomialCell, alpha: float) -> float:
 def largest_gap_bound(strata: Sequence[Sequence[BinomialCell]], alpha: float) -> float:
     """Upper confidence bound on the largest difference of rates within any stratum.
 
-    Parameters
-    ----------
-    strata : sequence of sequence of BinomialCell
-        The groups' cells, stratum by stratum.
-    alpha : float in (0, 1)
-        Probability that the bound fails. It is not split over pairs: the pair with the
-        largest true difference is a fixed one.
-
-    Returns
-    -------
-    float
-        In [0, 1].
+    It fails with probability `alpha` at most, in (0, 1), which is not split over pairs: the pair
+    with the largest true difference is a fixed one.
 
     Examples
     --------
