@@ -184,8 +184,8 @@ def drift_statistics(
 ) -> tuple[NDArray[np.float64], float]:
     """Follow Shiryaev-Roberts statistics R -> (R + 1) L of a mixture of bets.
 
-    `start` (..., n_bets): logarithms of the statistics, -inf at first; `steps` (n_steps, ..., n_bets):
-    those of the factors. Result: logarithms at the end, and that of the largest value that the
+    `start` (..., n_bets): logarithms of the statistics, -inf at first; `steps`
+    (n_steps, ..., n_bets): those of the factors. Result: logarithms at the end, and that of the largest value that the
     mean over all of them took.
     """
     largest = -math.inf

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from skfairdp.fairness.bounds import exact_gap
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
 from skfairdp.fairness.bounds.exact_gap import largest_gap_bound, pair_bound
 from skfairdp.fairness.bounds.noisy_counts import _noise_law
@@ -175,8 +176,6 @@ def test_coverage_with_noise_by_enumeration():
 
 
 def test_large_cells_agree_with_the_whole_range_of_rates(monkeypatch):
-    from skfairdp.fairness.bounds import exact_gap
-
     cells = BinomialCell(130, 450), BinomialCell(60, 220)
     short = pair_bound(*cells, ALPHA)
     monkeypatch.setattr(exact_gap, "_LARGE", 10_000)
@@ -202,6 +201,20 @@ def test_the_bound_of_many_cells_is_the_largest_of_the_pairs():
         pair_bound(u, v, ALPHA) for cells in strata for u, v in itertools.permutations(cells, 2)
     )
     assert largest_gap_bound(strata, ALPHA) == pytest.approx(slow, rel=1e-4)
+
+
+def test_pairs_are_left_out_only_where_the_same_rates_are_looked_at():
+    # Large cells look at rates near their own counts, which differ between pairs.
+    rng = np.random.default_rng(1)
+    for rates in ((0.02, 0.5, 0.98), (0.4, 0.5, 0.6)):
+        cells = [BinomialCell(int(k), 420) for k in rng.binomial(420, np.repeat(rates, 2))]
+        slow = max(pair_bound(u, v, ALPHA) for u, v in itertools.permutations(cells, 2))
+        assert largest_gap_bound([cells], ALPHA) >= slow * (1.0 - 1e-4)
+    # Equal counts but for one: the pair with the widest range of rates is not the first.
+    u, v = BinomialCell(210, 420), BinomialCell(8, 420)
+    assert not exact_gap._Pair(v, u, ALPHA).precedes(exact_gap._Pair(u, v, ALPHA))
+    small = [BinomialCell(k, 40) for k in (20, 3)]
+    assert exact_gap._Pair(*small[::-1], ALPHA).precedes(exact_gap._Pair(*small, ALPHA))
 
 
 @pytest.mark.campaign

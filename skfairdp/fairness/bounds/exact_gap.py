@@ -78,6 +78,21 @@ class _Pair:
         self._level = (alpha - spent) * (1.0 - rounding) - absolute
         self._blocks: dict[int, NDArray[np.int64]] = {}
 
+    def precedes(self, other: _Pair) -> bool:
+        """Whether an outcome surely comes before that of another pair of the same sizes.
+
+        Then whatever excludes the other's outcomes excludes these, if the same rates are looked at.
+        """
+        u, v, first, second = self._u, self._v, other._u, other._v
+        return (
+            (u.trials, v.trials) == (first.trials, second.trials)
+            and u.noise is first.noise
+            and v.noise is second.noise
+            and u.value <= first.value
+            and v.value >= second.value
+            and self._ranges == other._ranges
+        )
+
     def _restricted(self) -> tuple[tuple[float, float, float, float], float]:
         """Smallest and largest rates of u and of v to look at, and the error that it costs."""
         u, v = self._u, self._v
@@ -274,28 +289,15 @@ def largest_gap_bound(strata: Sequence[Sequence[BinomialCell]], alpha: float) ->
     >>> round(largest_gap_bound([cells], 0.05), 4)
     0.0828
     """
-    pairs = [
-        (_Pair(u, v, alpha), u, v) for cells in strata for u, v in itertools.permutations(cells, 2)
-    ]
+    pairs = [_Pair(u, v, alpha) for cells in strata for u, v in itertools.permutations(cells, 2)]
     best = 0.0
-    done: list[tuple[BinomialCell, BinomialCell]] = []
-    for pair, u, v in sorted(pairs, key=lambda entry: -entry[0].place):
-        if any(_precedes(u, v, *other) for other in done):
+    done: list[_Pair] = []
+    for pair in sorted(pairs, key=lambda entry: -entry.place):
+        if any(pair.precedes(other) for other in done):
             continue
         if not (best > 0.0 and best >= pair.observed and pair.excludes(best)):
             best = max(best, pair.bound())
         if best >= 1.0:
             break
-        done.append((u, v))
+        done.append(pair)
     return best
-
-
-def _precedes(u: BinomialCell, v: BinomialCell, other: BinomialCell, another: BinomialCell) -> bool:
-    """Whether an outcome surely comes before that of another pair of the same sizes."""
-    return (
-        (u.trials, v.trials) == (other.trials, another.trials)
-        and u.noise is other.noise
-        and v.noise is another.noise
-        and u.value <= other.value
-        and v.value >= another.value
-    )
