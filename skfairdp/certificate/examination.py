@@ -9,7 +9,7 @@ from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.sentence import group_text
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
-from skfairdp.fairness.derivation import CLOPPER_PEARSON, HOEFFDING, NOISY, Derivation
+from skfairdp.fairness.derivation import CLOPPER_PEARSON, EXACT, HOEFFDING, NOISY, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.recomputing import (
     recomputed_bound,
@@ -36,6 +36,7 @@ EPSILON_TOLERANCE = 1e-4
 _IMPLIED = ("add-remove", "zero-out")
 # Certificates of earlier versions say only this much of where a bound came from.
 _BY_METHOD = {
+    "exact, of each pair of groups": EXACT,
     "exact (Clopper-Pearson)": CLOPPER_PEARSON,
     "difference (Hoeffding)": HOEFFDING,
     "Hoeffding, on the probabilities of the random predictions": HOEFFDING,

@@ -185,8 +185,8 @@ def drift_statistics(
     """Follow Shiryaev-Roberts statistics R -> (R + 1) L of a mixture of bets.
 
     `start` (..., n_bets): logarithms of the statistics, -inf at first; `steps`
-    (n_steps, ..., n_bets): those of the factors. Result: logarithms at the end, and that of the largest value that the
-    mean over all of them took.
+    (n_steps, ..., n_bets): those of the factors. Result: logarithms at the end, and that of the
+    largest value that the mean over all of them took.
     """
     largest = -math.inf
     # R_t = exp(S_t) (R_0 + sum of exp(-S_i) for i < t), S the sums of the steps.

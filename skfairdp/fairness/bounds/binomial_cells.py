@@ -71,6 +71,11 @@ class BinomialCell:
     trials: int
     noise: NDArray[np.float64] | None = None
 
+    def __post_init__(self) -> None:
+        impossible = self.noise is None and not 0 <= self.value <= self.trials
+        if self.trials < 1 or impossible:
+            raise ValueError(f"{self.value} successes of {self.trials} rows are impossible.")
+
     @property
     def scale(self) -> int:
         """By how much one success moves the observed count."""

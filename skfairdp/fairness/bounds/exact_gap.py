@@ -45,23 +45,29 @@ def _place(u: BinomialCell, v: BinomialCell, y: NDArray, z: NDArray, alpha: floa
     never rises with z.
     """
     error = min(alpha, 0.5)
-    above = _distances(u.trials, u.scale, error)[np.clip(y, 0, u.scale * u.trials)]
-    below = _distances(v.trials, v.scale, error)[::-1][np.clip(z, 0, v.scale * v.trials)]
+    above = _distances(u, np.clip(y, 0, u.scale * u.trials), error)
+    below = _distances(v, v.scale * v.trials - np.clip(z, 0, v.scale * v.trials), error)
     noise = special.ndtri(error) ** 2 * (u.noise_variance + v.noise_variance)
     apart = y / (u.scale * u.trials) - z / (v.scale * v.trials)
     place: NDArray = apart + np.sqrt(above**2 + below**2 + noise)
     return place
 
 
-@lru_cache(maxsize=256)
-def _distances(n: int, scale: int, error: float) -> NDArray[np.float64]:
-    """How far an upper limit lies above each rate k / (scale n)."""
-    k = np.arange(scale * n + 1) / scale
+def _distances(cell: BinomialCell, counts: NDArray, error: float) -> NDArray[np.float64]:
+    """How far an upper limit lies above the rates of these counts."""
+    n = cell.trials
     if n <= _MANY:
-        _, upper = clopper_pearson(k, n - k, error)
-    else:  # Wilson's limit is nearly the same
-        c, rate = special.ndtri(error) ** 2 / n, k / n
-        upper = (rate + c / 2.0 + np.sqrt(c * rate * (1.0 - rate) + c**2 / 4.0)) / (1.0 + c)
+        return _exact_distances(n, cell.scale, error)[counts]
+    # Wilson's limit is nearly the same.
+    c, rate = special.ndtri(error) ** 2 / n, counts / (cell.scale * n)
+    upper = (rate + c / 2.0 + np.sqrt(c * rate * (1.0 - rate) + c**2 / 4.0)) / (1.0 + c)
+    return np.maximum(upper - rate, 0.0)
+
+
+@lru_cache(maxsize=256)
+def _exact_distances(n: int, scale: int, error: float) -> NDArray[np.float64]:
+    k = np.arange(scale * n + 1) / scale
+    _, upper = clopper_pearson(k, n - k, error)
     return np.maximum(upper - k / n, 0.0)
 
 
