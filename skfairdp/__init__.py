@@ -1,11 +1,6 @@
 """Private classifiers, and certificates of what holds for them and between groups."""
 
-from skfairdp.aggregation import (
-    FairPATEClassifier,
-    PATEClassifier,
-    PublicRows,
-    SFPATEClassifier,
-)
+from skfairdp.aggregation import FairPATEClassifier, PATEClassifier, PublicRows, SFPATEClassifier
 from skfairdp.certificate import Certificate, certify
 from skfairdp.comparators.covariance import CovarianceConstrainedClassifier
 from skfairdp.engine.nets import default_net

@@ -8,16 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = [
-    "PLACES",
-    "closed_sets",
-    "held_out_rows",
-    "of_training",
-    "seed_known",
-    "starts",
-    "through_noise",
-]
-
 OWNER = "whoever collects the rows"
 CERTIFIER = "whoever certifies the model"
 DEPLOYER = "whoever deploys the model"
@@ -134,6 +124,9 @@ SAME_DEPLOYMENT = _kept(
     DEPLOYER,
     "The model is deployed with the preprocessing, threshold, way of predicting and key that were "
     "certified.",
+)
+POSITIVE_OUTCOME = _kept(
+    CERTIFIER, "The positive outcome is {positive!r}, and the other one {other!r}."
 )
 PUBLIC_ROWS = _kept(
     CERTIFIER, "The held-out rows were declared public: nothing here protects them."

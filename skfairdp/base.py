@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -13,11 +13,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.certifiable import Certifiable
 from skfairdp.certificate import Certificate, certify
 from skfairdp.certificate.fit_digests import bind_each, changes
 from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
 from skfairdp.documentation import complete_docstrings
-from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.notions import Notion
 from skfairdp.parameters import (
     BOOLEAN,
     CLASSES,
@@ -43,8 +44,8 @@ class _Quote(Exception):
         self.stated = stated
 
 
-class PrivateEstimator(BaseEstimator):
-    """What all private estimators share.
+class PrivateEstimator(Certifiable, BaseEstimator):
+    """What all private estimators share; `Certifiable` says what certificates ask of them.
 
     A subclass lists its parameters in ``_parameters``, its fitted attributes in
     ``_released`` (each either released under the plan or declared public; nothing
@@ -115,7 +116,6 @@ class PrivateEstimator(BaseEstimator):
     # Class-level request: with metadata routing on, groups reach fit without a call.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
-    privacy_: PrivacyGuarantee | None
     groups_: tuple | None
     fit_digests_: dict[str, str]
     _reservation: tuple[PrivacyLedger, Entry]
@@ -234,7 +234,7 @@ class PrivateEstimator(BaseEstimator):
         y: ArrayLike | None = None,
         *,
         sensitive_features: ArrayLike | None = None,
-        notion: str | list[str] = "demographic_parity",
+        notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
         confidence_level: float = 0.95,
         bound: str = "exact",
         count_epsilon: float | None = None,
@@ -250,7 +250,7 @@ class PrivateEstimator(BaseEstimator):
             Their labels; not needed for demographic parity.
         sensitive_features : array-like, optional
             Their groups.
-        notion : str or list of str, default="demographic_parity"
+        notion : str, Notion or list of them, default="demographic_parity"
             What is equalised between groups.
         confidence_level : float, default=0.95
             Probability that the bound holds, in (0, 1).
@@ -308,8 +308,8 @@ class PrivateEstimator(BaseEstimator):
         state = dict(super().__getstate__())
         allowed = set(self.get_params(deep=False)) | set(self._released) | {"_sklearn_version"}
         state = {name: value for name, value in state.items() if name in allowed}
-        for name in self._nets:
-            if state.get(name) is not None:
+        for name in (*self._nets, "estimator"):
+            if hasattr(state.get(name), "get_params"):
                 state[name] = clone(state[name])  # what was trained elsewhere stays there
         return state
 
@@ -346,7 +346,7 @@ class PrivateEstimator(BaseEstimator):
             delattr(self, name)
 
     def _randomness(self) -> tuple[int, NoiseSource]:
-        """Return a seed for what protects nobody, and a source for noise and batches."""
+        """Return a seed for what protects no record, and a source for noise and batches."""
         reproducible = bool(getattr(self, "reproducible_noise", False))
         random_state = getattr(self, "random_state", None)
         if random_state is None:
@@ -368,17 +368,6 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     _multiclass: ClassVar[bool] = True
 
     classes_: np.ndarray
-
-    def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
-        """Bounds on the gap that are known before any evaluation."""
-        return []
-
-    def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
-        """Probability of the second class over the predictor's own randomness.
-
-        None for a predictor without randomness.
-        """
-        return None
 
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn."""

@@ -1,7 +1,7 @@
 """Checks of rows whose messages reveal no row.
 
 Whether rows are accepted is the data owner's to know, and assumed public
-(`skfairdp.privacy.guarantee.VALIDATION`). No message, warning or chained exception shows
+(`skfairdp.assumptions.VALIDATION`). No message, warning or chained exception shows
 a cell, a label, the place of a row or the number of rows.
 """
 
@@ -38,9 +38,7 @@ def check_rows(
 ) -> tuple[NDArray, NDArray]:
     """Check features and labels for fit.
 
-    `estimator`: gets ``n_features_in_`` and ``feature_names_in_``. `X` (n, d): features; (n, ...)
-    with `allow_nd`. `y` (n,): labels. `labels_declared`: whether the set of labels is declared: a
-    row with another label, of whatever kind, then raises nothing. Result `y` (n,). Raises
+    With `labels_declared`, a row with another label, of whatever kind, raises nothing. Raises
     TypeError: cells that are no numbers at all.
     """
     if y is None:
@@ -59,8 +57,8 @@ def check_features(
 ) -> NDArray:
     """Check features for predict, or for a fit that takes no labels.
 
-    `estimator`: fitted, unless `reset`. `X` (n, d): features. `reset`: whether this is a fit: the
-    estimator then gets ``n_features_in_`` and ``feature_names_in_``, and needs two rows.
+    `reset`: whether this is a fit: the estimator then gets ``n_features_in_`` and
+    ``feature_names_in_``, and needs two rows.
     """
     checked = validated(
         estimator,
@@ -81,10 +79,8 @@ def check_features(
 def validated(estimator: Any, X: Any, **options: Any) -> Any:
     """Call scikit-learn's ``validate_data`` on features, and rewrite what quotes them.
 
-    `estimator`: remembers number and names of the columns, with ``reset=True``. `**options`: as
-    `sklearn.utils.validation.validate_data` takes them. For a conversion to numbers, ``dtype`` is
-    given. Raises ValueError or TypeError: scikit-learn's message where it shows no cell and no
-    number of rows, else ours.
+    A ``dtype`` among the options asks for a conversion to numbers. Raises ValueError or TypeError:
+    scikit-learn's message where it shows no cell and no number of rows, else ours.
     """
     X = unmasked(X)
     if options.get("dtype") is not None:
@@ -128,8 +124,7 @@ def count_rows(X: Any) -> int:
 def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDArray:
     """One label a row, as they are.
 
-    `y` (n_rows,): labels. `declared`: whether the set of labels is declared: a list may then hold
-    anything. Result (n_rows,).
+    `declared`: whether the set of labels is; a list may then hold anything.
     """
     if issparse(y):
         raise ValueError(f"Sparse data was passed for {name}; pass an array or list of labels.")
@@ -165,9 +160,8 @@ def encode_labels(
 ) -> tuple[NDArray, NDArray[np.int64]]:
     """Turn labels into codes.
 
-    `y` (n,): labels. `declared`: the public set of labels; a row with another label gets the code
-    -1 and contributes nothing. None takes the set from the rows. `multiclass`: whether more than
-    two classes are allowed. Result `classes` (n_classes,); `codes` (n,).
+    `declared`: the public set of labels; a row with another label gets the code -1 and
+    contributes nothing. None takes the set from the rows. Result: classes, and a code a row.
     """
     if declared is None:
         classes, codes = np.unique(y, return_inverse=True)

@@ -82,9 +82,7 @@ class SFPATEClassifier(AggregatedClassifier):
     ('sensitive_features', 'change-attribute')
     """
 
-    _parameters = {
-        "variant": (Choice(("fair_student", "fair_teachers")),),
-    }
+    _parameters = {"variant": (Choice(("fair_student", "fair_teachers")),)}
     _adjacency = "change-attribute"
     _protects = "sensitive_features"
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True, "y_public": True}

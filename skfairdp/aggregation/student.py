@@ -39,11 +39,7 @@ def default_student() -> NeuralNet:
     60
     """
     return default_net().set_params(
-        module__hidden_sizes=(),
-        lr=0.02,
-        batch_size=64,
-        max_epochs=60,
-        optimizer__weight_decay=0.01,
+        module__hidden_sizes=(), lr=0.02, batch_size=64, max_epochs=60, optimizer__weight_decay=0.01
     )
 
 
@@ -132,7 +128,7 @@ def train_student(
     n_classes : int
         Number of classes.
     seed : int
-        Seeds what protects nobody.
+        Seeds what protects no record.
     sensitive_features : ndarray, shape (n_answered,), optional
         Given to a student whose `fit` takes groups.
 

@@ -73,10 +73,7 @@ def make_plan(estimator: Any, n_public: int, *, adjacency: str) -> tuple[VotingN
             if n_answers == 0:
                 _refuse_budget(estimator, n_queries, noise)
     elif math.isinf(epsilon):
-        warn_user(
-            "epsilon=inf trains without noise: nothing is protected.",
-            PrivacyWarning,
-        )
+        warn_user("epsilon=inf trains without noise: nothing is protected.", PrivacyWarning)
         noise = VotingNoise(0.0 if tested else None, 0.0)
     else:
         ratio = float(estimator.noise_ratio) if tested else None

@@ -50,11 +50,7 @@ def declare_sizes(
 
 
 def fit_with(
-    model: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    guests: Canaries,
-    sensitive_features: ArrayLike | None,
+    model: Any, X: ArrayLike, y: ArrayLike, guests: Canaries, sensitive_features: ArrayLike | None
 ) -> Any:
     """Fit on the rows and the canaries that take part."""
     rows, labels = stack_rows(X, guests.X), stack_rows(np.asarray(y), guests.y)

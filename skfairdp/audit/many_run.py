@@ -141,10 +141,7 @@ def _one_score(
 
 
 def _threshold(
-    inside: NDArray[np.float64],
-    outside: NDArray[np.float64],
-    delta: float,
-    confidence_level: float,
+    inside: NDArray[np.float64], outside: NDArray[np.float64], delta: float, confidence_level: float
 ) -> float:
     """Threshold with the largest bound on these runs; with few runs, the best separation."""
     runs = len(inside)

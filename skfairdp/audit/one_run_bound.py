@@ -21,7 +21,7 @@ def one_run_p_value(
     """P-value of "the mechanism is (epsilon, delta)-DP" after one training run.
 
     Each of `n_canaries` records was put into the training rows by a fair coin of its
-    own. Whoever sees the released model guesses `n_guesses` of these coins and abstains
+    own. An attacker who sees the released model guesses `n_guesses` of these coins and abstains
     on the others.
 
     Parameters

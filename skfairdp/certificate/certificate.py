@@ -11,7 +11,7 @@ from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import Examination, contradictions, examine
 from skfairdp.certificate.render.html import html_page, notebook_html
 from skfairdp.certificate.render.markdown import markdown_card
-from skfairdp.certificate.render.plot import draw_bounds, height_of_bounds, new_axes
+from skfairdp.certificate.render.plot import draw_bounds
 from skfairdp.certificate.render.sections import certificate_sections
 from skfairdp.certificate.render.text import plain_text
 from skfairdp.certificate.unwrap import unwrap
@@ -19,8 +19,6 @@ from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["Certificate"]
 
 
 class Certificate(Claims):
@@ -124,9 +122,7 @@ class Certificate(Claims):
                 "The certificate has no fairness claim to draw; certify with held-out rows and "
                 "their sensitive_features."
             )
-        if ax is None:
-            ax = new_axes(height_of_bounds(len(self.fairness)))
-        return draw_bounds(ax, self.fairness, threshold)
+        return draw_bounds(self.fairness, ax, threshold)
 
     def to_html(
         self,

@@ -14,6 +14,7 @@ from os import PathLike
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from numpy.typing import ArrayLike
 
+from skfairdp.certifiable import certifiable
 from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, with_counts
 from skfairdp.certificate.evaluation import Evaluation, evaluate
@@ -31,20 +32,9 @@ from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 
-__all__ = ["certify"]
-
 UNBOUND = "unbound"  # stands for the digest of a model that has none
 
-LIBRARIES = (
-    "skfairdp",
-    "dp-accounting",
-    "numpy",
-    "pandas",
-    "scikit-learn",
-    "scipy",
-    "skorch",
-    "torch",
-)
+LIBRARIES = ("dp-accounting", "numpy", "pandas", "scikit-learn", "scipy", "skorch", "torch")
 
 
 def certify(
@@ -53,7 +43,7 @@ def certify(
     y: ArrayLike | None = None,
     *,
     sensitive_features: ArrayLike | None = None,
-    notion: str | Sequence[str] = "demographic_parity",
+    notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
     confidence_level: float = 0.95,
     bound: str = "exact",
     count_epsilon: float | None = None,
@@ -83,7 +73,7 @@ def certify(
     sensitive_features : array-like, Series or DataFrame, optional
         Their groups, shape (n_rows,) or (n_rows, k); several columns form
         intersections. Rows with a missing value are outside the claim.
-    notion : str or list of str, default="demographic_parity"
+    notion : str, Notion or list of them, default="demographic_parity"
         What is compared: "demographic_parity", "equal_opportunity",
         "equalized_odds", "accuracy_parity". Several share the error probability, so
         that all their bounds hold together.
@@ -213,12 +203,12 @@ def _digest_of(deployed: Deployed) -> tuple[str, frozenset[str], tuple[str, ...]
 def _before_evaluation(
     deployed: Deployed, notions: tuple[Notion, ...]
 ) -> tuple[FairnessGuarantee, ...]:
-    hooks = [getattr(deployed.final, "_mechanism_fairness", None)]
+    hooks = [certifiable(deployed.final)._mechanism_fairness]
     place = deployed.place_of_release
-    # Whoever also sees the group of a row sees more than its release.
+    # A model that also sees the group of a row sees more than its release.
     if place is not None and hasattr(deployed.final, "predict") and not deployed.group_aware:
         hooks.append(deployed.stages[place][1]._mechanism_fairness)
-    claims = tuple(claim for hook in hooks if hook for n in notions for claim in hook(n.name))
+    claims = tuple(claim for hook in hooks for n in notions for claim in hook(n.name))
     searched = any(charges_privacy(search) for search in deployed.searches)
     if searched or _chosen_from_several(deployed.final) or deployed.changes:
         # True of one fit over its noise, not of the best of several, nor of what was put in
@@ -240,8 +230,9 @@ def _chosen_from_several(final: object) -> bool:
 def _versions(packages: frozenset[str]) -> tuple[tuple[str, str], ...]:
     """Versions of the usual libraries, and of others under whose names packages are installed."""
     found = {"python": platform.python_version()}
-    found |= dict.fromkeys(LIBRARIES, "not installed as a distribution")
-    for name in (*LIBRARIES, *sorted(packages)):
+    usual = ("skfairdp", *LIBRARIES)
+    found |= dict.fromkeys(usual, "not installed as a distribution")
+    for name in (*usual, *sorted(packages)):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return tuple(found.items())

@@ -14,7 +14,7 @@ from skfairdp.fairness.scopes import DEPLOYED, SCOPES
 from skfairdp.parameters import Number
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
-__all__ = ["Claims"]
+_AS_WRITTEN = ("model_digest", "model_name", "n_rows", "remarks", "created")
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Claims:
             )
         if scope is not None and scope not in SCOPES:
             raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
-        if notion is not None:
+        if notion is not None and notion not in {claim.notion for claim in self.fairness}:
             get_notion(notion)
         for name, value, allowed in (
             ("epsilon", epsilon, Number(0.0, finite=False)),
@@ -211,13 +211,9 @@ class Claims:
             found = cls(
                 privacy=None if privacy is None else PrivacyGuarantee.from_dict(privacy),
                 fairness=tuple(map(FairnessGuarantee.from_dict, document["fairness"])),
-                model_digest=document["model_digest"],
-                model_name=document["model_name"],
                 model_file=document.get("model_file"),
-                n_rows=document["n_rows"],
-                remarks=tuple(document["remarks"]),
-                created=document["created"],
                 versions=tuple(document["library_versions"].items()),
+                **{name: document[name] for name in _AS_WRITTEN},
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(

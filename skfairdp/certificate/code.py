@@ -16,24 +16,11 @@ from types import (
     GetSetDescriptorType,
     MemberDescriptorType,
     MethodType,
-    ModuleType,
 )
 from typing import Any
 
 import numpy as np
 import scipy.special
-
-__all__ = [
-    "class_members",
-    "code_parts",
-    "is_elementwise",
-    "is_library",
-    "is_unknowable",
-    "library_name",
-    "names_used",
-    "replaced_methods",
-    "wrapped",
-]
 
 # They run, read or change what cannot be known before.
 UNKNOWABLE = ("__import__", "compile", "eval", "exec", "globals", "input", "locals", "open")
@@ -92,8 +79,9 @@ def library_name(value: Any) -> str | None:
     None for what is the user's, or is not found under its name.
     """
     if isinstance(value, np.ufunc):
-        holders = {"numpy": np, "scipy.special": scipy.special}
-        return next((f"{n}.{value.__name__}" for n, h in holders.items() if _held(h, value)), None)
+        own = value.__name__
+        holders = (h for h in (np, scipy.special) if getattr(h, own, None) is value)
+        return next((f"{holder.__name__}.{own}" for holder in holders), None)
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not is_library(module) or not isinstance(name, str):
         return None
@@ -103,10 +91,6 @@ def library_name(value: Any) -> str | None:
     # A method bound to its class is made anew each time that it is looked up.
     same = found == value if isinstance(value, MethodType) else found is value
     return f"{module}.{name}" if same else None
-
-
-def _held(holder: ModuleType, ufunc: np.ufunc) -> bool:
-    return getattr(holder, ufunc.__name__, None) is ufunc
 
 
 def is_elementwise(function: object) -> bool:

@@ -25,8 +25,6 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.relations import PROTECTS
 
-__all__ = ["counts_guarantee", "declared_public", "model_privacy", "with_counts"]
-
 _REPRODUCIBLE = "The noise of the counts is reproducible: whoever knows its seed can subtract it."
 
 
@@ -183,10 +181,9 @@ def _beside(name: str, stated: PrivacyGuarantee | None) -> str:
         return f"step {name!r} promises nothing of its own"
     return (
         f"beside this, and never added to it, step {name!r} promises ε = "
-        f"{significant_up(stated.epsilon)}, "
-        f"δ = {significant_up(stated.delta, 3)} for {PROTECTS[stated.protects]}, labels included, "
-        "under "
-        f"{stated.adjacency}, to whoever sees the model and no release"
+        f"{significant_up(stated.epsilon)}, δ = {significant_up(stated.delta, 3)} for "
+        f"{PROTECTS[stated.protects]}, labels included, under {stated.adjacency}, to those who see "
+        "the model and no release"
     )
 
 
@@ -252,13 +249,9 @@ def _relations(stated: list[PrivacyGuarantee]) -> list[str]:
 def _void(
     reasons: list[str], stated: list[PrivacyGuarantee], declared: tuple[str, ...]
 ) -> PrivacyGuarantee:
-    last = stated[-1] if stated else None
-    void = PrivacyGuarantee.void(
-        reasons[0],
-        delta=last.delta if last else 0.0,
-        adjacency=last.adjacency if last else "zero-out",
-        protects=last.protects if last else "record",
-    )
+    last = stated[-1] if stated else PrivacyGuarantee.void(reasons[0])
+    relation = {"adjacency": last.adjacency, "protects": last.protects}
+    void = PrivacyGuarantee.void(reasons[0], delta=last.delta, **relation)
     # Only reasons: what the other steps assume is no reason for the lack of a claim.
     inherited = tuple(text for item in stated if item.is_void for text in item.assumptions)
     texts = tuple(dict.fromkeys((*reasons, *inherited, *declared)))

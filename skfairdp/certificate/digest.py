@@ -46,8 +46,6 @@ from skfairdp.certificate.state import (
 )
 from skfairdp.exceptions import UnboundModelError
 
-__all__ = ["Bound", "bind", "state_digest"]
-
 _MAPPINGS = (dict, Bunch, OrderedDict, MappingProxyType)
 _CALLABLES = (type, FunctionType, BuiltinFunctionType, MethodType, np.ufunc)
 _SLOTS = (ClassMethodDescriptorType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)

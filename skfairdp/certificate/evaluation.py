@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.assumptions import AVERAGED_RATES, ERROR_APART
+from skfairdp.certifiable import Certifiable, certifiable
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.holdout import HeldOut, ask_holdout, comparable_groups, draws_afresh
@@ -34,8 +35,6 @@ from skfairdp.fairness.notions import Notion, Stratum
 from skfairdp.fairness.scopes import AVERAGED, DEPLOYED
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import count_rows
-
-__all__ = ["Evaluation", "evaluate", "noisy_claim"]
 
 _FORMS = {
     "exact": ("exact, of each pair of groups", EXACT),
@@ -104,14 +103,14 @@ def _averages(
     with_labels: bool,
 ) -> list[FairnessGuarantee]:
     """Bounds on rates averaged over the keys that a model's draws could have had."""
-    final = deployed.final
-    if not hasattr(final, "_success_scores"):
-        return []
+    final = certifiable(deployed.final)
+    if type(final)._success_scores is Certifiable._success_scores:
+        return []  # nothing to ask; pushing rows through the steps might release them once more
     rows = deployed.transform(X)
     scores = final._success_scores(rows)
     if scores is None:
         return []
-    own = final._own_models(groups.labels) if hasattr(final, "_own_models") else None
+    own = final._own_models(groups.labels)
     settings = replace(settings, bounds_each=1 if own is None else 2)
     rests_on = holdout_assumptions(settings, groups, with_labels, AVERAGED_RATES, held.classes)
     rests_on = (*rests_on, ERROR_APART)
@@ -161,8 +160,8 @@ def _claim(
     hits, misses = _stack(strata, table)
     rows = hits + misses
     level = settings.level_of_one_claim
-    scope = AVERAGED if table.dtype.kind == "f" else DEPLOYED
-    if scope == AVERAGED:
+    averaged = table.dtype.kind == "f"
+    if averaged:
         value = score_gap_upper_bound(hits, rows, confidence_level=level)
         method, kind = "Hoeffding, on the probabilities of the random predictions", HOEFFDING
     else:
@@ -170,8 +169,9 @@ def _claim(
         method, kind = _FORMS[settings.bound]
     return FairnessGuarantee(
         notion=notion.name,
+        words=notion.words,
         bound=float(value),
-        scope=scope,
+        scope=AVERAGED if averaged else DEPLOYED,
         method=method,
         estimate=gap_estimate(hits, rows),
         confidence_level=settings.confidence_level,
@@ -210,6 +210,7 @@ def noisy_claim(
     lower, upper = private_rate_intervals(cells, settings.count_epsilon, confidence_level=LEVEL)
     return FairnessGuarantee(
         notion=notion.name,
+        words=notion.words,
         bound=private_gap_upper_bound(
             cells, settings.count_epsilon, confidence_level=settings.level_of_one_claim
         ),

@@ -13,8 +13,6 @@ from skfairdp.fairness.notions import Notion
 from skfairdp.figures import as_given
 from skfairdp.parameters import Check, Choice, Number
 
-__all__ = ["EvaluationSettings", "holdout_assumptions"]
-
 _NONE = Choice((None,))
 _ALLOWED: dict[str, tuple[Check, ...]] = {
     "confidence_level": (Number(0.0, 1.0, low_open=True, high_open=True),),
@@ -99,10 +97,7 @@ def holdout_assumptions(
     how: str,
     classes: Sequence[Any],
 ) -> tuple[str, ...]:
-    """What must be true for a bound from held-out rows to hold.
-
-    `how`: what rates count. `classes`: labels of the model.
-    """
+    """What must be true for a bound from held-out rows to hold; `how` says what rates count."""
     return tuple(_assumptions(settings, groups, with_labels, how, classes))
 
 
@@ -116,7 +111,7 @@ def _assumptions(
     yield from assumptions.held_out_rows(how, with_labels=with_labels)
     if len(classes) == 2:
         # As text: scikit-learn sorts labels, so that "deny" is positive and "approve" is not.
-        yield f"The positive outcome is {classes[1]!r}, and the other one {classes[0]!r}."
+        yield assumptions.POSITIVE_OUTCOME.format(other=classes[0], positive=classes[1])
     dropped = int((groups.codes < 0).sum())
     if settings.count_epsilon is not None:
         yield "Rows without a listed group are outside the claim; their number is private."

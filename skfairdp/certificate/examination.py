@@ -11,6 +11,7 @@ from skfairdp.certificate.sentence import group_text
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.fairness.derivation import CLOPPER_PEARSON, EXACT, HOEFFDING, NOISY, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.recomputing import (
     recomputed_bound,
     recomputed_estimate,
@@ -95,8 +96,8 @@ def contradictions(certificate: Claims, deployed: Deployed) -> list[str]:
     """What a certificate states otherwise than the model that its digest names.
 
     Its name, or a promise about training records that is stronger than the model's own. What
-    other steps, counts of held-out rows and a search cost on top is not compared. Nothing for
-    a model with another digest.
+    other steps, counts of held-out rows and a search cost on top is not compared. Nothing for a
+    model with another digest.
     """
     python = certificate.library_versions.get("python", "")
     if not deployed.matches(certificate.model_digest, python):
@@ -193,10 +194,13 @@ def _of_rows(claim: FairnessGuarantee, n_rows: int | None) -> Findings:
     counted = claim.confidence_level is not None and claim.counts
     if not counted or n_rows is None or any(count.noisy for count in claim.counts):
         return
+    notion = NOTIONS.get(claim.notion)  # of yours, what it counts is not stored
+    every = notion is not None and all(
+        (stratum.successes | stratum.failures).all() for stratum in notion.strata((0, 1))
+    )
     for stratum in dict.fromkeys(count.stratum for count in claim.counts):
         total = sum(count.trials for count in claim.counts if count.stratum == stratum)
-        some = stratum.startswith("label ")
-        if total > n_rows + 0.5 or (not some and total < n_rows - 0.5):
+        if total > n_rows + 0.5 or (every and total < n_rows - 0.5):
             yield WRONG, f"n_rows is stated as {n_rows}, but {claim.notion} counts {total:g} rows"
             return
 

@@ -9,8 +9,6 @@ from typing import Any
 from skfairdp.certificate.digest import bind
 from skfairdp.exceptions import UnboundModelError
 
-__all__ = ["bind_each", "changes"]
-
 _PYTHON = "python"  # no attribute or parameter is called so, as they end in _ or have a prefix
 
 

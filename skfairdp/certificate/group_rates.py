@@ -9,8 +9,6 @@ from skfairdp.certificate.sentence import group_text
 from skfairdp.fairness.bounds.rate_gaps import clopper_pearson
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 
-__all__ = ["GroupRate", "LEVEL", "group_rates"]
-
 LEVEL = 0.95
 
 

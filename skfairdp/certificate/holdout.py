@@ -16,18 +16,11 @@ from skfairdp.assumptions import (
     ANSWERS_DRAWN,
     ANSWERS_ONE_BY_ONE,
 )
+from skfairdp.certifiable import certifiable
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.unwrap import Deployed, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.rows import count_rows, label_column, positions
-
-__all__ = [
-    "HeldOut",
-    "ask_holdout",
-    "check_holdout_labels",
-    "comparable_groups",
-    "draws_afresh",
-]
 
 # A model that tosses one coin a call, for all of its rows, passes with chance 2**-20.
 _CALLS = 20
@@ -136,7 +129,7 @@ def draws_afresh(deployed: Deployed) -> bool:
     Asking it again would cost the people in the rows once more.
     """
     parts = [*(step for _, step in deployed.leaves()), deployed.final]
-    return any(releases_rows(part) or getattr(part, "_draws_afresh", False) for part in parts)
+    return any(releases_rows(part) or certifiable(part)._draws_afresh for part in parts)
 
 
 def _answers(
@@ -172,9 +165,7 @@ def _answers(
     if draws_afresh(deployed):
         how = ANSWERS_DRAWN
     elif private:
-        how = (
-            ANSWERS_ASSUMED  # whether one of these rows is answered otherwise is nobody's business
-        )
+        how = ANSWERS_ASSUMED  # asking again would tell whether a row of theirs differs
     elif np.array_equal(given, one_after_another(_CALLS)):
         how = ANSWERS_ALIKE.format(calls=_CALLS)
     else:

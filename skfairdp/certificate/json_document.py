@@ -12,8 +12,6 @@ from typing import Any
 
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
-__all__ = ["FORMAT", "checked_document", "own_version", "strict_json"]
-
 FORMAT = "skfairdp certificate 1"
 
 

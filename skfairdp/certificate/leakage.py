@@ -14,8 +14,6 @@ from skfairdp.fairness.groups import encode_groups
 from skfairdp.figures import as_given, rounded_down
 from skfairdp.rows import count_rows
 
-__all__ = ["leakage_remarks"]
-
 # Where a group has fewer held-out rows, a classifier cannot show anything.
 _LEAST = 20
 
@@ -49,7 +47,6 @@ def leakage_remarks(
     return (
         f"Measured on {len(inside)} held-out rows: with {as_given(confidence_level)} confidence a "
         f"release tells at least {rounded_down(measured.lower_bound or 0.0, 4)} nats about the "
-        "group (estimate "
-        f"{measured.value:.4f}), shown by a classifier that guesses it; this confidence is apart "
-        "from that of other claims.",
+        f"group (estimate {measured.value:.4f}), shown by a classifier that guesses it; this "
+        "confidence is apart from that of other claims.",
     )

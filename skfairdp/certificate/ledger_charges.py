@@ -20,8 +20,6 @@ from skfairdp.privacy.ledger.findings import declare_public, record_void
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import count_rows
 
-__all__ = ["charged", "makes_claims", "tell_ledgers"]
-
 
 def makes_claims(
     deployed: Deployed,
@@ -110,12 +108,12 @@ def tell_ledgers(
 
 def _ledgers(deployed: Deployed) -> tuple[PrivacyLedger, ...]:
     """Ledgers of all parts, also where another estimator holds one of ours."""
-    found: dict[PrivacyLedger, None] = {}
-    for part in (*deployed.searches, *(step for _, step in deployed.leaves()), deployed.final):
-        parameters = part.get_params(deep=True) if hasattr(part, "get_params") else {}
-        for name, value in parameters.items():
-            if name.rpartition("__")[2] == "ledger" and value is not None:
-                book = as_ledger(value)
-                assert book is not None
-                found[book] = None
-    return tuple(found)
+    parts = (*deployed.searches, *(step for _, step in deployed.leaves()), deployed.final)
+    held = (
+        as_ledger(value)
+        for part in parts
+        if hasattr(part, "get_params")
+        for name, value in part.get_params(deep=True).items()
+        if name.rpartition("__")[2] == "ledger"
+    )
+    return tuple(dict.fromkeys(book for book in held if book is not None))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -19,15 +18,13 @@ from sklearn.model_selection import (
 )
 
 from skfairdp.assumptions import FOLDS_BY_POSITION, FOLDS_IN_PROPORTION
+from skfairdp.certifiable import certifiable
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
-from skfairdp.privacy.accounting.events import canonical
-from skfairdp.privacy.accounting.plan_cost import covering_event
+from skfairdp.privacy.accounting.events import canonical, covering_event
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes
-
-__all__ = ["FitsOfSearch", "fits_of_search", "search_reason"]
 
 FOLD_SPLITTERS = (int, KFold, StratifiedGroupKFold, StratifiedKFold)
 
@@ -140,7 +137,7 @@ def _others(
     if not final.plan_.segments and not any(_sets_cost(point) for point in candidates):
         # Nothing is sampled, so the cost of a fit does not depend on the number of rows.
         return [SelfComposedDpEvent(refit, len(candidates) * _fits_per_row(search))]
-    if not _plans_ahead(final):
+    if not certifiable(final)._plans_ahead:
         return None
     whole = _sizes_of(final.plan_)
     if not _agree(_event(search, final, search.best_params_, whole), final.privacy_):
@@ -165,12 +162,6 @@ def _others(
 
 def _sets_cost(point: Mapping[str, Any]) -> bool:
     return any(key.rsplit("__", 1)[-1] in ("epsilon", "delta") for key in point)
-
-
-def _plans_ahead(final: Any) -> bool:
-    plan = getattr(final, "_plan", None)
-    known = callable(plan) and len(inspect.signature(plan).parameters) == 2
-    return known and callable(getattr(final, "_calibrate", None))
 
 
 def _sizes_of(plan: Plan) -> Sizes:

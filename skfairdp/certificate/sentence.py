@@ -17,8 +17,6 @@ from skfairdp.figures import epsilon_text, percent_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.relations import PROTECTED
 
-__all__ = ["SCOPE_TEXT", "certainty", "certificate_sentence", "group_text", "population"]
-
 _DRAWS = "About rates averaged over the model's random draws, not about this one model."
 # What a bound of each scope is about; who it is about, `population` says.
 SCOPE_TEXT = {

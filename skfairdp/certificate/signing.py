@@ -28,17 +28,6 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
-__all__ = [
-    "SIGNATURE_SHOWS",
-    "check_signature",
-    "fingerprint",
-    "is_signed",
-    "load_private_key",
-    "load_public_key",
-    "sign_certificate",
-    "write_new_key",
-]
-
 SIGNATURE_SHOWS = (
     "A valid signature shows that whoever holds the private key signed exactly this content; it "
     "does not show that the content is true."
@@ -149,12 +138,9 @@ def load_private_key(path: Path, passphrase: bytes | None = None) -> Ed25519Priv
         needs = "needs a passphrase" if not passphrase else "is not encrypted: give no passphrase"
         raise SignatureError(f"The private key {path} {needs}.") from None
     except Exception:  # whatever the library makes of the file; it may quote it
-        raise SignatureError(
-            f"{path} holds no private key in PEM form, or its passphrase is wrong."
-        ) from None
-    if not isinstance(key, ed25519.Ed25519PrivateKey):
-        raise SignatureError(f"{path} holds a key of another kind; {ALGORITHM} is needed.")
-    return key
+        wrong = "holds no private key in PEM form, or its passphrase is wrong"
+        raise SignatureError(f"{path} {wrong}.") from None
+    return _of_kind(key, ed25519.Ed25519PrivateKey, path)
 
 
 def load_public_key(path: Path) -> Ed25519PublicKey:
@@ -167,7 +153,11 @@ def load_public_key(path: Path) -> Ed25519PublicKey:
         key = serialization.load_pem_public_key(content)
     except Exception:  # as above
         raise SignatureError(f"{path} holds no public key in PEM form.") from None
-    if not isinstance(key, ed25519.Ed25519PublicKey):
+    return _of_kind(key, ed25519.Ed25519PublicKey, path)
+
+
+def _of_kind(key: Any, kind: type, path: Path) -> Any:
+    if not isinstance(key, kind):
         raise SignatureError(f"{path} holds a key of another kind; {ALGORITHM} is needed.")
     return key
 

@@ -17,20 +17,6 @@ from sklearn.base import BaseEstimator
 
 from skfairdp.certificate.code import library_name
 
-__all__ = [
-    "WITHOUT_EFFECT",
-    "Recipe",
-    "State",
-    "content_of_array",
-    "content_of_pandas",
-    "content_of_tensor",
-    "evaluates",
-    "is_pandas",
-    "is_tensor",
-    "shadows",
-    "state_of",
-]
-
 # Parameters of estimators of scikit-learn and of this package that change no prediction of a
 # fitted one: where to log, how many workers to use, where fits are cached and charged.
 # `random_state` counts among them for ours, whose predictions use a key drawn at fit; there
@@ -162,9 +148,6 @@ def _stored(value: Any) -> tuple[Any, ...]:
     return tuple(list(part) if hasattr(part, "__next__") else part for part in reduced)
 
 
-# -- arrays ---------------------------------------------------------------------------
-
-
 def content_of_array(array: Any) -> tuple[bytes, list[Any]]:
     """Header and content of an array or scalar of numpy, of any dtype; bytes are final."""
     scalar = "scalar" if isinstance(array, np.generic) else "array"
@@ -216,9 +199,6 @@ def content_of_tensor(tensor: Any) -> list[bytes] | None:
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     content = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
     return [str(plain.dtype).encode(), str(tuple(plain.shape)).encode(), content]
-
-
-# -- nets -----------------------------------------------------------------------------
 
 
 def _is_net(value: Any) -> bool:

@@ -20,7 +20,7 @@ from skfairdp.command_line.errors import CommandError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-# Never an argument: those can be seen by everybody on the machine.
+# Never an argument: those can be seen by all users of the machine.
 PASSPHRASE = "SKFAIRDP_KEY_PASSPHRASE"
 
 
@@ -31,7 +31,7 @@ def keygen(arguments: argparse.Namespace) -> int:
     """
     public = write_new_key(arguments.out, _new_passphrase(arguments.passphrase))
     print(f"Private key, to be kept: {arguments.out}")
-    print(f"Public key, to be given to whoever checks certificates: {public}")
+    print(f"Public key, to be given to those who check certificates: {public}")
     print(f"Its fingerprint (SHA-256): {fingerprint(load_public_key(public))}")
     return 0
 

@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             code: int = parsed.run(parsed)
             sys.stdout.flush()
-        except BrokenPipeError:  # whoever read the output has gone
+        except BrokenPipeError:  # the reader of the output has gone
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 128 + signal.SIGPIPE
         except (Exception, KeyboardInterrupt, Terminated) as error:

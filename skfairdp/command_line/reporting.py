@@ -67,7 +67,7 @@ def report(arguments: argparse.Namespace) -> int:
         bounds_are_public=arguments.bounds_are_public,
     )
     noise = NoiseSource()
-    # Each row by a draw of its own: who is held out then depends on nobody else.
+    # Each row by a draw of its own: who is held out then depends on no other row.
     held = noise.sampling.random(len(people.y)) < arguments.held_out
     _check_parts(people, held)
     _tell_what_can_be_shown(arguments, people, held)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +14,8 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from skfairdp.comparators.losses import Batch, Losses, Widths
+from skfairdp.comparators.networks import ListOfWidths
 from skfairdp.documentation import complete_docstrings
 from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import encode_groups
@@ -32,86 +33,6 @@ from skfairdp.parameters import (
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 AT_LEAST_ZERO: tuple[Check, ...] = (Number(low=0),)
-
-
-class _Widths:
-    """Allows sequences of positive integers."""
-
-    def accepts(self, value: Any) -> bool:
-        """Whether `value` lists widths of hidden layers."""
-        return (
-            isinstance(value, Sequence)
-            and not isinstance(value, str)
-            and all(COUNT.accepts(width) for width in value)
-        )
-
-    def describe(self) -> str:
-        """What is allowed."""
-        return "a sequence of integers >= 1"
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Training rows, or a batch of them."""
-
-    x: Tensor  # (n, n_features): features; columns with other values than 0 and 1 are standardised
-    y: Tensor  # (n,): label codes; zeros for a method without labels
-    # (n, n_attributes): codes of the sensitive attributes; one column of groups for all but FFVAE
-    s: Tensor
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    @property
-    def groups(self) -> Tensor:
-        """Group codes, shape (n,)."""
-        return self.s[:, 0]
-
-    def take(self, index: Tensor) -> Batch:
-        """Return the rows with these positions.
-
-        `index` (m,): positions.
-        """
-        return Batch(*(part.index_select(0, index) for part in (self.x, self.y, self.s)))
-
-
-@dataclass(frozen=True)
-class Widths:
-    """How wide the networks' ends are."""
-
-    # n_features, n_components, n_classes: columns of the rows and of the representation; labels
-    n_features: int
-    n_components: int
-    n_classes: int
-    n_values: tuple[int, ...]
-    hidden: tuple[int, ...]
-    binary: Tensor  # (n_features,): columns that hold only 0 and 1
-
-    @property
-    def n_groups(self) -> int:
-        """Number of groups."""
-        return self.n_values[0]
-
-
-class Losses(nn.Module):
-    """The networks of one method and the losses that train them.
-
-    Where a method is adversarial, ``rival`` takes `rival_steps` steps by `rival_loss` on every
-    batch before all other networks take one by `loss`.
-    """
-
-    adversarial: ClassVar[bool] = False
-    rival_steps: int = 1
-    encoder: nn.Module
-    rival: nn.Module
-
-    def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
-        """Loss of the encoder and of what helps it."""
-        raise NotImplementedError
-
-    def rival_loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
-        """Loss of the network that works against the encoder."""
-        raise NotImplementedError
 
 
 class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -150,12 +71,10 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Columns of the rows.
     """
 
-    # What is fitted comes from the rows in the open: no guarantee survives such a step.
-    _learns_from_rows = True
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
         "n_components": (COUNT,),
-        "hidden_sizes": (_Widths(),),
+        "hidden_sizes": (ListOfWidths(),),
         "max_epochs": (COUNT,),
         "batch_size": (COUNT,),
         "learning_rate": (POSITIVE,),

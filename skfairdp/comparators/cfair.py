@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, Batch, FairEncoder, Losses, Widths
+from skfairdp.comparators.base import AT_LEAST_ZERO, FairEncoder
+from skfairdp.comparators.losses import Batch, Losses, Widths
 from skfairdp.comparators.networks import ReversedGradient, perceptron
 from skfairdp.parameters import BOOLEAN
 
@@ -99,10 +100,7 @@ class CFAIREncoder(FairEncoder):
     (200, 2)
     """
 
-    _parameters = {
-        "mu": AT_LEAST_ZERO,
-        "balanced": (BOOLEAN,),
-    }
+    _parameters = {"mu": AT_LEAST_ZERO, "balanced": (BOOLEAN,)}
     _optimizer: ClassVar[Any] = torch.optim.Adadelta
 
     def __init__(

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, Batch, Losses, Widths
+from skfairdp.comparators.base import AT_LEAST_ZERO
+from skfairdp.comparators.losses import Batch, Losses, Widths
 from skfairdp.comparators.networks import GaussianEncoder, beside, perceptron
 from skfairdp.comparators.variational import VariationalEncoder
 
@@ -76,9 +77,7 @@ class CFBEncoder(VariationalEncoder):
     (200, 2)
     """
 
-    _parameters = {
-        "beta": AT_LEAST_ZERO,
-    }
+    _parameters = {"beta": AT_LEAST_ZERO}
 
     def __init__(
         self,

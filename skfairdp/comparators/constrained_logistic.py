@@ -25,7 +25,7 @@ class Fitted:
     weights: NDArray[np.float64]  # (d,): the model
     violation: float  # Largest excess of a covariance over its bound
     n_iter: int
-    converged: bool  # Whether it came to rest inside the bounds, up to the tolerance
+    converged: bool  # Whether it converged inside the bounds, up to the tolerance
 
 
 def fit_constrained(

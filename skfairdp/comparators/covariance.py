@@ -16,13 +16,11 @@ from skfairdp.comparators.constrained_logistic import Linearised, fit_constraine
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.parameters import COUNT, POSITIVE, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.rows import check_features, check_rows, encode_labels
-
-_NOTIONS = ("demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity")
 
 
 class CovarianceConstrainedClassifier(PrivateClassifier):
@@ -106,7 +104,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
     _multiclass = False
     _nets = ()
     _parameters = {
-        "notion": (Choice(_NOTIONS),),
+        "notion": (Choice(tuple(NOTIONS)),),
         "max_covariance": (Number(0.0),),
         "alpha": (POSITIVE,),
         "max_iter": (COUNT,),
@@ -172,7 +170,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         )
         if not fitted.converged:
             warn_user(
-                f"CovarianceConstrainedClassifier did not come to rest at tol={self.tol:g} "
+                f"CovarianceConstrainedClassifier did not converge to tol={self.tol:g} "
                 f"in {fitted.n_iter} steps; a covariance exceeds max_covariance by "
                 f"{fitted.violation:.2g}. Scale the features, or raise max_iter, alpha or tol.",
                 ConvergenceWarning,

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, Batch, Losses, Widths
+from skfairdp.comparators.base import AT_LEAST_ZERO
+from skfairdp.comparators.losses import Batch, Losses, Widths
 from skfairdp.comparators.networks import GaussianEncoder, perceptron
 from skfairdp.comparators.variational import VariationalEncoder, negative_log_likelihood
 from skfairdp.fairness.groups import encode_groups
@@ -126,10 +127,7 @@ class FFVAEEncoder(VariationalEncoder):
     (200, 2)
     """
 
-    _parameters = {
-        "alpha": AT_LEAST_ZERO,
-        "gamma": AT_LEAST_ZERO,
-    }
+    _parameters = {"alpha": AT_LEAST_ZERO, "gamma": AT_LEAST_ZERO}
     _needs_labels: ClassVar[bool] = False
 
     def __init__(

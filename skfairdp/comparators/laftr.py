@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, Batch, FairEncoder, Losses, Widths
+from skfairdp.comparators.base import AT_LEAST_ZERO, FairEncoder
+from skfairdp.comparators.losses import Batch, Losses, Widths
 from skfairdp.comparators.networks import beside, perceptron
 from skfairdp.parameters import COUNT, Choice
 
@@ -100,7 +101,7 @@ default="demographic_parity"
         the latter two the adversary sees the label as well.
     adversary_loss : {"cross_entropy", "l1"}, default="cross_entropy"
         What the adversary itself minimises, group-normalised; the encoder always minimises
-        the L1 gain. The paper has "l1" for both; an adversary that calls everybody the same
+        the L1 gain. The paper has "l1" for both; an adversary that calls all people the same
         group is stationary there, and training can stop for good with the group still in z.
     adversary_steps : int, default=3
         Steps of the adversary for each step of the encoder. The published code takes one,

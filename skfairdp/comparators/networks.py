@@ -10,6 +10,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from skfairdp.parameters import COUNT
+
+
+class ListOfWidths:
+    """Allows sequences of positive integers."""
+
+    def accepts(self, value: Any) -> bool:
+        """Whether `value` lists widths of hidden layers."""
+        return (
+            isinstance(value, Sequence)
+            and not isinstance(value, str)
+            and all(COUNT.accepts(width) for width in value)
+        )
+
+    def describe(self) -> str:
+        """What is allowed."""
+        return "a sequence of integers >= 1"
+
 
 def perceptron(
     n_inputs: int, hidden_sizes: Sequence[int], n_outputs: int, generator: torch.Generator

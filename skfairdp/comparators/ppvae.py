@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, Batch, Losses, Widths
+from skfairdp.comparators.base import AT_LEAST_ZERO
+from skfairdp.comparators.losses import Batch, Losses, Widths
 from skfairdp.comparators.networks import GaussianEncoder, beside, perceptron
 from skfairdp.comparators.variational import GroupAwareEncoder, negative_log_likelihood
 
@@ -59,9 +60,7 @@ class PPVAEEncoder(GroupAwareEncoder):
     (200, 2)
     """
 
-    _parameters = {
-        "beta": AT_LEAST_ZERO,
-    }
+    _parameters = {"beta": AT_LEAST_ZERO}
     _needs_labels: ClassVar[bool] = False
 
     def __init__(

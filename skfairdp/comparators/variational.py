@@ -49,9 +49,7 @@ class VariationalEncoder(FairEncoder):
         Where the draws of `transform` start.
     """
 
-    _parameters = {
-        "output": (Choice(("sample", "mean")),),
-    }
+    _parameters = {"output": (Choice(("sample", "mean")),)}
 
     output: str
 

@@ -14,7 +14,7 @@ from .assembly import assemble
 from .source import read_card, read_rows, require_columns
 
 _CARD = read_card("bank")
-# Upper ends of the age groups; the first begins at 25, and everybody else is "other".
+# Upper ends of the age groups; the first begins at 25, and other ages are "other".
 _AGE_ENDS = {2: (60,), 3: (40, 60), 5: (33, 40, 48, 60)}
 
 
@@ -36,7 +36,7 @@ def fetch_bank(
     subset : {"full", "balanced"}, default="full"
         All 45,211 rows, or the 11,162 of a version with about as many subscribers as others.
     age_groups : {2, 3, 5}, default=2
-        How finely the ages from 25 to 60 are divided; everybody else is the group "other".
+        How finely the ages from 25 to 60 are divided; other ages are the group "other".
 
     Returns
     -------

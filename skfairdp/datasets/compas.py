@@ -15,7 +15,7 @@ from .source import read_card, read_rows, require_columns
 
 _CARD = read_card("compas")
 _FEATURES = _CARD.file.columns[:8]
-# The split is part of the data set: it must be the same for everybody, so its seed is fixed.
+# The split is part of the data set: it must always be the same, so its seed is fixed.
 _SPLIT_SEED, _N_TRAIN = 20_160_523, 4_320
 
 

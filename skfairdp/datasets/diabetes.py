@@ -90,7 +90,7 @@ def fetch_diabetes130(
         drop_leaks=drop_leaks,
         source=source,
     )
-    # Numbered anew: the hospitals' own numbers identify people, and nobody needs them.
+    # Numbered anew: the hospitals' own numbers identify people.
     bunch["owners"] = pd.factorize(rows["patient_nbr"])[0]
     return bunch
 

@@ -19,7 +19,7 @@ _KEYS = ("images_delta", "age", "gender", "race", "stamp")
 _TARGETS = {"age": ["35 or younger", "older than 35"], "gender": ["male", "female"]}
 _RACES = np.array(["White", "Black", "Asian", "Indian", "Other"], dtype=object)
 
-# The split is part of the data set: it must be the same for everybody, so its seed is fixed.
+# The split is part of the data set: it must always be the same, so its seed is fixed.
 _SPLIT_SEED = 20_170_112
 _TEST_SHARE = 0.2
 

@@ -146,7 +146,11 @@ class _Replaced(TorchDispatchMode):
     """Replaces products while it is on torch's stack of modes."""
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         exact = _PRODUCTS.get(func._schema.name.removeprefix("aten::"))
@@ -204,7 +208,8 @@ def _convolution(rows: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -
     """A convolution: what is added up for an output are entries of one row, and one kernel."""
     transposed, groups = how[3], how[5]
     if transposed:  # as torch computes it: a rehearsal finds where places matter
-        return torch.ops.aten.convolution(rows, weight, bias, *how)
+        as_torch: Tensor = torch.ops.aten.convolution(rows, weight, bias, *how)
+        return as_torch
     terms = weight[0].numel()
     apart = rows.reshape(len(rows), groups, -1)
     rows_apart = [part.view(rows.shape) for part in parts_of(apart, 2, terms)]
@@ -216,7 +221,8 @@ def _convolution(rows: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -
         first += other
     if bias is not None:
         first += bias.view(-1, *(1,) * (rows.dim() - 2))
-    return first.to(rows.dtype)
+    found: Tensor = first.to(rows.dtype)
+    return found
 
 
 _PRODUCTS: dict[str, Callable[..., Tensor]] = {

@@ -128,7 +128,7 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
 
     def of_row(row: Tensor) -> Tensor:
         state = {name: buffer.clone() for name, buffer in buffers.items()}
-        output = functional_call(module, state, (row.unsqueeze(0).clone(),))
+        output: Tensor = functional_call(module, state, (row.unsqueeze(0).clone(),))
         return output if output.dim() == 0 else output.squeeze(0)
 
     module.eval()
@@ -232,5 +232,5 @@ def probabilities(output: np.ndarray, link: str) -> np.ndarray:
         return np.column_stack([1.0 - positive, positive])
     if link == "softmax":
         shifted = np.exp(output - output.max(axis=1, keepdims=True))
-        return shifted / shifted.sum(axis=1, keepdims=True)
-    return output / output.sum(axis=1, keepdims=True)
+        return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+    return np.asarray(output / output.sum(axis=1, keepdims=True))

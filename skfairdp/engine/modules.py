@@ -65,7 +65,8 @@ class MLP(nn.Module):
         -------
         torch.Tensor of shape (B, n_outputs)
         """
-        return self.head(self.features(X))
+        scores: torch.Tensor = self.head(self.features(X))
+        return scores
 
 
 class SmallCNN(nn.Module):
@@ -131,4 +132,5 @@ class SmallCNN(nn.Module):
         -------
         torch.Tensor of shape (B, n_outputs)
         """
-        return self.head(self.features(X.reshape(-1, *self.image_shape)))
+        scores: torch.Tensor = self.head(self.features(X.reshape(-1, *self.image_shape)))
+        return scores

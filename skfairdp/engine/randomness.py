@@ -80,7 +80,11 @@ class OwnDraws(TorchDispatchMode):
         super().__exit__(*reason)
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Serve a function that draws; run any other."""
         kwargs = kwargs or {}
@@ -89,7 +93,7 @@ class OwnDraws(TorchDispatchMode):
                 return func._op_dk(_COMPOSITE, *args, **kwargs)
         return self._serve(func, args, kwargs) if _DRAWS in func.tags else func(*args, **kwargs)
 
-    def _serve(self, func: Any, args: tuple, kwargs: dict) -> Any:
+    def _serve(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = _arguments(func, args, kwargs)
         name = func._schema.name.removeprefix("aten::")
         like: Any = given.get("self")
@@ -168,7 +172,7 @@ class SeededDraws(OwnDraws):
         self._seed = seed
         self._by_device: dict[str, torch.Generator] = {}
 
-    def _serve(self, func: Any, args: tuple, kwargs: dict) -> Any:
+    def _serve(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = _arguments(func, args, kwargs)
         if "generator" not in given:
             name = _WITH_GENERATOR.get(func._overloadname, "")
@@ -259,7 +263,7 @@ def _is_composite(func: Any) -> bool:
     return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
 
 
-def _arguments(func: Any, args: tuple, kwargs: dict) -> dict[str, Any]:
+def _arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """All arguments of a function of torch by name, defaults too."""
     named = func._schema.arguments
     given = dict(zip((argument.name for argument in named), args, strict=False)) | kwargs

@@ -399,7 +399,7 @@ class NoisyRelease:
         exact = np.bincount(labels[labels >= 0], minlength=n_counts).astype(np.int64)
         if np.isinf(release.epsilon):
             return exact
-        return exact + self._noise.discrete_laplace(release.epsilon, n_counts)
+        return np.asarray(exact + self._noise.discrete_laplace(release.epsilon, n_counts))
 
     def _gradient_sum(
         self,

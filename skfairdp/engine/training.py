@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from skfairdp.engine.nets import FlatOptimizer
+from skfairdp.engine.optimizers import FlatOptimizer
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.privacy.plan import Segment
 

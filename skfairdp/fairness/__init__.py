@@ -13,7 +13,7 @@ from skfairdp.fairness.certifiable import Certifiable, certifiable
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
-from skfairdp.fairness.notions import NOTIONS, Notion, get_notion
+from skfairdp.fairness.notions import NOTIONS, Notion, get_notion, pairs
 
 __all__ = [
     "NOTIONS",
@@ -31,6 +31,7 @@ __all__ = [
     "gap_estimate",
     "gap_upper_bound",
     "get_notion",
+    "pairs",
     "private_gap_upper_bound",
     "score_gap_upper_bound",
     "theorem2_bound",

@@ -49,7 +49,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Derivation:
-    """How a bound was computed, so that whoever reads the claim can compute it again.
+    """How a bound was computed, so that a reader of the claim can compute it again.
 
     Examples
     --------

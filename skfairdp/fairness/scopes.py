@@ -37,7 +37,7 @@ _SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 SCOPES = tuple(_SHOWN)
-# Statements about people like those who were held out; the others hold for everybody.
+# Statements about people like those who were held out; the others hold for all people.
 _FROM_ROWS = (DEPLOYED, AVERAGED)
 # How earlier versions derived what they called bounds on the deployed model.
 _AVERAGES = {

@@ -55,9 +55,7 @@ class DPSGDClassifier(GradientClassifier):
     True
     """
 
-    _parameters = {
-        "public_parity": (Kind((PublicParity,), "a PublicParity"), NONE),
-    }
+    _parameters = {"public_parity": (Kind((PublicParity,), "a PublicParity"), NONE)}
 
     def __init__(
         self,

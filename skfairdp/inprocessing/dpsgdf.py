@@ -70,10 +70,7 @@ class DPSGDFClassifier(GroupedClassifier):
     True
     """
 
-    _parameters = {
-        "count_noise_ratio": (POSITIVE,),
-        "max_norm_factor": (Number(1.0),),
-    }
+    _parameters = {"count_noise_ratio": (POSITIVE,), "max_norm_factor": (Number(1.0),)}
     _released: ClassVar[tuple[str, ...]] = (*GroupedClassifier._released, "clip_norms_")
 
     clip_norms_: dict[Any, float]
@@ -168,7 +165,7 @@ def adaptive_norms(counts: np.ndarray, base_norm: float, max_factor: float) -> n
     """Choose the clip norm of every group from noisy counts.
 
     `counts` (n_groups, 2): noisy numbers of long and of other gradients; negative ones count as
-    0. `base_norm`: c0, above which a gradient is long. `max_factor`: largest norm over C0. Result
+    0. `base_norm`: C0, above which a gradient is long. `max_factor`: largest norm over C0. Result
     (n_groups,): ``C0 (1 + r_k / R)`` within [C0, max_factor C0], r_k the share of long gradients
     in group k and R that in all groups; C0 where none is long.
     """

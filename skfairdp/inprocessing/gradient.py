@@ -123,6 +123,7 @@ class GradientClassifier(PrivateClassifier):
         Everything the accountant charged.
     """
 
+    _plans_ahead = True
     _parameters = {
         "noise_multiplier": (NOISE_MULTIPLIER, NONE),
         "max_grad_norm": (NORM,),
@@ -271,10 +272,7 @@ class GradientClassifier(PrivateClassifier):
         if self.noise_multiplier is not None:
             return float(self.noise_multiplier)
         if math.isinf(self.epsilon):
-            warn_user(
-                "epsilon=inf trains without noise: nothing is protected.",
-                PrivacyWarning,
-            )
+            warn_user("epsilon=inf trains without noise: nothing is protected.", PrivacyWarning)
             return 0.0
         make_plan: Callable[[float], Plan] = lambda sigma: self._plan(sizes, sigma)  # noqa: E731
         budget = self.epsilon - sizes.prior_epsilon

@@ -38,10 +38,7 @@ class GroupedClassifier(GradientClassifier):
         Groups of the plan.
     """
 
-    _parameters = {
-        "group_sizes": (MAPPING, NONE),
-        "group_sizes_epsilon": (POSITIVE, NONE),
-    }
+    _parameters = {"group_sizes": (MAPPING, NONE), "group_sizes_epsilon": (POSITIVE, NONE)}
 
     dataset_size: int | None
     group_sizes: Mapping[Any, int] | None
@@ -84,23 +81,8 @@ def declared_groups(
 ) -> Groups | None:
     """Sort rows into the groups that were declared with their sizes, or that occur.
 
-    Parameters
-    ----------
-    sensitive_features : array-like or None
-        Group of each row; None for one group.
-    n : int
-        Number of rows.
-    group_sizes : mapping or None
-        Declared sizes; rows of other groups then contribute nothing.
-
-    Returns
-    -------
-    Groups or None
-
-    Raises
-    ------
-    ValueError
-        Sizes without groups, or a single group.
+    `sensitive_features`: group of each row; None for one group. `group_sizes`: declared sizes;
+    rows of other groups then contribute nothing.
     """
     if sensitive_features is None:
         if group_sizes is not None:
@@ -130,31 +112,9 @@ def settled_sizes(
 ) -> Sizes:
     """Settle the public sizes: declared, bought, or read off the rows.
 
-    Parameters
-    ----------
-    groups : Groups or None
-        Groups of the rows; None for one group.
-    n : int
-        Number of rows.
-    dataset_size : int or None
-        Declared number of records.
-    group_sizes : mapping or None
-        Declared number of records of each group.
-    group_sizes_epsilon : float or None
-        Price of noisy sizes in nats.
-    noise : NoiseSource
-        Source of their noise.
-    free : bool
-        Whether nothing is protected (``epsilon=inf``): sizes are then exact.
-
-    Returns
-    -------
-    Sizes
-
-    Raises
-    ------
-    ValueError
-        `dataset_size` is not the sum of `group_sizes`, or is given without them.
+    `groups`: groups of the rows; None for one group. `group_sizes`: declared number of records of
+    each group. `group_sizes_epsilon`: price of noisy sizes in nats. `free`: whether nothing is
+    protected (``epsilon=inf``): sizes are then exact.
     """
     if groups is None:
         return Sizes.of_all(n, dataset_size)

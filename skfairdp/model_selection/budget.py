@@ -95,7 +95,7 @@ def search_budget(
 
         return excess
 
-    subject = f"a search with mean_fits={runs.mean:g} at epsilon={epsilon:g} and delta={delta:g}"
+    subject = f"a search with n_iter={runs.mean:g} at epsilon={epsilon:g} and delta={delta:g}"
     enough = _smallest(excess_of(epsilon, WHOLE_ORDERS), subject)
     target = epsilon
     while True:
@@ -150,6 +150,6 @@ def _smallest(
             return _smallest(excess, subject, largest)
         raise ValueError(
             f"No noise multiplier up to {LARGEST:g} is enough for {subject}; give a larger "
-            "'epsilon', fewer 'mean_fits', or fewer steps."
+            "'epsilon', a smaller 'n_iter', or fewer steps."
         )
     return math.exp(brentq(excess, low, high, xtol=1e-6) + 2e-6)

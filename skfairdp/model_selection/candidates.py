@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 
-from skfairdp.base import PrivateClassifier
+from skfairdp.certifiable import certifiable
 from skfairdp.certificate.unwrap import charges_privacy, kind_of, learns_from_rows, unwrap
 from skfairdp.model_selection.holding_out import SearchRows
 from skfairdp.privacy.noise import NoiseSource
@@ -33,7 +32,7 @@ OWNED = {
     "reproducible_noise",
     "verbose",
 }
-PRIOR = "'distributions'"
+PRIOR = "'param_distributions'"
 
 
 def final_of(model: Any) -> Any:
@@ -47,7 +46,7 @@ def check_estimator(estimator: Any) -> None:
     """Refuse an estimator whose cost is not known before it sees a row."""
     final = final_of(estimator)
     name = type(final).__name__
-    if not isinstance(final, PrivateClassifier) or not _plans_ahead(final):
+    if not certifiable(final)._plans_ahead:
         raise ValueError(
             f"'estimator' must be, or be a Pipeline that ends in, a classifier of skfairdp that "
             f"trains on noisy gradients, e.g. DPSGDClassifier; got {name}, whose cost is not "
@@ -71,12 +70,6 @@ def check_estimator(estimator: Any) -> None:
                 "'estimator' has reproducible_noise=True, so runs would share their noise; set "
                 "it on the search, in a test."
             )
-
-
-def _plans_ahead(final: Any) -> bool:
-    """Whether sizes and a noise multiplier are all that its plan needs."""
-    plan = getattr(final, "_plan", None)
-    return callable(plan) and len(inspect.signature(plan).parameters) == 2
 
 
 def check_distributions(

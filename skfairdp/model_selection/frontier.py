@@ -141,7 +141,7 @@ def results_of_search(search: Any) -> pd.DataFrame:
         privacy = search.privacy_
         point = {
             **_leaves(search.best_params_),
-            search.objective: search.best_score_,
+            search._objective: search.best_score_,
             "gap": search.best_gap_,
             "epsilon": float("inf") if privacy is None else privacy.epsilon,
         }

@@ -79,7 +79,7 @@ class NumberOfRuns:
     def draw(self, generator: np.random.Generator) -> int:
         """Draw a number of runs.
 
-        `generator`: secret: whoever can repeat its draws knows how many runs there were.
+        `generator`: secret: its draws tell how many runs there were.
         """
         gamma = self.gamma
         if gamma == 1.0:

@@ -20,7 +20,7 @@ class RecordSplit(BaseCrossValidator):
 
     ``KFold`` and ``train_test_split`` cut by position: without one record others move to
     the other part, and nothing can be said of adding or removing a single record. Here
-    a keyed hash of the record, or of its id, decides, whoever else is there. Parts are
+    a keyed hash of the record, or of its id, decides, and no other record does. Parts are
     therefore of random size, and equal records are in the same part.
 
     Parameters
@@ -50,7 +50,7 @@ class RecordSplit(BaseCrossValidator):
     True
     """
 
-    # `search_cost` and `certify` read these: who is in a fold depends on nobody else.
+    # `search_cost` and `certify` read these: who is in a fold depends on no other record.
     assigns_each_record = True
 
     def __init__(self, n_splits: int = 5, *, test_size: float | None = None, key: int = 0) -> None:

@@ -300,13 +300,6 @@ class AbstainingClassifier(PrivateClassifier):
         """Whether the classes are known."""
         return "classes_" in vars(self)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Keep parameters and released attributes; `estimator` travels unfitted."""
-        state = super().__getstate__()
-        if hasattr(state.get("estimator"), "get_params"):
-            state["estimator"] = clone(state["estimator"])
-        return state
-
     def _digest_state(self) -> dict[str, Any]:
         """Return what predictions depend on: the fitted estimator, and all that was answered."""
         state = super()._digest_state()

@@ -38,8 +38,8 @@ def group_parts(
 
     `X` (n, ...): rows. `labels` (n,): class codes 0 and 1; negative for rows of no class.
     `sizes`: declared number of records of each group. `seed`: same initial weights for all
-    clones: the average of nets that began elsewhere is no net. It protects nobody. Result: in the
-    order of ``groups.labels``.
+    clones, as the average of nets that began elsewhere is no net; it protects no record. Result: in
+    the order of ``groups.labels``.
     """
     parts = []
     for code, label in enumerate(groups.labels):
@@ -106,7 +106,7 @@ def parallel_privacy(
     """State what models of disjoint groups will promise together; no row is used yet.
 
     A record is in one group, and under the relations used here it stays there, so it meets
-    one model: the largest figure holds for everybody.
+    one model: the largest figure holds for all people.
 
     `classes_declared`, `groups_declared`: whether class labels and groups were declared, or read
     off the rows. Result: none after ``epsilon=inf``; void if one of them is, or is not one of

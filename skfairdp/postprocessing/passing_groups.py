@@ -46,10 +46,7 @@ def fit_parameters(estimator: Any, sensitive_features: Any) -> dict[str, Any]:
 
 
 def known_groups(
-    inner: Any,
-    declared: Sequence[Hashable] | None,
-    sensitive_features: Any,
-    n_rows: int,
+    inner: Any, declared: Sequence[Hashable] | None, sensitive_features: Any, n_rows: int
 ) -> tuple[Hashable, ...] | None:
     """Groups that may query.
 
@@ -57,14 +54,14 @@ def known_groups(
     is known about groups.
     """
     if declared is not None:
-        nobody = np.full(n_rows, None, dtype=object)
-        return encode_groups(nobody, n_rows=n_rows, labels=declared, on_missing="drop").labels
+        none = np.full(n_rows, None, dtype=object)
+        return encode_groups(none, n_rows=n_rows, labels=declared, on_missing="drop").labels
     final = unwrap(inner).final
     known = getattr(final, "groups_", None)
     if sensitive_features is None:
         return known
     if any(getattr(final, name, None) is not None for name in ("group_sizes", "groups")):
-        return known  # declared inside; others that occur are nobody's to name
+        return known  # declared inside; others that occur are private
     seen = encode_groups(sensitive_features, n_rows=n_rows, on_missing="drop").labels
     if not seen:
         raise ValueError(

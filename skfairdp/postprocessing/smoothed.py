@@ -22,19 +22,8 @@ from skfairdp.fairness.derivation import WEIGHT_LENGTH, Derivation
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.scopes import ANY_POPULATION
-from skfairdp.parameters import (
-    MAPPING,
-    NONE,
-    POSITIVE,
-    Choice,
-    Number,
-    check_parameters,
-)
-from skfairdp.postprocessing.group_models import (
-    group_parts,
-    parallel_privacy,
-    refuse_unfit,
-)
+from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters
+from skfairdp.postprocessing.group_models import group_parts, parallel_privacy, refuse_unfit
 from skfairdp.postprocessing.passing_groups import fit_parameters
 from skfairdp.postprocessing.smooth_models import LinearScore, SmoothModel, smooth_model
 from skfairdp.privacy.sizes import check_group_sizes
@@ -77,7 +66,7 @@ class SmoothedClassifier(PrivateClassifier):
         Declared number of records of each group, for "per_group": fixes the groups, and
         makes the guarantee one for adding or removing a record.
     random_state : int, RandomState or None, default=None
-        Seeds the draws and initial weights for "per_group", which protect nobody; noise
+        Seeds the draws and initial weights for "per_group", which protect no record; noise
         for privacy is `estimator`'s.
 
     Attributes
@@ -386,20 +375,13 @@ class SmoothedClassifier(PrivateClassifier):
         return "privacy_" in vars(self)
 
     @property
-    def _post_processes(self) -> str | None:
+    def _post_processes(self) -> str | None:  # type: ignore[override]
         # With "together" the certificate finds the training rows' privacy at estimator_.
         return None if "privacy_" in vars(self) else "estimator_"
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether the classes are known."""
         return "key_" in vars(self)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Keep parameters and released attributes; `estimator` travels unfitted."""
-        state = super().__getstate__()
-        if hasattr(state.get("estimator"), "get_params"):
-            state["estimator"] = clone(state["estimator"])
-        return state
 
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn: like the one inside, for two classes."""

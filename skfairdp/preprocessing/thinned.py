@@ -55,8 +55,8 @@ def takes_groups(estimator: Any) -> bool:
 def refuse_other_promises(inner: Any, X: Any, y: Any, sensitive_features: Any) -> None:
     """Refuse, before anything is charged, an estimator that won't train or promises otherwise.
 
-    `inner`: the clone, told sizes and labels. `X`, `y`, `sensitive_features`: rows that stand for
-    nobody, and their groups.
+    `inner`: the clone, told sizes and labels. `X`, `y`, `sensitive_features`: made-up
+    rows, and their groups.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit will say it

@@ -19,11 +19,7 @@ from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.parameters import (
-    Kind,
-    Number,
-    check_parameters,
-)
+from skfairdp.parameters import Kind, Number, check_parameters
 from skfairdp.preprocessing.thinned import (
     combined_privacy,
     inner_settings,
@@ -147,9 +143,9 @@ class PrivateThinningClassifier(PrivateClassifier):
         even = SamplingRates.equal_label_rates(
             np.full(shape, max(1, len(X) // (shape[0] * shape[1]))), groups.labels, classes.tolist()
         )
-        nobody = np.zeros(len(X), dtype=bool)
+        none = np.zeros(len(X), dtype=bool)
         check_delta(self.estimator.delta, even.total)
-        refuse_other_promises(*self._told(even, X, labels, groups, nobody, grouped=grouped))
+        refuse_other_promises(*self._told(even, X, labels, groups, none, grouped=grouped))
         noise = self._randomness()[1]
         self._charge(self._budget(noise))
         table = release_table(groups.codes, labels, shape, self.epsilon_histogram, noise)
@@ -182,7 +178,7 @@ class PrivateThinningClassifier(PrivateClassifier):
             labels_declared=self.classes is not None,
             groups_declared=None if not grouped else self.groups is not None,
         )
-        # Whoever takes the clone out of here states what its rows have spent.
+        # The clone states what its rows have spent, also when it is taken out of here.
         inner._state(self.privacy_)
         self.estimator_ = inner
 
@@ -256,13 +252,6 @@ class PrivateThinningClassifier(PrivateClassifier):
 
     def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
         return self.estimator_._success_scores(self._features(X))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Keep parameters and released attributes; `estimator` travels unfitted."""
-        state = super().__getstate__()
-        if hasattr(state.get("estimator"), "get_params"):
-            state["estimator"] = clone(state["estimator"])
-        return state
 
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn."""

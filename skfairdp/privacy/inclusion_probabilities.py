@@ -36,8 +36,9 @@ class SamplingRates:
     ((0.05555555555555555,), (0.5,))
     """
 
-    groups: tuple
-    classes: tuple  # Class labels; one entry, of any value, where rates depend on the group alone
+    groups: tuple[Any, ...]
+    # Class labels; one entry, of any value, where rates depend on the group alone
+    classes: tuple[Any, ...]
     # (n_groups, n_classes): the counts, >= 1, that the rates were made from
     counts: tuple[tuple[int, ...], ...]
     rates: tuple[tuple[float, ...], ...]  # (n_groups, n_classes): probabilities in [0, 1]
@@ -97,12 +98,7 @@ class SamplingRates:
 
     @classmethod
     def equal_group_rates(
-        cls,
-        sizes: ArrayLike,
-        groups: Sequence[Any],
-        *,
-        rate: float,
-        epsilon: float = math.inf,
+        cls, sizes: ArrayLike, groups: Sequence[Any], *, rate: float, epsilon: float = math.inf
     ) -> SamplingRates:
         """Find rates at which every group has the same expected share of a batch.
 
@@ -146,10 +142,7 @@ class SamplingRates:
         return np.where((groups >= 0) & (labels >= 0), found, 0.0)
 
     def keep(
-        self,
-        groups: NDArray[np.int64],
-        labels: NDArray[np.int64],
-        uniforms: NDArray[np.float64],
+        self, groups: NDArray[np.int64], labels: NDArray[np.int64], uniforms: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
         """Decide for every record, by its own draw, whether it is used.
 
@@ -175,7 +168,8 @@ def release_table(
     inside = (groups >= 0) & (labels >= 0)
     cells = groups[inside] * shape[1] + labels[inside]
     exact = np.bincount(cells, minlength=shape[0] * shape[1]).astype(np.int64)
-    return (exact + noise.discrete_laplace(epsilon, exact.size)).reshape(shape)
+    noisy: NDArray[np.int64] = exact + noise.discrete_laplace(epsilon, exact.size)
+    return noisy.reshape(shape)
 
 
 def _floored(counts: ArrayLike, epsilon: float) -> NDArray[np.float64]:
@@ -183,7 +177,7 @@ def _floored(counts: ArrayLike, epsilon: float) -> NDArray[np.float64]:
     return np.maximum(np.asarray(counts, dtype=np.float64), floor)
 
 
-def _nested(values: NDArray[Any]) -> tuple:
+def _nested(values: NDArray[Any]) -> tuple[Any, ...]:
     return tuple(tuple(row) for row in values.tolist())
 
 

@@ -1,4 +1,4 @@
-"""Where noise and batches come from: generators that nobody can seed by accident."""
+"""Where noise and batches come from: generators that cannot be seeded by accident."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NoiseSource:
     generator_seed : int or None, default=None
         None takes a key and a starting counter of 128 bits each from the operating
         system for every generator, anew for every object. An integer makes all of them
-        reproducible, which is for tests only: whoever knows or repeats the seed can
+        reproducible, which is for tests only: with the seed, anyone can
         subtract the noise, so nothing is private then.
 
     Raises
@@ -72,7 +72,7 @@ class NoiseSource:
 
     @property
     def reproducible(self) -> bool:
-        """True when the noise can be repeated, and protects nobody."""
+        """True when the noise can be repeated, and protects no record."""
         return self._generator_seed is not None
 
     @property

@@ -45,7 +45,7 @@ class Sizes:
         What buying the counts cost, in nats.
     """
 
-    cells: tuple
+    cells: tuple[Any, ...]
     counts: tuple[int, ...]
     adjacency: str
     prior_epsilon: float = 0.0
@@ -246,7 +246,9 @@ def check_group_sizes(group_sizes: Mapping[Any, Any]) -> dict[Any, int]:
     return checked
 
 
-def noisy_sizes(codes: np.ndarray, cells: tuple, epsilon: float, noise: NoiseSource) -> Sizes:
+def noisy_sizes(
+    codes: np.ndarray, cells: tuple[Any, ...], epsilon: float, noise: NoiseSource
+) -> Sizes:
     """Buy group sizes with a discrete Laplace histogram.
 
     Every count is raised to a floor of 1 or, where the noise could swamp it, to the

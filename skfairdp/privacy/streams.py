@@ -24,7 +24,7 @@ def _refuse(*_: Any, **__: Any) -> NoReturn:
 
 
 class _Counter(AESCounter):
-    """AES-128 in counter mode that hands its state to nobody."""
+    """AES-128 in counter mode that hands out no state."""
 
     state = property(_refuse, _refuse)
     __reduce__ = __reduce_ex__ = __getstate__ = __setstate__ = jumped = spawn = _refuse
@@ -57,7 +57,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def secret_stream() -> Stream:
-    """Start a stream that nobody can repeat, with 256 bits of the operating system.
+    """Start a stream that cannot be repeated, with 256 bits of the operating system.
 
     Result: its key and its starting counter are independent of those of all others.
     """
@@ -67,7 +67,7 @@ def secret_stream() -> Stream:
 
 
 def seeded_streams(seed: int, n_streams: int) -> list[Stream]:
-    """Start streams that everybody can repeat who knows the seed; they protect nobody.
+    """Start streams that can be repeated with the seed; they protect no record.
 
     `seed`: at least 0.
     """
@@ -76,7 +76,7 @@ def seeded_streams(seed: int, n_streams: int) -> list[Stream]:
 
 
 def stream_of(key: bytes) -> Stream:
-    """Start the stream of a key that everybody may know.
+    """Start the stream of a key that may be public.
 
     `key`: 32 of them: AES key and starting counter, little-endian.
     """

@@ -13,7 +13,7 @@ _UNITS = Choice(("nats", "bits"))
 
 
 def downstream_bound(epsilon: float, n_releases: int = 1) -> float:
-    """Largest difference of rates between groups for whoever predicts from releases.
+    """Largest difference of rates between groups for every predictor that sees releases.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""An encoder whose output is locally private, and fair to whoever uses nothing else."""
+"""An encoder whose output is locally private, and fair for predictors that see nothing else."""
 
 from __future__ import annotations
 
@@ -21,15 +21,7 @@ from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.figures import significant_up
-from skfairdp.parameters import (
-    BOOLEAN,
-    COUNT,
-    MAPPING,
-    NORM,
-    Choice,
-    Number,
-    check_parameters,
-)
+from skfairdp.parameters import BOOLEAN, COUNT, MAPPING, NORM, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
@@ -40,10 +32,7 @@ from skfairdp.representation.forward import ReleasesThroughNetworks
 from skfairdp.representation.networks import representation_net
 from skfairdp.representation.objective import Weights
 from skfairdp.representation.person_ids import without_ids
-from skfairdp.representation.randomizers import (
-    LaplaceRandomizer,
-    ResponseRandomizer,
-)
+from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 from skfairdp.representation.training import (
     Task,
     descend,
@@ -62,8 +51,8 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
     """Encoder whose output is locally private, and keeps what serves a declared purpose.
 
     An encoder maps each row x to a small representation, which is truncated and then
-    randomised: what leaves `transform` is private for the person behind the row, whoever
-    sees it. Therefore nobody who predicts from it alone, by whatever means, can treat two
+    randomised: what leaves `transform` is private for the person behind the row, against
+    all who see it. Therefore no predictor that sees it alone, of whatever kind, can treat two
     groups more differently than ``tanh(epsilon / 2)``. The encoder is trained together with
     a decoder that predicts the label u from the released z, and one that rebuilds x from z
     and the group s: it maximises ``E log q(x | z, s) + beta E log q(u | z)``. What the group
@@ -122,7 +111,7 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
     id_column : hashable or None, default=None
         Column of X, by name or position, that says who a row is about: integers or texts.
         It is no feature. The same person with the same row then gets the same release
-        again. None: every call is another release of everybody in it.
+        again. None: every call is another release of all people in it.
     export_key : bool, default=False
         Whether pickles keep the key that repeats releases; who has it can subtract the
         noise of all calls with ids.
@@ -344,10 +333,7 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
                 max_grad_norm=float(self.max_grad_norm),
             )
         stated = training_promise(
-            plan,
-            noise,
-            classes=self.classes is not None,
-            groups=groups is not None,
+            plan, noise, classes=self.classes is not None, groups=groups is not None
         )
         prepared = task.prepare(seed)
         draws = self._draws(prepared, task.n_features + task.n_groups + task.n_classes, noise)
@@ -460,7 +446,7 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
             Who each row is about: integers or texts. The same person with the same row
             gets the same release again, at no further cost; a person with two different
             rows has two releases. Without ids, every call is another release of
-            everybody in it, and costs `epsilon` again.
+            all people in it, and costs `epsilon` again.
 
         Returns
         -------

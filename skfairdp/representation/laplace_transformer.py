@@ -1,4 +1,4 @@
-"""Laplace noise on any representation, whoever made it."""
+"""Laplace noise on any representation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
     Put it behind an encoder that was made by others, or straight behind the columns. Each
     row is randomised by itself, so it may happen on the device of the person whose row it
     is. Whatever is computed from the released rows afterwards is private for their people,
-    and whoever predicts from one of them alone cannot treat groups more differently than
+    and a predictor that sees one of them alone cannot treat groups more differently than
     the certificate says.
 
     Parameters
@@ -62,7 +62,7 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
     -----
     Xie et al. (arXiv 2402.10473, Table 2) put this noise on the representations of other
     methods, at epsilon = 8. The steps before it must be fixed for the person who is released: an
-    encoder that was fitted on that person's row may give it away to whoever sees the
+    encoder that was fitted on that person's row may give it away to those who see the
     encoder, and is not covered. With ids, a step that draws at random gives another row, and so
     another release, at every call.
 
@@ -159,7 +159,7 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
         ids : array-like, shape (n_samples,), optional
             Who each row is about: integers or texts. The same person with the same row
             gets the same release again, at no further cost. Without ids, every call is
-            another release of everybody in it, and costs `epsilon` again.
+            another release of all people in it, and costs `epsilon` again.
 
         Returns
         -------
@@ -221,7 +221,7 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
         -------
         Certificate
             Privacy of all counted releases together; bounds on parity, opportunity and
-            odds for whoever predicts from one release. Among its remarks, with rows, a
+            odds for any predictor from one release. Among its remarks, with rows, a
             lower bound in nats on what a release tells about the group.
         """
         check_is_fitted(self)

@@ -10,10 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from skfairdp.representation.column_laws import ColumnsLikelihood, ColumnTypes
-from skfairdp.representation.randomizers import (
-    LaplaceRandomizer,
-    ResponseRandomizer,
-)
+from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ def squash(raw: Tensor, bound: float) -> Tensor:
 class LaplaceChannel(Channel):
     """Truncation and additive noise, for continuous representations.
 
-    `randomizer`: its training half is used, whose noise protects nobody.
+    `randomizer`: its training half is used, whose noise protects no row.
     """
 
     def __init__(self, randomizer: LaplaceRandomizer) -> None:
@@ -105,7 +102,7 @@ class ResponseChannel(Channel):
     decoders see the word of the *released* code; their gradient skips quantisation and
     randomised response (straight-through) on its way to the encoder.
 
-    `randomizer`: its training half is used, whose draws protect nobody. `bound`: code words start
+    `randomizer`: its training half is used, whose draws protect no row. `bound`: code words start
     evenly spread between ``-bound`` and ``bound``.
     """
 

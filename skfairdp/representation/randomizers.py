@@ -1,4 +1,4 @@
-"""Randomisers that a representation passes through before it is shown to anybody."""
+"""Randomisers that a representation passes through before it is released."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ class LaplaceRandomizer:
         values : Tensor, shape (n, d)
             Truncated vectors.
         generator : torch.Generator or None
-            Source of the noise; None: that of the training. It protects nobody: what is
+            Source of the noise; None: that of the training. It protects no row: what is
             released goes through `release`.
 
         Returns
@@ -383,7 +383,7 @@ class ResponseRandomizer:
         codes : Tensor of int64, shape (n, d)
             Hidden codes.
         generator : torch.Generator or None
-            Source of the randomness; None: that of the training. It protects nobody: what is
+            Source of the randomness; None: that of the training. It protects no row: what is
             released goes through `release`.
 
         Returns

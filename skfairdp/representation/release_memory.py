@@ -200,10 +200,10 @@ def in_chunks(
 
 
 class ReleaseMemory:
-    """Gives a person the same release again, without remembering anybody.
+    """Gives a person the same release again, without remembering people.
 
     The noise of a row is drawn from a stream that a keyed hash derives from the person's
-    id, the row, what is hidden of it, the encoder and the randomiser. So whoever asks twice for
+    id, the row, what is hidden of it, the encoder and the randomiser. So who asks twice for
     the same person's release gets the same one, and learns nothing new; two people, two rows, two
     encoders or two randomisers never share noise, whose difference would be the difference
     of what it hides. Nothing is stored but the key.
@@ -211,7 +211,7 @@ class ReleaseMemory:
     Parameters
     ----------
     export_key : bool, default=False
-        Whether the key goes into pickles and copies. Whoever holds the key can subtract
+        Whether the key goes into pickles and copies. A holder of the key can subtract
         the noise of every release made with it, so keep such a pickle like the raw rows.
         Without the key, the restored object refuses to make releases.
 
@@ -247,7 +247,7 @@ class ReleaseMemory:
         Parameters
         ----------
         secret : bytes
-            32 bytes that nobody else knows.
+            32 secret bytes.
         export_key : bool, default=False
             See the class.
 

@@ -25,6 +25,7 @@ from skfairdp.certificate import Certificate, certify
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.derivation import RELEASE, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.notions import NOTIONS
 from skfairdp.figures import rounded_up, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import as_ledger
@@ -35,15 +36,12 @@ from skfairdp.representation.bounds import (
     group_information_bound,
     information_bound,
 )
-from skfairdp.representation.randomizers import (
-    LaplaceRandomizer,
-    ResponseRandomizer,
-)
+from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 from skfairdp.representation.release_memory import ReleaseMemory, RowStreams
 
 Randomizer = LaplaceRandomizer | ResponseRandomizer
 
-NOTIONS_OF_RELEASES = ("demographic_parity", "equal_opportunity", "equalized_odds")
+NOTIONS_OF_RELEASES = tuple(n.name for n in NOTIONS.values() if n.compares_predictions)
 
 
 class ReleaseCount:
@@ -51,7 +49,7 @@ class ReleaseCount:
 
     `fresh`: releases with noise of their own: calls without ids. `remembered`: whether there was
     a call with ids. All of them together are one release of each distinct row of a person.
-    `reproducible`: whether noise of any release could be repeated, and protects nobody.
+    `reproducible`: whether noise of any release could be repeated, and protects no person.
     """
 
     def __init__(self) -> None:
@@ -106,10 +104,7 @@ class ReleasesRepresentation:
     def _start_releasing(self, randomizer: Randomizer) -> None:
         """Make the fitted attributes of a release."""
         if math.isinf(randomizer.epsilon):
-            warn_user(
-                "epsilon=inf releases without noise: nothing is protected.",
-                PrivacyWarning,
-            )
+            warn_user("epsilon=inf releases without noise: nothing is protected.", PrivacyWarning)
         self.randomizer_ = randomizer
         self.releases_ = ReleaseCount()
         self.memory_ = ReleaseMemory(export_key=bool(getattr(self, "export_key", False)))

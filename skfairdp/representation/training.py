@@ -23,10 +23,7 @@ from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 from skfairdp.representation.column_laws import ColumnTypes
 from skfairdp.representation.objective import VariationalLoss, Weights, channel_of
-from skfairdp.representation.randomizers import (
-    LaplaceRandomizer,
-    ResponseRandomizer,
-)
+from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def training_plan(
 
     `dataset_size`: declared number of records; None takes `n`, which is then public. `delta`:
     probability with which it may be exceeded; below 1/n. `max_grad_norm`: clip norm of a record's
-    gradient. Raises ValueError: `delta` protects nobody, or the batch is larger than the data
+    gradient. Raises ValueError: `delta` is too large, or the batch is larger than the data
     set.
     """
     sizes = Sizes.of_all(n, dataset_size)

@@ -205,7 +205,7 @@ def test_certificates_of_answers_and_of_releases_are_recomputed(model) -> None:
 
 @pytest.mark.slow
 def test_the_certificate_of_a_search_is_recomputed() -> None:
-    search = PrivateSearchCV(ROSTER["DP-SGD"], {"max_grad_norm": [0.3, 1.0]}, mean_fits=2)
+    search = PrivateSearchCV(ROSTER["DP-SGD"], {"max_grad_norm": [0.3, 1.0]}, n_iter=2)
     search.fit(X, Y, sensitive_features=GROUPS)
     found = examined(certify(search, X, Y, sensitive_features=GROUPS))
     assert (found.wrong, found.missing) == ((), ())

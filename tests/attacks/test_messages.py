@@ -306,7 +306,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
         DPSGDClassifier(**FREE), groups=["a", "b"]
     ),
     "search": lambda: PrivateSearchCV(
-        DPSGDClassifier(**FAST), {"max_grad_norm": [0.5, 1.0]}, epsilon=float("inf"), mean_fits=2
+        DPSGDClassifier(**FAST), {"max_grad_norm": [0.5, 1.0]}, epsilon=float("inf"), n_iter=2
     ),
 }
 VOTES: dict[str, Any] = {"n_teachers": 5, "epsilon": float("inf"), "progress": False}

@@ -23,8 +23,9 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from skfairdp import certify
+from skfairdp import DPSGDClassifier, certify
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
+from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.privacy import NoiseSource, PrivacyGuarantee, compose
 from tests.certificate.fakes import Doubler, PrivateCenterer, Rows, ThresholdClassifier, stated
 
@@ -193,12 +194,12 @@ def test_a_search_inside_a_pipeline_is_unwrapped(rows):
 
 
 def test_a_search_that_pays_for_itself_states_its_own_cost(rows):
-    search = GridSearchCV(ThresholdClassifier(), {"threshold": [0.0, 0.1]}, cv=2)
+    mechanism = DPSGDClassifier(max_epochs=1, progress=False)
+    search = PrivateSearchCV(mechanism, {"max_grad_norm": [0.5, 1.0]}, random_state=0)
     search.fit(rows.X, rows.y)
-    search._charges_privacy, search.privacy_ = True, stated(3.0)
-    assert "was not noted" in certify(search).privacy.assumptions[0]
-    search._changed_since_fit = lambda: ()
-    assert certify(search).privacy == stated(3.0)
+    assert certify(search).privacy == search.privacy_
+    del search.fit_digests_
+    assert "PrivateSearchCV was changed after its fit" in certify(search).privacy.assumptions[0]
 
 
 def test_a_search_without_refit_has_no_model(rows):

@@ -11,7 +11,6 @@ import torch
 from scipy import integrate, stats
 from torch.nn import functional
 
-from skfairdp.comparators.base import Batch, Widths
 from skfairdp.comparators.cfair import CFAIREncoder, balancing_weights
 from skfairdp.comparators.cfb import CFBEncoder
 from skfairdp.comparators.ffvae import (
@@ -20,6 +19,7 @@ from skfairdp.comparators.ffvae import (
     shuffled,
 )
 from skfairdp.comparators.laftr import LAFTREncoder, group_normalised
+from skfairdp.comparators.losses import Batch, Widths
 from skfairdp.comparators.networks import (
     GaussianEncoder,
     ReversedGradient,

@@ -11,10 +11,7 @@ _STEPS_DRAWN_AHEAD = 64
 
 
 def batches(
-    shards: list[np.ndarray],
-    generators: list[np.random.Generator],
-    n_steps: int,
-    batch_size: int,
+    shards: list[np.ndarray], generators: list[np.random.Generator], n_steps: int, batch_size: int
 ) -> Iterator[np.ndarray]:
     """Draw the minibatches of every teacher from its own shard by its own generator.
 

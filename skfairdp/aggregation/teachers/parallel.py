@@ -171,7 +171,7 @@ def answer(model: Any, X: np.ndarray, seed: int, index: int) -> np.ndarray:
     return codes
 
 
-# What a shard makes a teacher raise is nobody's business: it costs the teacher its vote.
+# What a shard makes a teacher raise is private: it costs the teacher its vote.
 def _taught_or_none(teacher: Any, *arguments: Any) -> Any:
     try:
         return None if teacher is None else teach(teacher, *arguments)

@@ -90,7 +90,7 @@ def train_teachers(
     n_classes : int
         Number of classes.
     seed : int
-        Seeds initial weights, minibatches and ``random_state``; they protect nobody.
+        Seeds initial weights, minibatches and ``random_state``; they protect no record.
     n_steps : int, default=200
         Training steps of a net.
     batch_size : int, default=32

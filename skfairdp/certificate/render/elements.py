@@ -4,19 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-__all__ = [
-    "Element",
-    "Facts",
-    "KeyFigure",
-    "KeyFigures",
-    "Listing",
-    "Paragraph",
-    "Picture",
-    "Section",
-    "Table",
-]
 
 
 @dataclass(frozen=True)
@@ -33,50 +20,39 @@ class Listing:
     items: tuple[str, ...]
 
 
-class KeyFigure(NamedTuple):
-    """A number to be seen first, and whether it is a claim."""
-
-    name: str
-    value: str
-    note: str
-    claimed: bool
-
-
 @dataclass(frozen=True)
 class KeyFigures:
-    """The numbers to be seen first; all of them stand in the sections below, too."""
+    """The numbers to be seen first: (name, number, what it is, whether it is a claim).
 
-    figures: tuple[KeyFigure, ...]
+    All of them stand in the sections below, too.
+    """
 
-
-@dataclass(frozen=True)
-class Facts:
-    """Names with what is stated of them."""
-
-    caption: str
-    rows: tuple[tuple[str, str], ...]
+    figures: tuple[tuple[str, str, str, bool], ...]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table; columns from `numbers_from` on, if any, hold numbers."""
+    """A table; columns from `numbers_from` on, if any, hold numbers.
+
+    Without headings it lists names with what is stated of them.
+    """
 
     caption: str
-    headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    headings: tuple[str, ...] = ()
     numbers_from: int | None = None
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture that `draw` draws on axes of matplotlib, and what it shows in words."""
+    """A picture that ``draw(ax=)`` draws on axes of matplotlib, and what it shows in words."""
 
     words: str
     height: float
-    draw: Callable[[Any], object]
+    draw: Callable[..., object]
 
 
-Element = Paragraph | Listing | KeyFigures | Facts | Table | Picture
+Element = Paragraph | Listing | KeyFigures | Table | Picture
 
 
 @dataclass(frozen=True)

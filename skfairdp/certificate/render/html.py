@@ -11,7 +11,6 @@ from string import Template
 
 from skfairdp.certificate.render.elements import (
     Element,
-    Facts,
     KeyFigures,
     Listing,
     Paragraph,
@@ -20,8 +19,6 @@ from skfairdp.certificate.render.elements import (
     Table,
 )
 from skfairdp.certificate.render.plot import svg
-
-__all__ = ["html_page", "notebook_html"]
 
 # Longer tables may be cut between rows, and repeat their headings.
 _LONG = 25
@@ -53,9 +50,11 @@ def _file(name: str) -> str:
 
 def _claim(section: Section) -> str:
     """The sentence in large letters, with every "symbol = figure" on one line."""
-    sentence, *others = map(_element, section.elements)
-    sentence = re.sub(r"([εδ] = [\d.e∞-]*[\d∞])", r"<span class='whole'>\1</span>", sentence)
-    return sentence.replace("<p>", "<p class='claim'>", 1) + "".join(others)
+    sentence, *others = section.elements
+    assert isinstance(sentence, Paragraph)
+    text = escape(sentence.text)
+    text = re.sub(r"([εδ] = [\d.e∞-]*[\d∞])", r"<span class='whole'>\1</span>", text)
+    return f"<p class='claim'>{text}</p>" + "".join(map(_element, others))
 
 
 def _section(section: Section, level: int, content: str | None = None) -> str:
@@ -86,11 +85,7 @@ def _element(element: Element) -> str:
             for name, value, note, claimed in element.figures
         )
         return f"<ul class='figures'>{items}</ul>"
-    if isinstance(element, Facts):
-        return _table(element.caption, (), element.rows, None)
-    if isinstance(element, Table):
-        return _table(element.caption, element.headings, element.rows, element.numbers_from)
-    return ""
+    return _table(element) if isinstance(element, Table) else ""
 
 
 def _picture(picture: Picture) -> str:
@@ -104,33 +99,27 @@ def _picture(picture: Picture) -> str:
     return "" if code is None else f"<figure>{code}{caption}</figure>"
 
 
-def _table(
-    caption: str,
-    headings: tuple[str, ...],
-    rows: Iterable[tuple[str, ...]],
-    numbers_from: int | None,
-) -> str:
-    def kind(column: int, cell: str = " " * 11) -> str:
-        if numbers_from is not None and column >= numbers_from:
+def _table(table: Table) -> str:
+    def kind(column: int, cell: str = "") -> str:
+        if table.numbers_from is not None and column >= table.numbers_from:
             return " class='number'"
-        return " class='whole'" if len(cell) <= 10 else ""  # such as 1e-5
+        return " class='whole'" if 0 < len(cell) <= 10 else ""  # such as 1e-5
 
-    rows = tuple(rows)
     head = "".join(
-        f"<th scope='col'{kind(column)}>{escape(name)}</th>" for column, name in enumerate(headings)
+        f"<th scope='col'{kind(i)}>{escape(name)}</th>" for i, name in enumerate(table.headings)
     )
     body = "".join(
         f"<tr><th scope='row'>{escape(first)}</th>"
         + "".join(f"<td{kind(i, cell)}>{escape(cell)}</td>" for i, cell in enumerate(others, 1))
         + "</tr>"
-        for first, *others in rows
+        for first, *others in table.rows
     )
-    kinds = [*(["long"] if len(rows) > _LONG else []), *([] if headings else ["facts"])]
+    kinds = [*(["long"] if len(table.rows) > _LONG else []), *([] if head else ["facts"])]
     # A region that scrolls must be reachable by keyboard, and named.
     return (
-        f"<div class='wide' role='region' tabindex='0' aria-label='{escape(caption)}'>"
+        f"<div class='wide' role='region' tabindex='0' aria-label='{escape(table.caption)}'>"
         + (f"<table class='{' '.join(kinds)}'>" if kinds else "<table>")
-        + f"<caption>{escape(caption)}</caption>"
+        + f"<caption>{escape(table.caption)}</caption>"
         + (f"<thead><tr>{head}</tr></thead>" if head else "")
         + f"<tbody>{body}</tbody></table></div>"
     )

@@ -7,15 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from skfairdp.certificate.render.elements import (
     Element,
-    Facts,
     KeyFigures,
     Listing,
     Paragraph,
     Section,
     Table,
 )
-
-__all__ = ["markdown_card"]
 
 
 def markdown_card(title: str, subtitle: str, sections: Iterable[Section]) -> str:
@@ -40,10 +37,9 @@ def _element(element: Element) -> str:
         return "\n".join(f"- {_plain(item)}" for item in element.items)
     if isinstance(element, KeyFigures):
         return _table(("what", "figure", "how"), [figure[:3] for figure in element.figures])
-    if isinstance(element, Facts):
-        return f"*{_plain(element.caption)}*\n\n{_table((' ', ' '), element.rows)}"
     if isinstance(element, Table):
-        return f"*{_plain(element.caption)}*\n\n{_table(element.headings, element.rows)}"
+        headings = element.headings or (" ", " ")
+        return f"*{_plain(element.caption)}*\n\n{_table(headings, element.rows)}"
     return ""
 
 

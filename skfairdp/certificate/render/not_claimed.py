@@ -10,8 +10,6 @@ from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.relations import NEIGHBOURS, PROTECTED
 
-__all__ = ["not_claimed"]
-
 _GROUPS = (
     "Fairness to other groups, to groups within the groups named, or to single persons.",
     "Anything about this one model on another population, at a later time, or on rows chosen in "

@@ -16,28 +16,24 @@ from skfairdp.figures import as_given, percent_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_bounds", "draw_rates", "height_of_bounds", "new_axes", "svg"]
-
 BLUE = "#2f6fab"
 WIDTH = 7.0
 
 
-def height_of_bounds(n_claims: int) -> float:
+def height_of_bounds(fairness: Sequence[FairnessGuarantee]) -> float:
     """Height of a picture of bounds, in inches."""
-    return 1.4 + 0.7 * n_claims
-
-
-def new_axes(height: float) -> Axes:
-    """Axes of a figure of pyplot, which shows it."""
-    import matplotlib.pyplot as plt  # only where a picture is wanted
-
-    return plt.subplots(figsize=(WIDTH, height), layout="constrained")[1]
+    return 1.4 + 0.7 * len(fairness)
 
 
 def draw_bounds(
-    ax: Axes, fairness: Sequence[FairnessGuarantee], threshold: float | None = None
+    fairness: Sequence[FairnessGuarantee], ax: Axes | None = None, threshold: float | None = None
 ) -> Axes:
     """Draw each claim's estimate and upper bound, and the largest acceptable difference."""
+    if ax is None:
+        import matplotlib.pyplot as plt  # only where a picture is shown
+
+        size = (WIDTH, height_of_bounds(fairness))
+        _, ax = plt.subplots(figsize=size, layout="constrained")
     for row, claim in enumerate(fairness):
         _draw_claim(ax, row, claim, labelled=row == 0)
     if threshold is not None:
@@ -85,7 +81,7 @@ def _draw_claim(ax: Axes, row: int, claim: FairnessGuarantee, *, labelled: bool)
         ax.plot(claim.estimate, row, "o", color=BLUE, markerfacecolor="white", label=label)
 
 
-def draw_rates(ax: Axes, rates: Sequence[GroupRate], label: str) -> None:
+def draw_rates(rates: Sequence[GroupRate], label: str, ax: Axes) -> None:
     """Draw the rate of every group with its interval."""
     for row, item in enumerate(rates):
         if item.low is not None and item.high is not None:
@@ -115,7 +111,7 @@ def svg(picture: Picture) -> str | None:
     style |= {"font.family": "sans-serif", "text.parse_math": False, "text.usetex": False}
     with matplotlib.rc_context(style):
         figure = Figure(figsize=(WIDTH, picture.height), layout="constrained")
-        picture.draw(figure.subplots())
+        picture.draw(ax=figure.subplots())
         figure.savefig(written, format="svg", metadata={"Date": None}, transparent=True)
     code = written.getvalue()
     code = re.sub(r"<metadata>.*?</metadata>", "", code[code.index("<svg") :], flags=re.DOTALL)

@@ -10,8 +10,6 @@ from skfairdp.certificate.examination import DIGEST_SHOWS
 from skfairdp.certificate.group_rates import GroupRate, group_rates
 from skfairdp.certificate.render.elements import (
     Element,
-    Facts,
-    KeyFigure,
     KeyFigures,
     Listing,
     Paragraph,
@@ -24,7 +22,6 @@ from skfairdp.certificate.render.plot import draw_bounds, draw_rates, height_of_
 from skfairdp.certificate.sentence import SCOPE_TEXT, certainty, group_text, population
 from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED, coverage_sentence
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.notions import get_notion
 from skfairdp.fairness.scopes import ANSWERED, AVERAGED, DEPLOYED
 from skfairdp.figures import (
     as_given,
@@ -34,14 +31,17 @@ from skfairdp.figures import (
     rounded_up,
     significant_up,
 )
-from skfairdp.privacy.guarantee import ADJACENCIES, PrivacyGuarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.rendering import HEADINGS, ledger_cells
-from skfairdp.privacy.relations import PROTECTED, protected_text
-
-__all__ = ["certificate_sections"]
+from skfairdp.privacy.relations import ADJACENCIES, PROTECTED, protected_text
 
 _EXCERPT = 40
+_INTERVALS = (
+    "Each interval holds by itself with 95 % confidence, and not all of them together; the bound "
+    "on the largest difference is a statement of its own."
+)
+_NOISY = "The counts carry noise that protects the held-out rows; intervals and bound allow for it."
 
 
 def certificate_sections(
@@ -75,7 +75,7 @@ def certificate_sections(
 
 def _key_figures(claims: Claims) -> KeyFigures:
     figures = [
-        KeyFigure(
+        (
             f"Largest difference, {_words(claim.notion)}",
             f"≤ {claim.figure}" if claim.informative else "No useful bound",
             f"{claim.scope}; {certainty(claim)}; {population(claim, claims.n_rows)}",
@@ -85,15 +85,15 @@ def _key_figures(claims: Claims) -> KeyFigures:
     ]
     if not claims.fairness:
         remark = next(iter(claims.remarks), "Not evaluated on held-out rows with groups.")
-        figures.append(KeyFigure("Fairness", "No claim", remark, False))
+        figures.append(("Fairness", "No claim", remark, False))
     privacy = claims.privacy
     if privacy is None or privacy.is_void:
         why = "Trained without noise." if privacy is None else privacy.assumptions[0]
-        figures.append(KeyFigure("Privacy", "No promise", why, False))
+        figures.append(("Privacy", "No promise", why, False))
     else:
         value = f"ε = {epsilon_text(privacy.epsilon)}"
         delta = f"δ = {significant_up(privacy.delta)}, {privacy.adjacency}"
-        figures.append(KeyFigure("Privacy loss", value, delta, True))
+        figures.append(("Privacy loss", value, delta, True))
     return KeyFigures(tuple(figures))
 
 
@@ -132,7 +132,7 @@ def _privacy(privacy: PrivacyGuarantee | None) -> Section:
         ("accountant", privacy.accountant or "none: as stated"),
         *((f"ε of a record of {group_text(k)}", epsilon_text(v)) for k, v in groups.items()),
     )
-    return Section("Privacy", (Paragraph(meaning), Facts(f"Privacy of {protected.subject}", facts)))
+    return Section("Privacy", (Paragraph(meaning), Table(f"Privacy of {protected.subject}", facts)))
 
 
 def _fairness(claims: Claims) -> Section:
@@ -147,8 +147,8 @@ def _fairness(claims: Claims) -> Section:
             for claim in fairness
         )
         words = f"Largest difference between two groups, by notion and scope: {words}."
-        draw = partial(draw_bounds, fairness=fairness)
-        elements.append(Picture(words, height_of_bounds(len(fairness)), draw))
+        draw = partial(draw_bounds, fairness)
+        elements.append(Picture(words, height_of_bounds(fairness), draw))
     parts = tuple(_claim(claim, claims.n_rows) for claim in fairness)
     return Section("Fairness", tuple(elements), parts)
 
@@ -158,7 +158,7 @@ def _claim(claim: FairnessGuarantee, n_rows: int | None) -> Section:
         f"Largest difference of {claim.rates} between any two groups: {_bound(claim)}"
         f"{_observed(claim)} [{claim.scope}; {certainty(claim)}; {population(claim, n_rows)}; "
         f"{claim.method}].",
-        f"{claim.notion} means: {get_notion(claim.notion).meaning}",
+        f"{claim.notion} means: {claim.meaning}",
         f"{claim.scope} means: {SCOPE_TEXT[claim.scope]}",
     )
     rates = group_rates(claim)
@@ -190,20 +190,11 @@ def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> Section:
         for item in rates
         if item.rate is not None
     )
-    draw = partial(draw_rates, rates=rates, label=claim.rates)
+    draw = partial(draw_rates, rates, claim.rates)
     picture = Picture(f"{title}, {claim.scope}: {shown}.", 0.9 + 0.32 * len(rates), draw)
-    notes = []
-    if any(item.low is not None for item in rates):
-        notes.append(
-            "Each interval holds by itself with 95 % confidence, and not all of them together; "
-            "the bound on the largest difference is a statement of its own."
-        )
-    if noisy:
-        notes.append(
-            "The counts carry noise that protects the held-out rows; intervals and bound allow "
-            "for it."
-        )
-    table = Table(f"{title}, {claim.scope}", headings, rows, numbers_from=2)
+    with_intervals = any(item.low is not None for item in rates)
+    notes = (*([_INTERVALS] if with_intervals else []), *([_NOISY] if noisy else []))
+    table = Table(f"{title}, {claim.scope}", rows, headings, numbers_from=2)
     return Section(title, (table, picture, *map(Paragraph, notes)), extra=True)
 
 
@@ -252,7 +243,7 @@ def _model(claims: Claims) -> Section:
         f"certificate.json model.pkl, or certificate.verify(model). {DIGEST_SHOWS}"
     )
     check = Section("How to check it", (Paragraph(how),), extra=True)
-    return Section("Which model", (Facts("The certified model", facts),), (check,))
+    return Section("Which model", (Table("The certified model", facts),), (check,))
 
 
 def _ledger(ledger: PrivacyLedger) -> Section:
@@ -262,7 +253,7 @@ def _ledger(ledger: PrivacyLedger) -> Section:
     if len(rows) > _EXCERPT:
         elements.append(Paragraph(f"The last {_EXCERPT} of {len(rows)} entries:"))
     if rows:
-        elements.append(Table("Entries of the ledger", HEADINGS, rows[-_EXCERPT:]))
+        elements.append(Table("Entries of the ledger", rows[-_EXCERPT:], HEADINGS))
     return Section("Privacy ledger", tuple(elements))
 
 

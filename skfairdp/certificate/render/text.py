@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from skfairdp.certificate.render.elements import Element, Facts, Listing, Paragraph, Section
-
-__all__ = ["plain_text"]
+from skfairdp.certificate.render.elements import Element, Listing, Paragraph, Section, Table
 
 
 def plain_text(sections: Iterable[Section]) -> str:
-    """Write sections line by line, without tables and pictures, the claim first."""
+    """Write sections line by line, without key figures, wide tables and pictures."""
     claim, *others = sections
     lines = [line for element in claim.elements for line in _lines(element)]
     return "\n".join([*lines, "", *(line for section in others for line in _section(section))])
@@ -29,5 +27,5 @@ def _lines(element: Element) -> Iterator[str]:
         yield element.text
     elif isinstance(element, Listing):
         yield from (f"- {item}" for item in element.items)
-    elif isinstance(element, Facts):
-        yield from (f"{name}: {value}" for name, value in element.rows)
+    elif isinstance(element, Table) and not element.headings:
+        yield from map(": ".join, element.rows)

@@ -142,11 +142,13 @@ def _frozen(layer: nn.Module, value: torch.Tensor) -> torch.Tensor:
     bias = layer.bias.detach() if isinstance(layer.bias, torch.Tensor) else None
     if isinstance(layer, nn.Conv2d):
         assert weight is not None
-        return _Convolution.apply(value, weight, bias, layer)
+        convolved: torch.Tensor = _Convolution.apply(value, weight, bias, layer)
+        return convolved
     if isinstance(layer, nn.GroupNorm):
         return functional.group_norm(value, layer.num_groups, weight, bias, layer.eps)
     assert weight is not None
-    return _Linear.apply(value, weight, bias)
+    product: torch.Tensor = _Linear.apply(value, weight, bias)
+    return product
 
 
 class _Linear(torch.autograd.Function):
@@ -157,7 +159,7 @@ class _Linear(torch.autograd.Function):
         ctx: Any, value: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
     ) -> torch.Tensor:
         ctx.save_for_backward(weight)
-        product = exact_matmul(value, weight.t())
+        product: torch.Tensor = exact_matmul(value, weight.t())
         return product if bias is None else product + bias
 
     @staticmethod

@@ -18,11 +18,7 @@ ANSWERED_OF_ASKED = "answered"  # stratum of the counts of answered among all qu
 
 
 def answered_guarantee(
-    gate: ParityGate,
-    *,
-    groups: Sequence[Hashable],
-    classes: Sequence[Hashable],
-    asked: ArrayLike,
+    gate: ParityGate, *, groups: Sequence[Hashable], classes: Sequence[Hashable], asked: ArrayLike
 ) -> FairnessGuarantee:
     """State how even the answers are that a gate let pass, and what follows from them.
 

@@ -20,10 +20,11 @@ from scipy import special, stats
 from skfairdp import assumptions
 from skfairdp.fairness.derivation import LAST_STEP, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.scopes import TRAINING
 
 # Events that do not depend on the prediction; accuracy parity is not among them.
-THEOREM2_NOTIONS = ("demographic_parity", "equal_opportunity", "equalized_odds")
+THEOREM2_NOTIONS = tuple(n.name for n in NOTIONS.values() if n.compares_predictions)
 
 Prediction = Literal["score_mean", "vote", "gibbs"]
 GroupUpdate = Literal["mean", "sum"]

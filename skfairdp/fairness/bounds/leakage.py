@@ -1,7 +1,7 @@
 """How much a released representation is proved to tell about the group of a person.
 
 Mutual information cannot be bounded from above by samples alone, but it can be bounded from below:
-whoever guesses the group from the representation better than chance has shown information.
+a guess of the group from the representation that is better than chance shows information.
 """
 
 from __future__ import annotations

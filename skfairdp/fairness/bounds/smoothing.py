@@ -115,6 +115,7 @@ class OwnModels:
         error = 1.0 - level_of_one(confidence_level, claims)
         return FairnessGuarantee(
             notion=notion.name,
+            words=notion.words,
             bound=own_models_bound(sums, rows, self.distances, error=error, n_draws=self.n_draws),
             scope=AVERAGED,
             method="smoothing: every group's own model, and its distance to the common one",

@@ -11,7 +11,7 @@ from skfairdp.fairness.notions import Stratum
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 
 # Share of a uniform table mixed into an estimated one, so that no rate divides by nothing:
-# a group without any mass is taken to behave like everybody.
+# a group without any mass is taken to behave like all rows.
 _FLOOR = 1e-3
 
 
@@ -60,7 +60,7 @@ def attenuated_bound(
     """
     reported = np.asarray(reported, dtype=np.float64)
     if reported.sum() == 0.0:
-        return tolerance  # nobody to compare
+        return tolerance  # no group to compare
     true = _estimated(reported / reported.sum(), response)
     shown = response.matrix @ true
     if len(true) == 2:
@@ -104,7 +104,7 @@ def even_decisions(
     A linear program (Hardt, Price and Srebro, "Equality of Opportunity in Supervised
     Learning", 2016) over the probability of a positive decision given the prediction and
     the group that is seen at prediction. There always is a solution: the same coin for
-    everybody is even under every notion.
+    all people is even under every notion.
 
     `joint` (2, 2, K): prediction x label x true group. `strata`: rates that are compared between
     groups, for two classes. `tolerance`: largest difference of each rate between two true groups.
@@ -122,7 +122,7 @@ def even_decisions(
         trials = (stratum.successes | stratum.failures).any(axis=1).astype(float)
         mass = np.einsum("pyk,y->k", joint, trials)
         if mass.sum() == 0.0:
-            continue  # nobody has this label
+            continue  # no row has this label
         slope = np.einsum("pyk,y->pk", joint, gain) / mass
         start = np.einsum("pyk,y->k", joint, stratum.successes[:, 0].astype(float)) / mass
         for k in range(n_groups):

@@ -24,10 +24,16 @@ from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.public_features import PublicRows
 from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.notions import Notion
 from skfairdp.inprocessing.attribute.group_multipliers import BlockLagrangian, LossOrRates
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
-from skfairdp.inprocessing.rates.training import ConstrainedClassifier, DualAscent, Lagrangian
+from skfairdp.inprocessing.rates.training import (
+    NOTION,
+    ConstrainedClassifier,
+    DualAscent,
+    Lagrangian,
+)
 from skfairdp.parameters import (
     COUNT,
     MAPPING,
@@ -36,7 +42,6 @@ from skfairdp.parameters import (
     PROBABILITY,
     SEQUENCE,
     Choice,
-    Kind,
     Number,
 )
 from skfairdp.privacy.accounting.plan_cost import guarantee
@@ -53,7 +58,7 @@ _PROTECTED = "sensitive_features"
 
 
 class LagrangianDualClassifier(ConstrainedClassifier):
-    """Network whose rates are equalised without revealing anybody's sensitive attribute.
+    """Network whose rates are equalised without revealing a person's sensitive attribute.
 
     Features and labels are public here; who belongs to which group is protected. The
     loss is therefore learned without noise. In every step of the second phase a Poisson
@@ -66,11 +71,11 @@ class LagrangianDualClassifier(ConstrainedClassifier):
 
     Parameters
     ----------
-    notion : str or sequence of str, default="demographic_parity"
-        Which rates of every group shall equal those of everybody: one or several of
+    notion : str, Notion or sequence of them, default="demographic_parity"
+        Which rates of every group shall equal those of all rows: one or several of
         "demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity".
     tolerance : float or mapping of notion to float, default=0.01
-        Difference to everybody's rate, in [0, 1), that raises no multiplier.
+        Difference to the rate of all rows, in [0, 1), that raises no multiplier.
     epsilon : float or None, default=1.0
         Privacy budget of the attribute in nats, at least 1e-4; the noise is calibrated
         to it. Infinity trains without noise. None when `noise_multiplier` is given.
@@ -147,7 +152,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     """
 
     _parameters = {
-        "notion": (Kind((str,), "a notion's name"), SEQUENCE),
+        "notion": (NOTION, SEQUENCE),
         "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
         "max_constraint_norm": (NORM,),
         "histogram_share": (PROBABILITY,),
@@ -169,7 +174,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         self,
         net: Any = None,
         *,
-        notion: str | Sequence[str] = "demographic_parity",
+        notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
         tolerance: float | Mapping[str, float] = 0.01,
         epsilon: float | None = 1.0,
         delta: float = 1e-6,
@@ -292,7 +297,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         warmup = steps_for(int(self.warmup_epochs), n, self._loss_batch(n))
         segments = [segment(warmup, batch)]
         if n_cells == 1:
-            segments.append(segment(steps, batch))  # nobody's attribute is known
+            segments.append(segment(steps, batch))  # no attribute is known
         elif self.dual == "steps":
             segments.append(segment(steps, batch, gradient, (_TABLE, bound, of_table)))
         else:

@@ -47,12 +47,7 @@ from skfairdp.inprocessing.attribute.group_estimates import (
     even_decisions,
 )
 from skfairdp.inprocessing.fairdp.head_decisions import row_uniforms
-from skfairdp.parameters import (
-    COUNT,
-    Choice,
-    Number,
-    check_parameters,
-)
+from skfairdp.parameters import COUNT, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
@@ -161,7 +156,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
 
     Notes
     -----
-    Each fit asks everybody anew and so spends `epsilon` once more; so does each group at
+    Each fit asks all people anew and so spends `epsilon` once more; so does each group at
     prediction with ``group_at_predict="randomized"``, for the person it belongs to.
     With "raw" the decisions depend on the group that is handed over, which nothing
     protects. Both are held to the same tolerance; but a revision by randomised group
@@ -266,7 +261,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         if groups is not None:
             response = RandomizedResponse(float(self.epsilon), len(groups.labels))
         stated = self._guarantee(response, noise)
-        self._charge(stated)  # before anybody's attribute is randomised
+        self._charge(stated)  # before an attribute is randomised
         # From here on the attribute is known by its randomised answers alone.
         reports = None
         if groups is not None and response is not None:
@@ -487,7 +482,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         return np.asarray((1.0 - scores) * rates[0] + scores * rates[1])
 
     @property
-    def _draws_afresh(self) -> bool:
+    def _draws_afresh(self) -> bool:  # type: ignore[override]
         """Whether the group of each row is randomised anew whenever the row is predicted."""
         return self.decision_rates_ is not None and self.group_use_ == "randomized"
 

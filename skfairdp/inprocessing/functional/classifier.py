@@ -343,10 +343,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
             return float(self.noise_multiplier)
         assert self.epsilon is not None
         if math.isinf(self.epsilon):
-            warn_user(
-                "epsilon=inf trains without noise: nothing is protected.",
-                PrivacyWarning,
-            )
+            warn_user("epsilon=inf trains without noise: nothing is protected.", PrivacyWarning)
             return 0.0
         budget = self.epsilon - sizes.prior_epsilon
         if budget <= 0.0:

@@ -14,12 +14,13 @@ from torch import Tensor
 
 from skfairdp.engine.objectives import Objective
 from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.notions import Notion
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.cell_costs import CostObjective
 from skfairdp.inprocessing.rates.constraints import RateConstraints, tolerance_of_notions
 from skfairdp.inprocessing.rates.multipliers import ScaledAscent
-from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian
-from skfairdp.parameters import MAPPING, POSITIVE, PROBABILITY, SEQUENCE, Kind, Number
+from skfairdp.inprocessing.rates.training import NOTION, ConstrainedClassifier, Lagrangian
+from skfairdp.parameters import MAPPING, POSITIVE, PROBABILITY, SEQUENCE, Number
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
@@ -40,9 +41,10 @@ class RateConstrainedClassifier(ConstrainedClassifier):
 
     Parameters
     ----------
-    notion : str or sequence of str, default="demographic_parity"
+    notion : str, Notion or sequence of them, default="demographic_parity"
         Which rates shall be alike in every pair of groups: one or several of
-        "demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity".
+        "demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity", or
+        notions of yours (`skfairdp.fairness.Notion`).
     tolerance : float or mapping of notion to float, default=0.02
         Largest difference of rates, in [0, 1). Where notions share a rate, the smaller
         tolerance holds.
@@ -116,7 +118,7 @@ default="linear"
     """
 
     _parameters = {
-        "notion": (Kind((str,), "the name of a notion"), SEQUENCE),
+        "notion": (NOTION, SEQUENCE),
         "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
         "histogram_share": (PROBABILITY,),
         "dual_rate": (POSITIVE,),
@@ -138,7 +140,7 @@ default="linear"
         self,
         net: Any = None,
         *,
-        notion: str | Sequence[str] = "demographic_parity",
+        notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
         tolerance: float | Mapping[str, float] = 0.02,
         epsilon: float | None = 1.0,
         delta: float = 1e-6,
@@ -191,10 +193,7 @@ default="linear"
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        names = (self.notion,) if isinstance(self.notion, str) else tuple(self.notion)
-        if not all(isinstance(name, str) for name in names):
-            raise ValueError(f"'notion' must name notions; got {self.notion!r}.")
-        tolerance_of_notions(names, self.tolerance)
+        tolerance_of_notions(self.notion, self.tolerance)
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
         if sensitive_features is None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp.fairness.notions import Stratum, get_notions
+from skfairdp.fairness.notions import Notion, Stratum, get_notions
 from skfairdp.parameters import Number
 
 _TINY = float(np.finfo(np.float64).tiny)
@@ -25,16 +25,16 @@ class RateConstraints:
     """Differences of rates between groups that shall stay within tolerances.
 
     A constraint belongs to a stratum of a notion and to two groups ("pairs"), or to one
-    group and everybody ("population"). Its gap is signed; the constraint holds when the
+    group and all rows ("population"). Its gap is signed; the constraint holds when the
     size of the gap is at most the tolerance. A stratum that several notions share is
     constrained once, by the smallest of their tolerances.
 
-    `notions`: names, see `skfairdp.fairness.notions.NOTIONS`. `classes`: class labels; of two,
-    the rates of the second are compared, of more those of each. `n_groups`: at least 2.
-    `tolerances`: largest gap in [0, 1), one for all notions or one a notion. `against`: what a
-    group's rate is compared with. `shape`: shape of the histograms, (n_groups, n_labels,
-    n_classes). `tolerances` (n_constraints,). `names`: stratum name, group position, position of
-    the other group (-1: the population).
+    `notions`: names, see `skfairdp.fairness.notions.NOTIONS`, or notions of yours. `classes`:
+    class labels; of two, the rates of the second are compared, of more those of each.
+    `n_groups`: at least 2. `tolerances`: largest gap in [0, 1), one for all notions or one a
+    notion. `against`: what a group's rate is compared with. `shape`: shape of the histograms,
+    (n_groups, n_labels, n_classes). `tolerances` (n_constraints,). `names`: stratum name, group
+    position, position of the other group (-1: the population).
 
     Examples
     --------
@@ -50,7 +50,7 @@ class RateConstraints:
 
     def __init__(
         self,
-        notions: str | Sequence[str],
+        notions: str | Notion | Sequence[str | Notion],
         classes: Sequence[Any],
         n_groups: int,
         tolerances: float | Mapping[str, float],
@@ -172,7 +172,7 @@ class RateConstraints:
 
 
 def tolerance_of_notions(
-    notions: str | Sequence[str], tolerances: float | Mapping[str, float]
+    notions: str | Notion | Sequence[str | Notion], tolerances: float | Mapping[str, float]
 ) -> dict[str, float]:
     """Give every notion its tolerance.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-_SMALLEST_SCALE = 1e-3  # a gap of a tenth of a percent is nothing to hurry for
+_SMALLEST_SCALE = 1e-3  # gaps below a tenth of a percent do not speed the multipliers up
 
 
 class DualAscent:

@@ -6,11 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skfairdp.engine.objectives import (
-    BinaryObjective,
-    NegativeLogLikelihoodObjective,
-    Objective,
-)
+from skfairdp.engine.objectives import BinaryObjective, NegativeLogLikelihoodObjective, Objective
 from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 

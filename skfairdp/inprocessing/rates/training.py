@@ -11,12 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from skfairdp.fairness.notions import Notion
 from skfairdp.inprocessing.gradient import GradientClassifier, Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.multipliers import DualAscent
 from skfairdp.inprocessing.rates.objective import ConstrainedObjective
+from skfairdp.parameters import Kind
 from skfairdp.privacy.plan import Segment
 
+NOTION = Kind((str, Notion), "a notion or its name")
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -110,7 +113,7 @@ class ConstrainedClassifier(GradientClassifier):
         Groups of the plan.
     """
 
-    notion: str | Sequence[str]
+    notion: str | Notion | Sequence[str | Notion]
     tolerance: float | Mapping[str, float]
 
     @abstractmethod

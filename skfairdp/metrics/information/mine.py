@@ -145,7 +145,7 @@ def _trained_value(
     rng: np.random.Generator,
 ) -> float:
     """Train the critic; mean held-out value of the last steps, nats."""
-    # Here, not above: torch belongs to the rooms that train models, and nobody who only reads a
+    # Here, not above: torch belongs to the rooms that train models, and a user who only reads a
     # table of counts should wait for it.
     import torch
 

@@ -180,11 +180,7 @@ def permutation_p_value(
 
 
 def _statistic(
-    Z: ArrayLike,
-    s: ArrayLike,
-    method: str,
-    numbers: bool,
-    random_state: int | None,
+    Z: ArrayLike, s: ArrayLike, method: str, numbers: bool, random_state: int | None
 ) -> tuple[Callable[[NDArray[np.int64]], float], int]:
     """A function from an order of `s` to the estimate."""
     if method == "nearest_neighbours":

@@ -102,7 +102,7 @@ class ClosedFormBound:
             + self._k * (self._k - 1) / (2.0 * sigma**2)
         )
         moments = np.logaddexp.reduceat(terms, self._starts)
-        return np.maximum(moments, 0.0) / (self._orders - 1)
+        return np.asarray(np.maximum(moments, 0.0) / (self._orders - 1))
 
 
 def _pure(plan: Plan, cell: int) -> list[tuple[float, int]]:

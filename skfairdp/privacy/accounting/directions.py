@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from dp_accounting import NeighboringRelation, dp_event
@@ -156,5 +157,5 @@ def _of_the_library(event: DpEvent, adjacency: str, interval: float) -> Pair | N
     return _both(from_curve(partial(_array, curve), top, interval, top / interval))
 
 
-def _array(curve: Callable, epsilon: np.ndarray) -> np.ndarray:
+def _array(curve: Callable[[np.ndarray], Any], epsilon: np.ndarray) -> np.ndarray:
     return np.asarray(curve(epsilon), dtype=np.float64)

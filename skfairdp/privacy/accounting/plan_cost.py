@@ -128,11 +128,7 @@ def guarantee(
     assumptions = dict.fromkeys((*assumptions, VALIDATION))
     costs = epsilons(plan)
     largest = max(costs.values())
-    relation: _Relation = {
-        "delta": plan.delta,
-        "adjacency": plan.adjacency,
-        "protects": protects,
-    }
+    relation: _Relation = {"delta": plan.delta, "adjacency": plan.adjacency, "protects": protects}
     if math.isinf(largest):
         return _void(("The plan releases sums or counts without noise.", *assumptions), relation)
     if budget is not None and largest > budget:
@@ -311,8 +307,5 @@ def _composed_cost(
 
 def _void(assumptions: tuple[str, ...], relation: _Relation) -> PrivacyGuarantee:
     return PrivacyGuarantee(
-        epsilon=math.inf,
-        event=dp_event.NonPrivateDpEvent(),
-        assumptions=assumptions,
-        **relation,
+        epsilon=math.inf, event=dp_event.NonPrivateDpEvent(), assumptions=assumptions, **relation
     )

@@ -7,10 +7,7 @@ import os
 from skfairdp.parameters import Choice, Kind
 from skfairdp.privacy.ledger.ledger import PrivacyLedger
 
-LEDGER = (
-    Choice((None,)),
-    Kind((str, os.PathLike, PrivacyLedger), "a path or a PrivacyLedger"),
-)
+LEDGER = (Choice((None,)), Kind((str, os.PathLike, PrivacyLedger), "a path or a PrivacyLedger"))
 
 
 def as_ledger(ledger: str | os.PathLike[str] | PrivacyLedger | None) -> PrivacyLedger | None:

@@ -26,7 +26,7 @@ _COLUMNS = "position, data_set, kind, entry, content, digest"
 
 
 class Damaged(Exception):
-    """A file that nobody of us has left like that."""
+    """A file that this package has not left like that."""
 
 
 class Head(NamedTuple):

@@ -10,14 +10,7 @@ import pandas as pd
 
 from skfairdp.figures import as_given, rounded_up, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger.entry import (
-    COMMITTED,
-    DECLARED,
-    RESERVED,
-    RETURNED,
-    Entry,
-    charges,
-)
+from skfairdp.privacy.ledger.entry import COMMITTED, DECLARED, RESERVED, RETURNED, Entry, charges
 from skfairdp.privacy.ledger.totals import FIXED, covered
 from skfairdp.privacy.relations import ADJACENCIES, protected_text
 

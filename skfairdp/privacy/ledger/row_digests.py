@@ -24,13 +24,13 @@ def data_set_name(rows: ArrayLike | pd.DataFrame, key: bytes) -> str:
 
     `rows` (n_rows, n_columns): all rows, in the order in which they are stored. `key`: at least
     32 random bytes (``secrets.token_bytes(32)``), kept apart from the ledger, as a password is.
-    Whoever has both a name and its key can test a guess of the rows. Result: "rows-" and 32
+    With a name and its key one can test a guess of the rows. Result: "rows-" and 32
     hexadecimal digits. Without the key they are as good as random; equal names under one key show
     that rows are equal.
 
     Notes
     -----
-    A digest without a key would tell whoever reads the ledger whether a guess of the
+    A digest without a key would tell a reader of the ledger whether a guess of the
     rows is right, and with it whether one person is among otherwise known rows: the
     very question that differential privacy leaves open. The same holds for a key that
     is stored in the ledger. Hence the ledger makes no names, and no digest of protected rows.
@@ -55,7 +55,7 @@ def data_set_name(rows: ArrayLike | pd.DataFrame, key: bytes) -> str:
 def row_set_digest(rows: Any, key: bytes) -> str:
     """Digest of a set of rows that need no protection, whatever their order.
 
-    Whoever has digest and key can test a guess of the *whole* set, and of nothing less: there
+    With digest and key one can test a guess of the *whole* set, and of nothing less: there
     are no digests of single rows, so that sets which share some rows are not recognised.
 
     `rows` (n_rows, ...): the rows, as often as they occur. Containers, names of columns and kinds

@@ -1,4 +1,4 @@
-"""Geometric numbers from uniform integers alone, whoever draws the integers."""
+"""Geometric numbers from uniform integers alone."""
 
 from __future__ import annotations
 

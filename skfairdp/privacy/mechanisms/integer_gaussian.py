@@ -134,11 +134,7 @@ class RoundedGaussian:
         return values, unsure[~kept]
 
     def _decide(
-        self,
-        values: Integers,
-        cell: NDArray[np.int16],
-        first: NDArray[np.uint16],
-        words: Words,
+        self, values: Integers, cell: NDArray[np.int16], first: NDArray[np.uint16], words: Words
     ) -> NDArray[np.bool_]:
         """Whether a uniform number, of which the first bits are known, is below the chance."""
         finer = words(len(values))
@@ -162,7 +158,7 @@ class RoundedGaussian:
         z = values * 2.0**-SCALE_BITS
         z *= z
         z *= -0.5
-        return np.exp(z, out=z) * self._chances.take(cell + N_CELLS)
+        return np.asarray(np.exp(z, out=z) * self._chances.take(cell + N_CELLS))
 
     def _decide_exactly(self, value: int, cell: int, bits: int, words: Words) -> bool:
         """The same in digits, of which there are always enough."""
