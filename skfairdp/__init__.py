@@ -4,6 +4,7 @@ from skfairdp.aggregation import FairPATEClassifier, PATEClassifier, PublicRows,
 from skfairdp.certificate import Certificate, certify
 from skfairdp.comparators.covariance import CovarianceConstrainedClassifier
 from skfairdp.engine.nets import default_net
+from skfairdp.fairness import certifiable
 from skfairdp.inprocessing import (
     DPFermiClassifier,
     DPSGDClassifier,
@@ -15,6 +16,7 @@ from skfairdp.inprocessing import (
     RandomizedAttributeClassifier,
     RateConstrainedClassifier,
 )
+from skfairdp.monitoring import GapMonitor
 from skfairdp.postprocessing import AbstainingClassifier, SmoothedClassifier
 from skfairdp.preprocessing import PrivateThinningClassifier
 from skfairdp.privacy import PrivacyLedger
@@ -31,6 +33,7 @@ __all__ = [
     "FairPATEClassifier",
     "FunctionalMechanismClassifier",
     "ImportanceSamplingDPSGDClassifier",
+    "GapMonitor",
     "LagrangianDualClassifier",
     "LaplaceTransformer",
     "PATEClassifier",
@@ -42,6 +45,7 @@ __all__ = [
     "RateConstrainedClassifier",
     "SFPATEClassifier",
     "SmoothedClassifier",
+    "certifiable",
     "certify",
     "default_net",
 ]

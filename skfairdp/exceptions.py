@@ -38,6 +38,10 @@ class LedgerError(SkfairdpError):
     """A privacy ledger cannot be read, written or understood."""
 
 
+class MonitorError(SkfairdpError):
+    """A monitor's file cannot be used, or is that of another monitor."""
+
+
 class PlanError(SkfairdpError):
     """A mechanism releases something else than its plan says, or plans for other data."""
 

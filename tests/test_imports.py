@@ -32,7 +32,7 @@ LAYERS = (
         "aggregation",
         "comparators",
     },
-    {"model_selection", "metrics", "audit"},
+    {"model_selection", "metrics", "audit", "monitoring"},
     {"command_line"},
     {"__main__"},
 )

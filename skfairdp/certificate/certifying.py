@@ -80,8 +80,8 @@ def certify(
     confidence_level : float in (0, 1), default=0.95
         Probability that the bounds hold.
     bound : {"exact", "difference"}, default="exact"
-        Interval for one pair of groups; the first is narrower for small rates, the
-        second for rates near one half. Choose before seeing the predictions.
+        Bound for one pair of groups: an exact test, or Hoeffding\'s inequality, which is
+        wider. Choose before seeing the predictions.
     count_epsilon : float, optional
         Protects the held-out rows: all counts are released once with discrete Laplace
         noise at this cost, in nats, which is added to the model's own as `holdout`
@@ -138,7 +138,7 @@ def certify(
     >>> model = DummyClassifier().fit(X, y)
     >>> certificate = certify(model, X, sensitive_features=np.repeat(["a", "b"], 200))
     >>> certificate.fairness[0].figure
-    '0.019'
+    '0.015'
     >>> certificate.satisfies(tolerance=0.05)
     True
     """

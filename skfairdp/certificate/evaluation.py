@@ -23,7 +23,8 @@ from skfairdp.fairness.bounds.noisy_counts import (
 )
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound, score_gap_upper_bound
 from skfairdp.fairness.derivation import (
-    CLOPPER_PEARSON,
+    EXACT,
+    EXACT_NOISY,
     HOEFFDING,
     NOISY_COUNTS,
     Derivation,
@@ -36,7 +37,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import count_rows
 
 _FORMS = {
-    "exact": ("exact (Clopper-Pearson)", CLOPPER_PEARSON),
+    "exact": ("exact, of each pair of groups", EXACT),
     "difference": ("difference (Hoeffding)", HOEFFDING),
 }
 
@@ -77,17 +78,19 @@ def evaluate(
     rests_on = holdout_assumptions(settings, groups, with_labels, held.how, held.classes)
     if settings.count_epsilon is not None:
         noisy = table + source.discrete_laplace(settings.count_epsilon, table.shape)
-        return Evaluation(
-            tuple(
-                noisy_claim(notion, cells, table, noisy, groups.labels, settings, rests_on)
-                for notion, cells in notions
-            ),
-            None,
-        )
+        claims = [
+            noisy_claim(notion, cells, table, noisy, groups.labels, settings, rests_on)
+            for notion, cells in notions
+        ]
+        return Evaluation(tuple(claims), None, _remarks(claims))
     claims = [_claim(n, cells, table, groups.labels, settings, rests_on) for n, cells in notions]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average
         claims += _averages(deployed, X, groups, held, notions, settings, with_labels)
-    return Evaluation(tuple(claims), int(table.sum()))
+    return Evaluation(tuple(claims), int(table.sum()), _remarks(claims))
+
+
+def _remarks(claims: Sequence[FairnessGuarantee]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for claim in claims for text in claim.remarks))
 
 
 def _averages(
@@ -222,7 +225,7 @@ def noisy_claim(
         ),
         assumptions=rests_on,
         derivation=Derivation.of(
-            NOISY_COUNTS,
+            EXACT_NOISY if settings.public_sizes else NOISY_COUNTS,
             claims=settings.claims,
             epsilon=settings.count_epsilon,
             public_sizes=settings.public_sizes,

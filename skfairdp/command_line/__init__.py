@@ -1,4 +1,4 @@
-"""The command line: report, verify, keygen, ledger."""
+"""The command line: report, verify, keygen, ledger, monitor."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from skfairdp.command_line.checking import show_ledger, verify
 from skfairdp.command_line.errors import Terminated, explained, show_warning, terminable
 from skfairdp.command_line.keys import PASSPHRASE, keygen
 from skfairdp.command_line.mechanisms import DEFAULT, MECHANISMS
+from skfairdp.command_line.monitoring import monitor
 from skfairdp.command_line.reporting import report
 from skfairdp.fairness.notions import NOTIONS
 
@@ -93,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_verify(commands)
     _add_keygen(commands)
     _add_ledger(commands)
+    _add_monitor(commands)
     return parser
 
 
@@ -219,6 +221,37 @@ def _add_ledger(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--data-set", metavar="NAME", help="only this one")
     parser.add_argument("--json", action="store_true", help="as JSON, with the released events")
     parser.set_defaults(run=show_ledger)
+
+
+def _add_monitor(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "monitor",
+        help="append decisions to a monitor; exits with 1 on an alarm",
+        description="Append a file of decisions, one a row and in their order, to a monitor of a "
+        "certified gap. Exits with 1 if there has been an alarm or a drift. A file that is in "
+        "already is refused.",
+    )
+    add = parser.add_argument
+    add("data", type=Path, help="CSV or Parquet file of decisions")
+    add("--certificate", required=True, type=Path, metavar="FILE", help="what was certified (JSON)")
+    add("--state", required=True, type=Path, metavar="FILE", help="the monitor (SQLite)")
+    add("--decision", default="decision", metavar="COLUMN", help="0 or 1 (default: decision)")
+    add(
+        "--sensitive",
+        action="append",
+        metavar="COLUMN",
+        help="the groups (default: group); again for intersections",
+    )
+    add("--label", default="label", metavar="COLUMN", help="true outcome, where the claim needs it")
+    add("--positive", metavar="VALUE", help="the favourable outcome, if it isn't 1")
+    add("--notion", choices=tuple(NOTIONS), help="which claim, if there are several")
+    add("--tolerance", type=_share, help="largest acceptable gap (default: the certified one)")
+    parser.set_defaults(run=_monitor)
+
+
+def _monitor(arguments: argparse.Namespace) -> int:
+    arguments.sensitive = arguments.sensitive or ["group"]
+    return monitor(arguments)
 
 
 def _positive(text: str) -> float:

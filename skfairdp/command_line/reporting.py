@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from skfairdp import Certificate, PrivacyLedger, certify
+from skfairdp import Certificate, PrivacyLedger, certifiable, certify
 from skfairdp.assumptions import PUBLIC_BOUNDS
 from skfairdp.certificate.composition import counts_guarantee
 from skfairdp.certificate.signing import sign_certificate
@@ -69,6 +70,7 @@ def report(arguments: argparse.Namespace) -> int:
     # Each row by a draw of its own: who is held out then depends on no other row.
     held = noise.sampling.random(len(people.y)) < arguments.held_out
     _check_parts(people, held)
+    _tell_what_can_be_shown(arguments, people, held)
     after = Aftermath(ledger, f"ε = {as_given(arguments.epsilon)}, δ = {as_given(arguments.delta)}")
     try:
         return _charged_run(arguments, people, held, noise, ledger, key, after)
@@ -146,6 +148,24 @@ def _check_parts(people: People, held: np.ndarray) -> None:
             "The draw of --held-out left a group without rows to train or to certify on; choose a "
             "share that leaves some of every group in both parts, such as 0.3."
         )
+
+
+def _tell_what_can_be_shown(
+    arguments: argparse.Namespace, people: People, held: np.ndarray
+) -> None:
+    """Say, before anything is spent, whether public numbers of rows can show the tolerance."""
+    if not arguments.held_out_is_public:
+        return  # the noisy counts will tell
+    groups = pd.DataFrame(people.groups[held])
+    sizes = groups.groupby(list(groups), observed=True).size()
+    found = certifiable(
+        {str(name): int(n) for name, n in sizes.items()},
+        arguments.tolerance,
+        confidence_level=arguments.confidence,
+        n_claims=len(arguments.notion),
+    )
+    if not found.possible:
+        print(f"Before anything is spent: {found}", file=sys.stderr, flush=True)
 
 
 def _ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
@@ -258,4 +278,7 @@ def _answer(arguments: argparse.Namespace, certificate: Certificate) -> int:
     print(f"Asked for: {figures}. {'Shown.' if kept else 'NOT shown by this certificate.'}")
     if not kept and arguments.ledger is not None:
         print("Another run is another release: the ledger adds it to what these people have spent.")
-    return 0 if kept else 1
+    constant = any(claim.nearly_constant for claim in certificate.fairness)
+    if constant:
+        print("NEARLY CONSTANT: almost everybody gets the same decision.")
+    return 0 if kept and not constant else 1

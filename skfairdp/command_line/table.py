@@ -142,8 +142,9 @@ def _groups(rows: pd.DataFrame, sensitive: Sequence[str]) -> pd.Series | pd.Data
     groups = rows[list(sensitive)]
     if groups.isna().any(axis=None):
         raise CommandError(
-            f"{', '.join(map(repr, sensitive))} is missing in some rows. Leave those rows out, or "
-            "give them a value of their own, such as 'not stated'."
+            f"{', '.join(map(repr, sensitive))} is missing in some rows. Leave those rows out of "
+            "the file, and so out of the claim, or merge them with a group that they are treated "
+            "like; a value of its own, such as 'not stated', needs rows enough to show anything."
         )
     sizes = groups.groupby(list(sensitive), observed=True).size()
     if len(sizes) > LARGEST_NUMBER:

@@ -9,6 +9,7 @@ from skfairdp.fairness.bounds.rate_gaps import (
     gap_upper_bound,
     score_gap_upper_bound,
 )
+from skfairdp.fairness.certifiable import Certifiable, certifiable
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
@@ -17,12 +18,14 @@ from skfairdp.fairness.notions import NOTIONS, Notion, get_notion, pairs
 __all__ = [
     "NOTIONS",
     "CellCount",
+    "Certifiable",
     "FairnessGuarantee",
     "Groups",
     "NoisyCells",
     "Notion",
     "ParityGate",
     "answered_guarantee",
+    "certifiable",
     "clopper_pearson",
     "encode_groups",
     "gap_estimate",

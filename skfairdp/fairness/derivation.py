@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Self
 
-CLOPPER_PEARSON = "Clopper-Pearson"
+EXACT = "exact test"
+EXACT_NOISY = "exact test of noisy counts"
+CLOPPER_PEARSON = "Clopper-Pearson"  # of certificates of earlier versions
 HOEFFDING = "Hoeffding"
 NOISY_COUNTS = "noisy counts"
+NOISY = (EXACT_NOISY, NOISY_COUNTS)
 OWN_MODELS = "models of the groups"
 COUNTED = "counted"
 RELEASE = "local release"
@@ -20,6 +23,8 @@ WEIGHT_LENGTH = "length of the weights"
 # Inputs of each kind. "claims": how many claims share the error probability.
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        EXACT: ("claims",),
+        EXACT_NOISY: ("claims", "epsilon", "public_sizes", "terms"),
         CLOPPER_PEARSON: ("claims",),
         HOEFFDING: ("claims",),
         NOISY_COUNTS: ("claims", "epsilon", "public_sizes", "terms"),

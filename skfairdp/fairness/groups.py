@@ -103,7 +103,8 @@ def encode_groups(
         if bool(np.any(codes == -1)):
             raise ValueError(
                 f"{name} has missing values (None, NaN or pd.NA). Every row needs a group: drop "
-                "the rows without one, or give them a category of their own such as 'unknown'."
+                "the rows without one, which are then outside any claim, or merge them with "
+                "another group; a category of their own, such as 'unknown', needs rows enough."
             )
     if labels is None:
         order = sorted(range(len(found)), key=lambda i: _sort_key(found[i]))

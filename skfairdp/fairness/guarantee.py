@@ -8,10 +8,13 @@ from dataclasses import asdict, dataclass
 from numbers import Real
 from typing import Any, Self
 
+from skfairdp.fairness.certifiable import USEFUL, certifiable
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.notions import NOTIONS, get_notion
-from skfairdp.fairness.scopes import check_scope, scope_of_old
+from skfairdp.fairness.scopes import DEPLOYED, check_scope, scope_of_old
 from skfairdp.figures import rounded_up
+
+RARE = 0.01  # selection rates below this, or above one minus this, make a model nearly constant
 
 
 @dataclass(frozen=True)
@@ -157,8 +160,85 @@ class FairnessGuarantee:
 
     @property
     def informative(self) -> bool:
-        """False when the bound excludes nothing at the printed precision."""
-        return float(rounded_up(self.bound)) < 1.0
+        """Whether the bound is below one half, at the printed precision."""
+        return float(rounded_up(self.bound)) < USEFUL
+
+    @property
+    def nearly_constant(self) -> bool:
+        """Whether counted decisions are almost all alike, so that equal rates say little."""
+        if self.notion != "demographic_parity" or self.scope != DEPLOYED:
+            return False
+        strata: dict[str, tuple[float, float]] = {}
+        for count in self.counts:
+            hits, rows = strata.get(count.stratum, (0.0, 0.0))
+            strata[count.stratum] = hits + count.successes, rows + count.trials
+        rates = [hits / rows for hits, rows in strata.values() if rows > 0]
+        # Of several classes each is rare; one that is nearly always given makes it constant.
+        return max(rates, default=0.5) > 1.0 - RARE or (len(rates) == 1 and rates[0] < RARE)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader should know beside the bound: rates, shifts, what would help."""
+        if self.scope != DEPLOYED or not self.counts or self.confidence_level is None:
+            return ()
+        texts = []
+        if self.nearly_constant:
+            texts.append(
+                "NEARLY CONSTANT: almost everybody gets the same decision (selection rate below "
+                "1 % or above 99 %). Equal rates are then no merit."
+            )
+        by_stratum: dict[str, list[str]] = {}
+        for count in self.counts:
+            rate = "none" if count.trials <= 0 else f"{count.successes / count.trials:.3f}"
+            label = count.group if isinstance(count.group, str) else json_label(count.group)
+            by_stratum.setdefault(count.stratum, []).append(f"{label} {rate}")
+        for stratum, shown in by_stratum.items():
+            where = f" ({stratum})" if stratum else ""
+            texts.append(f"Observed {self.rates}{where}: {', '.join(shown)}.")
+        if self.informative:
+            texts.append(
+                f"{self.notion}: if each group's people come to differ from those held out by a "
+                "total-variation distance v (among people with the same label, where rates are "
+                f"given one), the gap is at most {self.figure} + 2 v: "
+                f"{rounded_up(round(self.shifted(0.05), 12))} for v = 0.05."
+            )
+        else:
+            texts.append(f"{self.notion}: no useful bound. {self._remedy()}")
+        return tuple(texts)
+
+    def shifted(self, distance: float) -> float:
+        """Bound on the gap among people that differ from those held out.
+
+        Parameters
+        ----------
+        distance : float in [0, 1]
+            Total-variation distance of each group's people (for rates given a label, among
+            those with the same one) from those of the claim. A rate moves by that at most.
+
+        Returns
+        -------
+        float
+        """
+        if not 0.0 <= distance <= 1.0:
+            raise ValueError(f"distance={distance!r} must lie between 0 and 1.")
+        return min(1.0, self.bound + 2.0 * distance)
+
+    def _remedy(self) -> str:
+        """What would make a bound from counts useful."""
+        assert self.confidence_level is not None
+        strata: dict[str, list[int]] = {}
+        for count in self.counts:
+            strata.setdefault(count.stratum, []).append(max(0, round(count.trials)))
+        sizes = min(strata.values(), key=min)
+        claims = 1 if self.derivation is None else self.derivation.values.get("claims", 1)
+        if len(sizes) > 1:
+            named = dict(zip(self.groups, sizes, strict=True))
+            found = certifiable(
+                named, USEFUL, confidence_level=self.confidence_level, n_claims=claims
+            )
+            if not found.possible:
+                return str(found)
+        return "What was observed is that far apart: more rows alone would not help."
 
     @property
     def figure(self) -> str:

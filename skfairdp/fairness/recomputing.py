@@ -16,11 +16,18 @@ from skfairdp.fairness.bounds.noisy_counts import (
     private_gap_upper_bound,
     private_rate_intervals,
 )
-from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound
+from skfairdp.fairness.bounds.rate_gaps import (
+    clopper_pearson,
+    gap_estimate,
+    gap_upper_bound,
+    largest_difference,
+)
 from skfairdp.fairness.bounds.smoothing import own_models_bound
 from skfairdp.fairness.derivation import (
     CLOPPER_PEARSON,
     COUNTED,
+    EXACT,
+    EXACT_NOISY,
     HOEFFDING,
     LAST_STEP,
     NOISY_COUNTS,
@@ -74,7 +81,7 @@ def recomputed_intervals(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Interval of each cell of a claim from noisy counts, in the order of its counts.
 
-    `claim`: a claim whose derivation is "noisy counts". Result (n_counts,).
+    `claim`: a claim whose derivation is one of `NOISY`. Result (n_counts,).
     """
     assert claim.derivation is not None
     inputs = claim.derivation.values
@@ -111,21 +118,39 @@ def _whole(values: Any) -> NDArray[np.int64]:
     return found.astype(np.int64)
 
 
-def _clopper_pearson(claim: FairnessGuarantee, level: float) -> float:
-    hits, rows = _grid(claim, claim.counts)
+def _plain_counts(claim: FairnessGuarantee) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     if any(count.noisy for count in claim.counts):
         raise ValueError("counts with noise need a bound that allows for the noise")
-    return float(gap_upper_bound(_whole(hits), _whole(rows), confidence_level=level))
+    return _grid(claim, claim.counts)
+
+
+def _exact(claim: FairnessGuarantee, level: float) -> float:
+    hits, rows = map(_whole, _plain_counts(claim))
+    return float(gap_upper_bound(hits, rows, confidence_level=level))
+
+
+def _clopper_pearson(claim: FairnessGuarantee, level: float) -> float:
+    hits, rows = map(_whole, _plain_counts(claim))
+    lower, upper = clopper_pearson(hits, rows - hits, (1.0 - level) / 2.0)
+    return float(largest_difference(upper, lower)) if rows.all() else 1.0
 
 
 def _hoeffding(claim: FairnessGuarantee, level: float) -> float:
-    hits, rows = _grid(claim, claim.counts)
-    if any(count.noisy for count in claim.counts):
-        raise ValueError("counts with noise need a bound that allows for the noise")
+    hits, rows = _plain_counts(claim)
     return float(gap_upper_bound(hits, rows, confidence_level=level, bound="difference"))
 
 
 def _noisy_counts(
+    claim: FairnessGuarantee, level: float, *, epsilon: float, public_sizes: bool, terms: Any
+) -> float:
+    """Subtract limits of the cells, as earlier versions did for public sizes too."""
+    cells = _noisy_cells(claim, public_sizes, terms)
+    lower, upper = private_rate_intervals(cells, epsilon, confidence_level=level)
+    empty = cells.trials is not None and not cells.trials.all()
+    return 1.0 if empty else float(largest_difference(upper, lower))
+
+
+def _exact_noisy(
     claim: FairnessGuarantee, level: float, *, epsilon: float, public_sizes: bool, terms: Any
 ) -> float:
     cells = _noisy_cells(claim, public_sizes, terms)
@@ -191,6 +216,8 @@ def _weight_length(claim: FairnessGuarantee, *, norm: float, std: float) -> floa
 
 
 _SAMPLED: dict[str, Callable[..., float]] = {
+    EXACT: _exact,
+    EXACT_NOISY: _exact_noisy,
     CLOPPER_PEARSON: _clopper_pearson,
     HOEFFDING: _hoeffding,
     NOISY_COUNTS: _noisy_counts,

@@ -42,8 +42,10 @@ def test_printed_bounds_are_rounded_up():
     assert rounded_up(0.30001) == "0.301"
 
 
-@pytest.mark.parametrize(("bound", "informative"), [(1.0, False), (0.9991, False), (0.99, True)])
-def test_a_bound_that_would_print_as_one_says_nothing(bound, informative):
+@pytest.mark.parametrize(
+    ("bound", "informative"), [(1.0, False), (0.5, False), (0.4991, False), (0.499, True)]
+)
+def test_a_bound_of_one_half_or_more_is_of_no_use(bound, informative):
     assert claim(bound=bound).informative is informative
     assert (claim(bound=bound).figure == "no useful bound") is not informative
 

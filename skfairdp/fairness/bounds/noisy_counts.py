@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, signal, stats
 
-from skfairdp.fairness.bounds.rate_gaps import clopper_pearson, gap_estimate, largest_difference
+from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
+from skfairdp.fairness.bounds.exact_gap import largest_gap_bound
+from skfairdp.fairness.bounds.rate_gaps import gap_estimate, largest_difference
 
 # Share of the error probability that is spent on the noise when the numbers of rows are
 # private, fixed before any data is seen. Noise tails are exponential, so a small share
@@ -25,6 +27,8 @@ from skfairdp.fairness.bounds.rate_gaps import clopper_pearson, gap_estimate, la
 NOISE_SHARE = 0.1
 # By how much inverted bounds are widened for the root finder.
 ROOT_TOLERANCE = 1e-7
+# Longer laws of noise take too much time to convolve.
+LONGEST_LAW = 2_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +58,11 @@ def private_gap_upper_bound(
     """Upper confidence bound on the largest difference of rates, from noisy counts.
 
     The error probability covers the sampling of rows and the noise together. With
-    public numbers of rows the law of (binomial + noise) is inverted exactly. With
-    private ones, each count is moved to the unfavourable side by a tail of its noise;
-    only the four counts of the worst ordered pair must be right, so each may fail with
-    a quarter of the noise's share of the error.
+    public numbers of rows the exact test of a pair of cells takes the law of (binomial +
+    noise); where noise is very wide, limits of the two cells are subtracted. With private
+    ones, each count is moved to the unfavourable side by a tail of its noise; only the four
+    counts of the worst ordered pair must be right, so each may fail with a quarter of the
+    noise's share of the error.
 
     Parameters
     ----------
@@ -82,8 +87,19 @@ def private_gap_upper_bound(
     >>> round(private_gap_upper_bound(cells, 1.0), 3)
     0.119
     """
-    if cells.trials is not None and np.any(cells.trials == 0):
-        return 1.0
+    if cells.trials is not None:
+        if np.any(cells.trials == 0):
+            return 1.0
+        terms = cells.success_terms + cells.failure_terms
+        laws = [_noise_law(int(m), epsilon) for m in terms]
+        # The choice depends on what is known without the counts.
+        if max(map(len, laws)) <= LONGEST_LAW:
+            contrasts = cells.successes - cells.failures + cells.trials
+            strata = [
+                [BinomialCell(int(k), int(n), law) for k, n in zip(*stratum, strict=True)]
+                for *stratum, law in zip(contrasts, cells.trials, laws, strict=True)
+            ]
+            return largest_gap_bound(strata, 1.0 - confidence_level)
     lower, upper = private_rate_intervals(cells, epsilon, confidence_level=confidence_level)
     return float(largest_difference(upper, lower))
 
@@ -227,7 +243,15 @@ def noise_tail(terms: int, epsilon: float, error: float) -> int:
 
 @lru_cache(maxsize=64)
 def _noise_cdf(terms: int, epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Support and distribution function of the sum of `terms` discrete Laplace variables.
+    """Support and distribution function of the sum of `terms` discrete Laplace variables."""
+    law = _noise_law(terms, epsilon)
+    reach = len(law) // 2
+    return np.arange(-reach, reach + 1), np.minimum(np.cumsum(law), 1.0)
+
+
+@lru_cache(maxsize=64)
+def _noise_law(terms: int, epsilon: float) -> NDArray[np.float64]:
+    """Law of the sum of `terms` discrete Laplace variables on -r, ..., r.
 
     The sum is a difference of two independent negative binomial variables.
     """
@@ -240,8 +264,7 @@ def _noise_cdf(terms: int, epsilon: float) -> tuple[NDArray[np.int64], NDArray[n
     p = -math.expm1(-epsilon)
     reach = int(stats.nbinom.isf(1e-15, terms, p)) + 1
     pmf = stats.nbinom.pmf(np.arange(reach + 1), terms, p)
-    law = np.maximum(signal.correlate(pmf, pmf, mode="full", method="auto"), 0.0)
-    return np.arange(-reach, reach + 1), np.minimum(np.cumsum(law), 1.0)
+    return np.maximum(signal.correlate(pmf, pmf, mode="full", method="auto"), 0.0)
 
 
 def _require(condition: bool, message: str) -> None:

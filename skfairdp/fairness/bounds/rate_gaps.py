@@ -13,44 +13,10 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
-
-def clopper_pearson(
-    successes: ArrayLike, failures: ArrayLike, error: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Exact one-sided bounds on binomial probabilities, each of level ``1 - error``.
-
-    Parameters
-    ----------
-    successes, failures : array-like of int >= 0, same shape
-        Counts of each cell.
-    error : float in (0, 1)
-        Probability that one side fails.
-
-    Returns
-    -------
-    lower, upper : ndarray of float64
-        Bounds on the probability of success; 0 and 1 where there are no trials.
-
-    References
-    ----------
-    Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the
-    case of the binomial", Biometrika 26 (1934).
-
-    Examples
-    --------
-    >>> from skfairdp.fairness.bounds.rate_gaps import clopper_pearson
-    >>> lower, upper = clopper_pearson(0, 10, 0.05)
-    >>> float(lower), round(float(upper), 4)
-    (0.0, 0.2589)
-    """
-    hit = np.asarray(successes, dtype=np.float64)
-    miss = np.asarray(failures, dtype=np.float64)
-    # Parameters of 0 are outside the beta family; the answer there is known.
-    lower = np.where(hit > 0, special.betaincinv(np.maximum(hit, 1.0), miss + 1.0, error), 0.0)
-    upper = np.where(miss > 0, special.betainccinv(hit + 1.0, np.maximum(miss, 1.0), error), 1.0)
-    return lower, upper
+from skfairdp.fairness.bounds.binomial_cells import BinomialCell
+from skfairdp.fairness.bounds.binomial_cells import clopper_pearson as clopper_pearson
+from skfairdp.fairness.bounds.exact_gap import largest_gap_bound
 
 
 def largest_difference(upper: ArrayLike, lower: ArrayLike) -> NDArray[np.float64]:
@@ -109,9 +75,9 @@ def gap_upper_bound(
     confidence_level : float in (0, 1), default=0.95
         Probability that the bound holds.
     bound : {"exact", "difference"}, default="exact"
-        "exact" subtracts Clopper-Pearson bounds of two cells, each with half of the
-        error; "difference" adds ``sqrt(log(1/alpha) (1/n_u + 1/n_v) / 2)`` to the
-        observed difference. The choice may depend on `trials`, never on `successes`.
+        "exact" inverts an exact unconditional test of each pair of cells; "difference" adds
+        ``sqrt(log(1/alpha) (1/n_u + 1/n_v) / 2)`` to the observed difference. The choice
+        may depend on `trials`, never on `successes`.
 
     Returns
     -------
@@ -127,14 +93,18 @@ def gap_upper_bound(
     --------
     >>> from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
     >>> round(gap_upper_bound([300, 250], [1000, 1000]), 4)
-    0.106
+    0.0828
     """
     hit, rows = _cells(successes, trials)
     alpha = _error(confidence_level)
     if bound == "exact":
-        lower, upper = clopper_pearson(hit, rows - hit, alpha / 2)
-        empty = np.any(rows == 0, axis=(-2, -1))
-        return _plain(np.where(empty, 1.0, largest_difference(upper, lower)))
+        problems = [
+            _exact_bound(counts, sizes, alpha)
+            for counts, sizes in zip(
+                hit.reshape(-1, *hit.shape[-2:]), rows.reshape(-1, *rows.shape[-2:]), strict=True
+            )
+        ]
+        return _plain(np.array(problems).reshape(hit.shape[:-2]))
     if bound == "difference":
         return _plain(_difference_bound(hit, rows, alpha))
     raise ValueError(f"bound={bound!r} is not known; use 'exact' or 'difference'.")
@@ -168,6 +138,18 @@ def score_gap_upper_bound(
     """
     hit, rows = _cells(sums, trials)
     return _plain(_difference_bound(hit, rows, _error(confidence_level)))
+
+
+def _exact_bound(hit: NDArray, rows: NDArray, alpha: float) -> float:
+    if not rows.all():
+        return 1.0
+    return largest_gap_bound(
+        [
+            [BinomialCell(int(k), int(n)) for k, n in zip(*stratum, strict=True)]
+            for stratum in zip(hit, rows, strict=True)
+        ],
+        alpha,
+    )
 
 
 def _difference_bound(hit: NDArray, rows: NDArray, alpha: float) -> NDArray[np.float64]:

@@ -1,0 +1,139 @@
+"""Binomial counts, plain or with noise: their laws, and limits for one rate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import signal, special
+
+__all__ = ["BinomialCell", "clopper_pearson"]
+
+# A window of a law leaves out a probability of exp(-_TAIL) on either side.
+_TAIL = 36.0
+
+
+def clopper_pearson(
+    successes: ArrayLike, failures: ArrayLike, error: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Exact one-sided bounds on binomial probabilities, each of level ``1 - error``.
+
+    Parameters
+    ----------
+    successes, failures : array-like of int >= 0, same shape
+        Counts of each cell.
+    error : float in (0, 1)
+        Probability that one side fails.
+
+    Returns
+    -------
+    lower, upper : ndarray of float64
+        Bounds on the probability of success; 0 and 1 where there are no trials.
+
+    References
+    ----------
+    Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the
+    case of the binomial", Biometrika 26 (1934).
+
+    Examples
+    --------
+    >>> from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
+    >>> lower, upper = clopper_pearson(0, 10, 0.05)
+    >>> float(lower), round(float(upper), 4)
+    (0.0, 0.2589)
+    """
+    hit = np.asarray(successes, dtype=np.float64)
+    miss = np.asarray(failures, dtype=np.float64)
+    # Parameters of 0 are outside the beta family; the answer there is known.
+    lower = np.where(hit > 0, special.betaincinv(np.maximum(hit, 1.0), miss + 1.0, error), 0.0)
+    upper = np.where(miss > 0, special.betainccinv(hit + 1.0, np.maximum(miss, 1.0), error), 1.0)
+    return lower, upper
+
+
+@dataclass(frozen=True, eq=False)
+class BinomialCell:
+    """What was observed of one cell: a binomial count, perhaps with noise.
+
+    Parameters
+    ----------
+    value : int
+        Successes; with `noise`, twice the successes plus the noise.
+    trials : int >= 1
+        Rows.
+    noise : ndarray of float64, or None
+        Law of the noise on -r, ..., r, symmetric.
+    """
+
+    value: int
+    trials: int
+    noise: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        impossible = self.noise is None and not 0 <= self.value <= self.trials
+        if self.trials < 1 or impossible:
+            raise ValueError(f"{self.value} successes of {self.trials} rows are impossible.")
+
+    @property
+    def scale(self) -> int:
+        """By how much one success moves the observed count."""
+        return 1 if self.noise is None else 2
+
+    @property
+    def reach(self) -> int:
+        """Largest noise."""
+        return 0 if self.noise is None else len(self.noise) // 2
+
+    @cached_property
+    def noise_variance(self) -> float:
+        """Variance that noise adds to the observed rate."""
+        if self.noise is None:
+            return 0.0
+        at = np.arange(-self.reach, self.reach + 1)
+        return float(self.noise @ (at / (2.0 * self.trials)) ** 2)
+
+    def limits(self, error: float) -> tuple[float, float]:
+        """Limits of the rate that fail with at most `error` together, half of it on either side.
+
+        With noise, half of that is for the noise.
+        """
+        shift, share = 0, error / 2.0
+        if self.noise is not None:
+            share = error / 4.0
+            shift = self.reach - int(np.searchsorted(np.cumsum(self.noise), share - 1e-10))
+        least = min(max(0, (self.value - shift) // self.scale), self.trials)
+        most = min(max(0, -((-self.value - shift) // self.scale)), self.trials)
+        low, _ = clopper_pearson(least, self.trials - least, share)
+        _, high = clopper_pearson(most, self.trials - most, share)
+        return float(low), float(high)
+
+    def law(self, p: NDArray[np.float64]) -> tuple[int, NDArray, NDArray]:
+        """Laws of the count for rates (m,) and their derivatives, on a window with nearly all.
+
+        Result: the count at which the window starts, and two arrays (m, width).
+        """
+        n, p = self.trials, np.clip(p, 0.0, 1.0)
+        # Bernstein's inequality.
+        spread = np.sqrt(2.0 * _TAIL * n * p * (1.0 - p)) + _TAIL / 3.0 + 1.0
+        first = max(0, math.floor(float((n * p - spread).min())))
+        last = min(n, math.ceil(float((n * p + spread).max())))
+        k = np.arange(first, last + 1)
+        # At 0 and 1 nearly the same law: what is lost is far below the slack.
+        inner = np.clip(p, 1e-20, 1.0 - 2.0**-53)[:, np.newaxis]
+        law = (np.log(inner) - np.log1p(-inner)) * k
+        law += n * np.log1p(-inner)
+        law += special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
+        np.exp(law, out=law)
+        slope = (k - n * inner) * law
+        slope /= inner * (1.0 - inner)
+        if self.noise is None:
+            return first, law, slope
+        return 2 * first - self.reach, self._convolved(law), self._convolved(slope)
+
+    def _convolved(self, law: NDArray) -> NDArray:
+        assert self.noise is not None
+        spaced = np.zeros((len(law), 2 * law.shape[1] - 1))
+        spaced[:, ::2] = law
+        return signal.oaconvolve(spaced, self.noise[np.newaxis], axes=1)

@@ -1,0 +1,216 @@
+"""Evidence about one difference of rates that may be looked at after every row.
+
+The derivations are in docs/theory/monitoring.md. All functions return logarithms. For a pair of
+groups (k, l) `below(d)` is the logarithm of an e-process of "the gap p_k - p_l is d or more", and
+rises with d; `above(d)` is that of "it is d or less".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+__all__ = [
+    "NoisyEvidence",
+    "PairedEvidence",
+    "drift_statistics",
+    "log_laplace_moment",
+    "lower_limit",
+    "pair_steps",
+    "upper_limit",
+]
+
+# Bets, as parts of the largest that cannot lose everything: a mixture of all of them.
+STAKES = np.geomspace(0.008, 0.95, 8)
+# Tilts of noisy sums. None above 4 helps, and the noise has no moments from twice epsilon on.
+LARGEST_TILT = 4.0
+_PRECISION = 45  # halvings
+
+
+@dataclass(frozen=True)
+class PairedEvidence:
+    """Pairs of rows, one of either group, by the difference of their outcomes.
+
+    Parameters
+    ----------
+    more, same, less : int
+        Pairs whose first row has the larger, the same, the smaller outcome.
+    """
+
+    more: int = 0
+    same: int = 0
+    less: int = 0
+
+    @property
+    def reversed(self) -> Self:
+        """The same pairs with the groups exchanged."""
+        return type(self)(self.less, self.same, self.more)
+
+    def with_pairs(self, differences: NDArray[np.int8]) -> Self:
+        """Add pairs."""
+        more, less = int((differences > 0).sum()), int((differences < 0).sum())
+        return type(self)(
+            self.more + more, self.same + differences.size - more - less, self.less + less
+        )
+
+    def below(self, d: float) -> float:
+        """Evidence against a gap of `d` or more, with d < 1."""
+        gain = 1.0 + STAKES * (d / (1.0 - d))
+        most = 1.0 + STAKES * ((1.0 + d) / (1.0 - d))
+        terms = self.more * np.log1p(-STAKES) + self.same * np.log(gain) + self.less * np.log(most)
+        return _log_mean(terms)
+
+    def above(self, d: float) -> float:
+        """Evidence against a gap of `d` or less, with d > -1."""
+        return self.reversed.below(-d)
+
+
+@dataclass(frozen=True)
+class NoisyEvidence:
+    """Sums of weighted differences of noisy rates of batches.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of one release, which fixes the tilts.
+    total : float
+        Sum of the weighted differences.
+    weight : float
+        Sum of the weights.
+    costs : ndarray of float64
+        For each tilt, the logarithm of the moment that chance alone could have.
+    """
+
+    epsilon: float
+    total: float
+    weight: float
+    costs: NDArray[np.float64]
+
+    @classmethod
+    def none(cls, epsilon: float) -> Self:
+        """No batch yet."""
+        return cls(epsilon, 0.0, 0.0, np.zeros(len(STAKES)))
+
+    @property
+    def tilts(self) -> NDArray[np.float64]:
+        """What the sums are multiplied by."""
+        return STAKES * min(LARGEST_TILT, 2.0 * self.epsilon)
+
+    @property
+    def reversed(self) -> Self:
+        """The same batches with the groups exchanged."""
+        return type(self)(self.epsilon, -self.total, self.weight, self.costs)
+
+    def with_batch(
+        self, hits: tuple[float, float], rows: tuple[int, int], terms: int
+    ) -> tuple[Self, Self]:
+        """Add a batch; return the evidence with it, and that of the batch by itself.
+
+        `hits`: successes of the two groups, true ones plus half a sum of `terms` draws of noise;
+        `rows`: their rows, both at least 1.
+        """
+        weight = rows[0] * rows[1] / (rows[0] + rows[1])
+        cost = self.tilts**2 * weight / 8.0  # Hoeffding, for the rows
+        for n in rows:
+            cost = cost + terms * log_laplace_moment(self.tilts * weight / n / 2.0, self.epsilon)
+        gap = weight * (hits[0] / rows[0] - hits[1] / rows[1])
+        alone = type(self)(self.epsilon, gap, weight, cost)
+        return (
+            type(self)(self.epsilon, self.total + gap, self.weight + weight, self.costs + cost),
+            alone,
+        )
+
+    def log_factors(self, d: float) -> NDArray[np.float64]:
+        """Evidence against a gap of `d` or less, tilt by tilt."""
+        factors: NDArray[np.float64] = self.tilts * (self.total - d * self.weight) - self.costs
+        return factors
+
+    def below(self, d: float) -> float:
+        """Evidence against a gap of `d` or more."""
+        return _log_mean(self.reversed.log_factors(-d))
+
+    def above(self, d: float) -> float:
+        """Evidence against a gap of `d` or less."""
+        return self.reversed.below(-d)
+
+
+def log_laplace_moment(s: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
+    """Logarithm of E exp(s Z), |s| < epsilon, where Pr(Z = z) ~ exp(-epsilon |z|)."""
+    whole: NDArray[np.float64] = 2.0 * math.log(-math.expm1(-epsilon)) - (
+        np.log(-np.expm1(s - epsilon)) + np.log(-np.expm1(-s - epsilon))
+    )
+    return whole
+
+
+def upper_limit(evidence: PairedEvidence | NoisyEvidence, error: float) -> float:
+    """Smallest gap, rounded up, that the evidence excludes together with all larger ones.
+
+    `error`: probability that the true gap is ever excluded.
+    """
+    return _crossing(evidence.below, -math.log(error))
+
+
+def lower_limit(evidence: PairedEvidence | NoisyEvidence, error: float) -> float:
+    """Largest gap, rounded down, below which the size of the gap is excluded.
+
+    The mean of both directions' evidence is taken. `error`: probability that the true size is ever
+    excluded.
+    """
+
+    def either(negative: float) -> float:
+        both = evidence.above(-negative), evidence.reversed.above(-negative)
+        return float(np.logaddexp(*both)) - math.log(2)
+
+    return max(0.0, -_crossing(either, -math.log(error)))
+
+
+def _crossing(rising: Callable[[float], float], level: float) -> float:
+    """Where a rising function of d reaches a level; 1 if it does not below 1."""
+    low, high = -1.0, 1.0
+    for _ in range(_PRECISION):
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if rising(middle) >= level else (middle, high)
+    return high
+
+
+def drift_statistics(
+    start: NDArray[np.float64], steps: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float]:
+    """Follow Shiryaev-Roberts statistics R -> (R + 1) L of a mixture of bets.
+
+    `start` (..., n_bets): logarithms of the statistics, -inf at first; `steps`
+    (n_steps, ..., n_bets): those of the factors. Result: logarithms at the end, and that of the
+    largest value that the mean over all of them took.
+    """
+    largest = -math.inf
+    # R_t = exp(S_t) (R_0 + sum of exp(-S_i) for i < t), S the sums of the steps.
+    for part in np.array_split(steps, max(1, len(steps) // 4096)):
+        if not len(part):
+            continue
+        sums = np.cumsum(part, axis=0)
+        before = np.concatenate([np.zeros_like(sums[:1]), sums[:-1]])
+        before = np.concatenate([start[np.newaxis], -before])
+        path = np.logaddexp.accumulate(before, axis=0)[1:] + sums
+        largest = max(largest, float(special.logsumexp(path.reshape(len(path), -1), axis=1).max()))
+        start = path[-1]
+    return start, largest - math.log(start.size)
+
+
+def pair_steps(differences: NDArray[np.int8], tolerance: float) -> NDArray[np.float64]:
+    """Factors by which pairs of rows raise the evidence against "at most the tolerance".
+
+    Result (n_pairs, 2, n_bets): logarithms, for both directions.
+    """
+    scaled = STAKES / (1.0 + tolerance)
+    table = np.log1p(np.array([-1.0, 0.0, 1.0])[:, np.newaxis] * scaled - tolerance * scaled)
+    return np.stack([table[differences + 1], table[1 - differences]], axis=1)
+
+
+def _log_mean(terms: NDArray[np.float64]) -> float:
+    return float(special.logsumexp(terms)) - math.log(terms.size)

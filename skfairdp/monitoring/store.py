@@ -1,0 +1,119 @@
+"""Where a monitor keeps what it knows: in memory, or in one SQLite file of several workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from skfairdp.exceptions import MonitorError
+
+__all__ = ["FileStore", "MemoryStore"]
+
+APPLICATION = 0x5AFA1E16  # in the file's header, so that another data base is told apart
+PATIENCE = 600.0  # seconds that a worker waits for the others
+
+
+class MemoryStore:
+    """A document and its history, in memory."""
+
+    def __init__(self, document: dict[str, Any], history: list[dict[str, Any]]) -> None:
+        self._text = json.dumps(document)
+        self._history = history
+
+    def read(self) -> dict[str, Any]:
+        """Return the document."""
+        document: dict[str, Any] = json.loads(self._text)
+        return document
+
+    def change(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> dict[str, Any]:
+        """Apply a change to the document, or none if it raises."""
+        document = self.read()
+        line = change(document)
+        self._text = json.dumps(document, allow_nan=False)
+        if line is not None:
+            self._history.append(line)
+        return document
+
+    def history(self) -> list[dict[str, Any]]:
+        """Return the lines of the history, oldest first."""
+        return list(self._history)
+
+
+class FileStore:
+    """The same in a file, where a change is one transaction.
+
+    Parameters
+    ----------
+    path : path-like
+        The file, made if there is none.
+    document : dict
+        What a new file begins with; an old one must be of the same settings.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], document: dict[str, Any]) -> None:
+        self._path = Path(path).expanduser().absolute()
+        with closing(self._open()) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            mark = connection.execute("PRAGMA application_id").fetchone()[0]
+            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if tables and mark != APPLICATION:
+                raise MonitorError(f"{str(self._path)!r} is no file of a monitor.")
+            if not tables:
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                connection.execute("CREATE TABLE state (only_one INTEGER PRIMARY KEY, text TEXT)")
+                connection.execute(
+                    "CREATE TABLE history (number INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT)"
+                )
+                connection.execute("INSERT INTO state VALUES (1, ?)", (json.dumps(document),))
+            connection.execute("COMMIT")
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            # Transactions are begun and ended by hand.
+            connection = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None)
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.Error as error:
+            raise MonitorError(
+                f"The monitor's file {str(self._path)!r} cannot be used: {error}."
+            ) from error
+        return connection
+
+    def read(self) -> dict[str, Any]:
+        """Return the document."""
+        with closing(self._open()) as connection:
+            return self._document(connection)
+
+    def _document(self, connection: sqlite3.Connection) -> dict[str, Any]:
+        try:
+            row = connection.execute("SELECT text FROM state").fetchone()
+            document: dict[str, Any] = json.loads(row[0])
+        except (sqlite3.Error, TypeError, ValueError) as error:
+            raise MonitorError(
+                f"The monitor's file {str(self._path)!r} is damaged: {error}. Take a backup of it."
+            ) from error
+        return document
+
+    def change(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> dict[str, Any]:
+        """Apply a change to the document in one transaction, or none if it raises."""
+        with closing(self._open()) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            document = self._document(connection)
+            line = change(document)
+            text = json.dumps(document, allow_nan=False)
+            connection.execute("UPDATE state SET text = ?", (text,))
+            if line is not None:
+                connection.execute("INSERT INTO history (text) VALUES (?)", (json.dumps(line),))
+            connection.execute("COMMIT")
+        return document
+
+    def history(self) -> list[dict[str, Any]]:
+        """Return the lines of the history, oldest first."""
+        with closing(self._open()) as connection:
+            rows = connection.execute("SELECT text FROM history ORDER BY number").fetchall()
+        return [json.loads(row[0]) for row in rows]

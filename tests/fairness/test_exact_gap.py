@@ -1,0 +1,248 @@
+"""The exact bound: its figures, its coverage by enumeration, and what it replaced as an oracle."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skfairdp.fairness.bounds import exact_gap
+from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
+from skfairdp.fairness.bounds.exact_gap import largest_gap_bound, pair_bound
+from skfairdp.fairness.bounds.noisy_counts import _noise_law
+from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
+
+ALPHA = 0.05
+
+
+def every_bound(n, m, alpha=ALPHA):
+    """Bounds of all outcomes of one ordered pair."""
+    return np.array(
+        [
+            [pair_bound(BinomialCell(y, n), BinomialCell(z, m), alpha) for z in range(m + 1)]
+            for y in range(n + 1)
+        ]
+    )
+
+
+def rectangle(n, m, alpha=ALPHA):
+    """What stood here before: limits of Clopper and Pearson at alpha / 2 each, subtracted."""
+    upper = clopper_pearson(np.arange(n + 1), n - np.arange(n + 1), alpha / 2)[1]
+    lower = clopper_pearson(np.arange(m + 1), m - np.arange(m + 1), alpha / 2)[0]
+    return np.clip(upper[:, None] - lower[None, :], 0.0, 1.0)
+
+
+def approximate(n, m, alpha=ALPHA):
+    """What orders the outcomes: distances of one-sided limits added in squares, as Newcombe did."""
+    upper = clopper_pearson(np.arange(n + 1), n - np.arange(n + 1), alpha)[1]
+    lower = clopper_pearson(np.arange(m + 1), m - np.arange(m + 1), alpha)[0]
+    rate, other = np.arange(n + 1)[:, None] / n, np.arange(m + 1)[None, :] / m
+    return rate - other + np.hypot(upper[:, None] - rate, other - lower[None, :])
+
+
+def score_limit(n, m, alpha=ALPHA):
+    """Largest d that the score test of Miettinen and Nurminen does not reject, asymptotically."""
+    bounds = np.ones((n + 1, m + 1))
+    for y, z in np.ndindex(bounds.shape):
+        for d in np.linspace(0.995, 0.0, 200):
+            q = np.linspace(0.0, 1.0 - d, 400)[1:-1]
+            p = q + d
+            likelihood = stats.binom.logpmf(y, n, p) + stats.binom.logpmf(z, m, q)
+            p, q = p[likelihood.argmax()], q[likelihood.argmax()]
+            spread = p * (1 - p) / n + q * (1 - q) / m
+            if (y / n - z / m - d) / np.sqrt(spread) >= stats.norm.ppf(alpha):
+                bounds[y, z] = d
+                break
+    return bounds
+
+
+def law(n, p):
+    return stats.binom.pmf(np.arange(n + 1), n, p[:, None])
+
+
+def worst_miss(bounds, laws=law, sizes=None):
+    """Largest probability that a bound lies below the true difference, over pairs of rates.
+
+    It is largest just above a value that the bound can take.
+    """
+    n, m = sizes or (len(bounds) - 1, bounds.shape[1] - 1)
+    worst = 0.0
+    for value in np.unique(bounds[bounds < 1.0]):
+        d = value + 1e-9
+        q = (1.0 - d) * np.sin(np.linspace(0.0, np.pi / 2, 129)) ** 2
+        missed = (bounds <= value).astype(float)
+        chance = np.einsum("ij,jk,ik->i", laws(n, np.minimum(q + d, 1.0)), missed, laws(m, q))
+        worst = max(worst, float(chance.max()))
+    return worst
+
+
+@pytest.mark.parametrize(
+    ("count", "bound", "wanted"), [(9, 0.2017, 0.205), (15, 0.2252, 0.230), (3, 0.1486, 0.155)]
+)
+def test_figures_of_thirty_rows_a_group(count, bound, wanted):
+    found = gap_upper_bound([count, count], [30, 30])
+    assert found == pytest.approx(bound, abs=1e-4)
+    assert found <= wanted
+
+
+@pytest.mark.parametrize(
+    ("n", "m"), [*itertools.product(range(1, 5), repeat=2), (12, 12), (15, 4), (4, 15)]
+)
+def test_coverage_by_enumeration(n, m):
+    bounds = every_bound(n, m)
+    assert worst_miss(bounds) <= ALPHA
+    assert np.all(bounds <= rectangle(n, m) + 1e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.2, 0.001])
+def test_coverage_by_enumeration_at_other_levels(alpha):
+    bounds = every_bound(6, 5, alpha)
+    assert worst_miss(bounds) <= alpha
+    assert np.all(bounds >= np.subtract.outer(np.arange(7) / 6, np.arange(6) / 5))
+
+
+@pytest.mark.parametrize("twin", [score_limit, lambda n, m: every_bound(n, m) - 0.02])
+def test_enumeration_catches_a_limit_that_is_none(twin):
+    assert worst_miss(np.clip(twin(8, 8), 0.0, 1.0)) > ALPHA + 0.004
+
+
+def test_bounds_rise_with_the_first_count_and_fall_with_the_second():
+    bounds = every_bound(9, 6)
+    assert np.all(np.diff(bounds, axis=0) >= -1e-5)
+    assert np.all(np.diff(bounds, axis=1) <= 1e-5)
+
+
+def test_success_and_failure_may_be_exchanged():
+    bounds = every_bound(8, 5)
+    assert np.allclose(bounds, every_bound(5, 8)[::-1, ::-1].T, atol=2e-4)
+
+
+def test_coverage_of_three_groups_by_enumeration():
+    # Nothing is split over the six ordered pairs.
+    n = 4
+    bounds = {
+        counts: largest_gap_bound([[BinomialCell(k, n) for k in counts]], ALPHA)
+        for counts in itertools.product(range(n + 1), repeat=3)
+    }
+    rates = np.linspace(0.0, 1.0, 21)
+    missed = 0.0
+    for p in itertools.product(rates, repeat=3):
+        gap = max(p) - min(p)
+        laws = law(n, np.array(p))
+        missed = max(
+            missed,
+            sum(
+                laws[0, a] * laws[1, b] * laws[2, c]
+                for (a, b, c), bound in bounds.items()
+                if bound < gap - 1e-9
+            ),
+        )
+    assert 0.02 < missed <= ALPHA
+
+
+def noisy_law(n, p, noise):
+    plain = np.zeros((len(p), 2 * n + 1))
+    plain[:, ::2] = law(n, p)
+    return np.array([np.convolve(row, noise) for row in plain])
+
+
+def noisy_bounds(n, m, told, drawn):
+    """Bounds of all outcomes with the noise `drawn`, by a test that was told of `told`."""
+    reach = len(drawn) // 2
+    return np.array(
+        [
+            [
+                pair_bound(BinomialCell(y, n, told), BinomialCell(z, m, told), ALPHA)
+                for z in range(-reach, 2 * m + reach + 1)
+            ]
+            for y in range(-reach, 2 * n + reach + 1)
+        ]
+    )
+
+
+def test_coverage_with_noise_by_enumeration():
+    n, m, noise = 4, 3, _noise_law(2, 3.0)
+    noise = noise[len(noise) // 2 - 4 : len(noise) // 2 + 5]  # the rest has 1e-5
+
+    def laws(size, p):
+        return noisy_law(size, p, noise)
+
+    assert worst_miss(noisy_bounds(n, m, noise, noise), laws, (n, m)) <= ALPHA
+    little = np.concatenate([np.zeros(4), [1.0], np.zeros(4)])
+    assert worst_miss(noisy_bounds(n, m, little, noise), laws, (n, m)) > 2 * ALPHA
+
+
+def test_large_cells_agree_with_the_whole_range_of_rates(monkeypatch):
+    cells = BinomialCell(130, 450), BinomialCell(60, 220)
+    short = pair_bound(*cells, ALPHA)
+    monkeypatch.setattr(exact_gap, "_LARGE", 10_000)
+    whole = pair_bound(*cells, ALPHA)
+    assert 0.95 * whole < short < 1.001 * whole
+
+
+def test_wide_tables_and_huge_ones_have_bounds():
+    # Close to what a normal approximation gives, which is accurate here.
+    for k, n in ((3_000, 10_000), (30_000, 100_000)):
+        found = pair_bound(BinomialCell(k, n), BinomialCell(k, n), ALPHA)
+        normal = stats.norm.isf(ALPHA) * np.sqrt(2 * 0.3 * 0.7 / n)
+        assert normal < found < 1.01 * normal
+
+
+def test_the_bound_of_many_cells_is_the_largest_of_the_pairs():
+    rng = np.random.default_rng(0)
+    strata = [
+        [BinomialCell(int(rng.binomial(n, 0.4)), int(n)) for n in rng.integers(20, 90, size=4)]
+        for _ in range(3)
+    ]
+    slow = max(
+        pair_bound(u, v, ALPHA) for cells in strata for u, v in itertools.permutations(cells, 2)
+    )
+    assert largest_gap_bound(strata, ALPHA) == pytest.approx(slow, rel=1e-4)
+
+
+def test_pairs_are_left_out_only_where_the_same_rates_are_looked_at():
+    # Large cells look at rates near their own counts, which differ between pairs.
+    rng = np.random.default_rng(1)
+    for rates in ((0.02, 0.5, 0.98), (0.4, 0.5, 0.6)):
+        cells = [BinomialCell(int(k), 420) for k in rng.binomial(420, np.repeat(rates, 2))]
+        slow = max(pair_bound(u, v, ALPHA) for u, v in itertools.permutations(cells, 2))
+        assert largest_gap_bound([cells], ALPHA) >= slow * (1.0 - 1e-4)
+    # Equal counts but for one: the pair with the widest range of rates is not the first.
+    u, v = BinomialCell(210, 420), BinomialCell(8, 420)
+    assert not exact_gap._Pair(v, u, ALPHA).precedes(exact_gap._Pair(u, v, ALPHA))
+    small = [BinomialCell(k, 40) for k in (20, 3)]
+    assert exact_gap._Pair(*small[::-1], ALPHA).precedes(exact_gap._Pair(*small, ALPHA))
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("n", range(1, 61))
+def test_coverage_by_enumeration_up_to_sixty(n):
+    """For every size of the other group; about an hour in all."""
+    worst, widest, begun = 0.0, 0.0, time.perf_counter()
+    for m in range(1, 61):
+        old, order = rectangle(n, m), approximate(n, m)
+        ranked = np.argsort(order, axis=None, kind="stable")
+        for d in (0.02, 0.1, 0.3, 0.6):
+            # Bounds never fall along the order: find by bisection whose bound is below d.
+            low, high = -1, len(ranked)
+            while high - low > 1:
+                middle = (low + high) // 2
+                y, z = divmod(int(ranked[middle]), m + 1)
+                bound = pair_bound(BinomialCell(y, n), BinomialCell(z, m), ALPHA)
+                widest = max(widest, bound - old[y, z])
+                low, high = (middle, high) if bound < d else (low, middle)
+            missed = np.zeros(order.size)
+            missed[ranked[: low + 1]] = 1.0
+            q = (1.0 - d) * np.sin(np.linspace(0.0, np.pi / 2, 129)) ** 2
+            table = missed.reshape(order.shape)
+            chance = np.einsum("ij,jk,ik->i", law(n, np.minimum(q + d, 1.0)), table, law(m, q))
+            worst = max(worst, float(chance.max()))
+    print(
+        f"{n} rows against 1 to 60: worst miss {worst:.4f}, bound minus the old one at most "
+        f"{widest:.1e}, {time.perf_counter() - begun:.0f} s"
+    )
+    assert worst <= ALPHA
+    assert widest <= 1e-4

@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skfairdp import GapMonitor, PrivacyLedger
+from skfairdp.exceptions import MonitorError, UnknownGroupError
+
+
+def stream(n, rates, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(len(rates), size=n)
+    return (rng.random(n) < np.array(rates)[codes]).astype(int), np.array(list("abcd"))[codes]
+
+
+def facts(monitor):
+    return (
+        monitor.lower_bound_,
+        monitor.upper_bound_,
+        monitor.n_rows_,
+        monitor.alarm_,
+        monitor.cleared_,
+        monitor.drift_,
+    )
+
+
+def test_equal_rates_are_cleared_and_unequal_ones_alarm():
+    equal = GapMonitor(tolerance=0.1).update(*stream(6000, (0.3, 0.3, 0.3)))
+    assert equal.cleared_
+    assert not equal.alarm_
+    assert equal.upper_bound_ < 0.1
+    apart = GapMonitor(tolerance=0.1).update(*stream(6000, (0.3, 0.5, 0.3)))
+    assert apart.alarm_
+    assert apart.drift_
+    assert not apart.cleared_
+    assert 0.1 < apart.lower_bound_ < 0.2 < apart.upper_bound_
+    assert "ALARM" in str(apart)
+
+
+def test_one_batch_or_many_give_the_same_state():
+    decisions, groups = stream(900, (0.3, 0.4))
+    whole = GapMonitor().update(decisions, groups)
+    parts = GapMonitor(groups=["a", "b"])
+    for part in np.array_split(np.arange(900), 7):
+        parts.update(decisions[part], groups[part])
+    first, second = (m._document["pairs"][0] for m in (whole, parts))
+    for name in ("evidence", "pending", "side"):
+        assert first[name] == second[name]
+    assert facts(parts) == facts(whole)
+    assert len(parts.history_) == 7
+
+
+def test_a_drift_is_found_that_the_average_hides():
+    calm, groups = stream(20_000, (0.3, 0.3))
+    monitor = GapMonitor(tolerance=0.05).update(calm, groups)
+    assert not monitor.drift_
+    moved, groups = stream(3_000, (0.2, 0.45), seed=1)
+    monitor.update(moved, groups)
+    assert monitor.drift_
+    assert not monitor.alarm_
+
+
+def test_label_conditional_rates():
+    rng = np.random.default_rng(0)
+    groups, y = rng.choice(["a", "b"], 8000), rng.integers(2, size=8000)
+    # Only among those whose label is 0 are groups treated differently.
+    rate = np.where(y == 1, 0.7, np.where(groups == "a", 0.2, 0.5))
+    decisions = (rng.random(8000) < rate).astype(int)
+    assert GapMonitor("equal_opportunity", 0.1).update(decisions, groups, y).cleared_
+    assert GapMonitor("equalized_odds", 0.1).update(decisions, groups, y).alarm_
+
+
+def test_late_labels_wait_in_the_order_of_the_decisions():
+    rng = np.random.default_rng(1)
+    groups, y = rng.choice(["a", "b"], 600), rng.integers(2, size=600)
+    decisions = rng.integers(2, size=600)
+    at_once = GapMonitor("equal_opportunity", groups=["a", "b"]).update(decisions, groups, y)
+    late = GapMonitor("equal_opportunity", groups=["a", "b"])
+    late.update(decisions[:300], groups[:300], ids=range(300))
+    assert (late.n_rows_, late.n_waiting_) == (0, 300)
+    late.update(decisions[300:], groups[300:], y[300:])
+    assert late.n_waiting_ == 600  # they come after rows whose labels are not known
+    for part in np.array_split(rng.permutation(300), 5):
+        late.add_labels(part, y[part])
+    assert late.n_waiting_ == 0
+    assert late._document["pairs"][0]["evidence"] == at_once._document["pairs"][0]["evidence"]
+
+
+def test_a_label_that_never_comes_takes_its_row_out():
+    monitor = GapMonitor("equal_opportunity", groups=["a", "b"])
+    monitor.update([1, 0, 1], ["a", "b", "b"], ids=["x", "y", "z"])
+    monitor.add_labels(["y", "z"], [1, 1])
+    assert monitor.n_waiting_ == 3
+    monitor.add_labels(["x"], [np.nan])
+    assert (monitor.n_waiting_, monitor.n_rows_) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "match"),
+    [
+        (([0, 2], ["a", "b"]), {}, ValueError, "0 and 1"),
+        (([0.5, 1], ["a", "b"]), {}, ValueError, "0 and 1"),
+        ((["no", "yes"], ["a", "b"]), {}, ValueError, "0 and 1"),
+        (([0, np.nan], ["a", "b"]), {}, ValueError, "0 and 1"),
+        (([0, 1], ["a", "c"]), {}, UnknownGroupError, "not among"),
+        (([0, 1], ["a"]), {}, ValueError, "number of rows"),
+        (([0, 1], ["a", "b"], [1]), {"notion": "equal_opportunity"}, ValueError, "rows"),
+        (([0, 1], ["a", "b"]), {"notion": "equal_opportunity"}, ValueError, "ids"),
+        (([0, 1], ["a", "a"]), {"groups": None}, ValueError, "2 groups"),
+    ],
+)
+@pytest.mark.parametrize("stored", [False, True])
+def test_bad_input_is_refused_and_nothing_is_lost(
+    tmp_path, arguments, options, error, match, stored
+):
+    options = {"groups": ["a", "b"]} | options
+    monitor = GapMonitor(**options, state=tmp_path / "m.db" if stored else None)
+    if options["groups"] is not None:
+        monitor.update([1, 0, 1], ["a", "b", "b"], [1, 1, 1])
+    before = monitor.to_json()
+    with pytest.raises(error, match=match):
+        monitor.update(*arguments)
+    assert monitor.to_json() == before
+
+
+def test_ids_are_told_apart():
+    monitor = GapMonitor("equal_opportunity", groups=["a", "b"])
+    with pytest.raises(ValueError, match="occur twice"):
+        monitor.update([1, 0], ["a", "b"], ids=[1, 1])
+    monitor.update([1, 0], ["a", "b"], ids=[1, 2])
+    with pytest.raises(ValueError, match="wait already"):
+        monitor.update([1], ["a"], ids=[2])
+    with pytest.raises(ValueError, match="no row that waits"):
+        monitor.add_labels([3], [1])
+    with pytest.raises(ValueError, match="0, 1 or NaN"):
+        monitor.add_labels([2], [5])
+    with pytest.raises(ValueError, match="texts or whole numbers"):
+        monitor.update([1], ["a"], ids=[2.5])
+    assert monitor.n_waiting_ == 2
+
+
+@pytest.mark.parametrize(
+    "options", [{"tolerance": 0.0}, {"confidence_level": 1.0}, {"run_length": 0}, {"notion": "x"}]
+)
+def test_settings_out_of_range_are_refused(options):
+    with pytest.raises(ValueError):
+        GapMonitor(**options)
+
+
+def test_rows_without_a_group_are_outside():
+    monitor = GapMonitor(groups=["a", "b"]).update([1, 0, 1], ["a", None, "b"])
+    assert monitor.n_rows_ == 2
+
+
+def test_state_survives_json_and_a_file(tmp_path):
+    decisions, groups = stream(500, (0.3, 0.4))
+    monitor = GapMonitor(state=tmp_path / "m.db").update(decisions, groups)
+    again = GapMonitor(state=tmp_path / "m.db")
+    copy = GapMonitor.from_json(monitor.to_json())
+    assert facts(again) == facts(copy) == facts(monitor)
+    assert again.groups_ == copy.groups_ == ("a", "b")
+    later = stream(700, (0.3, 0.3), seed=1)
+    for one in (again, copy):
+        one.update(*later)
+    assert again.to_json() != monitor.to_json()[:0]
+    pd.testing.assert_frame_equal(
+        again.history_.drop(columns="time"), copy.history_.drop(columns="time")
+    )
+    assert facts(monitor.refresh()) == facts(again)
+
+
+def test_a_file_of_something_else_is_refused(tmp_path):
+    GapMonitor(state=tmp_path / "m.db")
+    with pytest.raises(MonitorError, match="tolerance"):
+        GapMonitor(tolerance=0.2, state=tmp_path / "m.db")
+    GapMonitor(state=tmp_path / "m.db").update([0, 1], ["a", "b"])
+    with pytest.raises(MonitorError, match="groups"):
+        GapMonitor(groups=["a", "c"], state=tmp_path / "m.db")
+    (tmp_path / "text.db").write_text("no data base, but some words " * 40)
+    with pytest.raises(MonitorError, match="cannot be used"):
+        GapMonitor(state=tmp_path / "text.db")
+    with sqlite3.connect(tmp_path / "other.db") as other:
+        other.execute("CREATE TABLE t (x)")
+    with pytest.raises(MonitorError, match="no file of a monitor"):
+        GapMonitor(state=tmp_path / "other.db")
+    with pytest.raises(MonitorError, match="no state"):
+        GapMonitor.from_json('{"state": {}}')
+
+
+def _work(path, seed, batches):
+    monitor = GapMonitor(groups=["a", "b"], state=path)
+    for k in range(batches):
+        monitor.update(*stream(200, (0.3, 0.4), seed=1000 * seed + k))
+
+
+def test_several_workers_share_a_file(tmp_path):
+    context = multiprocessing.get_context("fork")
+    path = tmp_path / "m.db"
+    GapMonitor(groups=["a", "b"], state=path)
+    workers = [context.Process(target=_work, args=(path, seed, 5)) for seed in (1, 2, 3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    shared = GapMonitor(state=path)
+    assert shared.n_rows_ == 3000
+    assert shared.history_["rows"].tolist() == [200 * (i + 1) for i in range(15)]
+    assert shared.history_["batch"].tolist() == list(range(1, 16))
+
+
+def test_order_of_workers_decides_nothing_but_the_pairing(tmp_path):
+    # Batches with as many rows of either group leave nobody without a partner.
+    batches = [(stream(400, (0.3, 0.4), seed=s)[0], np.tile(["a", "b"], 200)) for s in range(4)]
+    forward, backward = GapMonitor(groups=["a", "b"]), GapMonitor(groups=["a", "b"])
+    for batch in batches:
+        forward.update(*batch)
+    for batch in batches[::-1]:
+        backward.update(*batch)
+    first, second = (m._document["pairs"][0]["evidence"] for m in (forward, backward))
+    assert first == second
+
+
+def test_a_killed_worker_leaves_whole_batches(tmp_path):
+    context = multiprocessing.get_context("fork")
+    path = tmp_path / "m.db"
+    GapMonitor(groups=["a", "b"], state=path)
+    for delay in (0.02, 0.05, 0.11):
+        worker = context.Process(target=_work, args=(path, 1, 10_000))
+        worker.start()
+        while GapMonitor(state=path).n_rows_ == 0:
+            time.sleep(0.005)
+        time.sleep(delay)
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.join()
+        found = GapMonitor(state=path)
+        assert found.n_rows_ % 200 == 0
+        assert len(found.history_) * 200 == found.n_rows_
+        pair = found._document["pairs"][0]
+        used = 2 * sum(pair["evidence"].values()) + len(pair["pending"])
+        assert used == found.n_rows_
+        rows = found.n_rows_
+        found.update(*stream(200, (0.3, 0.4)))
+        assert GapMonitor(state=path).n_rows_ == rows + 200
+
+
+def test_a_clock_that_goes_back_changes_no_order(tmp_path, monkeypatch):
+    from datetime import UTC, datetime
+
+    from skfairdp.monitoring import monitor as module
+
+    class Clock:
+        years = iter((2030, 2020))
+
+        @classmethod
+        def now(cls, zone):
+            return datetime(next(cls.years), 1, 1, tzinfo=UTC)
+
+    monkeypatch.setattr(module, "datetime", Clock)
+    watched = GapMonitor(groups=["a", "b"], state=tmp_path / "m.db")
+    for seed in (0, 1):
+        watched.update(*stream(100, (0.3, 0.4), seed=seed))
+    assert watched.history_["rows"].tolist() == [100, 200]
+    assert watched.history_["time"].str[:4].tolist() == ["2030", "2020"]
+
+
+def test_a_million_rows_at_once():
+    monitor = GapMonitor().update(*stream(1_000_000, (0.3, 0.3)))
+    assert monitor.cleared_
+    assert monitor.upper_bound_ < 0.01
+
+
+def test_noisy_counts_are_charged_and_still_find_a_gap(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "spent.db", "decisions")
+    monitor = GapMonitor(tolerance=0.1, count_epsilon=0.5, ledger=ledger, groups=["a", "b"])
+    for seed in range(6):
+        monitor.update(*stream(1500, (0.2, 0.5), seed=seed))
+    assert monitor.alarm_
+    assert monitor.lower_bound_ < 0.3 < monitor.upper_bound_
+    assert len(ledger) == 6
+    assert 2.5 < ledger.totals()[0].epsilon <= 3.0 + 1e-9
+    again = GapMonitor.from_json(monitor.to_json(), ledger=ledger)
+    assert facts(again) == facts(monitor)
+    private = GapMonitor("equal_opportunity", count_epsilon=1.0, groups=["a", "b"])
+    with pytest.raises(ValueError, match="pass y"):
+        private.update([1, 0], ["a", "b"], ids=[1, 2])
+    assert private.update([1, 0, 1], ["a", "b", "stranger"], [1, 1, 1]).n_rows_ == 2
+    with pytest.raises(ValueError, match="declare them"):
+        GapMonitor(count_epsilon=1.0)
+
+
+def test_nothing_is_released_where_the_budget_has_no_room(tmp_path):
+    from skfairdp.exceptions import BudgetExceededError
+
+    ledger = PrivacyLedger(tmp_path / "spent.db", "decisions", budget=(0.7, 1e-9))
+    monitor = GapMonitor(count_epsilon=0.5, ledger=ledger, groups=["a", "b"])
+    monitor.update(*stream(100, (0.2, 0.5)))
+    before = monitor.to_json()
+    with pytest.raises(BudgetExceededError):
+        monitor.update(*stream(100, (0.2, 0.5)))
+    assert monitor.to_json() == before
+
+
+def test_plot_draws_bounds_and_events():
+    monitor = GapMonitor(groups=["a", "b"])
+    for seed in range(3):
+        monitor.update(*stream(1000, (0.2, 0.5), seed=seed))
+    axes = monitor.plot()
+    assert axes.get_ylabel() == "largest gap"
+    assert "alarm" in [text.get_text() for text in axes.get_legend().get_texts()]
