@@ -125,7 +125,11 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
 
 
 def refuse_wrong_outputs(
-    module: nn.Module, row_shape: tuple[int, ...], n_classes: int, link: str
+    module: nn.Module,
+    row_shape: tuple[int, ...],
+    n_classes: int,
+    link: str,
+    n_logits: int | None = None,
 ) -> None:
     """Refuse a module whose outputs do not fit the classes, before a label is used.
 
@@ -139,11 +143,14 @@ def refuse_wrong_outputs(
         Number of classes, declared or of the rows.
     link : {"logit", "softmax", "identity"}
         What its outputs are.
+    n_logits : int or None, default=None
+        Number of outputs that the mechanism asks for. None: what the classes need.
 
     Raises
     ------
     ValueError
-        The outputs are no tensor, or not one logit a row ("logit"), one a class (else).
+        The outputs are no tensor, or not one logit a row ("logit"), one a class (else), or
+        not `n_logits` of them.
     """
     probe = copy_module(module).eval()
     reference = next(probe.parameters())
@@ -151,7 +158,13 @@ def refuse_wrong_outputs(
         output = probe(torch.zeros((2, *row_shape)).to(reference))
     allowed = [(), (1,)] if link == "logit" else [(n_classes,)]
     shape = tuple(output.shape[1:]) if isinstance(output, torch.Tensor) else None
-    if shape not in allowed:
+    if n_logits is not None and shape != (n_logits,):
+        raise ValueError(
+            f"The module {type(module).__name__} must return {n_logits} logits a row, of the "
+            f"label and of the group; got {shape}. Set its number of outputs (such as "
+            "module__n_outputs), or leave it open."
+        )
+    if n_logits is None and shape not in allowed:
         got = type(output).__name__ if shape is None else f"outputs of shape {shape} a row"
         raise ValueError(
             f"The module {type(module).__name__} returns {got}, but there are {n_classes} classes: "

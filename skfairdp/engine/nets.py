@@ -196,6 +196,7 @@ def prepare_net(
     n_features: int,
     n_classes: int,
     seed: int,
+    n_logits: int | None = None,
 ) -> PreparedNet:
     """Clone and initialise a net with seeded weights and flat parameters.
 
@@ -211,6 +212,9 @@ def prepare_net(
         set get one logit for two classes under BCEWithLogitsLoss, else one a class.
     seed : int
         Seeds the initial weights, without touching torch's global generator.
+    n_logits : int or None, default=None
+        Number of outputs of a mechanism whose criterion, BCEWithLogitsLoss, has several
+        binary targets. None: what `n_classes` says.
 
     Returns
     -------
@@ -235,7 +239,7 @@ def prepare_net(
             )
         settings["criterion"] = nn.CrossEntropyLoss
     one_logit = n_classes == 2 and working.criterion is nn.BCEWithLogitsLoss
-    n_outputs = 1 if one_logit else n_classes
+    n_outputs = n_logits or (1 if one_logit else n_classes)
     accepted = _arguments(working.module)
     given = working.get_params(deep=False)
     for name, value in (("n_features", n_features), ("n_outputs", n_outputs)):
