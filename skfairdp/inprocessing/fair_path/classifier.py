@@ -128,7 +128,7 @@ default="demographic_parity"
         The trained network.
     sizes_ : ndarray of float64, shape (2, 2)
         Released number of records of each group and label.
-    table_ : ndarray of float64, shape (2, 2, 2, 255)
+    table_ : ndarray of float64, shape (2, 2, 2, 1023)
         Released prefix sums of the table, by sign of the group's score, group and label.
     multiplier_ : float
         What one unit of the group's score costs; the rule is
@@ -341,20 +341,12 @@ default="demographic_parity"
         )
         # All steps are about one Gaussian release of this multiplier.
         overall = noise_multiplier * n / (size * math.sqrt(steps))
-        after = [
-            _everyone(
-                name,
-                n,
-                length,
-                overall * math.sqrt((1.0 - share) / (part * share)),
-                noise_multiplier,
-            )
-            for name, length, part in (
-                ("sizes", 1, _OF_SIZES),
-                ("path", len(MULTIPLIERS), 1.0 - _OF_SIZES),
-            )
-        ]
-        return sizes.plan(training, *after, delta=self.delta, exact_noise=self.exact_noise)
+        overall *= math.sqrt((1.0 - share) / share)
+        of_sizes = _everyone("sizes", n, 1, overall / math.sqrt(_OF_SIZES))
+        of_path = _everyone("path", n, len(MULTIPLIERS), overall / math.sqrt(1.0 - _OF_SIZES))
+        return sizes.plan(
+            training, of_sizes, of_path, delta=self.delta, exact_noise=self.exact_noise
+        )
 
     # -- training ---------------------------------------------------------------------
 
@@ -378,9 +370,8 @@ default="demographic_parity"
             labels, groups = (target.long().cpu().numpy() for target in rows.targets)
             return groups * 2 + labels
 
-        released, size_stds = run.release.prefix_sums(of_sizes, cells, (2, 2, 1))
-        self.sizes_ = released[..., 0]
-        share = ReleasedPath(rate, self.sizes_, np.zeros(0), 0.0, np.zeros(0)).share
+        self.sizes_ = run.release.prefix_sums(of_sizes, cells, (2, 2, 1))[0][..., 0]
+        share = rate.share_of(self.sizes_)
 
         def entries(rows: Rows) -> np.ndarray:
             scores = outputs_by_row(Scores(module, rate, share), rows.X)
@@ -451,6 +442,7 @@ default="demographic_parity"
             are about the training rows.
         """
         check_is_fitted(self)
+        assert self.groups_ is not None
         return self._path_of(self.plan_).frame(self.groups_)
 
     def plot_path(self, **options: Any) -> FairPathDisplay:
@@ -569,11 +561,11 @@ default="demographic_parity"
 
     def _scores(self, X: ArrayLike) -> np.ndarray:
         X = self._features(X)
-        share = ReleasedPath(self._rate, self.sizes_, self.table_, 0.0, np.zeros(0)).share
+        share = self._rate.share_of(self.sizes_)
         return outputs(Scores(self.module_, self._rate, share), X)
 
 
-def _everyone(name: str, n: int, length: int, multiplier: float, noise: float) -> Segment:
+def _everyone(name: str, n: int, length: int, multiplier: float) -> Segment:
     """One release of prefix sums over all records."""
     norm = prefix_norm(length)
     block = Block(name=name, max_norm=norm, weights=(1.0,), noise_std=multiplier * norm)
@@ -582,5 +574,5 @@ def _everyone(name: str, n: int, length: int, multiplier: float, noise: float) -
         rates=(1.0,),
         expected_sizes=(float(n),),
         blocks=(block,),
-        failure=GRID_FAILURE if noise > 0.0 else 0.0,
+        failure=GRID_FAILURE if multiplier > 0.0 else 0.0,
     )

@@ -109,5 +109,7 @@ class FairPathDisplay:
             )
         ax.set(xlabel="gap", ylabel="accuracy")
         ax.legend()
-        self.ax_, self.figure_ = ax, ax.get_figure(root=True)
+        figure = ax.get_figure(root=True)
+        assert figure is not None
+        self.ax_, self.figure_ = ax, figure
         return self

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 # Fixed beforehand: edges from training quantiles would tell something about rows. They are
 # uniform in t = multiplier / (1 + |multiplier|), and symmetric, with 0 in the middle.
-_T = np.arange(-127, 128) / 128.0
+_T = np.arange(-511, 512) / 512.0
 MULTIPLIERS: Floats = _T / (1.0 - np.abs(_T))
 UNCONSTRAINED = len(MULTIPLIERS) // 2
 # Sign of s, group, label.
@@ -97,15 +97,8 @@ class ReleasedPath:
     sum_stds: Floats
 
     @property
-    def trials(self) -> Floats:
-        """Trials of each group, at least one."""
-        return np.maximum(self.sizes @ self.rate.trials, 1.0)
-
-    @property
-    def share(self) -> float:
-        """The second group's share of the trials."""
-        first, second = self.trials
-        return float(second / (first + second))
+    def _trials(self) -> Floats:
+        return self.rate.trials_of(self.sizes)
 
     @property
     def selected(self) -> Floats:
@@ -116,7 +109,7 @@ class ReleasedPath:
     def rates(self) -> Floats:
         """Compared rate of each group at each multiplier, shape (2, n)."""
         successes = np.einsum("l,glj->gj", self.rate.selected, self.selected)
-        return (successes + (self.sizes @ self.rate.offset)[:, None]) / self.trials[:, None]
+        return (successes + (self.sizes @ self.rate.offset)[:, None]) / self._trials[:, None]
 
     @property
     def rate_stds(self) -> Floats:
@@ -124,7 +117,7 @@ class ReleasedPath:
         of_sums = (self.rate.selected**2).sum() * self._selected_variances
         slopes = self.rate.offset[:, None, None] - self.rate.trials[:, None, None] * self.rates
         of_sizes = (slopes**2).sum(axis=0) * self.size_std**2
-        return np.sqrt(of_sums + of_sizes) / self.trials[:, None]
+        return np.sqrt(of_sums + of_sizes) / self._trials[:, None]
 
     @property
     def _selected_variances(self) -> Floats:

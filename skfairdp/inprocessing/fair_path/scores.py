@@ -52,6 +52,15 @@ class Rate:
         trials = (stratum.successes | stratum.failures)[:, 1].astype(np.float64)
         return cls(successes[:, 1] - successes[:, 0], successes[:, 0], trials)
 
+    def trials_of(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Trials of each group among (group, label) sizes; at least one, as sizes are noisy."""
+        return np.maximum(sizes @ self.trials, 1.0)
+
+    def share_of(self, sizes: NDArray[np.float64]) -> float:
+        """The second group's share of the trials."""
+        first, second = self.trials_of(sizes)
+        return float(second / (first + second))
+
     @property
     def heads(self) -> tuple[tuple[int, ...], ...]:
         """Labels that each logit of the group is learned from.
