@@ -557,7 +557,8 @@ default="demographic_parity"
         ndarray, shape (n_samples,)
             Entries of ``classes_``.
         """
-        return self.classes_[(self.decision_function(X) > 0.0).astype(np.int64)]
+        selected = self.decision_function(X) > 0.0
+        return self.classes_[selected.astype(np.int64)]
 
     def _scores(self, X: ArrayLike) -> np.ndarray:
         X = self._features(X)
