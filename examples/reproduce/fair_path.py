@@ -148,7 +148,6 @@ def reduction(task: Task, seed: int, notion: str, *, learner: str) -> list[dict]
         model = ExponentiatedGradient(
             estimator,
             CONSTRAINTS[notion](difference_bound=tolerance),
-            eps=tolerance,
             sample_weight_name=fit_param,
         )
         model.fit(task.X, task.y, sensitive_features=task.a)

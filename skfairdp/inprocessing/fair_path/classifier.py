@@ -86,7 +86,7 @@ default="demographic_parity"
     noise_multiplier : float or None, default=None
         Noise standard deviation over `max_grad_norm` in training, instead of `epsilon`; the
         table's noise follows from it.
-    max_grad_norm : float, default=1.0
+    max_grad_norm : float, default=2.0
         Largest L2 norm of one record's gradient, of all logits together.
     averaged_share : float, default=0.3
         Share of the steps, at the end, over which weights are averaged.
@@ -212,7 +212,7 @@ default="demographic_parity"
         epsilon: float | None = 1.0,
         delta: float = 1e-6,
         noise_multiplier: float | None = None,
-        max_grad_norm: float = 1.0,
+        max_grad_norm: float = 2.0,
         averaged_share: float = 0.3,
         batch_size: int | str = "auto",
         max_epochs: int = 40,
@@ -280,7 +280,7 @@ default="demographic_parity"
         return self._rate.n_logits
 
     def _default_of(self, name: str) -> Any:
-        return default_net().set_params(module__hidden_sizes=(), lr=0.05)
+        return default_net().set_params(module__hidden_sizes=(), lr=0.02)
 
     def _net(self) -> Any:
         return self._default_of("net") if self.net is None else self.net
