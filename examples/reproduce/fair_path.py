@@ -164,8 +164,9 @@ def thresholds(task: Task, seed: int, notion: str) -> list[dict]:
         estimator=LogisticRegression(max_iter=500),
         constraints=constraint,
         predict_method="predict_proba",
-    ).fit(task.X, task.y, sensitive_features=task.a)
-    chance = model._pmf_predict(task.X_test, sensitive_features=task.a_test)[:, 1]
+    ).fit(task.X.astype(np.float64), task.y, sensitive_features=task.a)
+    X_test = task.X_test.astype(np.float64)
+    chance = model._pmf_predict(X_test, sensitive_features=task.a_test)[:, 1]
     return [{"tolerance": 0.0, **task.measure(chance, notion)}]
 
 

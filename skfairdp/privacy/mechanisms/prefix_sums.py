@@ -15,8 +15,11 @@ estimates undo the rounded matrix, not the ideal one.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS
 from skfairdp.privacy.noise import NoiseSource
@@ -24,11 +27,30 @@ from skfairdp.privacy.noise import NoiseSource
 __all__ = ["PrefixSums", "prefix_norm"]
 
 
-def _factor(length: int) -> NDArray[np.float64]:
+def _first_column(length: int) -> NDArray[np.float64]:
     k = np.arange(1, length)
-    first = np.concatenate([[1.0], np.cumprod((2.0 * k - 1.0) / (2.0 * k))])
+    return np.concatenate([[1.0], np.cumprod((2.0 * k - 1.0) / (2.0 * k))])
+
+
+def _factor(length: int) -> NDArray[np.float64]:
+    first = _first_column(length)
     lag = np.subtract.outer(np.arange(length), np.arange(length))
     return np.where(lag >= 0, first[np.abs(lag)], 0.0)
+
+
+@lru_cache(maxsize=4)
+def _matrices(
+    length: int, noise_std: float
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """L in whole grid steps of the noise, what undoes it and sums, and the sums' deviations."""
+    # Down: no column gets longer than the ideal one's.
+    whole = np.floor(_factor(length) * (2.0**SCALE_BITS / noise_std)).astype(np.int64)
+    sums = np.tril(np.ones((length, length)))
+    decoder = solve_triangular(whole.T.astype(np.float64), sums.T, lower=False).T
+    stds = np.linalg.norm(decoder, axis=1) * 2.0**SCALE_BITS
+    for matrix in (whole, decoder, stds):
+        matrix.flags.writeable = False
+    return whole, decoder, stds
 
 
 def prefix_norm(length: int) -> float:
@@ -50,7 +72,7 @@ def prefix_norm(length: int) -> float:
     >>> round(prefix_norm(64), 2)
     1.55
     """
-    return float(np.linalg.norm(_factor(length)[:, 0])) * (1.0 + 2.0**-20)
+    return float(np.linalg.norm(_first_column(length))) * (1.0 + 2.0**-20)
 
 
 class PrefixSums:
@@ -75,18 +97,13 @@ class PrefixSums:
     """
 
     def __init__(self, length: int, noise_std: float) -> None:
-        factor = _factor(length)
         self._matrix: NDArray[np.int64] | None = None
         self.stds = np.zeros(length)
         if noise_std == 0.0:
             return
         if not noise_std <= 2.0**30:
             raise ValueError(f"noise_std={noise_std!r} is not allowed: give at most 2**30.")
-        # Down: no column gets longer than the ideal one's.
-        self._matrix = np.floor(factor * (2.0**SCALE_BITS / noise_std)).astype(np.int64)
-        sums = np.tril(np.ones((length, length)))
-        self._decoder = np.linalg.solve(self._matrix.T.astype(np.float64), sums.T).T
-        self.stds = np.linalg.norm(self._decoder, axis=1) * 2.0**SCALE_BITS
+        self._matrix, self._decoder, self.stds = _matrices(length, float(noise_std))
 
     def release(self, counts: NDArray[np.int64], noise: NoiseSource) -> NDArray[np.float64]:
         """Release the prefix sums of several histograms.
