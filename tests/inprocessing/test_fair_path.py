@@ -417,5 +417,6 @@ def test_the_picture_shows_the_point_in_use(rows) -> None:
     used = display.ax_.lines[1].get_xydata()
     path = model.path()
     row = path[path["multiplier"] == model.multiplier_].iloc[0]
-    assert used[0].tolist() == [row["gap"], row["accuracy"]]
+    assert used[0].tolist() == [row["tolerance"], row["accuracy"]]
+    assert row["tolerance"] == model.kept_tolerance_
     assert display.ax_.get_xlabel() == "gap"

@@ -15,7 +15,7 @@ __all__ = ["FairPathDisplay"]
 
 
 class FairPathDisplay:
-    """Accuracy against the gap along a path, with what held-out rows prove.
+    """Estimated accuracy against the tolerance that is kept, with what held-out rows prove.
 
     Make one with `from_estimator`.
 
@@ -90,12 +90,13 @@ class FairPathDisplay:
             import matplotlib.pyplot as plt  # only where a picture is wanted
 
             _, ax = plt.subplots(layout="constrained")
-        path = self.path
+        # What `at` answers: the last point of each tolerance.
+        path = self.path.drop_duplicates("tolerance", keep="last")
         low, high = (path["accuracy"] + side * path["accuracy_std"] for side in (-1.0, 1.0))
-        ax.fill_between(path["gap"], low, high, alpha=0.2, linewidth=0.0)
-        ax.plot(path["gap"], path["accuracy"], label="path, estimated from the table")
+        ax.fill_between(path["tolerance"], low, high, alpha=0.2, linewidth=0.0)
+        ax.plot(path["tolerance"], path["accuracy"], label="tolerance kept, training rows")
         used = path[path["multiplier"] == self.at]
-        ax.plot(used["gap"], used["accuracy"], "o", color="black", label="in use")
+        ax.plot(used["tolerance"], used["accuracy"], "o", color="black", label="in use")
         for place, (tolerance, certificate) in enumerate((self.certificates or {}).items()):
             (claim,) = certificate.fairness
             kept = path[path["tolerance"] <= tolerance]
@@ -107,7 +108,7 @@ class FairPathDisplay:
                 marker="|",
                 label="held-out rows: gap seen, and bound" if place == 0 else None,
             )
-        ax.set(xlabel="gap", ylabel="accuracy")
+        ax.set(xlabel="gap", ylabel="accuracy, estimated from the table")
         ax.legend()
         figure = ax.get_figure(root=True)
         assert figure is not None
