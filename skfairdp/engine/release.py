@@ -20,7 +20,14 @@ from skfairdp.exceptions import PlanError
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import GRID_FAILURE, Block, CountRelease, Plan, Segment
+from skfairdp.privacy.plan import (
+    GRID_FAILURE,
+    LEAST_MULTIPLIER,
+    Block,
+    CountRelease,
+    Plan,
+    Segment,
+)
 from skfairdp.privacy.relations import NEIGHBOURS
 
 __all__ = ["HeadSums", "NoisyRelease", "Rows", "Statistic", "refuse_unbounded_sums"]
@@ -432,8 +439,13 @@ class NoisyRelease:
                 "A table of prefix sums takes every record once: plan a rate and weights of 1, "
                 f"and a norm of prefix_norm({shape[-1]})."
             )
-        if block.noise_std > 0.0 and segment.failure < GRID_FAILURE:
-            raise PlanError("The tails of a table's noise are cut off: plan failure=GRID_FAILURE.")
+        if block.noise_std > 0.0 and (
+            segment.failure < GRID_FAILURE or segment.multiplier(0) < LEAST_MULTIPLIER
+        ):
+            raise PlanError(
+                "The tails of a table's noise are cut off: plan failure=GRID_FAILURE, which holds "
+                f"for multipliers from {LEAST_MULTIPLIER}."
+            )
         self.meter.draw(segment)
         entries = np.where(self._rows.codes >= 0, assign(self._rows), -1)
         counts = np.bincount(entries[entries >= 0], minlength=math.prod(shape))

@@ -43,13 +43,21 @@ class MadeUpPath(MadeUp, QuietFairPath):
     pass
 
 
+# A tolerance moves decisions, and leaves the chance of the positive label as it is.
+ADJUSTED = dict.fromkeys(
+    ("check_classifiers_train", "check_decision_proba_consistency"),
+    "predict and decision_function are adjusted, predict_proba is not",
+)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*CONSTRAINED, *NEEDS_GROUPS])
 def test_scikit_learn_checks_pass_where_groups_are_made_up(name: str) -> None:
     estimator = build(name, reproducible_noise=True, random_state=0)
     made_up = (MadeUpRates, MadeUpFermi, MadeUpPath)
     (kind,) = (kind for kind in made_up if issubclass(kind, type(estimator)))
-    assert unexpected(kind(**estimator.get_params(deep=False)), {}) == []
+    known = ADJUSTED if kind is MadeUpPath else {}
+    assert unexpected(kind(**estimator.get_params(deep=False)), known) == []
 
 
 @every_constrained

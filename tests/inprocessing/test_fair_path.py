@@ -343,6 +343,7 @@ def test_a_tolerance_outside_is_refused_before_the_charge(tolerance, rows, tmp_p
         ({"path_share": 1.0}, "'path_share'"),
         ({"net": NeuralNet(MLP, criterion=nn.CrossEntropyLoss)}, "BCEWithLogitsLoss"),
         ({"net": NeuralNet(MLP, nn.BCEWithLogitsLoss, module__n_outputs=3)}, "2 logits"),
+        ({"epsilon": None, "noise_multiplier": 0.2, "path_share": 0.99}, "multipliers from 0.25"),
         ({"groups": ["a", "b", "c"]}, "two groups"),
         ({"groups": ["a"]}, "two groups"),
     ],

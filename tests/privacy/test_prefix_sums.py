@@ -108,6 +108,7 @@ def test_the_release_counts_each_row_once_and_draws_from_the_plan() -> None:
         {"weights": (2.0,)},
         {"rates": (0.5,)},
         {"failure": 0.0},
+        {"noise_std": 0.3},
     ],
     ids=str,
 )

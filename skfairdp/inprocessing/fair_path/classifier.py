@@ -45,7 +45,7 @@ from skfairdp.parameters import GROUPS, Choice, Number
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import GRID_FAILURE, Block, Plan, Segment
+from skfairdp.privacy.plan import GRID_FAILURE, LEAST_MULTIPLIER, Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
 __all__ = ["FairPathClassifier"]
@@ -247,28 +247,6 @@ default="demographic_parity"
         self.progress = progress
         self.ledger = ledger
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> FairPathClassifier:
-        """Train the network and release the table.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Private training rows.
-        y : array-like, shape (n_samples,)
-            Labels.
-        sensitive_features : array-like, Series or DataFrame, shape (n_samples,) or \
-(n_samples, k)
-            Group of each row, required; several columns form intersections.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, sensitive_features=sensitive_features)
-        return self
-
     # -- what is released -------------------------------------------------------------
 
     @property
@@ -292,6 +270,12 @@ default="demographic_parity"
             raise ValueError(
                 f"'net' has the criterion {type(criterion).__name__}; the scores need "
                 "BCEWithLogitsLoss without weights, as the chances of labels and groups are used."
+            )
+        least = min(segment.multiplier(0) for segment in plan.segments[1:])
+        if 0.0 < least < LEAST_MULTIPLIER:
+            raise ValueError(
+                f"The table's exact noise is proved for multipliers from {LEAST_MULTIPLIER}; got "
+                f"{least:.3g}. Use a smaller 'path_share' or 'epsilon'."
             )
         super()._check_net(prepared, plan, row_shape)
 
