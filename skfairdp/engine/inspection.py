@@ -103,12 +103,17 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
 
 
 def refuse_wrong_outputs(
-    module: nn.Module, row_shape: tuple[int, ...], n_classes: int, link: str
+    module: nn.Module,
+    row_shape: tuple[int, ...],
+    n_classes: int,
+    link: str,
+    n_logits: int | None = None,
 ) -> None:
     """Refuse a module whose outputs do not fit the classes, before a label is used.
 
     `module`: takes such rows (`refuse_unstable_rows`). Left as it is. `n_classes`: number of
-    classes, declared or of the rows.
+    classes, declared or of the rows. `n_logits`: number of outputs that the mechanism asks for;
+    None: what the classes need.
     """
     probe = copy_module(module).eval()
     reference = next(probe.parameters())
@@ -116,7 +121,13 @@ def refuse_wrong_outputs(
         output = probe(torch.zeros((2, *row_shape)).to(reference))
     allowed = [(), (1,)] if link == "logit" else [(n_classes,)]
     shape = tuple(output.shape[1:]) if isinstance(output, torch.Tensor) else None
-    if shape not in allowed:
+    if n_logits is not None and shape != (n_logits,):
+        raise ValueError(
+            f"The module {type(module).__name__} must return {n_logits} logits a row, of the "
+            f"label and of the group; got {shape}. Set its number of outputs (such as "
+            "module__n_outputs), or leave it open."
+        )
+    if n_logits is None and shape not in allowed:
         got = type(output).__name__ if shape is None else f"outputs of shape {shape} a row"
         raise ValueError(
             f"The module {type(module).__name__} returns {got}, but there are {n_classes} classes: "

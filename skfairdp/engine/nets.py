@@ -166,6 +166,7 @@ def prepare_net(
     n_features: int,
     n_classes: int,
     seed: int,
+    n_logits: int | None = None,
 ) -> PreparedNet:
     """Clone and initialise a net with seeded weights and flat parameters.
 
@@ -173,7 +174,8 @@ def prepare_net(
     given to modules that take an ``n_features`` argument and have none set. `n_classes`: number
     of classes. Modules that take an ``n_outputs`` argument and have none set get one logit for
     two classes under BCEWithLogitsLoss, else one a class. `seed`: seeds the initial weights,
-    without touching torch's global generator.
+    without touching torch's global generator. `n_logits`: number of outputs of a mechanism whose
+    criterion, BCEWithLogitsLoss, has several binary targets; None: what `n_classes` says.
     """
     working = default_net() if net is None else clone(check_net(net))
     schedulers = _schedulers(working)
@@ -188,7 +190,7 @@ def prepare_net(
             )
         settings["criterion"] = nn.CrossEntropyLoss
     one_logit = n_classes == 2 and working.criterion is nn.BCEWithLogitsLoss
-    n_outputs = 1 if one_logit else n_classes
+    n_outputs = n_logits or (1 if one_logit else n_classes)
     accepted = _arguments(working.module)
     given = working.get_params(deep=False)
     for name, value in (("n_features", n_features), ("n_outputs", n_outputs)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,9 +17,17 @@ from skfairdp.engine.public_features import PublicBatch, PublicRows
 from skfairdp.engine.row_blocks import PairwiseSum, block_rows, blocks, fill
 from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.exceptions import PlanError
+from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
+from skfairdp.privacy.plan import (
+    GRID_FAILURE,
+    LEAST_MULTIPLIER,
+    Block,
+    CountRelease,
+    Plan,
+    Segment,
+)
 from skfairdp.privacy.relations import NEIGHBOURS
 
 __all__ = ["HeadSums", "NoisyRelease", "Rows", "Statistic", "refuse_unbounded_sums"]
@@ -280,6 +289,48 @@ class NoisyRelease:
         if np.isinf(release.epsilon):
             return exact
         return np.asarray(exact + self._noise.discrete_laplace(release.epsilon, n_counts))
+
+    def prefix_sums(
+        self, segment: Segment, assign: Callable[[Rows], np.ndarray], shape: tuple[int, ...]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Release all prefix sums of histograms over all rows.
+
+        Parameters
+        ----------
+        segment : Segment
+            One step that takes every record: rate 1, and one block with the noise of the
+            factored histogram and `prefix_norm` as its norm. Its noise is exact in any case,
+            cut at 16 standard deviations: states `GRID_FAILURE`.
+        assign : callable
+            Maps the rows to the entry of the table that each one adds to (negative for
+            none); a row's entry depends on that row and on released values alone.
+        shape : tuple of int
+            Shape of the table; the last axis is that of the bins.
+
+        Returns
+        -------
+        sums : ndarray of float64, of that shape
+        stds : ndarray of float64, shape (shape[-1],)
+            Standard deviation of the noise of each bin's prefix sum.
+        """
+        (block,) = segment.blocks
+        if {*segment.rates, *block.weights} != {1.0} or block.max_norm < prefix_norm(shape[-1]):
+            raise PlanError(
+                "A table of prefix sums takes every record once: plan a rate and weights of 1, "
+                f"and a norm of prefix_norm({shape[-1]})."
+            )
+        if block.noise_std > 0.0 and (
+            segment.failure < GRID_FAILURE or segment.multiplier(0) < LEAST_MULTIPLIER
+        ):
+            raise PlanError(
+                "The tails of a table's noise are cut off: plan failure=GRID_FAILURE, which holds "
+                f"for multipliers from {LEAST_MULTIPLIER}."
+            )
+        self.meter.draw(segment)
+        entries = np.where(self._rows.codes >= 0, assign(self._rows), -1)
+        counts = np.bincount(entries[entries >= 0], minlength=math.prod(shape))
+        table = PrefixSums(shape[-1], block.noise_std)
+        return table.release(counts.reshape(shape), self._noise), table.stds
 
     def _gradient_sum(
         self,

@@ -5,6 +5,8 @@ from skfairdp.inprocessing.attribute.lagrangian_dual import LagrangianDualClassi
 from skfairdp.inprocessing.attribute.randomized import RandomizedAttributeClassifier
 from skfairdp.inprocessing.dpsgd import DPSGDClassifier
 from skfairdp.inprocessing.dpsgdf import DPSGDFClassifier
+from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
+from skfairdp.inprocessing.fair_path.display import FairPathDisplay
 from skfairdp.inprocessing.fairdp.classifier import FairDPClassifier
 from skfairdp.inprocessing.fermi import DPFermiClassifier
 from skfairdp.inprocessing.functional.classifier import FunctionalMechanismClassifier
@@ -17,6 +19,8 @@ __all__ = [
     "DPSGDClassifier",
     "DPSGDFClassifier",
     "FairDPClassifier",
+    "FairPathClassifier",
+    "FairPathDisplay",
     "FunctionalMechanismClassifier",
     "ImportanceSamplingDPSGDClassifier",
     "LagrangianDualClassifier",

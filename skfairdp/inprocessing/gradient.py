@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
@@ -46,7 +46,7 @@ from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
-from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes, check_delta
 from skfairdp.rows import check_features, check_rows, encode_labels
 
@@ -64,13 +64,13 @@ class Run:
     progress: Progress
     steps_per_epoch: int
 
-    def descend(self, **options: Any) -> None:
-        """Run all planned steps with the net's optimizer and learning rates.
+    def descend(self, segments: Sequence[Segment] | None = None, **options: Any) -> None:
+        """Run planned steps, by default all, with the net's optimizer and learning rates.
 
         `options` are those of `skfairdp.engine.training.run_segment`.
         """
         optimizer = self.prepared.optimizer()
-        for segment in self.plan.segments:
+        for segment in self.plan.segments if segments is None else segments:
             run_segment(
                 segment,
                 self.release,
@@ -149,6 +149,15 @@ class GradientClassifier(PrivateClassifier):
     def _train(self, run: Run) -> None:
         raise NotImplementedError
 
+    @property
+    def _n_logits(self) -> int | None:
+        """Number of outputs, where it is not that of the classes."""
+        return None
+
+    def _net(self) -> Any:
+        """Net that is trained; None stands for `default_net`."""
+        return self.net
+
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         """Loss of each record, from the output and what `_targets` gives.
 
@@ -216,14 +225,18 @@ class GradientClassifier(PrivateClassifier):
         sizes.check(plan, delta=self.delta, exact_noise=getattr(self, "exact_noise", False))
 
         prepared = prepare_net(
-            self.net, n_features=int(np.prod(X.shape[1:])), n_classes=len(classes), seed=seed
+            self._net(),
+            n_features=int(np.prod(X.shape[1:])),
+            n_classes=len(classes),
+            seed=seed,
+            n_logits=self._n_logits,
         )
         # What rows may leave on a module besides its weights is not released.
         released = copy_module(prepared.module)
         refuse_unstable_rows(prepared.module, X.shape[1:])
         link = link_of(prepared.criterion)
         self._check_net(prepared, plan, X.shape[1:])
-        refuse_wrong_outputs(prepared.module, X.shape[1:], len(classes), link)
+        refuse_wrong_outputs(prepared.module, X.shape[1:], len(classes), link, self._n_logits)
         rows = _rows(X, labels, self._cells(plan, groups), prepared.module, link)
         refuse_rows_it_cannot_take(prepared.module, rows.X)
         draws = own_draws(prepared.module, X.shape[1:], noise.masks)

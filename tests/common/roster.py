@@ -18,6 +18,7 @@ from skfairdp import (
     DPSGDFClassifier,
     FairDPClassifier,
     FairPATEClassifier,
+    FairPathClassifier,
     FunctionalMechanismClassifier,
     ImportanceSamplingDPSGDClassifier,
     LagrangianDualClassifier,
@@ -30,7 +31,12 @@ from skfairdp import (
     SFPATEClassifier,
     SmoothedClassifier,
 )
-from tests.common.halves import HalfPublicFairPATE, HalfPublicPATE, HalfPublicSFPATE
+from tests.common.halves import (
+    HalfPublicFairPATE,
+    HalfPublicPATE,
+    HalfPublicSFPATE,
+    QuietFairPath,
+)
 
 FAST: dict[str, Any] = {"max_epochs": 2, "progress": False}
 
@@ -109,6 +115,13 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
             "rate constraints, two notions": RateConstrainedClassifier(
                 notion=["equalized_odds", "accuracy_parity"], tolerance=0.1, **FAST
             ),
+        },
+    ),
+    FairPathClassifier: (
+        "constrained",
+        {
+            "fair path": QuietFairPath(**FAST),
+            "fair path, accuracy parity": QuietFairPath(notion="accuracy_parity", **FAST),
         },
     ),
     PATEClassifier: ("voting", {"PATE": HalfPublicPATE(**VOTES)}),

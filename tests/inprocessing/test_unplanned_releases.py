@@ -18,8 +18,9 @@ from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.exceptions import PlanError
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
+from skfairdp.privacy.mechanisms.prefix_sums import prefix_norm
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
+from skfairdp.privacy.plan import GRID_FAILURE, Block, CountRelease, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 from tests.inprocessing.rows import two_groups
 from tests.privacy.plans import empty_plan
@@ -192,6 +193,17 @@ def test_every_way_out_draws_from_the_plan():
         "heads": lambda: release.heads(one, slice(0, 1), radii=(1.0,), head_scale=1.0),
         "counts": lambda: release.counts(
             CountRelease(name="table", epsilon=1.0), lambda rows: rows.codes, 1
+        ),
+        "prefix_sums": lambda: release.prefix_sums(
+            Segment(
+                steps=1,
+                rates=(1.0,),
+                expected_sizes=(4.0,),
+                blocks=(dataclasses.replace(block, max_norm=prefix_norm(1)),),
+                failure=GRID_FAILURE,
+            ),
+            lambda rows: rows.codes,
+            (1,),
         ),
         "public_rows": lambda: release.public_rows(clipper),
     }

@@ -1,0 +1,1 @@
+"""The optimal fair classifier as two private scores and one released table."""

@@ -1,0 +1,116 @@
+"""The path as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["FairPathDisplay"]
+
+
+class FairPathDisplay:
+    """Estimated accuracy against the tolerance that is kept, with what held-out rows prove.
+
+    Make one with `from_estimator`.
+
+    Parameters
+    ----------
+    path : DataFrame
+        As `skfairdp.FairPathClassifier.path` returns it.
+    at : float or None, default=None
+        Multiplier of the point in use.
+    certificates : mapping of float to Certificate or None, default=None
+        As `skfairdp.FairPathClassifier.certify_path` returns them.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        The panel that was drawn last.
+    figure_ : matplotlib.figure.Figure
+        Its figure.
+    """
+
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(
+        self,
+        path: pd.DataFrame,
+        at: float | None = None,
+        certificates: Mapping[float, Any] | None = None,
+    ) -> None:
+        self.path = path
+        self.at = at
+        self.certificates = certificates
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        certificates: Mapping[float, Any] | None = None,
+        ax: Axes | None = None,
+    ) -> FairPathDisplay:
+        """Draw the path of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : FairPathClassifier
+            Fitted.
+        certificates : mapping of float to Certificate or None, default=None
+            Of points of this path.
+        ax : matplotlib.axes.Axes or None, default=None
+            Panel to draw in; None makes one.
+
+        Returns
+        -------
+        FairPathDisplay
+        """
+        return cls(estimator.path(), estimator.multiplier_, certificates).plot(ax)
+
+    def plot(self, ax: Axes | None = None) -> FairPathDisplay:
+        """Draw the path.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes or None, default=None
+            Panel to draw in; None makes one.
+
+        Returns
+        -------
+        FairPathDisplay
+        """
+        if ax is None:
+            import matplotlib.pyplot as plt  # only where a picture is wanted
+
+            _, ax = plt.subplots(layout="constrained")
+        # What `at` answers: the last point of each tolerance.
+        path = self.path.drop_duplicates("tolerance", keep="last")
+        low, high = (path["accuracy"] + side * path["accuracy_std"] for side in (-1.0, 1.0))
+        ax.fill_between(path["tolerance"], low, high, alpha=0.2, linewidth=0.0)
+        ax.plot(path["tolerance"], path["accuracy"], label="tolerance kept, training rows")
+        used = path[path["multiplier"] == self.at]
+        ax.plot(used["tolerance"], used["accuracy"], "o", color="black", label="in use")
+        for place, (tolerance, certificate) in enumerate((self.certificates or {}).items()):
+            (claim,) = certificate.fairness
+            kept = path[path["tolerance"] <= tolerance]
+            accuracy = float((kept if len(kept) else path.iloc[:1])["accuracy"].iloc[-1])
+            ax.plot(
+                [claim.estimate, claim.bound],
+                [accuracy, accuracy],
+                color="tab:red",
+                marker="|",
+                label="held-out rows: gap seen, and bound" if place == 0 else None,
+            )
+        ax.set(xlabel="gap", ylabel="accuracy, estimated from the table")
+        ax.legend()
+        figure = ax.get_figure(root=True)
+        assert figure is not None
+        self.ax_, self.figure_ = ax, figure
+        return self
