@@ -1,5 +1,6 @@
 """Private classifiers, and certificates of what holds for them and between groups."""
 
+from skfairdp.additive import DPAdditiveClassifier
 from skfairdp.aggregation import (
     FairPATEClassifier,
     PATEClassifier,
@@ -29,6 +30,7 @@ __all__ = [
     "AbstainingClassifier",
     "Certificate",
     "CovarianceConstrainedClassifier",
+    "DPAdditiveClassifier",
     "DPFermiClassifier",
     "DPSGDClassifier",
     "DPSGDFClassifier",

@@ -31,6 +31,7 @@ LAYERS = (
         "aggregation",
         "comparators",
     },
+    {"additive"},
     {"model_selection", "metrics", "audit"},
     {"command_line"},
     {"__main__"},

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from skfairdp.deprecation import moved
+from skfairdp.preprocessing.binner import PublicBinner
 from skfairdp.preprocessing.encoder import PublicEncoder
 from skfairdp.preprocessing.scaler import PublicScaler
 from skfairdp.preprocessing.thinning import PrivateThinningClassifier
 
-__all__ = ["PrivateThinningClassifier", "PublicEncoder", "PublicScaler"]
+__all__ = ["PrivateThinningClassifier", "PublicBinner", "PublicEncoder", "PublicScaler"]
 
 __getattr__ = moved(
     __name__, "skfairdp.representation", ("LaplaceTransformer", "PrivateFairEncoder")

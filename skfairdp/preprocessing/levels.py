@@ -1,0 +1,149 @@
+"""Levels of one column: intervals of a number, or categories; missing values beside them.
+
+A table of levels is a DataFrame of pandas categoricals. Their dtypes carry intervals and
+categories from step to step of a Pipeline, and a missing value stays a missing value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skfairdp.rows import positions
+
+__all__ = [
+    "OTHER",
+    "Categories",
+    "Intervals",
+    "Levels",
+    "encoded_levels",
+    "frame_of",
+    "level_names",
+]
+
+# Where a value goes that is none of the categories.
+OTHER = "(other)"
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Intervals, closed on the left, that cover all numbers.
+
+    Parameters
+    ----------
+    edges : tuple of float
+        Inner edges, finite and ascending.
+    """
+
+    edges: tuple[float, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of levels, a missing value not counted."""
+        return len(self.edges) + 1
+
+    def dtype(self) -> pd.CategoricalDtype:
+        """Return the dtype of the encoded column."""
+        breaks = pd.IntervalIndex.from_breaks([-math.inf, *self.edges, math.inf], closed="left")
+        return pd.CategoricalDtype(breaks, ordered=True)
+
+    def codes(self, numbers: NDArray[np.floating]) -> NDArray[np.int64]:
+        """Number of the interval of each value; -1 for NaN."""
+        found = np.searchsorted(np.asarray(self.edges, dtype=np.float64), numbers, side="right")
+        return np.where(np.isnan(numbers), -1, found).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Categories:
+    """Categories, and one level for all others.
+
+    Parameters
+    ----------
+    known : tuple of hashable
+        Distinct.
+    """
+
+    known: tuple[Hashable, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of levels, a missing value not counted."""
+        return len(self.known) + (OTHER not in self.known)
+
+    def dtype(self) -> pd.CategoricalDtype:
+        """Return the dtype of the encoded column."""
+        others = () if OTHER in self.known else (OTHER,)
+        return pd.CategoricalDtype(pd.Index([*self.known, *others], dtype=object))
+
+    def codes(self, values: pd.Series | NDArray[np.object_]) -> NDArray[np.int64]:
+        """Number of the category of each value; -1 for a missing one."""
+        found = positions(values, self.known)
+        other = self.known.index(OTHER) if OTHER in self.known else len(self.known)
+        found = np.where(found < 0, other, found)
+        return np.where(pd.isna(np.asarray(values, dtype=object)), -1, found)
+
+
+Levels = Intervals | Categories
+
+
+def level_names(dtype: pd.CategoricalDtype) -> list[str]:
+    """Names of the levels of a column, "missing" last."""
+    return [
+        f"[{one.left:.6g}, {one.right:.6g})" if isinstance(one, pd.Interval) else str(one)
+        for one in dtype.categories
+    ] + ["missing"]
+
+
+def encoded_levels(table: pd.DataFrame, encoding: str) -> tuple[NDArray[np.float64], list[str]]:
+    """Turn a table of levels into numbers.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Of categoricals.
+    encoding : {"onehot", "thermometer"}
+        One column for each level, of which a row has one; or, for intervals, one for each
+        edge, which a row has if it is not below it. Missing values have a column of their own.
+
+    Returns
+    -------
+    encoded : ndarray of float64, shape (n, m)
+    names : list of str
+    """
+    parts: list[NDArray[np.float64]] = []
+    names: list[str] = []
+    for name in table.columns:
+        column = table[name].cat
+        codes, levels = column.codes.to_numpy(), len(column.categories)
+        labels = level_names(table[name].dtype)
+        if encoding == "thermometer" and column.ordered:
+            reached = codes[:, None] >= np.arange(1, levels)[None, :]
+            missing = (codes < 0)[:, None]
+            parts.append(np.concatenate([reached, missing], axis=1).astype(np.float64))
+            starts = [f">= {one.left:.6g}" for one in column.categories[1:]]
+            names += [f"{name} {start}" for start in starts] + [f"{name} missing"]
+            continue
+        part = np.zeros((len(table), levels + 1))
+        part[np.arange(len(table)), np.where(codes < 0, levels, codes)] = 1.0
+        parts.append(part)
+        names += [f"{name} {label}" for label in labels]
+    return np.concatenate(parts, axis=1), names
+
+
+def frame_of(
+    codes: Sequence[NDArray[np.int64]],
+    levels: Sequence[Levels],
+    names: Sequence[str],
+    index: pd.Index | None,
+) -> pd.DataFrame:
+    """Return a table of levels from codes, column by column."""
+    columns = {
+        name: pd.Categorical.from_codes(code, dtype=level.dtype())
+        for name, code, level in zip(names, codes, levels, strict=True)
+    }
+    return pd.DataFrame(columns, index=index)
