@@ -22,7 +22,7 @@ from skfairdp.inprocessing import (
     RateConstrainedClassifier,
 )
 from skfairdp.postprocessing import AbstainingClassifier, SmoothedClassifier
-from skfairdp.preprocessing import PrivateThinningClassifier
+from skfairdp.preprocessing import PrivateTableEncoder, PrivateThinningClassifier
 from skfairdp.privacy import PrivacyLedger
 from skfairdp.representation import LaplaceTransformer, PrivateFairEncoder
 
@@ -43,6 +43,7 @@ __all__ = [
     "PATEClassifier",
     "PrivacyLedger",
     "PrivateFairEncoder",
+    "PrivateTableEncoder",
     "PrivateThinningClassifier",
     "PublicRows",
     "RandomizedAttributeClassifier",

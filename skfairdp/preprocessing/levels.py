@@ -28,6 +28,7 @@ __all__ = [
 
 # Where a value goes that is none of the categories.
 OTHER = "(other)"
+_ZERO = 1e-30
 
 
 @dataclass(frozen=True)
@@ -93,10 +94,19 @@ Levels = Intervals | Categories
 
 def level_names(dtype: pd.CategoricalDtype) -> list[str]:
     """Names of the levels of a column, "missing" last."""
-    return [
-        f"[{one.left:.6g}, {one.right:.6g})" if isinstance(one, pd.Interval) else str(one)
-        for one in dtype.categories
-    ] + ["missing"]
+    names = [_of_interval(n) if isinstance(n, pd.Interval) else str(n) for n in dtype.categories]
+    return [*names, "missing"]
+
+
+def _of_interval(interval: pd.Interval) -> str:
+    low, high = interval.left, interval.right
+    # What is above 0 and at most so large counts as 0.
+    below = "<= 0" if 0.0 < high < _ZERO else f"< {high:.6g}"
+    above = "> 0" if 0.0 < low < _ZERO else f">= {low:.6g}"
+    return (
+        " and ".join(text for end, text in ((low, above), (high, below)) if math.isfinite(end))
+        or "a number"
+    )
 
 
 def encoded_levels(table: pd.DataFrame, encoding: str) -> tuple[NDArray[np.float64], list[str]]:
