@@ -70,8 +70,8 @@ class PrivateTableEncoder(TransformerMixin, PrivateEstimator):
     delta : float, default=1e-7
         Probability in (0, 1/n) that the privacy loss exceeds `epsilon`. Half of it is set
         aside for categories of one row that are shown nevertheless.
-    n_bins : int, default=32
-        Bins of a column of numbers, about, from 2 to 1024.
+    n_bins : int, default=64
+        Bins of a column of numbers, about, from 2 to 1024; fewer where rows are few.
     columns : mapping of column to {"number", "category", "drop"}, or None, default=None
         Declared kinds, keyed by column label for a DataFrame and by integer position for an
         array. Other kinds are chosen by noisy counts of numbers and texts. A dropped column is
@@ -161,7 +161,7 @@ class PrivateTableEncoder(TransformerMixin, PrivateEstimator):
         epsilon: float = 0.1,
         *,
         delta: float = 1e-7,
-        n_bins: int = 32,
+        n_bins: int = 64,
         columns: Mapping[Any, str] | None = None,
         id_columns: Sequence[Hashable] = (),
         encoding: str = "levels",

@@ -53,12 +53,12 @@ def divided(
     least = max(0.5, std * float(-ndtri(_FALSE / len(counts))))
     found: set[float] = set()
     for cell in np.flatnonzero(counts >= least):
-        if 0 < cell < len(edges):
+        if 0 < cell < len(edges):  # what has both ends
             low, high = map(float, edges[cell - 1 : cell + 1])
             share = counts[cell] / (_EMPTY * std) if std else most
             parts = 2 ** int(math.log2(min(most, max(1.0, share)))) if high > SMALLEST else 1
             found.update((low + (high - low) * np.arange(parts + 1) / parts).tolist())
-        else:
+        elif len(edges):
             found.add(float(edges[min(cell, len(edges) - 1)]))
     return np.array(sorted(found))
 
@@ -77,15 +77,16 @@ def bins(
     std : float
         Standard deviation of their noise.
     n_bins : int
-        A cell with more than this share of the rows is a bin of its own, so that there are at
-        most about twice as many.
+        A cell with at least the `n_bins`-th part of the rows is a bin of its own. What is left
+        is cut into about as many more.
 
     Returns
     -------
     Intervals
     """
     kept = np.where(counts >= max(_EMPTY * std, 0.5), counts, 0.0)
-    full, mass = float(kept.sum()) / n_bins, 0.0
+    light = kept[kept < float(kept.sum()) / n_bins]
+    full, mass = float(light.sum()) / n_bins, 0.0
     chosen: list[float] = []
     for left, count in zip([-math.inf, *edges.tolist()], kept.tolist(), strict=True):
         if count == 0.0:
