@@ -51,6 +51,8 @@ KINDS = ("number", "category", "drop")
 _KIND_NOISE = 4.0
 # Into how many parts a cell of one histogram is divided at most for the next one.
 PARTS = (8, 64)
+# As many texts may occur, and exact noise is proved for twice as many numbers of a step.
+MOST_ROWS = 2**23 - 2**16
 # Share of delta that is set aside for texts of one row.
 _SHARE = 0.5
 
@@ -213,6 +215,11 @@ class PrivateTableEncoder(TransformerMixin, PrivateEstimator):
         for place in kept:
             refuse_dtype(column(X, place), names[place])
         check_delta(self.delta, len(X), public=False)
+        if len(X) > MOST_ROWS:
+            raise ValueError(
+                "X has more rows than exact noise is proved for, about 8 million; fit on a part "
+                "that was drawn without looking at the rows."
+            )
         noise = self._randomness()[1]
         plan = self._plan(names, kinds)
         stated = self._guarantee(plan, noise)
@@ -296,7 +303,7 @@ class PrivateTableEncoder(TransformerMixin, PrivateEstimator):
         if math.isinf(self.epsilon):
             return plan(0.0)
         planned = plan(noise_multiplier_for(self.epsilon, self.delta, plan))
-        planned.check_exact_noise(N_CELLS)
+        planned.check_exact_noise(MOST_ROWS)
         return planned
 
     def _guarantee(self, plan: Plan, noise: NoiseSource) -> PrivacyGuarantee | None:

@@ -181,7 +181,7 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
             "encoder, trained privately": PrivateFairEncoder(train_privately=True, **FAST),
         },
     ),
-    PrivateTableEncoder: ("tables", {"table": PrivateTableEncoder()}),
+    PrivateTableEncoder: ("tables", {"table": PrivateTableEncoder(epsilon=1.0)}),
     AbstainingClassifier: ("answering", {"abstaining": AbstainingClassifier(_DPSGD)}),
 }
 

@@ -50,7 +50,7 @@ def test_a_full_budget_refuses_before_rows_are_used(name, tmp_path, monkeypatch)
         model.fit(X, y, sensitive_features=groups)
     assert ledger.entries() == ()
     with pytest.raises(NotFittedError):
-        model.predict(X)
+        (model.transform if name in TABLES else model.predict)(X)
     with pytest.raises(AssertionError, match="rows were used"):  # the trap works
         build(name).fit(X, y, sensitive_features=groups)
 
