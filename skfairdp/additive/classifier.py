@@ -19,7 +19,7 @@ from skfairdp.additive.design import Design, levels_of
 from skfairdp.engine.nets import default_net
 from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, GradientClassifier, Run
-from skfairdp.parameters import MAPPING, SEQUENCE, Check, Number, check_parameters
+from skfairdp.parameters import MAPPING, SEQUENCE, Number, check_parameters
 from skfairdp.preprocessing.binner import PublicBinner
 from skfairdp.preprocessing.levels import Intervals, Levels, level_names
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -31,7 +31,6 @@ from skfairdp.rows import validated
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from skorch import NeuralNet
 
 __all__ = ["DPAdditiveClassifier"]
 
@@ -146,7 +145,7 @@ class DPAdditiveClassifier(GradientClassifier):
     True
     """
 
-    _parameters: ClassVar[Mapping[str, Sequence[Check]]] = {
+    _parameters = {
         **{k: v for k, v in GRADIENT_PARAMETERS.items() if k != "learning_rate_schedule"},
         "bounds": (MAPPING, SEQUENCE, NONE),
         "categories": (MAPPING, NONE),
@@ -200,7 +199,7 @@ class DPAdditiveClassifier(GradientClassifier):
         self.ledger = ledger
 
     @property
-    def net(self) -> NeuralNet:
+    def net(self) -> Any:
         """The linear net, as skorch has it."""
         return default_net().set_params(module__hidden_sizes=(), lr=self.learning_rate)
 
@@ -301,12 +300,12 @@ class DPAdditiveClassifier(GradientClassifier):
     def _tables(self) -> tuple[float, list[np.ndarray]]:
         """Intercept and centred contributions, in float64."""
         check_is_fitted(self)
-        head = self.module_.head
-        weights = head.weight.detach().cpu().double().numpy()[0]
+        state = self.module_.state_dict()
+        weights = state["head.weight"].cpu().double().numpy()[0]
         design = Design([level for _, level in self.levels_])
         tables = design.contributions(weights)
         means = [float(table.mean()) for table in tables]
-        intercept = float(head.bias.detach().cpu().double().numpy()[0]) + math.fsum(means)
+        intercept = float(state["head.bias"].cpu().double().numpy()[0]) + math.fsum(means)
         return intercept, [table - mean for table, mean in zip(tables, means, strict=True)]
 
     def explain(self, X: ArrayLike) -> pd.DataFrame:

@@ -112,7 +112,7 @@ class Design:
         """
         return [
             self.value
-            * sum(weights[start + positions] for start, positions in self._positions(place))
+            * np.sum([weights[start + at] for start, at in self._positions(place)], axis=0)
             for place in range(len(self.levels))
         ]
 

@@ -214,8 +214,8 @@ class PublicBinner(TransformerMixin, BaseEstimator):
     def _levels(self, name: Hashable) -> Levels:
         if name in (self.categories or {}):
             return Categories(tuple((self.categories or {})[name]))
-        named = isinstance(self.bounds, Mapping)
-        low, high = map(float, self.bounds[name] if named else self.bounds)
+        pair = self.bounds[name] if isinstance(self.bounds, Mapping) else self.bounds
+        low, high = map(float, pair)
         shares = np.arange(1, self.n_bins) / self.n_bins
         linear = low + (high - low) * shares
         first, last = (math.copysign(math.log1p(abs(end)), end) for end in (low, high))

@@ -87,9 +87,9 @@ def _read(value: Any) -> tuple[float, str | None]:
         if text.lower() in _TRUTH:
             return _TRUTH[text.lower()], None
         return (float(text) + 0.0, None) if _NUMBER.match(text) else (math.nan, text)
-    if isinstance(value, Real | np.bool_):
+    if isinstance(value, Real | bool | np.bool_):
         try:
             return float(value) + 0.0, None
         except OverflowError:  # a whole number beyond the floats
-            return math.copysign(math.inf, value > 0 or -1), None
+            return (math.inf if value > 0 else -math.inf), None  # type: ignore[operator]
     return math.nan, None

@@ -52,7 +52,7 @@ def divided(
     """
     least = max(0.5, std * float(-ndtri(_FALSE / len(counts))))
     found: set[float] = set()
-    for cell in np.flatnonzero(counts >= least):
+    for cell in np.flatnonzero(counts >= least).tolist():
         if 0 < cell < len(edges):  # what has both ends
             low, high = map(float, edges[cell - 1 : cell + 1])
             share = counts[cell] / (_EMPTY * std) if std else most
