@@ -21,13 +21,13 @@ from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, GradientClassifier, Run
 from skfairdp.parameters import MAPPING, SEQUENCE, Number, check_parameters
 from skfairdp.preprocessing.binner import PublicBinner
+from skfairdp.preprocessing.columns import checked
 from skfairdp.preprocessing.levels import Intervals, Levels, level_names
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
-from skfairdp.rows import validated
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -227,11 +227,12 @@ class DPAdditiveClassifier(GradientClassifier):
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
+        X = checked(self, X, reset=True, mixed=True)
         table = self._table(X)
         levels = levels_of(table)
         super()._fit(Design([level for _, level in levels]).rows(table), y, sensitive_features)
         self.levels_ = levels
-        validated(self, self._named(X), reset=True, skip_check_array=True)
+        checked(self, X, reset=True, mixed=True)  # the columns, not the inputs of the net
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
         return Sizes.of_all(n, self.dataset_size)
@@ -434,13 +435,12 @@ class DPAdditiveClassifier(GradientClassifier):
             return X
         bounds = {} if self.bounds is None else self.bounds
         binner = PublicBinner(bounds, self.categories, n_bins=self.n_bins)
-        return binner.fit_transform(self._named(X))
+        return binner.fit_transform(X)
 
     def _known(self, X: Any) -> pd.DataFrame:
         """Table of the levels of fit."""
         check_is_fitted(self)
-        validated(self, self._named(X), reset=False, skip_check_array=True)
-        table = self._table(X)
+        table = self._table(checked(self, X, reset=False, mixed=True))
         if levels_of(table) != self.levels_:
             raise ValueError(
                 "'X' has other levels than the rows of fit: use the same fitted binner or encoder."
@@ -451,9 +451,12 @@ class DPAdditiveClassifier(GradientClassifier):
         table = self._known(X)
         return Design([level for _, level in self.levels_]).rows(table)
 
-    def _named(self, X: Any) -> Any:
-        """Anything with columns as a DataFrame or an array."""
-        return X if isinstance(X, pd.DataFrame) else np.asarray(X)
+    def __sklearn_tags__(self) -> Any:
+        """Describe the estimator to scikit-learn."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
 
 
 def _ahead(edges: np.ndarray, side: int) -> tuple[float, float]:

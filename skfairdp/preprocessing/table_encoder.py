@@ -41,7 +41,7 @@ from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource, noise_text
-from skfairdp.privacy.plan import Block, Plan, Segment
+from skfairdp.privacy.plan import LEAST_MULTIPLIER, Block, Plan, Segment
 from skfairdp.privacy.sizes import check_delta
 
 __all__ = ["PrivateTableEncoder"]
@@ -208,7 +208,7 @@ class PrivateTableEncoder(TransformerMixin, PrivateEstimator):
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
-        X = checked(self, _table(X), reset=True, mixed=True)
+        X = checked(self, X, reset=True, mixed=True)
         names = column_names(X, self.n_features_in_)
         kinds = self._kinds(names)
         kept = [place for place, kind in enumerate(kinds) if kind != "drop"]
@@ -302,7 +302,8 @@ class PrivateTableEncoder(TransformerMixin, PrivateEstimator):
 
         if math.isinf(self.epsilon):
             return plan(0.0)
-        planned = plan(noise_multiplier_for(self.epsilon, self.delta, plan))
+        sigma = noise_multiplier_for(self.epsilon, self.delta, plan)
+        planned = plan(max(sigma, LEAST_MULTIPLIER))  # a large epsilon is not used up
         planned.check_exact_noise(MOST_ROWS)
         return planned
 
@@ -343,7 +344,7 @@ class PrivateTableEncoder(TransformerMixin, PrivateEstimator):
             As `encoding` says.
         """
         check_is_fitted(self)
-        X = checked(self, _table(X), reset=False, mixed=True)
+        X = checked(self, X, reset=False, mixed=True)
         labels = self._labels()
         codes = []
         for name, level in self.levels_:
@@ -390,10 +391,6 @@ class PrivateTableEncoder(TransformerMixin, PrivateEstimator):
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _table(X: Any) -> Any:
-    return X if isinstance(X, pd.DataFrame) else np.asarray(X)
 
 
 def _segment(names: tuple[str, ...], std: float, failure: float) -> Segment:

@@ -14,10 +14,11 @@ from sklearn.pipeline import make_pipeline
 from skfairdp import DPAdditiveClassifier, DPSGDClassifier, PrivacyLedger, certify
 from skfairdp.engine.table_release import TableRelease
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.preprocessing import PrivateTableEncoder, PublicScaler
+from skfairdp.preprocessing import PrivateTableEncoder, PublicBinner, PublicScaler
 from skfairdp.preprocessing.cells import looks_like_an_identifier, read_cells
 from skfairdp.preprocessing.levels import OTHER, Categories, Intervals
 from skfairdp.preprocessing.universal_grid import EDGES, N_CELLS, bins, divided
+from tests.common.test_scikit_learn_checks import unexpected
 
 N = 4000
 RNG = np.random.default_rng(0)
@@ -49,7 +50,7 @@ def test_every_kind_of_column_gets_its_levels(fitted) -> None:
     assert found["year"].count >= 20
     assert 0.0 < min(edge for edge in found["gain"].edges if edge > 0.0) < 1000.0  # zeros apart
     assert found["gain"].count >= 4
-    assert found["member"] == Intervals((1.0,))
+    assert 1.0 in found["member"].edges
 
 
 def test_the_output_is_a_frame_of_levels_with_its_index(fitted) -> None:
@@ -252,6 +253,20 @@ def test_the_grid_has_a_cell_for_every_float() -> None:
     assert cells.min() == 0
     assert cells.max() == N_CELLS - 1
     assert np.all(np.diff(EDGES) > 0)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PrivateTableEncoder(100.0, encoding="onehot", reproducible_noise=True, random_state=0),
+        PublicBinner((-10, 10), encoding="onehot", n_bins=4),
+        DPAdditiveClassifier((-10, 10), n_bins=8, reproducible_noise=True, random_state=0),
+    ],
+    ids=["table", "binner", "additive"],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_own_checks(estimator) -> None:
+    assert unexpected(estimator, {}) == []
 
 
 def test_parts_follow_the_counts_and_heavy_cells_stand_alone() -> None:
