@@ -9,11 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.pipeline import make_pipeline
 
 from skfairdp import DPAdditiveClassifier, DPSGDClassifier, PrivacyLedger, certify
 from skfairdp.engine.table_release import TableRelease
 from skfairdp.exceptions import PrivacyWarning
+from skfairdp.model_selection import search_cost
 from skfairdp.preprocessing import PrivateTableEncoder, PublicBinner, PublicScaler
 from skfairdp.preprocessing.cells import looks_like_an_identifier, read_cells
 from skfairdp.preprocessing.levels import OTHER, Categories, Intervals
@@ -229,6 +231,18 @@ def test_other_steps_of_a_pipeline_still_void_or_pass() -> None:
         StandardScaler().set_output(transform="pandas"), PrivateTableEncoder(), clone(last)
     )
     assert certify(private.fit(X, y)).privacy.is_void
+
+
+def test_the_fits_of_a_search_are_not_counted_without_their_tables() -> None:
+    """Each fit of a search bought a table too: its last steps alone are no total."""
+    y = (TABLE["age"] > 50).to_numpy()
+    steps = make_pipeline(PrivateTableEncoder(), DPAdditiveClassifier(max_epochs=1, progress=False))
+    split = PredefinedSplit(np.where(np.arange(N) < 1000, 0, -1))
+    grid = {"dpadditiveclassifier__max_grad_norm": [0.5, 1.0]}
+    search = GridSearchCV(steps, grid, cv=split).fit(TABLE, y)
+    cost = search_cost(search, public_validation=True)
+    assert cost.privacy.is_void
+    assert certify(search).privacy.is_void
 
 
 def test_a_changed_encoder_promises_nothing(fitted) -> None:
