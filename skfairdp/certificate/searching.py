@@ -19,7 +19,6 @@ from sklearn.model_selection import (
 )
 
 from skfairdp.certificate.unwrap import charges_privacy, unwrap
-from skfairdp.certificate.unwrap import charges_privacy, unwrap
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.events import canonical
@@ -81,8 +80,6 @@ def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
     FitsOfSearch or None
         None where the cost of the other candidates cannot be read off their parameters.
     """
-    if any(charges_privacy(step) for _, step in unwrap(search).leaves()):
-        return None  # a step that was fitted, and charged, as often as the last one
     if any(charges_privacy(step) for _, step in unwrap(search).leaves()):
         return None  # a step that was fitted, and charged, as often as the last one
     stated: PrivacyGuarantee | None = getattr(final, "privacy_", None)
