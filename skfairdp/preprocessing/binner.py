@@ -9,8 +9,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import Tags
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.parameters import Choice, Number
@@ -22,13 +21,7 @@ from skfairdp.preprocessing.columns import (
     floats,
     positions_of,
 )
-from skfairdp.preprocessing.levels import (
-    Categories,
-    Intervals,
-    Levels,
-    encoded_levels,
-    frame_of,
-)
+from skfairdp.preprocessing.levels import Categories, Intervals, Levels, LevelsMixin
 
 __all__ = ["PublicBinner"]
 
@@ -36,7 +29,7 @@ ENCODINGS = ("levels", "onehot", "thermometer")
 _BINS = Number(2, 4096, integer=True)
 
 
-class PublicBinner(TransformerMixin, BaseEstimator):
+class PublicBinner(LevelsMixin, BaseEstimator):
     """Cut columns into bins between declared bounds; missing values are a level of their own.
 
     A linear model on bins is additive with a step function for each column, and every row has
@@ -66,8 +59,8 @@ class PublicBinner(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    levels_ : tuple of Intervals or Categories
-        Levels of each binned column, as declared.
+    levels_ : tuple of (str, Intervals or Categories)
+        Name and levels of each binned column, as declared.
     n_features_in_ : int
         Number of columns seen by ``fit``.
     feature_names_in_ : ndarray, shape (n_features,)
@@ -142,7 +135,11 @@ class PublicBinner(TransformerMixin, BaseEstimator):
                     f"Columns {rest!r} have neither bounds nor categories. Declare them, or drop "
                     "them with remainder='drop', or let PrivateTableEncoder learn what they hold."
                 )
-            self.levels_ = tuple(self._levels(name) for name in names if self._declared(name))
+            self.levels_ = tuple(
+                (label, self._levels(name))
+                for label, name in zip(self._labels(), names, strict=True)
+                if self._declared(name)
+            )
             self._coded(X)
         return self
 
@@ -165,51 +162,25 @@ class PublicBinner(TransformerMixin, BaseEstimator):
             If a column with bounds holds something that is no number.
         """
         check_is_fitted(self, "levels_")
-        table = self._coded(checked(self, X, reset=False, mixed=True))
-        return table if self.encoding == "levels" else encoded_levels(table, self.encoding)[0]
+        X = checked(self, X, reset=False, mixed=True)
+        return self._output(self._coded(X), X)
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        """Names of the output columns.
-
-        Parameters
-        ----------
-        input_features : array-like of str or None, default=None
-            Ignored: the names are those of ``fit``.
-
-        Returns
-        -------
-        names : ndarray of shape (n_features_out,) of str
-        """
-        check_is_fitted(self, "levels_")
-        empty = [np.empty(0, dtype=np.int64)] * len(self.levels_)
-        table = frame_of(empty, self.levels_, self._names(), None)
-        if self.encoding == "levels":
-            return np.array(list(table.columns), dtype=object)
-        return np.array(encoded_levels(table, self.encoding)[1], dtype=object)
-
-    def _coded(self, X: Any) -> pd.DataFrame:
+    def _coded(self, X: Any) -> list[NDArray[np.int64]]:
         names = column_names(X, self.n_features_in_)
         places = [i for i, name in enumerate(names) if self._declared(name)]
         codes = []
-        for place, level in zip(places, self.levels_, strict=True):
+        for place, (_, level) in zip(places, self.levels_, strict=True):
             values = column(X, place)
             if isinstance(level, Intervals):
                 numbers = floats(values, names[place], np.float64, "has declared bounds")
                 codes.append(level.codes(numbers))
             else:
                 codes.append(level.codes(values))
-        index = X.index if isinstance(X, pd.DataFrame) else None
-        return frame_of(codes, self.levels_, self._names(), index)
+        return codes
 
     def _declared(self, name: Hashable) -> bool:
         everything = not isinstance(self.bounds, Mapping)
         return everything or name in self.bounds or name in (self.categories or {})
-
-    def _names(self) -> list[str]:
-        named = getattr(self, "feature_names_in_", None)
-        if named is not None:
-            return [str(name) for name in named if self._declared(name)]
-        return [f"x{place}" for place in range(self.n_features_in_) if self._declared(place)]
 
     def _levels(self, name: Hashable) -> Levels:
         if name in (self.categories or {}):
@@ -245,15 +216,6 @@ class PublicBinner(TransformerMixin, BaseEstimator):
             _refuse_bounds(name, bounds)
         for name, listed in (self.categories or {}).items():
             _refuse_categories(name, listed)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = []
-        tags.requires_fit = True
-        return tags
 
 
 def _refuse_bounds(name: Hashable, bounds: Any) -> None:

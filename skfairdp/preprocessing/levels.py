@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.rows import positions
 
@@ -22,7 +25,7 @@ __all__ = [
     "Intervals",
     "Levels",
     "encoded_levels",
-    "frame_of",
+    "LevelsMixin",
     "level_names",
 ]
 
@@ -145,15 +148,56 @@ def encoded_levels(table: pd.DataFrame, encoding: str) -> tuple[NDArray[np.float
     return np.concatenate(parts, axis=1), names
 
 
-def frame_of(
-    codes: Sequence[NDArray[np.int64]],
-    levels: Sequence[Levels],
-    names: Sequence[str],
-    index: pd.Index | None,
-) -> pd.DataFrame:
-    """Return a table of levels from codes, column by column."""
-    columns = {
-        name: pd.Categorical.from_codes(code, dtype=level.dtype())
-        for name, code, level in zip(names, codes, levels, strict=True)
-    }
-    return pd.DataFrame(columns, index=index)
+class LevelsMixin(TransformerMixin):
+    """What a transformer has that puts out levels, as its `encoding` says."""
+
+    encoding: str
+    levels_: tuple[tuple[str, Levels], ...]
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Names of the output columns.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Ignored: the names are those of ``fit``.
+
+        Returns
+        -------
+        names : ndarray of shape (n_features_out,) of str
+        """
+        check_is_fitted(self)
+        empty = self._frame([np.empty(0, dtype=np.int64)] * len(self.levels_), None)
+        listed = self.encoding == "levels"
+        names = list(empty) if listed else encoded_levels(empty, self.encoding)[1]
+        return np.array(names, dtype=object)
+
+    def _frame(self, codes: Sequence[NDArray[np.int64]], index: pd.Index | None) -> pd.DataFrame:
+        """Return a table of levels from codes, column by column."""
+        columns = {
+            name: pd.Categorical.from_codes(code, dtype=level.dtype())
+            for (name, level), code in zip(self.levels_, codes, strict=True)
+        }
+        return pd.DataFrame(columns, index=index)
+
+    def _output(self, codes: Sequence[NDArray[np.int64]], X: Any) -> Any:
+        """Return what `transform` does."""
+        table = self._frame(codes, X.index if isinstance(X, pd.DataFrame) else None)
+        return table if self.encoding == "levels" else encoded_levels(table, self.encoding)[0]
+
+    def _labels(self) -> list[str]:
+        """Names of all columns of the input."""
+        named = getattr(self, "feature_names_in_", None)
+        if named is not None:
+            return [str(name) for name in named]
+        return [f"x{place}" for place in range(self.n_features_in_)]
+
+    def __sklearn_tags__(self) -> Any:
+        """Describe the transformer to scikit-learn."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = []
+        tags.requires_fit = True
+        return tags

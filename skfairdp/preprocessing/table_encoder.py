@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateEstimator
@@ -29,12 +28,7 @@ from skfairdp.parameters import (
 from skfairdp.preprocessing.binner import ENCODINGS
 from skfairdp.preprocessing.cells import looks_like_an_identifier, read_cells, refuse_dtype
 from skfairdp.preprocessing.columns import checked, column, column_names, positions_of
-from skfairdp.preprocessing.levels import (
-    Categories,
-    Levels,
-    encoded_levels,
-    frame_of,
-)
+from skfairdp.preprocessing.levels import Categories, Levels, LevelsMixin
 from skfairdp.preprocessing.universal_grid import EDGES, N_CELLS, bins, divided
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import guarantee
@@ -57,7 +51,7 @@ MOST_ROWS = 2**23 - 2**16
 _SHARE = 0.5
 
 
-class PrivateTableEncoder(TransformerMixin, PrivateEstimator):
+class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
     """Learn bins and categories of a table under ε; nothing has to be declared.
 
     Every column gets levels: bins of about as many rows each where it holds numbers, the
@@ -154,7 +148,6 @@ class PrivateTableEncoder(TransformerMixin, PrivateEstimator):
     _released: ClassVar[tuple[str, ...]] = (*PrivateEstimator._released, "levels_")
     _nets: ClassVar[tuple[str, ...]] = ()
 
-    levels_: tuple[tuple[str, Levels], ...]
     plan_: Plan
     n_features_in_: int
 
@@ -346,50 +339,15 @@ class PrivateTableEncoder(TransformerMixin, PrivateEstimator):
         check_is_fitted(self)
         X = checked(self, X, reset=False, mixed=True)
         labels = self._labels()
-        codes = []
-        for name, level in self.levels_:
-            cells = read_cells(column(X, labels.index(name)))
-            codes.append(_codes(level, cells))
-        table = self._frame(codes, X.index if isinstance(X, pd.DataFrame) else None)
-        return table if self.encoding == "levels" else encoded_levels(table, self.encoding)[0]
-
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        """Names of the output columns.
-
-        Parameters
-        ----------
-        input_features : array-like of str or None, default=None
-            Ignored: the names are those of ``fit``.
-
-        Returns
-        -------
-        names : ndarray of shape (n_features_out,) of str
-        """
-        check_is_fitted(self)
-        table = self._frame([np.empty(0, dtype=np.int64)] * len(self.levels_), None)
-        if self.encoding == "levels":
-            return np.array([name for name, _ in self.levels_], dtype=object)
-        return np.array(encoded_levels(table, self.encoding)[1], dtype=object)
-
-    def _frame(self, codes: list[NDArray[np.int64]], index: pd.Index | None) -> pd.DataFrame:
-        names = [name for name, _ in self.levels_]
-        return frame_of(codes, [level for _, level in self.levels_], names, index)
-
-    def _labels(self) -> list[str]:
-        """Name of each column in the output."""
-        named = getattr(self, "feature_names_in_", None)
-        if named is not None:
-            return [str(name) for name in named]
-        return [f"x{place}" for place in range(self.n_features_in_)]
+        codes = [
+            _codes(level, read_cells(column(X, labels.index(name)))) for name, level in self.levels_
+        ]
+        return self._output(codes, X)
 
     def __sklearn_tags__(self) -> Any:
         """Describe the transformer to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = not self.reproducible_noise
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = []
         return tags
 
 

@@ -24,15 +24,15 @@ def binner(**options: object) -> PublicBinner:
 
 
 def test_bins_of_equal_width_and_of_equal_ratio() -> None:
-    linear = binner(scale="linear").fit(FLATS).levels_[0].edges
+    linear = binner(scale="linear").fit(FLATS).levels_[0][1].edges
     assert linear == (2.0, 4.0, 6.0)
-    log = binner(scale="log").fit(FLATS).levels_[0].edges
+    log = binner(scale="log").fit(FLATS).levels_[0][1].edges
     assert np.allclose(np.diff(np.log1p([0.0, *log, 8.0])), math.log(9) / 4)
-    assert binner().fit(FLATS).levels_[0].edges == tuple(sorted({*linear, *log}))
+    assert binner().fit(FLATS).levels_[0][1].edges == tuple(sorted({*linear, *log}))
 
 
 def test_bins_on_both_sides_of_zero() -> None:
-    edges = PublicBinner((-8, 8), n_bins=4, scale="log").fit([[0.0]]).levels_[0].edges
+    edges = PublicBinner((-8, 8), n_bins=4, scale="log").fit([[0.0]]).levels_[0][1].edges
     assert np.allclose(edges, [-2, 0, 2])
 
 
