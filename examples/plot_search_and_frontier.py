@@ -77,7 +77,7 @@ settings = {"delta": 1e-5, "batch_size": 200, "max_epochs": 10, "progress": Fals
 search = PrivateSearchCV(
     pipeline(FairDPClassifier(linear, **settings)),
     {"clf__net__lr": loguniform(0.001, 0.1), "clf__max_grad_norm": [0.3, 1.0]},
-    mean_fits=3,
+    n_iter=3,
     epsilon=4.0,
     delta=1e-5,
     tolerance=0.1,

@@ -1,12 +1,7 @@
 """Private classifiers, and certificates of what holds for them and between groups."""
 
 from skfairdp.additive import DPAdditiveClassifier
-from skfairdp.aggregation import (
-    FairPATEClassifier,
-    PATEClassifier,
-    PublicRows,
-    SFPATEClassifier,
-)
+from skfairdp.aggregation import FairPATEClassifier, PATEClassifier, PublicRows, SFPATEClassifier
 from skfairdp.certificate import Certificate, certify
 from skfairdp.comparators.covariance import CovarianceConstrainedClassifier
 from skfairdp.engine.nets import default_net

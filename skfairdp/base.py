@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,16 +13,27 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.certifiable import Certifiable
 from skfairdp.certificate import Certificate, certify
+from skfairdp.certificate.fit_digests import bind_each, changes
 from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
-from skfairdp.certificate.unchanged import bind_each, changes
-from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.parameters import Check
+from skfairdp.documentation import complete_docstrings
+from skfairdp.fairness.notions import Notion
+from skfairdp.parameters import (
+    BOOLEAN,
+    CLASSES,
+    DATASET_SIZE,
+    EPSILON,
+    GROUPS,
+    NONE,
+    PROBABILITY,
+    RANDOM_STATE,
+    Check,
+    inherited_checks,
+)
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import Entry, PrivacyLedger, as_ledger
+from skfairdp.privacy.ledger import LEDGER, Entry, PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
-
-__all__ = ["PrivateClassifier", "PrivateEstimator"]
 
 
 class _Quote(Exception):
@@ -33,16 +44,60 @@ class _Quote(Exception):
         self.stated = stated
 
 
-class PrivateEstimator(BaseEstimator):
-    """What all private estimators share.
+class PrivateEstimator(Certifiable, BaseEstimator):
+    """What all private estimators share; `Certifiable` says what certificates ask of them.
 
     A subclass lists its parameters in ``_parameters``, its fitted attributes in
     ``_released`` (each either released under the plan or declared public; nothing
     else survives pickling) and trains in ``_fit``. What `fit` leaves is bound by digests,
-    so that a promise is not made of what was put in its place.
+    so that a promise is not made of what was put in its place. A subclass's docstring and
+    ``_parameters`` name what is its own; the rest comes from here and from the bases between.
+
+    Parameters
+    ----------
+    delta : float
+        Probability in (0, 1/n) that the privacy loss exceeds `epsilon`.
+    classes : sequence or None
+        Declared class labels. None takes them from `y`; they are then public.
+    groups : sequence or None
+        Declared groups; rows of others contribute nothing. None takes them from the rows;
+        the set is then public.
+    random_state : int, RandomState or None
+        Used with `reproducible_noise` only.
+    reproducible_noise : bool
+        Also seeds the noise and everything else that is drawn, for tests; voids the privacy
+        guarantee.
+    exact_noise : bool
+        Round sums to a grid and draw their noise in whole numbers, exactly: no last bit of a
+        float64 then tells anything that the guarantee does not cover. Takes up to 1.3 times as
+        long.
+    progress : bool or None
+        Show a progress bar; None shows it on a terminal.
+    ledger : None, path or PrivacyLedger
+        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
+
+    Attributes
+    ----------
+    groups_ : tuple or None
+        Groups named at fit.
+    n_features_in_ : int
+        Number of features.
+    privacy_ : PrivacyGuarantee or None
+        What is guaranteed; None after ``epsilon=inf``.
     """
 
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {}
+    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
+        "epsilon": (EPSILON, NONE),
+        "delta": (PROBABILITY,),
+        "dataset_size": (DATASET_SIZE, NONE),
+        "classes": (CLASSES, NONE),
+        "groups": (GROUPS, NONE),
+        "random_state": RANDOM_STATE,
+        "reproducible_noise": (BOOLEAN,),
+        "exact_noise": (BOOLEAN,),
+        "progress": (BOOLEAN, NONE),
+        "ledger": LEDGER,
+    }
     _released: ClassVar[tuple[str, ...]] = (
         "classes_",
         "feature_names_in_",
@@ -61,20 +116,21 @@ class PrivateEstimator(BaseEstimator):
     # Class-level request: with metadata routing on, groups reach fit without a call.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
-    privacy_: PrivacyGuarantee | None
     groups_: tuple | None
     fit_digests_: dict[str, str]
     _reservation: tuple[PrivacyLedger, Entry]
     _only_quoting: bool
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep the digests of what was fitted with it."""
+        """Add what bases say of parameters, and keep the digests of what was fitted with it."""
         super().__init_subclass__(**kwargs)
         cls._released = (*dict.fromkeys((*cls._released, "fit_digests_")),)
+        cls._parameters = inherited_checks(cls)
+        complete_docstrings(cls)
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> PrivateEstimator:
+    ) -> Self:
         """Train under the plan.
 
         Parameters
@@ -130,10 +186,7 @@ class PrivateEstimator(BaseEstimator):
         plan itself is made from is charged earlier, with all that follows: the first
         call of a fit counts.
 
-        Parameters
-        ----------
-        stated : PrivacyGuarantee or None
-            What will be promised; None for a fit without noise.
+        `stated`: what will be promised; None for a fit without noise.
         """
         if "_only_quoting" in vars(self):
             raise _Quote(stated)
@@ -160,15 +213,8 @@ class PrivateEstimator(BaseEstimator):
     def _quote(self, X: Any, y: Any, sensitive_features: Any = None) -> PrivacyGuarantee | None:
         """State what a fit would promise, and end before it uses rows.
 
-        Parameters
-        ----------
-        X, y, sensitive_features : array-like
-            What would be handed to `fit`.
-
-        Returns
-        -------
-        PrivacyGuarantee or None
-            What it would charge.
+        `X`, `y`, `sensitive_features`: what would be handed to `fit`. Result: what it would
+        charge.
         """
         self._only_quoting = True
         try:
@@ -188,7 +234,7 @@ class PrivateEstimator(BaseEstimator):
         y: ArrayLike | None = None,
         *,
         sensitive_features: ArrayLike | None = None,
-        notion: str | list[str] = "demographic_parity",
+        notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
         confidence_level: float = 0.95,
         bound: str = "exact",
         count_epsilon: float | None = None,
@@ -204,7 +250,7 @@ class PrivateEstimator(BaseEstimator):
             Their labels; not needed for demographic parity.
         sensitive_features : array-like, optional
             Their groups.
-        notion : str or list of str, default="demographic_parity"
+        notion : str, Notion or list of them, default="demographic_parity"
             What is equalised between groups.
         confidence_level : float, default=0.95
             Probability that the bound holds, in (0, 1).
@@ -229,7 +275,7 @@ class PrivateEstimator(BaseEstimator):
             count_epsilon=count_epsilon,
         )
 
-    def set_params(self, **params: Any) -> PrivateEstimator:
+    def set_params(self, **params: Any) -> Self:
         """Set parameters; ``net__...`` keys work from ``net=None`` too.
 
         Parameters
@@ -262,8 +308,8 @@ class PrivateEstimator(BaseEstimator):
         state = dict(super().__getstate__())
         allowed = set(self.get_params(deep=False)) | set(self._released) | {"_sklearn_version"}
         state = {name: value for name, value in state.items() if name in allowed}
-        for name in self._nets:
-            if state.get(name) is not None:
+        for name in (*self._nets, "estimator"):
+            if hasattr(state.get(name), "get_params"):
                 state[name] = clone(state[name])  # what was trained elsewhere stays there
         return state
 
@@ -300,7 +346,7 @@ class PrivateEstimator(BaseEstimator):
             delattr(self, name)
 
     def _randomness(self) -> tuple[int, NoiseSource]:
-        """Return a seed for what protects nobody, and a source for noise and batches."""
+        """Return a seed for what protects no record, and a source for noise and batches."""
         reproducible = bool(getattr(self, "reproducible_noise", False))
         random_state = getattr(self, "random_state", None)
         if random_state is None:
@@ -311,22 +357,17 @@ class PrivateEstimator(BaseEstimator):
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
-    """What all private classifiers share."""
+    """What all private classifiers share.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        Class labels.
+    """
 
     _multiclass: ClassVar[bool] = True
 
     classes_: np.ndarray
-
-    def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
-        """Bounds on the gap that are known before any evaluation."""
-        return []
-
-    def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
-        """Probability of the second class over the predictor's own randomness.
-
-        None for a predictor without randomness.
-        """
-        return None
 
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn."""

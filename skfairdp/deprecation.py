@@ -1,40 +1,72 @@
-"""Old places of public names: importable for one release, with a warning that says where to go."""
+"""Old places and names: they work for one release, with a warning that says what to use."""
 
 from __future__ import annotations
 
 import importlib
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from typing import Any
 
-__all__ = ["moved"]
+from skfairdp.exceptions import warn_user
 
 
 def moved(old: str, new: str, names: Iterable[str]) -> Callable[[str], Any]:
     """Module-level ``__getattr__`` of a room that public names have left.
 
-    Parameters
-    ----------
-    old, new : str
-        Full names of the room that the names were in, and of the one that they are in.
-    names : iterable of str
-        The names that moved.
-
-    Returns
-    -------
-    callable
-        Looks up a moved name in its new room and warns with a FutureWarning.
+    `old`, `new`: full names of the room that the names were in, and of the one that they are in.
+    Result: looks up a moved name in its new room and warns with a FutureWarning.
     """
     known = frozenset(names)
 
     def look_up(name: str) -> Any:
         if name not in known:
             raise AttributeError(f"module {old!r} has no attribute {name!r}")
-        warnings.warn(
+        warn_user(
             f"{old}.{name} has moved and goes with the next minor version: import it from {new}.",
             FutureWarning,
-            stacklevel=2,
         )
         return getattr(importlib.import_module(new), name)
 
     return look_up
+
+
+def renamed(
+    names: Mapping[str, str], values: Mapping[str, Mapping[Any, Any]] | None = None
+) -> Callable[[type], type]:
+    """Decorate an estimator whose parameters got other names: the old ones work, with a warning.
+
+    `names`: new names by the old ones. `values`: by old name, values that are called otherwise too.
+    """
+
+    def translated(owner: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        known = {}
+        for name, value in given.items():
+            new = names.get(name, name)
+            if new in known or (new != name and new in given):
+                raise TypeError(f"{owner} got both {new!r} and {name!r}, its old name; give one.")
+            if new != name:
+                if isinstance(value, str):
+                    value = (values or {}).get(name, {}).get(value, value)
+                warn_user(
+                    f"The parameter {name!r} of {owner} is called {new!r} now; the old name goes "
+                    "with the next minor version.",
+                    FutureWarning,
+                )
+            known[new] = value
+        return known
+
+    def decorate(cls: Any) -> Any:
+        construct, set_params = cls.__init__, cls.set_params
+
+        @wraps(construct)
+        def __init__(self: Any, *args: Any, **params: Any) -> None:
+            construct(self, *args, **translated(cls.__name__, params))
+
+        @wraps(set_params)
+        def replaced(self: Any, **params: Any) -> Any:
+            return set_params(self, **translated(cls.__name__, params))
+
+        cls.__init__, cls.set_params = __init__, replaced
+        return cls
+
+    return decorate

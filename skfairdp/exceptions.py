@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
+
 __all__ = [
     "BudgetExceededError",
     "FairnessWarning",
@@ -14,6 +18,7 @@ __all__ = [
     "TableError",
     "UnboundModelError",
     "UnknownGroupError",
+    "warn_user",
 ]
 
 
@@ -59,3 +64,12 @@ class PrivacyWarning(UserWarning):
 
 class FairnessWarning(UserWarning):
     """A setting weakens or voids the fairness guarantee."""
+
+
+def warn_user(message: str | Warning, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside the package whose call led here."""
+    package = os.path.dirname(__file__) + os.sep
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

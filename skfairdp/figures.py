@@ -9,31 +9,11 @@ import math
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 
-__all__ = [
-    "as_given",
-    "epsilon_text",
-    "factor_text",
-    "percent_text",
-    "rounded_down",
-    "rounded_up",
-    "significant_down",
-    "significant_up",
-]
-
 
 def rounded_up(value: float, digits: int = 3) -> str:
     """Print a number with `digits` decimals, never smaller than it is.
 
-    Parameters
-    ----------
-    value : float
-        A number, such as an upper bound; infinity is printed as ∞.
-    digits : int, default=3
-        Number of decimals.
-
-    Returns
-    -------
-    str
+    `value`: a number, such as an upper bound; infinity is printed as ∞.
 
     Examples
     --------
@@ -52,17 +32,8 @@ def rounded_down(value: float, digits: int = 3) -> str:
 def significant_up(value: float, digits: int = 6) -> str:
     """Print at most `digits` significant digits of a number, never less than it is.
 
-    Parameters
-    ----------
-    value : float
-        A number, such as an upper bound; infinity is printed as ∞.
-    digits : int, default=6
-        Largest number of significant digits.
-
-    Returns
-    -------
-    str
-        As people write it: 1e-6 and not 1e-06.
+    `value`: a number, such as an upper bound; infinity is printed as ∞. Result: as people write
+    it: 1e-6 and not 1e-06.
 
     Examples
     --------
@@ -81,15 +52,7 @@ def significant_down(value: float, digits: int = 6) -> str:
 def as_given(value: float) -> str:
     """Print a setting with all of its digits, and none that it doesn't have.
 
-    Parameters
-    ----------
-    value : float
-        The number; infinity is printed as ∞.
-
-    Returns
-    -------
-    str
-        Read as a float, it is `value`.
+    `value`: the number; infinity is printed as ∞. Result: read as a float, it is `value`.
 
     Examples
     --------
@@ -103,15 +66,6 @@ def as_given(value: float) -> str:
 def epsilon_text(epsilon: float) -> str:
     """Print epsilon with up to four decimals, rounded up.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats.
-
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> from skfairdp.figures import epsilon_text
@@ -124,15 +78,6 @@ def epsilon_text(epsilon: float) -> str:
 
 def factor_text(epsilon: float) -> str:
     """Print the factor e^epsilon, with its figure where that can be pictured.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats.
-
-    Returns
-    -------
-    str
 
     Examples
     --------
@@ -149,14 +94,7 @@ def factor_text(epsilon: float) -> str:
 def percent_text(share: float) -> str:
     """Print a share in percent, with all of its digits.
 
-    Parameters
-    ----------
-    share : float
-        A finite number, such as a confidence level.
-
-    Returns
-    -------
-    str
+    `share`: a finite number, such as a confidence level.
 
     Examples
     --------

@@ -7,6 +7,7 @@ to be stored as they are).
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
-
-__all__ = ["Check", "Choice", "Kind", "Labels", "Number", "check_parameters", "is_missing"]
 
 
 class Check(Protocol):
@@ -102,15 +101,10 @@ class Kind:
 
 @dataclass(frozen=True)
 class Labels:
-    """A list of distinct public labels.
+    """A list of distinct public labels."""
 
-    Parameters
-    ----------
-    of_groups : bool, default=False
-        Whether they name groups: labels of any hashable type, tuples for intersections of
-        attributes. Else they name classes: at least two, all texts or all numbers.
-    """
-
+    # Whether they name groups: labels of any hashable type, tuples for intersections of
+    # attributes. Else they name classes: at least two, all texts or all numbers
     of_groups: bool = False
 
     def accepts(self, value: Any) -> bool:
@@ -146,6 +140,12 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, Real | np.bool_) and math.isfinite(value)
 
 
+NONE = Choice((None,))
+# Below the limit the noise drowns any sum, and accounting takes minutes.
+EPSILON = Number(1e-4, finite=False)
+PROBABILITY = Number(0.0, 1.0, low_open=True, high_open=True)
+POSITIVE = Number(0.0, low_open=True)
+COUNT = Number(1, integer=True)
 BOOLEAN = Kind((bool, np.bool_), "True or False")
 MAPPING = Kind((Mapping,), "a mapping")
 SEQUENCE = Kind((Sequence, np.ndarray), "a sequence")
@@ -166,20 +166,22 @@ RANDOM_STATE = (
 )
 
 
+def inherited_checks(cls: Any) -> dict[str, Iterable[Check]]:
+    """Return the table of a class: its own entries and, for its other parameters, its bases'."""
+    table: dict[str, Iterable[Check]] = {}
+    for base in reversed(cls.__mro__):
+        table |= vars(base).get("_parameters", {})
+    if cls.__init__ is object.__init__:  # a template; its subclasses choose
+        return table
+    parameters = inspect.signature(cls.__init__).parameters
+    return {name: checks for name, checks in table.items() if name in parameters}
+
+
 def check_parameters(estimator: Any, table: Mapping[str, Iterable[Check]]) -> None:
     """Check the parameters of an estimator against its table.
 
-    Parameters
-    ----------
-    estimator : object
-        Has every key of `table` as an attribute.
-    table : mapping of str to iterable of Check
-        A parameter is right if any of its checks accepts it.
-
-    Raises
-    ------
-    ValueError
-        Names the parameter, the value got and what is allowed.
+    `estimator`: has every key of `table` as an attribute. `table`: a parameter is right if any of
+    its checks accepts it.
     """
     for name, checks in table.items():
         checks = tuple(checks)

@@ -1,7 +1,7 @@
 """Checks of rows whose messages reveal no row.
 
 Whether rows are accepted is the data owner's to know, and assumed public
-(`skfairdp.privacy.guarantee.VALIDATION`). No message, warning or chained exception shows
+(`skfairdp.assumptions.VALIDATION`). No message, warning or chained exception shows
 a cell, a label, the place of a row or the number of rows.
 """
 
@@ -20,18 +20,8 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
+from skfairdp.exceptions import warn_user
 from skfairdp.parameters import CLASSES
-
-__all__ = [
-    "count_rows",
-    "check_features",
-    "check_rows",
-    "encode_labels",
-    "factorized",
-    "label_column",
-    "positions",
-    "validated",
-]
 
 # Squares of larger values overflow in float32; they are refused rather than clipped.
 _LARGEST = 1e18
@@ -48,31 +38,8 @@ def check_rows(
 ) -> tuple[NDArray, NDArray]:
     """Check features and labels for fit.
 
-    Parameters
-    ----------
-    estimator : object
-        Gets ``n_features_in_`` and ``feature_names_in_``.
-    X : array-like, shape (n, d)
-        Features; (n, ...) with `allow_nd`.
-    y : array-like, shape (n,)
-        Labels.
-    allow_nd : bool
-        Whether rows may be images.
-    labels_declared : bool
-        Whether the set of labels is declared: a row with another label, of whatever
-        kind, then raises nothing.
-
-    Returns
-    -------
-    X : ndarray of float32 or float64
-    y : ndarray, shape (n,)
-
-    Raises
-    ------
-    ValueError
-        NaN, infinite, huge or non-numeric values, wrong shapes or lengths.
-    TypeError
-        Cells that are no numbers at all.
+    With `labels_declared`, a row with another label, of whatever kind, raises nothing. Raises
+    TypeError: cells that are no numbers at all.
     """
     if y is None:
         raise ValueError(
@@ -90,21 +57,8 @@ def check_features(
 ) -> NDArray:
     """Check features for predict, or for a fit that takes no labels.
 
-    Parameters
-    ----------
-    estimator : object
-        Fitted, unless `reset`.
-    X : array-like, shape (n, d)
-        Features.
-    allow_nd : bool
-        Whether rows may be images.
-    reset : bool
-        Whether this is a fit: the estimator then gets ``n_features_in_`` and
-        ``feature_names_in_``, and needs two rows.
-
-    Returns
-    -------
-    ndarray of float32 or float64
+    `reset`: whether this is a fit: the estimator then gets ``n_features_in_`` and
+    ``feature_names_in_``, and needs two rows.
     """
     checked = validated(
         estimator,
@@ -125,25 +79,10 @@ def check_features(
 def validated(estimator: Any, X: Any, **options: Any) -> Any:
     """Call scikit-learn's ``validate_data`` on features, and rewrite what quotes them.
 
-    Parameters
-    ----------
-    estimator : object
-        Remembers number and names of the columns, with ``reset=True``.
-    X : array-like
-        Features.
-    **options : dict
-        As `sklearn.utils.validation.validate_data` takes them. For a conversion to
-        numbers, ``dtype`` is given.
-
-    Returns
-    -------
-    ndarray or DataFrame
-
-    Raises
-    ------
-    ValueError or TypeError
-        scikit-learn's message where it shows no cell and no number of rows, else ours.
+    A ``dtype`` among the options asks for a conversion to numbers. Raises ValueError or TypeError:
+    scikit-learn's message where it shows no cell and no number of rows, else ours.
     """
+    X = unmasked(X)
     if options.get("dtype") is not None:
         _refuse_other_kinds(X)
     failure: Exception
@@ -157,14 +96,21 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
     raise failure
 
 
-def count_rows(X: Any) -> int:
-    """Number of rows of anything that has some.
+def unmasked(values: Any) -> Any:
+    """Masked entries of an array as missing ones: NaN among numbers, else None."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if not np.ma.is_masked(values):
+        return np.asarray(values)
+    if values.dtype.kind == "f":
+        return values.filled(np.nan)
+    cells = values.data.astype(object)
+    cells[np.ma.getmaskarray(values)] = None
+    return cells
 
-    Raises
-    ------
-    ValueError
-        A single value, or nothing.
-    """
+
+def count_rows(X: Any) -> int:
+    """Number of rows of anything that has some."""
     if isinstance(X, list | tuple):
         return len(X)
     shape = getattr(X, "shape", ())
@@ -178,28 +124,11 @@ def count_rows(X: Any) -> int:
 def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDArray:
     """One label a row, as they are.
 
-    Parameters
-    ----------
-    y : array-like, shape (n_rows,) or (n_rows, 1)
-        Labels.
-    n_rows : int
-        Number of rows.
-    declared : bool
-        Whether the set of labels is declared: a list may then hold anything.
-    name : str, default="y"
-        How messages call the labels.
-
-    Returns
-    -------
-    ndarray, shape (n_rows,)
-
-    Raises
-    ------
-    ValueError
-        A wrong number of dimensions or of labels.
+    `declared`: whether the set of labels is; a list may then hold anything.
     """
     if issparse(y):
         raise ValueError(f"Sparse data was passed for {name}; pass an array or list of labels.")
+    y = unmasked(y)
     mixed = declared and isinstance(y, list | tuple) and not all(isinstance(v, str) for v in y)
     try:
         values = np.asarray(y)
@@ -208,11 +137,10 @@ def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDA
     except (TypeError, ValueError):  # rows of different lengths
         values = np.asarray(y, dtype=object) if mixed else np.empty((0, 0, 0))
     if values.ndim == 2 and values.shape[1] == 1:
-        warnings.warn(
+        warn_user(
             "A column-vector y was passed when a 1d array was expected. Please change the shape "
             "of y to (n_samples,), for example using ravel().",
             DataConversionWarning,
-            stacklevel=3,
         )
         values = values.ravel()
     if values.ndim != 1:
@@ -232,26 +160,8 @@ def encode_labels(
 ) -> tuple[NDArray, NDArray[np.int64]]:
     """Turn labels into codes.
 
-    Parameters
-    ----------
-    y : ndarray, shape (n,)
-        Labels.
-    declared : array-like or None
-        The public set of labels; a row with another label gets the code -1 and
-        contributes nothing. None takes the set from the rows.
-    multiclass : bool
-        Whether more than two classes are allowed.
-
-    Returns
-    -------
-    classes : ndarray, shape (n_classes,)
-    codes : ndarray of int64, shape (n,)
-
-    Raises
-    ------
-    ValueError
-        One class only, more than two where two are needed, or declared labels of
-        another kind than those of the rows.
+    `declared`: the public set of labels; a row with another label gets the code -1 and
+    contributes nothing. None takes the set from the rows. Result: classes, and a code a row.
     """
     if declared is None:
         classes, codes = np.unique(y, return_inverse=True)
@@ -284,17 +194,8 @@ def encode_labels(
 def factorized(values: Any) -> tuple[NDArray[np.int64], list[Any]]:
     """Codes of values of any kind, by hash and not by order.
 
-    Parameters
-    ----------
-    values : ndarray or Series, shape (n,)
-        Anything.
-
-    Returns
-    -------
-    codes : ndarray of int64, shape (n,)
-        -1 for a missing value, -2 for one that has no hash and so can equal no label.
-    distinct : list
-        What the other codes stand for.
+    `values` (n,): anything. Result `codes` (n,): -1 for a missing value, -2 for one that has no
+    hash and so can equal no label; `distinct`: what the other codes stand for.
     """
     values = np.asarray(values, dtype=object)
     try:
@@ -311,16 +212,7 @@ def factorized(values: Any) -> tuple[NDArray[np.int64], list[Any]]:
 def positions(values: Any, known: Iterable[Hashable]) -> NDArray[np.int64]:
     """Position of each value among known ones; -1 for a value of whatever other kind.
 
-    Parameters
-    ----------
-    values : ndarray or Series, shape (n,)
-        Anything.
-    known : iterable of hashable
-        Distinct.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
+    `values` (n,): anything. Result (n,).
     """
     where = {label: index for index, label in enumerate(known)}
     codes, distinct = factorized(values)

@@ -94,6 +94,7 @@ def _run(
         warnings.simplefilter("error")
     if isinstance(script, Path):
         sys.argv = [str(script), *arguments]
+        sys.path.insert(0, str(script.parent))
         runpy.run_path(str(script), run_name="__main__")
     else:
         sys.argv = ["-c", *arguments]

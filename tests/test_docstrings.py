@@ -7,11 +7,14 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Iterator
+from typing import Self
 
 import pytest
 from numpydoc.validate import validate
 
 import skfairdp
+from skfairdp.base import PrivateEstimator
+from skfairdp.parameters import BOOLEAN
 
 CHECKS = {
     "GL02",  # closing quotes on a line of their own
@@ -67,3 +70,81 @@ def test_public_docstring_is_complete(name: str) -> None:
     if "PR01" not in errors and not report["docstring"].count("Parameters\n"):
         errors = {k: v for k, v in errors.items() if k not in OPTIONAL_WITHOUT_PARAMETERS}
     assert not errors, f"{name} ({report['file']}:{report['file_line']}): {errors}"
+
+
+class Base(PrivateEstimator):
+    """Template.
+
+    Parameters
+    ----------
+    depth : int
+        Of the base.
+    width : int
+        Of the base too.
+
+    Attributes
+    ----------
+    plan_, privacy_ : object
+        What is released.
+    loss_ : float
+        Not released.
+    """
+
+    _parameters = {"depth": (BOOLEAN,), "width": (BOOLEAN,)}
+
+
+class Derived(Base):
+    """What it is.
+
+    Parameters
+    ----------
+    depth : int, default=3
+        Its own words.
+
+    Examples
+    --------
+    Left as it is.
+    """
+
+    _parameters = {"own": (BOOLEAN,)}
+
+    def __init__(self, width: str = "a", *, depth: int = 3, own: bool = True) -> None: ...
+
+    def set_params(self, **params: object) -> Self:
+        return self
+
+
+def test_a_docstring_is_completed_from_the_bases() -> None:
+    assert (
+        Derived.__doc__
+        == """What it is.
+
+Parameters
+----------
+width : int, default="a"
+    Of the base too.
+depth : int, default=3
+    Its own words.
+
+Attributes
+----------
+groups_ : tuple or None
+    Groups named at fit.
+n_features_in_ : int
+    Number of features.
+privacy_ : PrivacyGuarantee or None
+    What is guaranteed; None after ``epsilon=inf``.
+plan_, privacy_ : object
+    What is released.
+
+Examples
+--------
+Left as it is.
+"""
+    )
+    assert Derived.set_params.__doc__ == inspect.cleandoc(Base.set_params.__doc__ or "") + "\n"
+
+
+def test_checks_of_parameters_come_from_the_bases() -> None:
+    """Those of the signature alone."""
+    assert list(Derived._parameters) == ["depth", "width", "own"]

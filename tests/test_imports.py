@@ -17,10 +17,11 @@ PACKAGE = Path(__file__).parents[1] / "skfairdp"
 # A room may import rooms of earlier layers, and itself. Rooms of one layer do not know
 # each other.
 LAYERS = (
-    {"exceptions", "figures", "deprecation"},
-    {"parameters", "datasets"},
+    {"exceptions", "figures", "documentation"},
+    {"assumptions", "deprecation", "parameters", "datasets"},
     {"rows"},
     {"privacy", "fairness"},
+    {"certifiable"},
     {"engine", "certificate"},
     {"base"},
     {
@@ -37,7 +38,7 @@ LAYERS = (
     {"__main__"},
 )
 RANKS = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
-TORCH_ROOMS = LAYERS[6] | {"engine"}
+TORCH_ROOMS = LAYERS[RANKS["inprocessing"]] | {"engine"}
 # Files elsewhere that train a network by themselves, and why they stay where they are.
 TORCH_FILES = {
     "metrics/information/mine.py": "the critic of MINE; torch is imported when it is called",

@@ -16,9 +16,10 @@ from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.additive.design import Design, levels_of
+from skfairdp.assumptions import LEVELS
 from skfairdp.engine.nets import default_net
 from skfairdp.fairness.groups import Groups
-from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, GradientClassifier, Run
+from skfairdp.inprocessing.gradient import NONE, GradientClassifier, Run
 from skfairdp.parameters import MAPPING, SEQUENCE, Number, check_parameters
 from skfairdp.preprocessing.binner import PublicBinner
 from skfairdp.preprocessing.columns import checked
@@ -56,39 +57,12 @@ class DPAdditiveClassifier(GradientClassifier):
         Declared categories of the columns that are no numbers.
     n_bins : int, default=128
         Bins of each of the two scales (linear and logarithmic) between declared bounds.
-    epsilon : float or None, default=1.0
-        Privacy budget in nats, at least 1e-4; the noise is calibrated to it. Infinity
-        trains without noise, for comparison. None when `noise_multiplier` is given.
-    delta : float, default=1e-6
-        Probability in (0, 1/n) that the privacy loss exceeds `epsilon`.
-    noise_multiplier : float or None, default=None
-        Noise standard deviation over `max_grad_norm`, instead of `epsilon`.
-    max_grad_norm : float, default=1.0
-        Largest L2 norm of one record's gradient.
     batch_size : int or "auto", default="auto"
         Expected records in a batch; "auto" is ``min(2048, ceil(n / 10))``.
-    max_epochs : int, default=40
-        Passes over the data, each of ``ceil(n / batch_size)`` steps.
     learning_rate : float, default=0.05
         First learning rate of Adam; it falls to 0 along a line.
-    dataset_size : int or None, default=None
-        Declared number of records; makes the guarantee one for adding or removing
-        a record. None takes the number of rows, which is then public
-        ("zero-out" adjacency).
-    classes : sequence or None, default=None
-        Declared class labels. None takes them from `y`; they are then public.
     random_state : int, RandomState or None, default=None
         Used with `reproducible_noise` only.
-    reproducible_noise : bool, default=False
-        Seeds noise and batches, for tests; voids the privacy guarantee.
-    exact_noise : bool, default=False
-        Round sums to a grid and draw their noise in whole numbers, exactly: no last bit of a
-        float64 then tells anything that the guarantee does not cover. Takes up to 1.3 times as
-        long.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-    ledger : None, path or PrivacyLedger, default=None
-        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
@@ -146,7 +120,6 @@ class DPAdditiveClassifier(GradientClassifier):
     """
 
     _parameters = {
-        **{k: v for k, v in GRADIENT_PARAMETERS.items() if k != "learning_rate_schedule"},
         "bounds": (MAPPING, SEQUENCE, NONE),
         "categories": (MAPPING, NONE),
         "n_bins": (Number(2, 4096, integer=True),),
@@ -203,28 +176,6 @@ class DPAdditiveClassifier(GradientClassifier):
         """The linear net, as skorch has it."""
         return default_net().set_params(module__hidden_sizes=(), lr=self.learning_rate)
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> DPAdditiveClassifier:
-        """Train the tables.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame, shape (n_samples, n_features)
-            Private training rows: a table of levels, or columns with declared bounds and
-            categories.
-        y : array-like, shape (n_samples,)
-            Labels of two classes.
-        sensitive_features : array-like, optional
-            Groups, checked and named in `groups_` but not used in training.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, sensitive_features=sensitive_features)
-        return self
-
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
         X = checked(self, X, reset=True, mixed=True)
@@ -278,8 +229,9 @@ class DPAdditiveClassifier(GradientClassifier):
         if stated is None or stated.is_void:
             return stated
         how = "were declared" if self._declares() else "were declared or released before"
-        note = f"the levels of the columns {how}, and are not counted here"
-        return dataclasses.replace(stated, assumptions=(*stated.assumptions, note))
+        return dataclasses.replace(
+            stated, assumptions=(*stated.assumptions, LEVELS.format(how=how))
+        )
 
     @property
     def intercept_(self) -> float:

@@ -1,4 +1,4 @@
-"""Data-dependent cost of votes: a diagnostic for whoever may see the votes, no guarantee."""
+"""Data-dependent cost of votes: a diagnostic for those who may see the votes, no guarantee."""
 
 from __future__ import annotations
 
@@ -9,26 +9,12 @@ from scipy.special import log_ndtr, logsumexp
 
 from skfairdp.aggregation.voting_plan import VotingNoise
 
-__all__ = ["data_dependent_rdp", "query_rdp"]
-
 
 def query_rdp(noise: VotingNoise, orders: Sequence[float], *, charged: bool = True) -> np.ndarray:
     """Renyi divergence that one query costs whatever the votes are.
 
-    Parameters
-    ----------
-    noise : VotingNoise
-        Noise of test and votes.
-    orders : sequence of float
-        Orders above 1.
-    charged : bool, default=True
-        Whether the test was passed, so that noisy votes were used. A gate that refuses the
-        answer afterwards changes nothing.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_orders,)
-        In nats.
+    `orders`: orders above 1. `charged`: whether the test was passed, so that noisy votes were
+    used. A gate that refuses the answer afterwards changes nothing. Result (n_orders,): in nats.
 
     Examples
     --------

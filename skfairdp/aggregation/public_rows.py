@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["PublicRows", "public_rows"]
-
 
 @dataclass(frozen=True, eq=False)
 class PublicRows:
@@ -45,23 +43,8 @@ class PublicRows:
 def public_rows(X: Any, sensitive_features: Any, name: str) -> PublicRows:
     """Take public rows however they were given.
 
-    Parameters
-    ----------
-    X : array-like, PublicRows or None
-        The argument ``X_public``.
-    sensitive_features : array-like or None
-        The argument ``sensitive_features_public``.
-    name : str
-        Class that asks.
-
-    Returns
-    -------
-    PublicRows
-
-    Raises
-    ------
-    ValueError
-        There are none, or two sets of groups.
+    `X`: the argument ``X_public``. `sensitive_features`: the argument
+    ``sensitive_features_public``.
     """
     if X is None:
         raise ValueError(

@@ -12,51 +12,26 @@ from skfairdp.aggregation.voting import Transcript
 from skfairdp.fairness.groups import Groups
 from skfairdp.privacy.noise import NoiseSource
 
-__all__ = ["Lesson", "Queries", "Rows", "Run", "description"]
-
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """Private rows, dropped after the fit.
+class PrivateRows:
+    """Private rows, dropped after the fit."""
 
-    Parameters
-    ----------
-    X : ndarray, shape (n, n_features)
-        Features.
-    labels : ndarray of int64, shape (n,)
-        Class codes; -1 for a label that was not declared.
-    classes : ndarray, shape (n_classes,)
-        Class labels.
-    groups : Groups or None
-        Groups, where they were given.
-    """
-
-    X: np.ndarray
-    labels: np.ndarray
-    classes: np.ndarray
+    X: np.ndarray  # (n, n_features): features
+    labels: np.ndarray  # (n,): class codes; -1 for a label that was not declared
+    classes: np.ndarray  # (n_classes,): class labels
     groups: Groups | None
 
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """Public rows in the order in which they are put to the teachers.
+    """Public rows in the order in which they are put to the teachers."""
 
-    Parameters
-    ----------
-    X : ndarray, shape (n_queries, n_features)
-        Features.
-    groups : Groups or None
-        Groups, where they were given.
-    labels : ndarray of int64, shape (n_queries,), or None
-        Class codes, where public labels belong to the rows.
-    own : bool, default=False
-        Whether they are the training rows themselves.
-    """
-
-    X: np.ndarray
+    X: np.ndarray  # (n_queries, n_features): features
     groups: Groups | None
+    # (n_queries,): class codes, where public labels belong to the rows
     labels: np.ndarray | None = None
-    own: bool = False
+    own: bool = False  # Whether they are the training rows themselves
 
     def picked(self, order: np.ndarray) -> Queries:
         """Rows at some positions, in their order."""
@@ -71,65 +46,26 @@ class Queries:
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """What teachers learn, and what they are asked.
-
-    Parameters
-    ----------
-    teacher : object
-        Pattern of all teachers.
-    X : ndarray, shape (n, ...)
-        Private rows as it takes them.
-    targets : ndarray of int64, shape (n,)
-        Class codes; -1 leaves a row out.
-    X_queries : ndarray, shape (n_queries, ...)
-        Public rows as it takes them.
-    """
+    """What teachers learn, and what they are asked."""
 
     teacher: Any
-    X: np.ndarray
-    targets: np.ndarray
-    X_queries: np.ndarray
+    X: np.ndarray  # (n, ...): private rows as it takes them
+    targets: np.ndarray  # (n,): class codes; -1 leaves a row out
+    X_queries: np.ndarray  # (n_queries, ...): public rows as it takes them
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """What a hook needs while the fit runs; dropped afterwards.
+class VotingRun:
+    """What a hook needs while the fit runs; dropped afterwards."""
 
-    Parameters
-    ----------
-    rows : Rows
-        Private rows.
-    queries : Queries
-        Public rows.
-    seed : int
-        Seeds what protects nobody.
-    noise : NoiseSource
-        Noise and shards.
-    """
-
-    rows: Rows
+    rows: PrivateRows
     queries: Queries
     seed: int
     noise: NoiseSource
 
 
 def description(transcript: Transcript, groups: Groups | None, n_options: int) -> dict[str, Any]:
-    """Fitted attributes that say what was released about the queries; no query is kept.
-
-    Parameters
-    ----------
-    transcript : Transcript
-        What was released.
-    groups : Groups or None
-        Public groups of the queries.
-    n_options : int
-        Number of answers there are.
-
-    Returns
-    -------
-    dict
-        Attribute to value.
-    """
+    """Fitted attributes that say what was released about the queries; no query is kept."""
     found: dict[str, Any] = {
         "n_asked_": transcript.n_asked,
         "n_charged_": transcript.n_charged,

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.linear_model import LogisticRegression
 
-__all__ = ["GroupTeacher", "ReweighedClassifier"]
-
 
 class ReweighedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Fit a classifier on rows weighted so that label and group are independent.
@@ -102,12 +100,8 @@ class ReweighedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 class GroupTeacher(ClassifierMixin, BaseEstimator):
     """Teacher that finds the groups of its rows in the last column, and hands them over.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Its `fit` takes ``sensitive_features``.
-    random_state : int or None
-        Seeds predictions of an estimator that draws them.
+    `estimator`: its `fit` takes ``sensitive_features``. `random_state`: seeds predictions of an
+    estimator that draws them.
     """
 
     def __init__(self, estimator: Any, random_state: int | None = None) -> None:
@@ -117,16 +111,8 @@ class GroupTeacher(ClassifierMixin, BaseEstimator):
     def fit(self, X: np.ndarray, y: np.ndarray) -> GroupTeacher:
         """Fit on all columns but the last.
 
-        Parameters
-        ----------
-        X : ndarray, shape (n_samples, n_features + 1)
-            Rows, the code of the group last.
-        y : ndarray, shape (n_samples,)
-            Class codes.
-
-        Returns
-        -------
-        self
+        `X` (n_samples, n_features + 1): rows, the code of the group last. `y` (n_samples,): class
+        codes.
         """
         groups = X[:, -1].astype(np.int64)
         self.estimator_ = clone(self.estimator)
@@ -137,14 +123,7 @@ class GroupTeacher(ClassifierMixin, BaseEstimator):
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Predict class codes from all columns but the last.
 
-        Parameters
-        ----------
-        X : ndarray, shape (n_samples, n_features + 1)
-            Rows.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
+        `X` (n_samples, n_features + 1): rows. Result (n_samples,).
         """
         drawn = "random_state" in inspect.signature(self.estimator_.predict).parameters
         settings = {"random_state": self.random_state} if drawn else {}

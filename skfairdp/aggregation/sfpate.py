@@ -12,16 +12,14 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import column_or_1d
 
 from skfairdp.aggregation.public_rows import PublicRows
-from skfairdp.aggregation.query_rows import Lesson, Queries, Rows, Run
+from skfairdp.aggregation.query_rows import Lesson, PrivateRows, Queries, VotingRun
 from skfairdp.aggregation.reweighing import GroupTeacher, ReweighedClassifier
 from skfairdp.aggregation.student import Student, takes_groups, train_student
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
-from skfairdp.aggregation.vote_parameters import AGGREGATION_PARAMETERS, NONE
+from skfairdp.assumptions import ATTRIBUTE_VOTES, closed_sets
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.parameters import GROUPS, Choice
+from skfairdp.parameters import Choice
 from skfairdp.privacy.ledger import PrivacyLedger
-
-__all__ = ["SFPATEClassifier"]
 
 
 class SFPATEClassifier(AggregatedClassifier):
@@ -45,72 +43,21 @@ class SFPATEClassifier(AggregatedClassifier):
         "fair_student": its `fit` must take ``sensitive_features``; None is
         `ReweighedClassifier`, and reductions of fairlearn will do. "fair_teachers": any
         classifier; None is a linear net.
-    n_teachers : int, default=100
-        Number of shards.
     variant : {"fair_student", "fair_teachers"}, default="fair_student"
         Who is fair.
-    epsilon : float or None, default=1.0
-        Privacy budget of the attribute in nats, at least 1e-4. The noise is calibrated to
-        it for `n_answers`; or the number of answers, for given noise. Infinity votes
-        without noise, for comparison. None takes noise and `n_answers` as they are.
-    delta : float, default=1e-6
-        Probability in (0, 1/n) that the privacy loss exceeds `epsilon`.
-    threshold : float or None, default=None
-        Votes that the largest count must reach in a noisy test before a query is
-        answered. None answers every query.
-    threshold_noise : float or None, default=None
-        Standard deviation of the test's noise, in votes.
-    vote_noise : float or None, default=None
-        Standard deviation of the noise on every count, in votes.
-    noise_ratio : float, default=40/15
-        `threshold_noise` over `vote_noise` where they are calibrated.
-    n_queries : int or None, default=None
-        Rows that are put to the teachers. None takes all.
-    n_answers : int or None, default=None
-        Stop after this many queries have passed the test. None: what
-        `epsilon` pays for at the given noise, or at noise of half the number of teachers
-        (but at least 100); without `epsilon`, or without noise, all queries.
-    shuffle : bool, default=True
-        Ask in an order drawn with `random_state`, else in that of the rows.
     classes : sequence or None, default=None
         Class labels. None takes them from `y`, which is not protected.
     groups : sequence or None, default=None
         Declared groups; rows of others are in no shard. None takes them from the rows; they
         are then public.
-    dataset_size : int or None, default=None
-        Number of records that `delta` is compared with; None takes the number of rows.
-    n_jobs : int or None, default=None
-        Workers that train teachers one by one, where they are not trained in one pass.
-    random_state : int, RandomState or None, default=None
-        Seeds initial weights, teachers, student and order; never noise or shards.
-    reproducible_noise : bool, default=False
-        Also seeds noise and shards, for tests; voids the privacy guarantee.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-    ledger : None, path or PrivacyLedger, default=None
-        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
-    classes_ : ndarray, shape (n_classes,)
-        Class labels.
     groups_ : tuple
         Groups.
-    student_ : Student
-        What predicts.
-    n_asked_, n_charged_, n_answered_ : int
-        Queries that were asked, that passed the test, and that were answered.
-    coverage_ : float
-        Share of answered queries.
-    threshold_noise_, vote_noise_ : float
-        Noise used, in votes; the first is None without a threshold.
-    plan_ : Plan
-        Everything the accountant charged.
     privacy_ : PrivacyGuarantee or None
         What is guaranteed, for a change of one person's attribute; None after
         ``epsilon=inf``.
-    n_features_in_ : int
-        Number of features.
 
     Notes
     -----
@@ -135,11 +82,7 @@ class SFPATEClassifier(AggregatedClassifier):
     ('sensitive_features', 'change-attribute')
     """
 
-    _parameters = {
-        **AGGREGATION_PARAMETERS,
-        "variant": (Choice(("fair_student", "fair_teachers")),),
-        "groups": (GROUPS, NONE),
-    }
+    _parameters = {"variant": (Choice(("fair_student", "fair_teachers")),)}
     _adjacency = "change-attribute"
     _protects = "sensitive_features"
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True, "y_public": True}
@@ -252,7 +195,7 @@ class SFPATEClassifier(AggregatedClassifier):
             queries = self._labelled(self._check_public(public), labels, rows)
         self._train_on(rows, queries)
 
-    def _labelled(self, queries: Queries, labels: Any, rows: Rows) -> Queries:
+    def _labelled(self, queries: Queries, labels: Any, rows: PrivateRows) -> Queries:
         if self.variant == "fair_teachers":
             return Queries(queries.X, None)
         if labels is None:
@@ -289,11 +232,11 @@ class SFPATEClassifier(AggregatedClassifier):
             on_unknown="raise" if self.groups is None else "drop",
         )
 
-    def _n_options(self, rows: Rows) -> int:
+    def _n_options(self, rows: PrivateRows) -> int:
         assert rows.groups is not None
         return len(rows.groups.labels if self.variant == "fair_student" else rows.classes)
 
-    def _lesson(self, rows: Rows, queries: Queries) -> Lesson:
+    def _lesson(self, rows: PrivateRows, queries: Queries) -> Lesson:
         assert rows.groups is not None
         if self.variant == "fair_student":
             return Lesson(self.teacher, rows.X, rows.groups.codes, queries.X)
@@ -304,7 +247,7 @@ class SFPATEClassifier(AggregatedClassifier):
         made_up = np.arange(len(queries.X)) // len(rows.classes) % len(rows.groups.labels)
         return Lesson(GroupTeacher(teacher), X, targets, np.column_stack([queries.X, made_up]))
 
-    def _learn(self, run: Run, answered: np.ndarray, answers: np.ndarray) -> Student:
+    def _learn(self, run: VotingRun, answered: np.ndarray, answers: np.ndarray) -> Student:
         if self.variant == "fair_teachers":
             return super()._learn(run, answered, answers)
         assert run.queries.labels is not None
@@ -320,18 +263,15 @@ class SFPATEClassifier(AggregatedClassifier):
             sensitive_features=answers[usable],
         )
 
-    def _public_things(self, run: Run) -> tuple[str, ...]:
-        named = "taken from the rows and public" if self.groups is None else "declared"
+    def _public_things(self, run: VotingRun) -> tuple[str, ...]:
         learned = (
             "the student learns from the same rows, and their attributes reach it through the "
             "noisy votes alone"
             if run.queries.own
             else "the student learns from public rows, whose attributes are not used"
         )
-        return (
-            f"the set of groups is {named}",
-            f"features and labels of all rows are public; {learned}",
-        )
+        sets = closed_sets(groups=self.groups is not None)
+        return (*sets, ATTRIBUTE_VOTES.format(learned=learned))
 
     def _default_of(self, name: str) -> Any:
         fair = "student" if self.variant == "fair_student" else "teacher"

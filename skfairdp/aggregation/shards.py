@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["assign_shards", "rows_by_shard", "teacher_generator"]
-
 
 def assign_shards(n_rows: int, n_teachers: int, generator: np.random.Generator) -> np.ndarray:
     """Give every record a shard by a uniform draw of its own.
@@ -50,19 +48,8 @@ def assign_shards(n_rows: int, n_teachers: int, generator: np.random.Generator) 
 def rows_by_shard(shards: np.ndarray, usable: np.ndarray, n_teachers: int) -> list[np.ndarray]:
     """List the usable records of every shard, in their order.
 
-    Parameters
-    ----------
-    shards : ndarray of int64, shape (n_rows,)
-        Shard of each record.
-    usable : ndarray of bool, shape (n_rows,)
-        False leaves a record out.
-    n_teachers : int
-        Number of shards.
-
-    Returns
-    -------
-    list of ndarray of int64
-        Positions of records, one array a shard, possibly empty.
+    `shards` (n_rows,): shard of each record. `usable` (n_rows,): false leaves a record out.
+    Result: positions of records, one array a shard, possibly empty.
     """
     kept = np.flatnonzero(usable)
     order = np.argsort(shards[kept], kind="stable")
@@ -73,17 +60,6 @@ def rows_by_shard(shards: np.ndarray, usable: np.ndarray, n_teachers: int) -> li
 def teacher_generator(seed: int, index: int, *purpose: int) -> np.random.Generator:
     """Start the random stream of one teacher, the same whatever the others do.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of the ensemble.
-    index : int
-        Number of the teacher.
-    *purpose : int
-        Tells streams of one teacher apart.
-
-    Returns
-    -------
-    numpy.random.Generator
+    `*purpose`: tells streams of one teacher apart.
     """
     return np.random.default_rng([seed, index, *purpose])

@@ -18,8 +18,6 @@ from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.nets import default_net, prepare_net
 from skfairdp.engine.parameter_vector import copy_module, copy_parameters
 
-__all__ = ["Student", "default_student", "takes_groups", "train_student"]
-
 _SKORCH = {"batch_size": 128, "max_epochs": 10}  # its defaults
 
 
@@ -41,11 +39,7 @@ def default_student() -> NeuralNet:
     60
     """
     return default_net().set_params(
-        module__hidden_sizes=(),
-        lr=0.02,
-        batch_size=64,
-        max_epochs=60,
-        optimizer__weight_decay=0.01,
+        module__hidden_sizes=(), lr=0.02, batch_size=64, max_epochs=60, optimizer__weight_decay=0.01
     )
 
 
@@ -134,7 +128,7 @@ def train_student(
     n_classes : int
         Number of classes.
     seed : int
-        Seeds what protects nobody.
+        Seeds what protects no record.
     sensitive_features : ndarray, shape (n_answered,), optional
         Given to a student whose `fit` takes groups.
 
@@ -183,17 +177,7 @@ def _trained(
 
 
 def takes_groups(model: Any) -> bool:
-    """Whether a model's `fit` makes use of ``sensitive_features``; that of a net does not.
-
-    Parameters
-    ----------
-    model : object
-        An estimator.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a model's `fit` makes use of ``sensitive_features``; that of a net does not."""
     if isinstance(model, NeuralNet):
         return False
     parameters = inspect.signature(model.fit).parameters.values()

@@ -10,25 +10,24 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.aggregation.public_rows import PublicRows
-from skfairdp.aggregation.query_rows import Lesson, Queries, Rows, Run, description
+from skfairdp.aggregation.query_rows import Lesson, PrivateRows, Queries, VotingRun, description
 from skfairdp.aggregation.shards import assign_shards
 from skfairdp.aggregation.student import Student, default_student, train_student
 from skfairdp.aggregation.teachers.training import default_teacher, train_teachers
 from skfairdp.aggregation.teachers.trial import try_teacher
 from skfairdp.aggregation.vote_assumptions import conditions, public_things, spent
-from skfairdp.aggregation.vote_parameters import AGGREGATION_PARAMETERS, check_settings, make_plan
+from skfairdp.aggregation.vote_parameters import check_settings, make_plan
 from skfairdp.aggregation.voting import ConfidentGNMax, release_labels
+from skfairdp.assumptions import seed_known
 from skfairdp.base import PrivateClassifier
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.parameters import check_parameters
+from skfairdp.parameters import BOOLEAN, COUNT, NONE, POSITIVE, Number, check_parameters
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
 from skfairdp.rows import check_features, check_rows, encode_labels
-
-__all__ = ["AggregatedClassifier"]
 
 
 class AggregatedClassifier(PrivateClassifier):
@@ -37,9 +36,83 @@ class AggregatedClassifier(PrivateClassifier):
     A mechanism says how many things can be voted for (`_n_options`), who learns what
     to vote (`_lesson`), what may refuse an answer (`_gate`) and how the student learns
     (`_learn`).
+
+    Parameters
+    ----------
+    teacher : classifier, skorch.NeuralNet or None
+        Cloned for each shard. None is a small perceptron; perceptrons are trained all
+        in one pass.
+    student : classifier, skorch.NeuralNet or None
+        Trained on answered public rows; a search chooses by them alone. None is a
+        linear net, see `skfairdp.aggregation.default_student`.
+    n_teachers : int
+        Number of shards. More teachers stand more noise, and know less each.
+    epsilon : float or None
+        Privacy budget in nats, at least 1e-4. The noise is calibrated to it for
+        `n_answers`; or the number of answers, for given noise. Infinity votes without
+        noise, for comparison. None takes noise and `n_answers` as they are.
+    threshold : float or None
+        Votes that the largest count must reach in a noisy test before a query is
+        answered (Confident-GNMax). None answers every query (GNMax).
+    threshold_noise : float or None
+        Standard deviation of the test's noise, in votes.
+    vote_noise : float or None
+        Standard deviation of the noise on every count, in votes.
+    noise_ratio : float
+        `threshold_noise` over `vote_noise` where they are calibrated.
+    n_queries : int or None
+        Public rows that are put to the teachers, the largest number of tests that is
+        paid for. None takes all.
+    n_answers : int or None
+        Stop after this many queries have passed the test. None: what
+        `epsilon` pays for at the given noise, or at noise of half the number of teachers
+        (but at least 100); without `epsilon`, or without noise, all queries.
+    shuffle : bool
+        Ask in an order drawn with `random_state`, else in that of the public rows.
+    dataset_size : int or None
+        Declared number of records that `delta` is compared with. None compares with the
+        number of rows. Nothing else depends on it.
+    n_jobs : int or None
+        Workers that train teachers one by one, where they are not trained in one pass;
+        ``joblib.parallel_config`` chooses where they are.
+    random_state : int, RandomState or None
+        Seeds initial weights, teachers, student and order; never noise or shards.
+
+    Attributes
+    ----------
+    groups_ : tuple or None
+        Groups named at fit, of the public rows if those have groups.
+    student_ : Student
+        What predicts.
+    n_asked_, n_charged_, n_answered_ : int
+        Queries that were asked, that passed the test, and that were answered.
+    coverage_ : float
+        Share of answered queries.
+    public_groups_ : tuple or None
+        Groups of the public rows; None where they were not given, as the following.
+    coverage_by_group_ : dict or None
+        Share of answered queries of each group.
+    asked_by_group_ : ndarray or None, shape (n_groups,)
+        Queries of each group.
+    answers_by_group_ : ndarray or None, shape (n_groups, n_classes)
+        Answers by group and class.
+    threshold_noise_, vote_noise_ : float
+        Noise used, in votes; the first is None without a threshold.
+    plan_ : Plan
+        Everything the accountant charged.
     """
 
-    _parameters = AGGREGATION_PARAMETERS
+    _parameters = {
+        "n_teachers": (COUNT,),
+        "threshold": (Number(0.0), NONE),
+        "threshold_noise": (POSITIVE, NONE),
+        "vote_noise": (POSITIVE, NONE),
+        "noise_ratio": (POSITIVE,),
+        "n_queries": (COUNT, NONE),
+        "n_answers": (COUNT, NONE),
+        "shuffle": (BOOLEAN,),
+        "n_jobs": (Number(integer=True), NONE),
+    }
     _nets = ("teacher", "student")
     _released: ClassVar[tuple[str, ...]] = (
         *PrivateClassifier._released,
@@ -63,32 +136,32 @@ class AggregatedClassifier(PrivateClassifier):
     public_groups_: tuple | None
     asked_by_group_: np.ndarray | None
 
-    def _n_options(self, rows: Rows) -> int:
+    def _n_options(self, rows: PrivateRows) -> int:
         """How many answers there are to vote for."""
         return len(rows.classes)
 
-    def _lesson(self, rows: Rows, queries: Queries) -> Lesson:
+    def _lesson(self, rows: PrivateRows, queries: Queries) -> Lesson:
         """What the teachers learn, and what they are asked."""
         return Lesson(self.teacher, rows.X, rows.labels, queries.X)
 
-    def _gate(self, run: Run) -> ParityGate | None:
+    def _gate(self, run: VotingRun) -> ParityGate | None:
         """What may refuse an answer."""
         return None
 
-    def _learn(self, run: Run, answered: np.ndarray, answers: np.ndarray) -> Student:
+    def _learn(self, run: VotingRun, answered: np.ndarray, answers: np.ndarray) -> Student:
         """Train the student on the answered queries, given by their positions."""
         return train_student(
             self.student, run.queries.X[answered], answers, len(run.rows.classes), seed=run.seed
         )
 
-    def _train_on(self, rows: Rows, queries: Queries) -> None:
+    def _train_on(self, rows: PrivateRows, queries: Queries) -> None:
         """Carry out the fit once rows and queries are checked."""
         n = len(rows.X) if self.dataset_size is None else int(self.dataset_size)
         check_delta(self.delta, n, public=self.dataset_size is not None)
         seed, noise = self._randomness()
         queries = self._ordered(queries, seed)
         stds, plan = make_plan(self, len(queries.X), adjacency=self._adjacency)
-        run = Run(rows, queries, seed, noise)
+        run = VotingRun(rows, queries, seed, noise)
         gate = self._gate(run)
         lesson = self._lesson(rows, queries)
         try_teacher(lesson.teacher, lesson.X_queries, n, self.n_teachers, self._n_options(rows))
@@ -113,7 +186,7 @@ class AggregatedClassifier(PrivateClassifier):
         self.plan_ = plan
         self.privacy_ = self._guarantee(plan, run, spent(self))
 
-    def _votes(self, run: Run, lesson: Lesson) -> np.ndarray:
+    def _votes(self, run: VotingRun, lesson: Lesson) -> np.ndarray:
         """Train a teacher on every shard and count the votes; the teachers end here."""
         shards = assign_shards(len(lesson.X), self.n_teachers, run.noise.sampling)
         teachers = train_teachers(
@@ -129,12 +202,12 @@ class AggregatedClassifier(PrivateClassifier):
         )
         return teachers.votes(lesson.X_queries)
 
-    def _check_rows(self, X: Any, y: Any, sensitive_features: Any) -> Rows:
+    def _check_rows(self, X: Any, y: Any, sensitive_features: Any) -> PrivateRows:
         check_parameters(self, self._parameters)
         check_settings(self)
         X, y = check_rows(self, X, y, labels_declared=self.classes is not None)
         classes, labels = encode_labels(y, self.classes, multiclass=True)
-        return Rows(X, labels, classes, self._encode_groups(sensitive_features, len(X)))
+        return PrivateRows(X, labels, classes, self._encode_groups(sensitive_features, len(X)))
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         if sensitive_features is None:
@@ -169,14 +242,13 @@ class AggregatedClassifier(PrivateClassifier):
         return queries.picked(order[:wanted])
 
     def _guarantee(
-        self, plan: Plan, run: Run, came_of_it: tuple[str, ...] = ()
+        self, plan: Plan, run: VotingRun, came_of_it: tuple[str, ...] = ()
     ) -> PrivacyGuarantee | None:
         if plan.noiseless:
             return None
         if run.noise.reproducible:
             return PrivacyGuarantee.void(
-                "reproducible_noise=True ties the noise to random_state: whoever knows or guesses "
-                "the seed can subtract it",
+                seed_known(),
                 adjacency=self._adjacency,
                 protects=self._protects,
             )
@@ -187,40 +259,16 @@ class AggregatedClassifier(PrivateClassifier):
             assumptions=(*came_of_it, *self._public_things(run), *conditions(run.noise)),
         )
 
-    def _public_things(self, run: Run) -> tuple[str, ...]:
+    def _public_things(self, run: VotingRun) -> tuple[str, ...]:
         named = run.queries.groups is None and run.rows.groups is not None
         return public_things(named, labels_declared=self.classes is not None)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict the class of each row with the student.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-            Entries of ``classes_``.
-        """
         check_is_fitted(self)
         return self.classes_[self.student_.codes(check_features(self, X))]
 
     @available_if(lambda self: not hasattr(self, "student_") or self.student_.has_probabilities)
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Estimate class probabilities with the student.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, n_classes)
-            Columns in the order of ``classes_``.
-        """
         check_is_fitted(self)
         return self.student_.probabilities(check_features(self, X))
 

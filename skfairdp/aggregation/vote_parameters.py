@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Mapping
 from typing import Any
 
 from skfairdp.aggregation.voting_plan import (
@@ -13,34 +11,9 @@ from skfairdp.aggregation.voting_plan import (
     calibrated_noise,
     voting_plan,
 )
-from skfairdp.exceptions import PrivacyWarning
-from skfairdp.parameters import BOOLEAN, CLASSES, DATASET_SIZE, RANDOM_STATE, Check, Choice, Number
-from skfairdp.privacy.ledger import LEDGER
+from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.privacy.plan import Plan
 
-__all__ = ["AGGREGATION_PARAMETERS", "NONE", "check_settings", "make_plan"]
-
-NONE = Choice((None,))
-
-AGGREGATION_PARAMETERS: Mapping[str, tuple[Check, ...]] = {
-    "n_teachers": (Number(1, integer=True),),
-    "epsilon": (Number(1e-4, finite=False), NONE),
-    "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
-    "threshold": (Number(0.0), NONE),
-    "threshold_noise": (Number(0.0, low_open=True), NONE),
-    "vote_noise": (Number(0.0, low_open=True), NONE),
-    "noise_ratio": (Number(0.0, low_open=True),),
-    "n_queries": (Number(1, integer=True), NONE),
-    "n_answers": (Number(1, integer=True), NONE),
-    "shuffle": (BOOLEAN,),
-    "classes": (CLASSES, NONE),
-    "dataset_size": (DATASET_SIZE, NONE),
-    "n_jobs": (Number(integer=True), NONE),
-    "random_state": RANDOM_STATE,
-    "reproducible_noise": (BOOLEAN,),
-    "progress": (BOOLEAN, NONE),
-    "ledger": LEDGER,
-}
 # A test at T passes by noise alone with chance 1e-3 where T is this many noise standard
 # deviations above all the votes there are. Published settings have T above the number of
 # teachers, with noise to match.
@@ -54,15 +27,7 @@ _USEFUL_NOISE, _FEWEST_ANSWERS = 0.5, 100
 def check_settings(estimator: Any) -> None:
     """Check what the parameter table cannot say.
 
-    Parameters
-    ----------
-    estimator : object
-        Has the parameters of `AGGREGATION_PARAMETERS`.
-
-    Raises
-    ------
-    ValueError
-        Parameters contradict each other.
+    `estimator`: an `AggregatedClassifier`.
     """
     epsilon, threshold = estimator.epsilon, estimator.threshold
     own = {"vote_noise": estimator.vote_noise, "threshold_noise": estimator.threshold_noise}
@@ -93,25 +58,8 @@ def check_settings(estimator: Any) -> None:
 def make_plan(estimator: Any, n_public: int, *, adjacency: str) -> tuple[VotingNoise, Plan]:
     """Fix noise, queries and answers from public numbers alone.
 
-    Parameters
-    ----------
-    estimator : object
-        Checked by `check_settings`.
-    n_public : int
-        Number of public rows.
-    adjacency : {"add-remove", "change-attribute"}
-        Relation of the statement.
-
-    Returns
-    -------
-    noise : VotingNoise
-    plan : Plan
-
-    Raises
-    ------
-    ValueError
-        More queries than public rows, more answers than queries, a budget too small for
-        one answer, or a threshold out of reach.
+    `estimator`: checked by `check_settings`. Raises ValueError: more queries than public rows,
+    more answers than queries, a budget too small for one answer, or a threshold out of reach.
     """
     n_queries = _at_most(estimator, "n_queries", n_public, "the number of public rows")
     n_answers = _at_most(estimator, "n_answers", n_queries, "the number of queries")
@@ -125,11 +73,7 @@ def make_plan(estimator: Any, n_public: int, *, adjacency: str) -> tuple[VotingN
             if n_answers == 0:
                 _refuse_budget(estimator, n_queries, noise)
     elif math.isinf(epsilon):
-        warnings.warn(
-            "epsilon=inf trains without noise: nothing is protected.",
-            PrivacyWarning,
-            stacklevel=5,  # whoever called fit
-        )
+        warn_user("epsilon=inf trains without noise: nothing is protected.", PrivacyWarning)
         noise = VotingNoise(0.0 if tested else None, 0.0)
     else:
         ratio = float(estimator.noise_ratio) if tested else None

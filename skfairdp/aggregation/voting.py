@@ -13,8 +13,6 @@ from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 
-__all__ = ["ConfidentGNMax", "Transcript", "release_labels"]
-
 _STD = Number(0.0)
 # Outcomes of a query that was asked.
 UNSURE, REFUSED = -1, -2

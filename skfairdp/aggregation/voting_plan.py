@@ -10,13 +10,6 @@ from skfairdp.privacy.accounting.plan_cost import epsilon as plan_epsilon
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.relations import NEIGHBOURS
 
-__all__ = [
-    "VotingNoise",
-    "affordable_answers",
-    "calibrated_noise",
-    "voting_plan",
-]
-
 # One record takes a vote from one class and gives one to another.
 VOTES_NORM = math.sqrt(2.0)
 # A changed attribute does the same, but is accounted as two halves that compose: a Gaussian
@@ -102,27 +95,9 @@ def calibrated_noise(
 ) -> VotingNoise:
     """Find the noise with which a fixed number of queries meets a budget.
 
-    Parameters
-    ----------
-    epsilon : float
-        Budget in nats, finite and positive.
-    delta : float
-        Probability in (0, 1).
-    n_queries : int
-        Largest number of threshold tests.
-    n_answers : int
-        Largest number of noisy votes.
-    ratio : float or None
-        Noise of the test over noise of the votes; None where no test is made.
-
-    Returns
-    -------
-    VotingNoise
-
-    Raises
-    ------
-    ValueError
-        The budget is not met by any usable noise.
+    `epsilon`: budget in nats, finite and positive. `delta`: probability in (0, 1). `ratio`: noise
+    of the test over noise of the votes; None where no test is made. Raises ValueError: the budget
+    is not met by any usable noise.
 
     Examples
     --------
@@ -146,21 +121,9 @@ def calibrated_noise(
 def affordable_answers(epsilon: float, delta: float, n_queries: int, noise: VotingNoise) -> int:
     """Count the answers that a budget pays for at given noise.
 
-    Parameters
-    ----------
-    epsilon : float
-        Budget in nats, finite and positive.
-    delta : float
-        Probability in (0, 1).
-    n_queries : int
-        Largest number of threshold tests; they are paid first.
-    noise : VotingNoise
-        Noise of both releases.
-
-    Returns
-    -------
-    int
-        At most `n_queries`; 0 where the budget does not even pay for one answer.
+    `epsilon`: budget in nats, finite and positive. `delta`: probability in (0, 1). `n_queries`:
+    largest number of threshold tests; they are paid first. Result: at most `n_queries`; 0 where
+    the budget does not even pay for one answer.
 
     Examples
     --------

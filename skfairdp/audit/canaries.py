@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Canaries", "Score", "log_odds", "orthogonal_canaries"]
-
 Score = Callable[[Any, Any, NDArray], ArrayLike]
 
 

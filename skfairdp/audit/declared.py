@@ -13,8 +13,6 @@ from sklearn.base import clone
 from skfairdp.audit.canaries import Canaries, stack_rows
 from skfairdp.fairness.groups import Groups, encode_groups
 
-__all__ = ["claim_about", "declare_sizes", "fit_with"]
-
 
 def declare_sizes(
     estimator: Any,
@@ -52,11 +50,7 @@ def declare_sizes(
 
 
 def fit_with(
-    model: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    guests: Canaries,
-    sensitive_features: ArrayLike | None,
+    model: Any, X: ArrayLike, y: ArrayLike, guests: Canaries, sensitive_features: ArrayLike | None
 ) -> Any:
     """Fit on the rows and the canaries that take part."""
     rows, labels = stack_rows(X, guests.X), stack_rows(np.asarray(y), guests.y)

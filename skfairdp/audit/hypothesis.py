@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["boundary", "check_count", "check_loss", "error_of"]
-
 _BISECTION_STEPS = 60
 
 

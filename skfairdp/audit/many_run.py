@@ -14,8 +14,6 @@ from skfairdp.audit.declared import claim_about, declare_sizes, fit_with
 from skfairdp.audit.many_run_bound import many_run_epsilon, many_run_p_value
 from skfairdp.audit.result import AuditResult
 
-__all__ = ["audit_many_runs"]
-
 
 def audit_many_runs(
     estimator: Any,
@@ -143,10 +141,7 @@ def _one_score(
 
 
 def _threshold(
-    inside: NDArray[np.float64],
-    outside: NDArray[np.float64],
-    delta: float,
-    confidence_level: float,
+    inside: NDArray[np.float64], outside: NDArray[np.float64], delta: float, confidence_level: float
 ) -> float:
     """Threshold with the largest bound on these runs; with few runs, the best separation."""
     runs = len(inside)

@@ -8,8 +8,6 @@ from scipy.stats import beta
 
 from skfairdp.audit.hypothesis import boundary, check_count, check_loss, error_of
 
-__all__ = ["many_run_epsilon", "many_run_p_value"]
-
 _LOG_SMALLEST_ERROR = -600.0
 
 

@@ -9,14 +9,8 @@ from numpy.typing import ArrayLike
 
 from skfairdp.audit.canaries import Canaries, Score, log_odds
 from skfairdp.audit.declared import claim_about, declare_sizes, fit_with
-from skfairdp.audit.one_run_bound import (
-    count_correct_guesses,
-    one_run_epsilon,
-    one_run_p_value,
-)
+from skfairdp.audit.one_run_bound import count_correct_guesses, one_run_epsilon, one_run_p_value
 from skfairdp.audit.result import AuditResult
-
-__all__ = ["audit_one_run"]
 
 
 def audit_one_run(

@@ -10,8 +10,6 @@ from scipy.stats import binom
 
 from skfairdp.audit.hypothesis import boundary, check_count, check_loss, error_of
 
-__all__ = ["count_correct_guesses", "one_run_epsilon", "one_run_p_value"]
-
 # An audit never needs to tell epsilon = 60 from more: the evidence for that would
 # take about e**60 guesses.
 _LARGEST_EPSILON = 60.0
@@ -23,7 +21,7 @@ def one_run_p_value(
     """P-value of "the mechanism is (epsilon, delta)-DP" after one training run.
 
     Each of `n_canaries` records was put into the training rows by a fair coin of its
-    own. Whoever sees the released model guesses `n_guesses` of these coins and abstains
+    own. An attacker who sees the released model guesses `n_guesses` of these coins and abstains
     on the others.
 
     Parameters

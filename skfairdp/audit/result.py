@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from skfairdp.figures import as_given, percent_text, significant_down, significant_up
 
-__all__ = ["AuditResult"]
-
 
 @dataclass(frozen=True)
 class AuditResult:

@@ -14,42 +14,27 @@ from os import PathLike
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from numpy.typing import ArrayLike
 
-from skfairdp.certificate.charging import charged, makes_claims, tell_ledgers
+from skfairdp.certifiable import certifiable
+from skfairdp.certificate.certificate import Certificate
+from skfairdp.certificate.composition import model_privacy, with_counts
 from skfairdp.certificate.evaluation import Evaluation, evaluate
-from skfairdp.certificate.releases import leakage_remarks
-from skfairdp.certificate.spending import counts_guarantee, model_privacy, with_counts
-from skfairdp.certificate.statement import Certificate
-from skfairdp.certificate.terms import Terms
+from skfairdp.certificate.evaluation_settings import EvaluationSettings
+from skfairdp.certificate.leakage import leakage_remarks
+from skfairdp.certificate.ledger_charges import charged, makes_claims, tell_ledgers
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
 from skfairdp.fairness.scopes import TRAINING
-from skfairdp.parameters import Number
 from skfairdp.privacy.accounting.events import parts_of
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 
-__all__ = ["certify"]
-
-_LEVEL = Number(0.0, 1.0, low_open=True, high_open=True)
-_COUNT_EPSILON = Number(1e-4, 1e3)
-_COUNTED = Number(1, integer=True)
-
 UNBOUND = "unbound"  # stands for the digest of a model that has none
 
-LIBRARIES = (
-    "skfairdp",
-    "dp-accounting",
-    "numpy",
-    "pandas",
-    "scikit-learn",
-    "scipy",
-    "skorch",
-    "torch",
-)
+LIBRARIES = ("dp-accounting", "numpy", "pandas", "scikit-learn", "scipy", "skorch", "torch")
 
 
 def certify(
@@ -58,7 +43,7 @@ def certify(
     y: ArrayLike | None = None,
     *,
     sensitive_features: ArrayLike | None = None,
-    notion: str | Sequence[str] = "demographic_parity",
+    notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
     confidence_level: float = 0.95,
     bound: str = "exact",
     count_epsilon: float | None = None,
@@ -88,7 +73,7 @@ def certify(
     sensitive_features : array-like, Series or DataFrame, optional
         Their groups, shape (n_rows,) or (n_rows, k); several columns form
         intersections. Rows with a missing value are outside the claim.
-    notion : str or list of str, default="demographic_parity"
+    notion : str, Notion or list of them, default="demographic_parity"
         What is compared: "demographic_parity", "equal_opportunity",
         "equalized_odds", "accuracy_parity". Several share the error probability, so
         that all their bounds hold together.
@@ -157,9 +142,17 @@ def certify(
     >>> certificate.satisfies(tolerance=0.05)
     True
     """
-    notions = get_notions(notion)
-    _check(confidence_level, bound, count_epsilon, cell_sizes, n_certificates, certificate_index)
-    assigned = _check_holdout(holdout, count_epsilon)
+    settings = EvaluationSettings(
+        notions=get_notions(notion),
+        confidence_level=confidence_level,
+        bound=bound,
+        count_epsilon=count_epsilon,
+        cell_sizes=cell_sizes,
+        holdout=holdout,
+        groups=None if groups is None else tuple(groups),
+        n_certificates=n_certificates,
+        certificate_index=certificate_index,
+    )
     if X is None and not (y is None and sensitive_features is None):
         raise ValueError("y or sensitive_features were given without X; pass the held-out rows.")
     deployed = unwrap(model)
@@ -169,52 +162,26 @@ def certify(
     measured: tuple[str, ...] = ()
     if X is not None:
         source = NoiseSource() if count_noise is None else count_noise
-        terms = Terms(
-            notions=notions,
-            confidence_level=confidence_level,
-            bound=bound,
-            count_epsilon=count_epsilon,
-            public_sizes=cell_sizes == "public",
-            groups=None if groups is None else tuple(groups),
-            n_certificates=n_certificates,
-            certificate_index=certificate_index,
-        )
         book = as_ledger(ledger or deployed.ledger)
-        cost = counts_guarantee(count_epsilon, public_sizes=terms.public_sizes, source=source)
         with ExitStack() as charges:
             # Only an evaluation looks at the rows.
-            if makes_claims(deployed, X, y, sensitive_features, terms) and book is not None:
-                number = charges.enter_context(
-                    charged(
-                        book,
-                        cost,
-                        deployed.name,
-                        X if count_epsilon is None else None,
-                        lambda n: _check_index(certificate_index or n, n_certificates),
-                    )
-                )
+            if makes_claims(deployed, X, y, sensitive_features, settings) and book is not None:
+                charge = charged(book, settings, source, deployed.name, X)
+                number = charges.enter_context(charge)
                 if certificate_index is None:
-                    terms = replace(terms, certificate_index=number, counted=True)
-            evaluation = evaluate(deployed, X, y, sensitive_features, terms, source)
-            if count_epsilon is None:
+                    settings = replace(settings, certificate_index=number, counted=True)
+            evaluation = evaluate(deployed, X, y, sensitive_features, settings, source)
+            if not settings.private:
                 measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
-        if any(
-            releases_rows(part)
-            for _, part in (*deployed.trained.leaves(), ("", deployed.trained.final))
-        ):
+        trained = deployed.trained
+        if any(map(releases_rows, (*(step for _, step in trained.leaves()), trained.final))):
             privacy = model_privacy(deployed, public_steps)  # held-out rows were released too
-        if count_epsilon is not None and evaluation.fairness:
-            privacy = with_counts(
-                privacy,
-                float(count_epsilon),
-                holdout=assigned,
-                public_sizes=terms.public_sizes,
-                source=source,
-            )
+        if evaluation.fairness:
+            privacy = with_counts(privacy, settings, source)
     digest, libraries, unbound = _digest_of(deployed)
     return Certificate(
         privacy=privacy,
-        fairness=(*evaluation.fairness, *_before_evaluation(deployed, notions)),
+        fairness=(*evaluation.fairness, *_before_evaluation(deployed, settings.notions)),
         model_digest=digest,
         model_name=deployed.name,
         n_rows=evaluation.n_rows,
@@ -236,12 +203,12 @@ def _digest_of(deployed: Deployed) -> tuple[str, frozenset[str], tuple[str, ...]
 def _before_evaluation(
     deployed: Deployed, notions: tuple[Notion, ...]
 ) -> tuple[FairnessGuarantee, ...]:
-    hooks = [getattr(deployed.final, "_mechanism_fairness", None)]
+    hooks = [certifiable(deployed.final)._mechanism_fairness]
     place = deployed.place_of_release
-    # Whoever also sees the group of a row sees more than its release.
+    # A model that also sees the group of a row sees more than its release.
     if place is not None and hasattr(deployed.final, "predict") and not deployed.group_aware:
         hooks.append(deployed.stages[place][1]._mechanism_fairness)
-    claims = tuple(claim for hook in hooks if hook for n in notions for claim in hook(n.name))
+    claims = tuple(claim for hook in hooks for n in notions for claim in hook(n.name))
     searched = any(charges_privacy(search) for search in deployed.searches)
     if searched or _chosen_from_several(deployed.final) or deployed.changes:
         # True of one fit over its noise, not of the best of several, nor of what was put in
@@ -263,62 +230,9 @@ def _chosen_from_several(final: object) -> bool:
 def _versions(packages: frozenset[str]) -> tuple[tuple[str, str], ...]:
     """Versions of the usual libraries, and of others under whose names packages are installed."""
     found = {"python": platform.python_version()}
-    found |= dict.fromkeys(LIBRARIES, "not installed as a distribution")
-    for name in (*LIBRARIES, *sorted(packages)):
+    usual = ("skfairdp", *LIBRARIES)
+    found |= dict.fromkeys(usual, "not installed as a distribution")
+    for name in (*usual, *sorted(packages)):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return tuple(found.items())
-
-
-def _check_holdout(holdout: str | None, count_epsilon: float | None) -> str:
-    if holdout is None:
-        return "public" if count_epsilon is None else "by_index"
-    allowed = ("public",) if count_epsilon is None else ("per_record", "by_index")
-    if holdout not in ("public", "per_record", "by_index"):
-        raise ValueError(
-            f"holdout={holdout!r} is not known; use 'public', 'per_record' or 'by_index'."
-        )
-    if holdout not in allowed:
-        raise ValueError(
-            f"holdout={holdout!r} contradicts count_epsilon={count_epsilon!r}: rows that need "
-            "protection need count_epsilon, and public ones do not."
-        )
-    return holdout
-
-
-def _check(
-    confidence_level: float,
-    bound: str,
-    count_epsilon: float | None,
-    cell_sizes: str,
-    n_certificates: int,
-    certificate_index: int | None,
-) -> None:
-    if not _LEVEL.accepts(confidence_level):
-        raise ValueError(
-            f"confidence_level={confidence_level!r} must lie strictly between 0 and 1, e.g. 0.95."
-        )
-    if bound not in ("exact", "difference"):
-        raise ValueError(f"bound={bound!r} is not known; use 'exact' or 'difference'.")
-    if cell_sizes not in ("private", "public"):
-        raise ValueError(f"cell_sizes={cell_sizes!r} is not known; use 'private' or 'public'.")
-    if count_epsilon is not None:
-        if not _COUNT_EPSILON.accepts(count_epsilon):
-            raise ValueError(
-                f"count_epsilon={count_epsilon!r} must lie between 0.0001 and 1000, or be None "
-                "for counts without noise."
-            )
-        if bound != "exact":
-            raise ValueError("bound='difference' has no form for noisy counts; use bound='exact'.")
-    if not _COUNTED.accepts(n_certificates):
-        raise ValueError(f"n_certificates={n_certificates!r} must be an integer of at least 1.")
-    if certificate_index is not None:
-        _check_index(certificate_index, n_certificates)
-
-
-def _check_index(certificate_index: int, n_certificates: int) -> None:
-    if not _COUNTED.accepts(certificate_index) or 1 < n_certificates < certificate_index:
-        raise ValueError(
-            f"certificate_index={certificate_index!r} must lie between 1 and n_certificates="
-            f"{n_certificates!r}; a ledger counts the certificates on a data set."
-        )

@@ -16,24 +16,11 @@ from types import (
     GetSetDescriptorType,
     MemberDescriptorType,
     MethodType,
-    ModuleType,
 )
 from typing import Any
 
 import numpy as np
 import scipy.special
-
-__all__ = [
-    "class_members",
-    "code_parts",
-    "is_elementwise",
-    "is_library",
-    "is_unknowable",
-    "library_name",
-    "names_used",
-    "replaced_methods",
-    "wrapped",
-]
 
 # They run, read or change what cannot be known before.
 UNKNOWABLE = ("__import__", "compile", "eval", "exec", "globals", "input", "locals", "open")
@@ -62,17 +49,7 @@ _NO_CODE = {
 
 
 def is_library(module: object) -> bool:
-    """Whether a module, by name, belongs to an installed library and not to the user.
-
-    Parameters
-    ----------
-    module : str or object
-        Dotted name, as in ``__module__``.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a module, by its dotted name, belongs to an installed library and not to the user."""
     return isinstance(module, str) and _installed(module.partition(".")[0])
 
 
@@ -99,19 +76,12 @@ def _library_folders() -> tuple[Path, ...]:
 def library_name(value: Any) -> str | None:
     """Name by which a library holds a class or function.
 
-    Parameters
-    ----------
-    value : object
-        A class or callable.
-
-    Returns
-    -------
-    str or None
-        None for what is the user's, or is not found under its name.
+    None for what is the user's, or is not found under its name.
     """
     if isinstance(value, np.ufunc):
-        holders = {"numpy": np, "scipy.special": scipy.special}
-        return next((f"{n}.{value.__name__}" for n, h in holders.items() if _held(h, value)), None)
+        own = value.__name__
+        holders = (h for h in (np, scipy.special) if getattr(h, own, None) is value)
+        return next((f"{holder.__name__}.{own}" for holder in holders), None)
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not is_library(module) or not isinstance(name, str):
         return None
@@ -123,23 +93,11 @@ def library_name(value: Any) -> str | None:
     return f"{module}.{name}" if same else None
 
 
-def _held(holder: ModuleType, ufunc: np.ufunc) -> bool:
-    return getattr(holder, ufunc.__name__, None) is ufunc
-
-
 def is_elementwise(function: object) -> bool:
     """Whether a function is known to treat every number by itself.
 
-    Parameters
-    ----------
-    function : object
-        Anything.
-
-    Returns
-    -------
-    bool
-        True for the ufuncs of one argument of numpy and scipy; one that was made of a
-        Python function may do anything.
+    True for the ufuncs of one argument of numpy and scipy; one that was made of a Python function
+    may do anything.
     """
     if not isinstance(function, np.ufunc) or library_name(function) is None:
         return False
@@ -147,17 +105,9 @@ def is_elementwise(function: object) -> bool:
 
 
 def code_parts(code: CodeType) -> list[Any]:
-    """Everything that decides what a code object does; its constants come last, as a list.
+    """Everything that decides what a code object does, without its file and its lines.
 
-    Parameters
-    ----------
-    code : CodeType
-        Of a function.
-
-    Returns
-    -------
-    list
-        Neither its file nor its lines.
+    Its constants come last, as a list.
     """
     return [
         code.co_code,
@@ -172,20 +122,8 @@ def code_parts(code: CodeType) -> list[Any]:
 def names_used(code: CodeType) -> dict[str, set[tuple[str, ...]]]:
     """Global names that code reads, each with the attributes that it takes of it at once.
 
-    Parameters
-    ----------
-    code : CodeType
-        Of a function; code inside it is looked into.
-
-    Returns
-    -------
-    dict of str to set of tuple of str
-        ``module.part.call(x)`` gives ``{"module": {("part", "call")}}``.
-
-    Raises
-    ------
-    LookupError
-        The code imports a module that belongs to no library when it is called.
+    ``module.part.call(x)`` gives ``{"module": {("part", "call")}}``. Code inside it is looked into.
+    Raises a LookupError where it imports, when called, a module that belongs to no library.
     """
     used: dict[str, set[tuple[str, ...]]] = {}
     instructions = list(dis.get_instructions(code))
@@ -210,32 +148,12 @@ def _attributes(instructions: list[dis.Instruction]) -> Iterator[str]:
 
 
 def is_unknowable(value: object) -> bool:
-    """Whether a value is a builtin function whose effect cannot be known before.
-
-    Parameters
-    ----------
-    value : object
-        Anything.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a value is a builtin function whose effect cannot be known before."""
     return any(value is getattr(builtins, name) for name in UNKNOWABLE)
 
 
 def class_members(kind: type) -> dict[str, Any]:
-    """Methods and attributes that a class statement has written.
-
-    Parameters
-    ----------
-    kind : type
-        A class of the user.
-
-    Returns
-    -------
-    dict
-    """
+    """Methods and attributes that a class statement of the user has written."""
     slots = (GetSetDescriptorType, MemberDescriptorType)
     return {
         name: member
@@ -245,18 +163,7 @@ def class_members(kind: type) -> dict[str, Any]:
 
 
 def replaced_methods(kind: type) -> dict[str, Any]:
-    """Methods of a library's class that were put in place by a program of the user.
-
-    Parameters
-    ----------
-    kind : type
-        A class of a library.
-
-    Returns
-    -------
-    dict
-        Empty for a class as its library made it.
-    """
+    """Methods of a library's class that a program of the user has put in place, by name."""
     found: dict[str, Any] = {}
     for base in kind.__mro__:
         for name, member in vars(base).items():
@@ -269,18 +176,7 @@ def replaced_methods(kind: type) -> dict[str, Any]:
 
 
 def wrapped(value: Any) -> tuple[Any, ...] | None:
-    """Functions inside a descriptor or cache.
-
-    Parameters
-    ----------
-    value : object
-        Anything.
-
-    Returns
-    -------
-    tuple or None
-        None for a value that is neither.
-    """
+    """Functions inside a descriptor or cache; None for a value that is neither."""
     kind = type(value)
     if kind is property:
         return (value.fget, value.fset, value.fdel)

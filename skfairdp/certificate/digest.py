@@ -46,8 +46,6 @@ from skfairdp.certificate.state import (
 )
 from skfairdp.exceptions import UnboundModelError
 
-__all__ = ["Bound", "bind", "state_digest"]
-
 _MAPPINGS = (dict, Bunch, OrderedDict, MappingProxyType)
 _CALLABLES = (type, FunctionType, BuiltinFunctionType, MethodType, np.ufunc)
 _SLOTS = (ClassMethodDescriptorType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
@@ -57,14 +55,8 @@ _SLOTS = (ClassMethodDescriptorType, MethodDescriptorType, MethodWrapperType, Wr
 class Bound:
     """A digest, and what it stands on.
 
-    Parameters
-    ----------
-    digest : str
-        "sha256:" and 64 hexadecimal digits.
-    with_code : bool
-        Whether byte code was covered, which another version of Python writes otherwise.
-    libraries : frozenset of str
-        Packages whose classes and functions are covered by their names.
+    `with_code` says whether byte code was covered, which another version of Python writes
+    otherwise; `libraries` are packages whose classes and functions are covered by their names.
     """
 
     digest: str
@@ -73,27 +65,13 @@ class Bound:
 
 
 def state_digest(value: object) -> str:
-    """SHA-256 over a value, such as a fitted estimator with all its parts.
+    """SHA-256 over a value, such as a fitted estimator with all its parts, as "sha256:..." in hex.
 
-    Equal for a pickled and restored model; another weight, threshold or state of an
-    earlier pipeline step gives another digest, and so does another body, default,
-    closure or global of a function or class of yours. Functions and classes of installed
-    libraries count by their names.
-
-    Parameters
-    ----------
-    value : object
-        Estimators, nets, arrays, frames, functions, and containers and objects of them.
-
-    Returns
-    -------
-    str
-        "sha256:" and 64 hexadecimal digits.
-
-    Raises
-    ------
-    UnboundModelError
-        Naming what cannot be covered.
+    The value may be made of estimators, nets, arrays, frames, functions, and containers and objects
+    of them. The digest is equal for a pickled and restored model; another weight, threshold or
+    state of an earlier pipeline step gives another one, and so does another body, default, closure
+    or global of a function or class of yours. Functions and classes of installed libraries count by
+    their names. Raises an UnboundModelError that names what cannot be covered.
 
     Examples
     --------
@@ -106,22 +84,7 @@ def state_digest(value: object) -> str:
 
 
 def bind(value: object) -> Bound:
-    """Digest a value, and say what the digest stands on.
-
-    Parameters
-    ----------
-    value : object
-        As `state_digest` takes it.
-
-    Returns
-    -------
-    Bound
-
-    Raises
-    ------
-    UnboundModelError
-        Naming what cannot be covered.
-    """
+    """Digest a value as `state_digest` does, and say what the digest stands on."""
     walk = _Walk()
     try:
         digest = walk.digest(value)

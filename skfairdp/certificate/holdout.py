@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,95 +10,69 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 
+from skfairdp.assumptions import (
+    ANSWERS_ALIKE,
+    ANSWERS_ASSUMED,
+    ANSWERS_DRAWN,
+    ANSWERS_ONE_BY_ONE,
+)
+from skfairdp.certifiable import certifiable
+from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.unwrap import Deployed, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.rows import label_column, positions
-
-__all__ = ["ASSUMED", "HeldOut", "ask_holdout", "draws_afresh", "encode_holdout_groups"]
+from skfairdp.rows import count_rows, label_column, positions
 
 # A model that tosses one coin a call, for all of its rows, passes with chance 2**-20.
 _CALLS = 20
-_COUNTED = "The rates count the answers that the model really gave to these rows"
-ALIKE = (
-    f"{_COUNTED}; asked again, in another order and in {_CALLS} parts, it gave each of them the "
-    "same answer."
-)
-AFRESH = (
-    f"{_COUNTED}, and with them the draws that it makes anew for each answer, independently of its "
-    "other answers."
-)
-ONE_BY_ONE = (
-    f"{_COUNTED} one at a time: asked again, in another order and in {_CALLS} parts, it answered "
-    "some otherwise, so it draws anew at each answer, or rows of one call influence each other. "
-    "The claim is about a model that is asked for one row at a time, and that answers without "
-    "regard to what it was asked before."
-)
-ASSUMED = (
-    f"{_COUNTED}. An answer depends on the row alone, or on draws that are made anew for it, "
-    "independently of all others."
-)
 
 
-def encode_holdout_groups(
-    values: ArrayLike,
-    n_rows: int,
+def comparable_groups(
     deployed: Deployed,
-    declared: tuple[Hashable, ...] | None,
-    private: bool,
-) -> Groups:
+    X: Any,
+    sensitive_features: ArrayLike | None,
+    settings: EvaluationSettings,
+) -> Groups | str:
     """Sort held-out rows into the groups that were declared, or else seen at fit.
 
-    Parameters
-    ----------
-    values : array-like, Series or DataFrame
-        Sensitive features of the rows.
-    n_rows : int
-        Number of held-out rows.
-    deployed : Deployed
-        The model.
-    declared : tuple or None
-        Declared groups.
-    private : bool
-        Whether the rows are protected; then nothing about a single row is raised.
-
-    Returns
-    -------
-    Groups
+    Returns the reason where nothing can be claimed about differences between them.
     """
-    labels = declared if declared is not None else getattr(deployed.final, "groups_", None)
-    if private and labels is None:
+    n_rows = count_rows(X)
+    if sensitive_features is None:
+        return "No sensitive_features were given, so nothing is claimed about groups."
+    if not hasattr(deployed.final, "predict"):
+        return "The model predicts nothing by itself, so no rates were compared on these rows."
+    if deployed.order_dependent:
+        return (
+            "The answer to one row depends on the rows before it, so held-out rows bound nothing "
+            "about this model, and none was asked. For a bound on what would be answered without "
+            "a gate, certify the estimator inside."
+        )
+    labels = (
+        getattr(deployed.final, "groups_", None) if settings.groups is None else settings.groups
+    )
+    if settings.private and labels is None:
         raise ValueError(
             "count_epsilon protects the held-out rows, but the model was fitted without groups "
             "and the groups that occur among these rows are private; declare them as groups=[...]."
         )
-    # An error about one private row would reveal it: such rows are left out in silence.
-    return encode_groups(
-        values,
+    groups = encode_groups(
+        sensitive_features,
         n_rows=n_rows,
         labels=labels,
         on_missing="drop",
-        on_unknown="drop" if private else "raise",
+        # An error about one private row would reveal it: such rows are left out in silence.
+        on_unknown="drop" if settings.private else "raise",
     )
+    return groups if len(groups.labels) > 1 else "Only one group is known: no gap can be claimed."
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Answers to held-out rows, and which cell each row is in.
 
-    Parameters
-    ----------
-    classes : list
-        Class labels.
-    answers : ndarray of int64, shape (n_rows,)
-        Position of each answer among the classes; -1 for others, which only private rows
-        may get.
-    cells : ndarray of int64, shape (n_rows,)
-        Group and label of each row, as group times number of labels plus label; -1 for
-        rows outside the claim.
-    shape : tuple of int
-        (n_groups, n_labels, n_classes).
-    how : str
-        What is known about how the answers were given.
+    `answers` are positions among the `classes`, -1 for others, which only private rows may get;
+    `cells` are group times number of labels plus label, -1 for rows outside the claim; `shape` is
+    (n_groups, n_labels, n_classes); `how` says what is known about how the answers were given.
     """
 
     classes: list
@@ -116,17 +89,7 @@ class HeldOut:
         return np.bincount(flat, minlength=math.prod(self.shape)).reshape(self.shape)
 
     def averaged(self, scores: ArrayLike) -> NDArray[np.float64]:
-        """Sum probabilities in place of answers.
-
-        Parameters
-        ----------
-        scores : array-like, shape (n_rows,)
-            Probability of the second of two classes.
-
-        Returns
-        -------
-        ndarray of float64, of the shape `shape`
-        """
+        """Sum probabilities of the second of two classes, one a row, in place of answers."""
         kept, n_cells = self.cells >= 0, self.shape[0] * self.shape[1]
         weights = np.clip(np.asarray(scores, dtype=np.float64), 0.0, 1.0)[kept]
         rows = np.bincount(self.cells[kept], minlength=n_cells)
@@ -144,24 +107,7 @@ def ask_holdout(
 ) -> HeldOut:
     """Let the model answer held-out rows, as it will answer those to come.
 
-    Parameters
-    ----------
-    deployed : Deployed
-        The model.
-    X : array-like, shape (n_rows, n_features)
-        Held-out rows.
-    y : array-like, shape (n_rows,), or None
-        Their labels; without them the label axis has length 1.
-    sensitive_features : array-like
-        Their groups, for a model that predicts with them.
-    groups : Groups
-        The same, encoded.
-    private : bool
-        Whether the rows are protected.
-
-    Returns
-    -------
-    HeldOut
+    Without labels the label axis has length 1.
     """
     predicted, how = _answers(deployed, X, sensitive_features, groups, private)
     classes = _classes(deployed, predicted, y, private)
@@ -181,18 +127,9 @@ def draws_afresh(deployed: Deployed) -> bool:
     """Whether a model is known to draw anew, for each row by itself, whenever it is asked.
 
     Asking it again would cost the people in the rows once more.
-
-    Parameters
-    ----------
-    deployed : Deployed
-        The model.
-
-    Returns
-    -------
-    bool
     """
     parts = [*(step for _, step in deployed.leaves()), deployed.final]
-    return any(releases_rows(part) or getattr(part, "_draws_afresh", False) for part in parts)
+    return any(releases_rows(part) or certifiable(part)._draws_afresh for part in parts)
 
 
 def _answers(
@@ -211,7 +148,7 @@ def _answers(
     # about the others, and would reveal the row where rows are private.
     rows = np.flatnonzero(groups.codes >= 0) if deployed.group_aware else everybody
     if not len(rows):
-        return np.repeat(np.asarray(deployed.final.classes_)[:1], len(everybody)), ASSUMED
+        return np.repeat(np.asarray(deployed.final.classes_)[:1], len(everybody)), ANSWERS_ASSUMED
 
     def ask(some: NDArray[np.int64]) -> NDArray[Any]:
         if np.array_equal(some, everybody):
@@ -226,13 +163,13 @@ def _answers(
 
     given = ask(rows)
     if draws_afresh(deployed):
-        how = AFRESH
+        how = ANSWERS_DRAWN
     elif private:
-        how = ASSUMED  # whether one of these rows is answered otherwise is nobody's business
+        how = ANSWERS_ASSUMED  # asking again would tell whether a row of theirs differs
     elif np.array_equal(given, one_after_another(_CALLS)):
-        how = ALIKE
+        how = ANSWERS_ALIKE.format(calls=_CALLS)
     else:
-        how, given = ONE_BY_ONE, one_after_another(len(rows))
+        how, given = ANSWERS_ONE_BY_ONE.format(calls=_CALLS), one_after_another(len(rows))
     if len(given) != len(rows) or len(rows) == len(everybody):
         return given, how
     answers = np.repeat(given[:1], len(everybody))  # of others any answer: none counts
@@ -271,21 +208,7 @@ def check_holdout_labels(
 ) -> list | None:
     """Refuse labels, or a model, that no table can be made from, before the model is asked.
 
-    Parameters
-    ----------
-    deployed : Deployed
-        The model.
-    y : array-like, shape (n_rows,), or None
-        True labels of the held-out rows.
-    n_rows : int
-        Number of held-out rows.
-    private : bool
-        Whether the rows are protected.
-
-    Returns
-    -------
-    list or None
-        Class labels; None where the predictions have to be seen first.
+    Returns the class labels; None where the predictions have to be seen first.
     """
     if not private and getattr(deployed.final, "classes_", None) is None:
         return None

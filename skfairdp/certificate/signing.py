@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skfairdp.certificate.document import checked_document
+from skfairdp.certificate.json_document import checked_document
 from skfairdp.exceptions import SignatureError
 
 if TYPE_CHECKING:
@@ -27,17 +27,6 @@ if TYPE_CHECKING:
         Ed25519PrivateKey,
         Ed25519PublicKey,
     )
-
-__all__ = [
-    "SIGNATURE_SHOWS",
-    "check_signature",
-    "fingerprint",
-    "is_signed",
-    "load_private_key",
-    "load_public_key",
-    "sign_certificate",
-    "write_new_key",
-]
 
 SIGNATURE_SHOWS = (
     "A valid signature shows that whoever holds the private key signed exactly this content; it "
@@ -49,24 +38,9 @@ _HEX = re.compile(r"[0-9a-f]{128}")
 
 
 def sign_certificate(text: str, key: Ed25519PrivateKey) -> str:
-    """Add a signature to the text of a certificate.
+    """Add a signature to the text of a certificate, in place of one that it had.
 
-    Parameters
-    ----------
-    text : str
-        What ``Certificate.to_json`` returned.
-    key : Ed25519PrivateKey
-        The private key.
-
-    Returns
-    -------
-    str
-        The same with a ``signature``, in place of one that it had.
-
-    Raises
-    ------
-    ValueError
-        When the text is no certificate.
+    Raises a ValueError when the text, what ``Certificate.to_json`` returned, is no certificate.
 
     Examples
     --------
@@ -93,39 +67,15 @@ def sign_certificate(text: str, key: Ed25519PrivateKey) -> str:
 
 
 def is_signed(text: str) -> bool:
-    """Whether a certificate carries a signature, valid or not.
-
-    Parameters
-    ----------
-    text : str
-        The JSON text.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether the text of a certificate carries a signature, valid or not."""
     return "signature" in checked_document(text)
 
 
 def check_signature(text: str, key: Ed25519PublicKey) -> bool:
-    """Whether a certificate carries a valid signature of a key.
+    """Whether the text of a certificate carries a valid signature of a trusted public key.
 
-    Parameters
-    ----------
-    text : str
-        The JSON text.
-    key : Ed25519PublicKey
-        The public key of whom one trusts.
-
-    Returns
-    -------
-    bool
-        False too where there is no signature, or one of another form.
-
-    Raises
-    ------
-    ValueError
-        When the text is no certificate.
+    False too where there is no signature, or one of another form; a ValueError when the text is
+    no certificate.
     """
     from cryptography.exceptions import InvalidSignature
 
@@ -145,40 +95,16 @@ def check_signature(text: str, key: Ed25519PublicKey) -> bool:
 
 
 def fingerprint(key: Ed25519PublicKey) -> str:
-    """Name a public key by the SHA-256 of its 32 bytes.
-
-    Parameters
-    ----------
-    key : Ed25519PublicKey
-        The key.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
-    """
+    """Name a public key by the SHA-256 of its 32 bytes, in hexadecimal digits."""
     return hashlib.sha256(key.public_bytes_raw()).hexdigest()
 
 
 def write_new_key(path: Path, passphrase: bytes | None = None) -> Path:
-    """Make a pair of keys; the private one can be read by its owner alone.
+    """Make a pair of keys as PEM files; the private one can be read by its owner alone.
 
-    Parameters
-    ----------
-    path : Path
-        Where the private key is written, as PEM; nothing is overwritten.
-    passphrase : bytes or None, default=None
-        Encrypts the private key.
-
-    Returns
-    -------
-    Path
-        Where the public key is, as PEM: beside the private one, ``.public`` in its name.
-
-    Raises
-    ------
-    SignatureError
-        One of the files exists or cannot be written, or ``cryptography`` is missing.
+    Nothing is overwritten. Returns where the public key is: beside the private one, ``.public`` in
+    its name. Raises a SignatureError where one of the files exists or cannot be written, or where
+    ``cryptography`` is missing.
     """
     serialization, ed25519 = _library()
     public = path.with_name(f"{path.stem}.public{path.suffix or '.pem'}")
@@ -199,23 +125,10 @@ def write_new_key(path: Path, passphrase: bytes | None = None) -> Path:
 
 
 def load_private_key(path: Path, passphrase: bytes | None = None) -> Ed25519PrivateKey:
-    """Read a private key.
+    """Read a private key from a PEM file.
 
-    Parameters
-    ----------
-    path : Path
-        PEM file.
-    passphrase : bytes or None, default=None
-        Of an encrypted key.
-
-    Returns
-    -------
-    Ed25519PrivateKey
-
-    Raises
-    ------
-    SignatureError
-        The file holds no such key, or the passphrase is missing or wrong.
+    Raises a SignatureError where the file holds no such key, or the passphrase is missing or
+    wrong.
     """
     serialization, ed25519 = _library()
     content = _read(path)
@@ -225,31 +138,13 @@ def load_private_key(path: Path, passphrase: bytes | None = None) -> Ed25519Priv
         needs = "needs a passphrase" if not passphrase else "is not encrypted: give no passphrase"
         raise SignatureError(f"The private key {path} {needs}.") from None
     except Exception:  # whatever the library makes of the file; it may quote it
-        raise SignatureError(
-            f"{path} holds no private key in PEM form, or its passphrase is wrong."
-        ) from None
-    if not isinstance(key, ed25519.Ed25519PrivateKey):
-        raise SignatureError(f"{path} holds a key of another kind; {ALGORITHM} is needed.")
-    return key
+        wrong = "holds no private key in PEM form, or its passphrase is wrong"
+        raise SignatureError(f"{path} {wrong}.") from None
+    return _of_kind(key, ed25519.Ed25519PrivateKey, path)
 
 
 def load_public_key(path: Path) -> Ed25519PublicKey:
-    """Read a public key.
-
-    Parameters
-    ----------
-    path : Path
-        PEM file.
-
-    Returns
-    -------
-    Ed25519PublicKey
-
-    Raises
-    ------
-    SignatureError
-        The file holds no such key.
-    """
+    """Read a public key from a PEM file; a SignatureError where it holds none."""
     serialization, ed25519 = _library()
     content = _read(path)
     if b"PRIVATE KEY" in content:
@@ -258,7 +153,11 @@ def load_public_key(path: Path) -> Ed25519PublicKey:
         key = serialization.load_pem_public_key(content)
     except Exception:  # as above
         raise SignatureError(f"{path} holds no public key in PEM form.") from None
-    if not isinstance(key, ed25519.Ed25519PublicKey):
+    return _of_kind(key, ed25519.Ed25519PublicKey, path)
+
+
+def _of_kind(key: Any, kind: type, path: Path) -> Any:
+    if not isinstance(key, kind):
         raise SignatureError(f"{path} holds a key of another kind; {ALGORITHM} is needed.")
     return key
 

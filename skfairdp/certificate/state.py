@@ -17,20 +17,6 @@ from sklearn.base import BaseEstimator
 
 from skfairdp.certificate.code import library_name
 
-__all__ = [
-    "WITHOUT_EFFECT",
-    "Recipe",
-    "State",
-    "content_of_array",
-    "content_of_pandas",
-    "content_of_tensor",
-    "evaluates",
-    "is_pandas",
-    "is_tensor",
-    "shadows",
-    "state_of",
-]
-
 # Parameters of estimators of scikit-learn and of this package that change no prediction of a
 # fitted one: where to log, how many workers to use, where fits are cached and charged.
 # `random_state` counts among them for ours, whose predictions use a key drawn at fit; there
@@ -60,37 +46,15 @@ class Recipe:
 
 
 def evaluates(value: Any) -> bool:
-    """Whether an object puts the nets in it into evaluation mode whenever it predicts.
-
-    Parameters
-    ----------
-    value : object
-
-    Returns
-    -------
-    bool
-    """
+    """Whether an object puts the nets in it into evaluation mode whenever it predicts."""
     return (library_name(type(value)) or "").startswith(("skfairdp.", "skorch."))
 
 
 def state_of(value: Any, *, training: bool = True) -> State:
-    """Take an object apart.
+    """Take an object apart that is neither a container nor an array, tensor, function or class.
 
-    Parameters
-    ----------
-    value : object
-        Neither a container nor an array, tensor, function or class.
-    training : bool, default=True
-        Whether it counts which mode a net is in.
-
-    Returns
-    -------
-    State
-
-    Raises
-    ------
-    Exception
-        What an object raises that cannot be stored.
+    `training` says whether it counts which mode a net is in. Raises what an object raises that
+    cannot be stored.
     """
     kind, name = type(value), library_name(type(value)) or ""
     if kind is Recipe:
@@ -117,16 +81,7 @@ def state_of(value: Any, *, training: bool = True) -> State:
 
 
 def shadows(value: Any) -> dict[str, Any]:
-    """Functions that an object holds in place of its class's methods.
-
-    Parameters
-    ----------
-    value : object
-
-    Returns
-    -------
-    dict
-    """
+    """Functions that an object holds in place of its class's methods."""
     held = getattr(value, "__dict__", {})
     # Some classes pass calls on without having a method of that name.
     names = {name for name in held if name in _METHODS or hasattr(type(value), name)}
@@ -193,22 +148,8 @@ def _stored(value: Any) -> tuple[Any, ...]:
     return tuple(list(part) if hasattr(part, "__next__") else part for part in reduced)
 
 
-# -- arrays ---------------------------------------------------------------------------
-
-
 def content_of_array(array: Any) -> tuple[bytes, list[Any]]:
-    """Header and content of an array or scalar of numpy; bytes are final.
-
-    Parameters
-    ----------
-    array : ndarray or numpy scalar
-        Of any dtype.
-
-    Returns
-    -------
-    header : bytes
-    content : list
-    """
+    """Header and content of an array or scalar of numpy, of any dtype; bytes are final."""
     scalar = "scalar" if isinstance(array, np.generic) else "array"
     array = np.asarray(array)
     header = f"{scalar} {array.dtype.newbyteorder('<')!r} {array.shape}".encode()
@@ -221,16 +162,7 @@ def content_of_array(array: Any) -> tuple[bytes, list[Any]]:
 
 
 def is_pandas(value: object) -> bool:
-    """Whether a value is a frame, series, index or array of pandas itself.
-
-    Parameters
-    ----------
-    value : object
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a value is a frame, series, index or array of pandas itself."""
     table = isinstance(
         value, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray
     )
@@ -238,16 +170,7 @@ def is_pandas(value: object) -> bool:
 
 
 def content_of_pandas(value: Any) -> list[Any]:
-    """Labels, types and values of something of pandas.
-
-    Parameters
-    ----------
-    value : DataFrame, Series, Index or ExtensionArray
-
-    Returns
-    -------
-    list
-    """
+    """Labels, types and values of something of pandas."""
     if isinstance(value, pd.DataFrame):
         columns = [value.iloc[:, j].array for j in range(value.shape[1])]
         return [value.columns, value.index, columns, value.attrs]
@@ -263,41 +186,19 @@ def content_of_pandas(value: Any) -> list[Any]:
 
 
 def is_tensor(value: object) -> bool:
-    """Whether a value is a tensor of torch, which is not imported for this.
-
-    Parameters
-    ----------
-    value : object
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a value is a tensor of torch, which is not imported for this."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 
 def content_of_tensor(tensor: Any) -> list[bytes] | None:
-    """Type, shape and bytes of a tensor.
-
-    Parameters
-    ----------
-    tensor : torch.Tensor
-
-    Returns
-    -------
-    list of bytes or None
-        None for a tensor that is not stored number by number.
-    """
+    """Type, shape and bytes of a tensor; None for one that is not stored number by number."""
     torch = sys.modules["torch"]
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_meta:
         return None
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     content = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
     return [str(plain.dtype).encode(), str(tuple(plain.shape)).encode(), content]
-
-
-# -- nets -----------------------------------------------------------------------------
 
 
 def _is_net(value: Any) -> bool:

@@ -26,31 +26,16 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.certifiable import certifiable
 from skfairdp.certificate.code import is_elementwise, library_name
 from skfairdp.certificate.digest import Bound, bind
 from skfairdp.certificate.state import shadows
 from skfairdp.exceptions import IncomparableModelError, UnboundModelError
 
-__all__ = [
-    "Deployed",
-    "charges_privacy",
-    "is_transparent",
-    "kind_of",
-    "learns_from_rows",
-    "releases_rows",
-    "unwrap",
-]
-
 CONTAINERS = (ColumnTransformer, FeatureUnion, Pipeline)
 
 # Exact types: a subclass may learn what its parent does not.
-STATELESS = (
-    Binarizer,
-    FeatureHasher,
-    HashingVectorizer,
-    Normalizer,
-    PolynomialFeatures,
-)
+STATELESS = (Binarizer, FeatureHasher, HashingVectorizer, Normalizer, PolynomialFeatures)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +49,9 @@ class ColumnChoice:
 class Deployed:
     """A fitted model and the parts that it is made of.
 
-    Parameters
-    ----------
-    model : object
-        What predicts: an estimator or a Pipeline, without a search around it.
-    final : object
-        The last estimator.
-    stages : tuple of (str, object)
-        Earlier steps in order, each with its name.
-    searches : tuple of object
-        Fitted searches around the model or its last step.
+    `model` is what predicts, without a search around it; `final` its last estimator; `stages` the
+    earlier steps in order, each with its name; `searches` the fitted searches around the model or
+    its last step.
     """
 
     model: Any
@@ -107,32 +85,15 @@ class Deployed:
     def bound(self) -> Bound:
         """Digest of everything that predictions depend on, whatever search found it.
 
-        Raises
-        ------
-        UnboundModelError
-            Naming what no digest can cover.
+        Raises an UnboundModelError that names what no digest can cover.
         """
         return bind([*self.stages, self.final])
 
     def matches(self, digest: str, python: str = "") -> bool:
-        """Whether a digest is that of this model.
+        """Whether a digest, made under a version of Python if it is known, is that of this model.
 
-        Parameters
-        ----------
-        digest : str
-            From a certificate.
-        python : str, default=""
-            Version of Python that made it; "" where it is not known.
-
-        Returns
-        -------
-        bool
-            False for a model that no digest can cover.
-
-        Raises
-        ------
-        IncomparableModelError
-            The model has functions or classes of yours, whose byte code another Python made.
+        False for a model that no digest can cover. Raises an IncomparableModelError where the
+        model has functions or classes of yours, whose byte code another Python made.
         """
         try:
             own = self.bound
@@ -154,10 +115,7 @@ class Deployed:
         """What of a part of ours is not as its fit left it: then nothing was promised for it."""
         found = []
         for where, part in self._ours():
-            if not hasattr(part, "_changed_since_fit"):
-                changed: tuple[str, ...] = ("what its fit left was not noted",)
-            else:
-                changed = part._changed_since_fit()
+            changed = certifiable(part)._changed_since_fit()
             if changed:
                 found.append(
                     f"{where}{type(part).__name__} was changed after its fit "
@@ -209,7 +167,7 @@ class Deployed:
 
     @property
     def _post_processes(self) -> bool:
-        return isinstance(getattr(self.final, "_post_processes", None), str)
+        return certifiable(self.final)._post_processes is not None
 
     def predict(self, X: Any, sensitive_features: Any) -> Any:
         """Predict as deployed; groups go only to a model that asks for them.
@@ -232,23 +190,10 @@ class Deployed:
 
 
 def unwrap(model: object) -> Deployed:
-    """Take a fitted model apart.
+    """Take a fitted model apart: an estimator, Pipeline or search.
 
-    Parameters
-    ----------
-    model : object
-        A fitted estimator, Pipeline or search.
-
-    Returns
-    -------
-    Deployed
-
-    Raises
-    ------
-    NotFittedError
-        When the model is not fitted, or is a search without ``refit``.
-    TypeError
-        When it is not an estimator instance.
+    Raises a NotFittedError for one that is not fitted, or a search without ``refit``, and a
+    TypeError for what is no estimator.
     """
     check_is_fitted(model)
     predictor, searches = _best(model, ())
@@ -281,88 +226,36 @@ def _best(model: Any, searches: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
 def is_transparent(wrapper: object) -> bool:
     """Whether a Pipeline or search predicts as its class in the library does.
 
-    Parameters
-    ----------
-    wrapper : object
-        A fitted estimator.
-
-    Returns
-    -------
-    bool
-        False for one of a class of yours, which may predict by methods of its own, and for
-        one with functions put in place of its methods.
+    One of a class of yours may predict by methods of its own, and so may one with functions put
+    in place of its methods.
     """
     return library_name(type(wrapper)) is not None and not shadows(wrapper)
 
 
 def charges_privacy(step: object) -> bool:
-    """Whether a step is an estimator of this package that states its privacy cost.
-
-    Parameters
-    ----------
-    step : object
-        A fitted step.
-
-    Returns
-    -------
-    bool
-    """
-    return _says(step, "_charges_privacy")
+    """Whether a step is an estimator of this package that states its privacy cost."""
+    return certifiable(step)._charges_privacy is True
 
 
 def kind_of(step: object) -> str:
-    """What a step is, in a message.
-
-    Parameters
-    ----------
-    step : object
-        A fitted step.
-
-    Returns
-    -------
-    str
-    """
+    """What a step is, in a message."""
     chosen = isinstance(step, ColumnChoice)
     return "columns chosen by a function" if chosen else type(step).__name__
 
 
 def releases_rows(step: object) -> bool:
-    """Whether a step shows people only through releases that are private by themselves.
-
-    Parameters
-    ----------
-    step : object
-        A fitted step.
-
-    Returns
-    -------
-    bool
-    """
-    return _says(step, "_releases_representation")
-
-
-def _says(step: object, name: str) -> bool:
-    """Whether a step itself says so, and not one inside it that it passes questions on to."""
-    own = hasattr(type(step), name) or name in getattr(step, "__dict__", {})
-    return own and getattr(step, name) is True
+    """Whether a step shows people only through releases that are private by themselves."""
+    return certifiable(step)._releases_representation is True
 
 
 def learns_from_rows(step: Any) -> bool:
     """Whether fitting a step that is not ours takes anything from the rows.
 
-    Parameters
-    ----------
-    step : object
-        A fitted step.
-
-    Returns
-    -------
-    bool
-        True unless the step is known to learn nothing but the number of columns.
+    True unless the step is known to learn nothing but the number of columns.
     """
     if shadows(step):
         return True
-    if getattr(step, "_learns_from_rows", True) is False:
+    if certifiable(step)._learns_from_rows is False:
         return False
     if type(step) in STATELESS:
         # What a function of yours does with the rows is not known, e.g. an `analyzer`.
@@ -371,10 +264,7 @@ def learns_from_rows(step: Any) -> bool:
     if type(step) is FunctionTransformer:
         # Any other function may mix rows, as centring by the mean of the column does.
         return not (step.func is None or is_elementwise(step.func))
-    if type(step) is OneHotEncoder:
-        limits = (step.min_frequency, step.max_categories)
-        return isinstance(step.categories, str) or limits != (None, None)
-    if type(step) is OrdinalEncoder:
+    if type(step) in (OneHotEncoder, OrdinalEncoder):
         limits = (step.min_frequency, step.max_categories)
         return isinstance(step.categories, str) or limits != (None, None)
     if type(step) is SimpleImputer:

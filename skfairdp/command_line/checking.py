@@ -13,6 +13,7 @@ from typing import Any
 import joblib
 
 from skfairdp import Certificate, PrivacyLedger
+from skfairdp.certificate.examination import DIGEST_SHOWS, Examination, contradictions
 from skfairdp.certificate.signing import (
     SIGNATURE_SHOWS,
     check_signature,
@@ -20,11 +21,8 @@ from skfairdp.certificate.signing import (
     load_public_key,
 )
 from skfairdp.certificate.unwrap import unwrap
-from skfairdp.certificate.verifying import DIGEST_SHOWS, Examination, contradictions
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import read_bytes, read_text
-
-__all__ = ["show_ledger", "verify"]
 
 _CARE = (
     "Loading {} runs whatever code the file holds: verify files of people whose programs you would "
@@ -35,16 +33,8 @@ _CARE = (
 def verify(arguments: argparse.Namespace) -> int:
     """Recompute what a certificate claims, check its signature and its model.
 
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        Of the command.
-
-    Returns
-    -------
-    int
-        0 if everything that was checked holds, 1 if not. A model is loaded only after
-        all else has held.
+    Result: 0 if everything that was checked holds, 1 if not. A model is loaded only after all
+    else has held.
     """
     key = None if arguments.key is None else load_public_key(arguments.key)
     text = read_text(arguments.certificate)
@@ -134,15 +124,7 @@ def _loaded(path: Path, content: bytes) -> Any:
 def show_ledger(arguments: argparse.Namespace) -> int:
     """Print what was spent on each data set of a ledger.
 
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        Of the command.
-
-    Returns
-    -------
-    int
-        0.
+    Result: 0.
     """
     if not arguments.file.is_file():
         raise CommandError(f"There is no privacy ledger {arguments.file}.")

@@ -15,8 +15,6 @@ from typing import TextIO
 import skfairdp
 from skfairdp.exceptions import BudgetExceededError, SkfairdpError
 
-__all__ = ["CommandError", "Terminated", "explained", "show_warning", "terminable"]
-
 
 class CommandError(SkfairdpError):
     """Something that was given on the command line is not what it should be."""
@@ -46,17 +44,8 @@ def terminable() -> Iterator[None]:
 def explained(error: BaseException) -> tuple[int, str]:
     """Say how a command ended that could not be done.
 
-    Parameters
-    ----------
-    error : BaseException
-        What ended it.
-
-    Returns
-    -------
-    code : int
-        What the process exits with.
-    message : str
-        A message that this package did not word may quote a row, and is not shown.
+    Result `code`: what the process exits with; `message`: a message that this package did not
+    word may quote a row, and is not shown.
     """
     place = traceback.extract_tb(error.__traceback__)[-1]
     unworded = f"{type(error).__name__} ({place.filename}, line {place.lineno})"
@@ -100,10 +89,7 @@ def show_warning(
 ) -> None:
     """Print a warning as a note; like errors, those of other packages may quote a row.
 
-    Parameters
-    ----------
-    message, category, filename, lineno, file, line
-        As in `warnings.showwarning`.
+    `message`, `category`, `filename`, `lineno`, `file`, `line`: as in `warnings.showwarning`.
     """
     own = category.__module__.startswith("skfairdp")
     said = message if own else f"{category.__name__} ({filename}, line {lineno})"

@@ -11,39 +11,15 @@ from typing import Any
 
 import pandas as pd
 
-from skfairdp.certificate.document import strict_json
+from skfairdp.certificate.json_document import strict_json
 from skfairdp.command_line.errors import CommandError
-
-__all__ = [
-    "check_outputs",
-    "read_bytes",
-    "read_document",
-    "read_rows",
-    "read_text",
-    "write_whole",
-]
 
 PARQUET = (".parquet", ".pq")
 YAML = (".yaml", ".yml")
 
 
 def read_rows(path: Path) -> pd.DataFrame:
-    """Read a table from a CSV or Parquet file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    DataFrame
-
-    Raises
-    ------
-    CommandError
-        There is no such file, or it is no such table.
-    """
+    """Read a table from a CSV or Parquet file."""
     _check_exists(path)
     try:
         rows = pd.read_parquet(path) if path.suffix.lower() in PARQUET else pd.read_csv(path)
@@ -69,22 +45,7 @@ def read_rows(path: Path) -> pd.DataFrame:
 
 
 def read_document(path: Path) -> Any:
-    """Read a JSON file, or a YAML one where PyYAML is installed.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    object
-
-    Raises
-    ------
-    CommandError
-        There is no such file, or it can't be parsed.
-    """
+    """Read a JSON file, or a YAML one where PyYAML is installed."""
     text = read_text(path)
     if path.suffix.lower() not in YAML:
         try:
@@ -112,22 +73,7 @@ def read_document(path: Path) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """Read a text file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    CommandError
-        There is no such file, or it is no text.
-    """
+    """Read a text file."""
     try:
         return read_bytes(path).decode("utf-8")
     except UnicodeError as error:
@@ -135,22 +81,7 @@ def read_text(path: Path) -> str:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    bytes
-
-    Raises
-    ------
-    CommandError
-        There is no such file, or it can't be read.
-    """
+    """Read a file."""
     _check_exists(path)
     try:
         return path.read_bytes()
@@ -161,18 +92,8 @@ def read_bytes(path: Path) -> bytes:
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
     """Refuse outputs before anything is spent on them.
 
-    Parameters
-    ----------
-    outputs : mapping of str to Path or None
-        Option, and where something will be written; None for nothing.
-    inputs : mapping of str to Path or None
-        What must stay as it is: files that are read, and the ledger.
-
-    Raises
-    ------
-    CommandError
-        A folder does not exist or can't be written to, a name is that of a folder, or two
-        options name one file.
+    `outputs`: option, and where something will be written; None for nothing. `inputs`: what must
+    stay as it is: files that are read, and the ledger.
     """
     taken = {path.resolve(): option for option, path in inputs.items() if path is not None}
     for option, path in outputs.items():
@@ -205,17 +126,8 @@ def _check_can_write(path: Path) -> None:
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file as a whole or not at all.
 
-    Parameters
-    ----------
-    path : Path
-        The file; one that exists keeps its content until all of the new one is written.
-    content : str or bytes
-        Its content; text becomes UTF-8.
-
-    Raises
-    ------
-    CommandError
-        It cannot be written.
+    `path`: the file; one that exists keeps its content until all of the new one is written.
+    `content`: its content; text becomes UTF-8.
     """
     written = content.encode("utf-8") if isinstance(content, str) else content
     try:

@@ -8,18 +8,11 @@ from skfairdp.exceptions import SkfairdpError
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.rendering import ledger_cells
 
-__all__ = ["Aftermath"]
-
 
 class Aftermath:
     """Keeps account of one run.
 
-    Parameters
-    ----------
-    ledger : PrivacyLedger or None
-        Where the run is charged.
-    budget : str
-        What the run was asked to spend, in words, for want of a ledger.
+    `budget`: what the run was asked to spend, in words, for want of a ledger.
     """
 
     def __init__(self, ledger: PrivacyLedger | None, budget: str) -> None:
@@ -34,22 +27,13 @@ class Aftermath:
         self._begun = True
 
     def wrote(self, path: Path) -> None:
-        """Record a file that is whole.
-
-        Parameters
-        ----------
-        path : Path
-            The file.
-        """
+        """Record a file that is whole."""
         self._written.append(path)
 
     def lines(self) -> list[str]:
         """Say what stays.
 
-        Returns
-        -------
-        list of str
-            Empty while nothing was charged.
+        Result: empty while nothing was charged.
         """
         charged = self._charged() if self._begun else None
         if charged is None:

@@ -20,44 +20,24 @@ from skfairdp.command_line.errors import CommandError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["PASSPHRASE", "keygen", "private_key"]
-
-# Never an argument: those can be seen by everybody on the machine.
+# Never an argument: those can be seen by all users of the machine.
 PASSPHRASE = "SKFAIRDP_KEY_PASSPHRASE"
 
 
 def keygen(arguments: argparse.Namespace) -> int:
     """Make a pair of keys.
 
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        Of the command.
-
-    Returns
-    -------
-    int
-        0.
+    Result: 0.
     """
     public = write_new_key(arguments.out, _new_passphrase(arguments.passphrase))
     print(f"Private key, to be kept: {arguments.out}")
-    print(f"Public key, to be given to whoever checks certificates: {public}")
+    print(f"Public key, to be given to those who check certificates: {public}")
     print(f"Its fingerprint (SHA-256): {fingerprint(load_public_key(public))}")
     return 0
 
 
 def private_key(path: Path) -> Ed25519PrivateKey:
-    """Read a private key, and ask for its passphrase where it has one.
-
-    Parameters
-    ----------
-    path : Path
-        PEM file.
-
-    Returns
-    -------
-    Ed25519PrivateKey
-    """
+    """Read a private key, and ask for its passphrase where it has one."""
     try:
         locked = b"ENCRYPTED PRIVATE KEY" in path.read_bytes()
     except OSError as error:

@@ -9,33 +9,16 @@ from typing import Any
 from skfairdp import DPSGDClassifier, FairDPClassifier, PrivacyLedger
 from skfairdp.inprocessing.rates.classifier import RateConstrainedClassifier
 
-__all__ = ["DEFAULT", "MECHANISMS", "TAKE_A_THRESHOLD", "Wanted"]
-
 
 @dataclass(frozen=True)
 class Wanted:
-    """What was asked of a model.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Privacy budget of its training.
-    tolerance : float
-        Largest difference between groups.
-    notions : tuple of str
-        What is compared between them.
-    threshold : float
-        Probability from which the favourable outcome is given, where a mechanism has one.
-    ledger : PrivacyLedger or None
-        Where its fit is charged.
-    progress : bool or None
-        Whether a bar is shown.
-    """
+    """What was asked of a model."""
 
     epsilon: float
     delta: float
     tolerance: float
     notions: tuple[str, ...]
+    # Probability from which the favourable outcome is given, where a mechanism has one
     threshold: float
     ledger: PrivacyLedger | None
     progress: bool | None

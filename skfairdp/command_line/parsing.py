@@ -18,8 +18,6 @@ from skfairdp.command_line.mechanisms import DEFAULT, MECHANISMS
 from skfairdp.command_line.reporting import report
 from skfairdp.fairness.notions import NOTIONS
 
-__all__ = ["main"]
-
 DESCRIPTION = """\
 Train models that protect the people in their data and treat groups alike, and file what holds.
 
@@ -73,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             code: int = parsed.run(parsed)
             sys.stdout.flush()
-        except BrokenPipeError:  # whoever read the output has gone
+        except BrokenPipeError:  # the reader of the output has gone
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 128 + signal.SIGPIPE
         except (Exception, KeyboardInterrupt, Terminated) as error:

@@ -15,8 +15,9 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skfairdp import Certificate, PrivacyLedger, certify
+from skfairdp.assumptions import PUBLIC_BOUNDS
+from skfairdp.certificate.composition import counts_guarantee
 from skfairdp.certificate.signing import sign_certificate
-from skfairdp.certificate.spending import counts_guarantee
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, read_rows, write_whole
 from skfairdp.command_line.interruption import Aftermath
@@ -31,26 +32,11 @@ from skfairdp.privacy.noise import NoiseSource
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["report"]
-
-PUBLIC_BOUNDS = (
-    "Bounds and categories of the features were read off the rows and declared public: nothing "
-    "protects the smallest and largest values and the set of categories."
-)
-
 
 def report(arguments: argparse.Namespace) -> int:
     """Train a model, certify it on rows held out, write the page.
 
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        Of the command.
-
-    Returns
-    -------
-    int
-        0 if the certificate shows what was asked for, 1 if it doesn't.
+    Result: 0 if the certificate shows what was asked for, 1 if it doesn't.
     """
     ledger = _ledger(arguments)
     _wanted(arguments, ledger)  # wrong options show before a file is read
@@ -80,7 +66,7 @@ def report(arguments: argparse.Namespace) -> int:
         bounds_are_public=arguments.bounds_are_public,
     )
     noise = NoiseSource()
-    # Each row by a draw of its own: who is held out then depends on nobody else.
+    # Each row by a draw of its own: who is held out then depends on no other row.
     held = noise.sampling.random(len(people.y)) < arguments.held_out
     _check_parts(people, held)
     after = Aftermath(ledger, f"ε = {as_given(arguments.epsilon)}, δ = {as_given(arguments.delta)}")

@@ -11,8 +11,6 @@ import pandas as pd
 
 from skfairdp.command_line.errors import CommandError
 
-__all__ = ["Schema", "public_schema", "schema_from"]
-
 EXAMPLE = (
     '{"columns": {"income": {"bounds": [0, 50000], "log": true, "fill": 0}, '
     '"purpose": {"categories": ["car", "home"]}, "id": {"drop": true}}}'
@@ -22,25 +20,11 @@ KEYS = {"bounds", "log", "fill", "categories", "drop"}
 
 @dataclass(frozen=True)
 class Schema:
-    """Bounds, categories and fills of the columns that a model is to use.
-
-    Parameters
-    ----------
-    bounds : mapping of str to (float, float)
-        Of columns of numbers.
-    log : tuple of str
-        Those that are bent by a logarithm.
-    fill : mapping of str to float
-        What stands for a missing number.
-    categories : mapping of str to tuple
-        Of all other columns.
-    dropped : tuple of str
-        Columns that are not used.
-    """
+    """Bounds, categories and fills of the columns that a model is to use."""
 
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    log: tuple[str, ...] = ()
-    fill: Mapping[str, float] = field(default_factory=dict)
+    log: tuple[str, ...] = ()  # Those that are bent by a logarithm
+    fill: Mapping[str, float] = field(default_factory=dict)  # What stands for a missing number
     categories: Mapping[str, tuple[Hashable, ...]] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
 
@@ -58,20 +42,8 @@ class Schema:
 def schema_from(document: Any) -> Schema:
     """Read a schema from what its file holds.
 
-    Parameters
-    ----------
-    document : object
-        ``{"columns": {name: {"bounds": [low, high], "log": true, "fill": 0} or
-        {"categories": [...]} or {"drop": true}}}``.
-
-    Returns
-    -------
-    Schema
-
-    Raises
-    ------
-    CommandError
-        It is something else.
+    `document`: ``{"columns": {name: {"bounds": [low, high], "log": true, "fill": 0} or
+    {"categories": [...]} or {"drop": true}}}``.
     """
     columns = document.get("columns") if isinstance(document, dict) else None
     if not isinstance(columns, dict) or not columns or set(document) != {"columns"}:
@@ -92,21 +64,7 @@ def schema_from(document: Any) -> Schema:
 
 
 def public_schema(rows: pd.DataFrame, known: Schema, without: set[str]) -> Schema:
-    """Complete a schema by what the rows hold, for rows whose bounds are public.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        The table.
-    known : Schema
-        What is declared.
-    without : set of str
-        Columns that are no features.
-
-    Returns
-    -------
-    Schema
-    """
+    """Complete a schema by what the rows hold, for rows whose bounds are public."""
     bounds, fill, categories = dict(known.bounds), dict(known.fill), dict(known.categories)
     for name in rows.columns:
         if name in known.named or name in without:

@@ -12,8 +12,6 @@ import pandas as pd
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.schema import Schema, public_schema
 
-__all__ = ["People", "people_of"]
-
 # Sizes and names of groups are public in what follows; a bound about fewer says nothing.
 SMALLEST_GROUP = 20
 LARGEST_NUMBER = 20
@@ -21,40 +19,16 @@ LARGEST_NUMBER = 20
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """The rows of a table, sorted out.
+    """The rows of a table, sorted out."""
 
-    Parameters
-    ----------
-    X : DataFrame
-        Features that the schema speaks of.
-    y : ndarray of int
-        1 for the favourable outcome.
-    groups : Series or DataFrame
-        Sensitive features.
-    schema : Schema
-        Of the features.
-    coding : str
-        What 1 and 0 stand for.
-    """
-
-    X: pd.DataFrame
-    y: np.ndarray
+    X: pd.DataFrame  # Features that the schema speaks of
+    y: np.ndarray  # 1 for the favourable outcome
     groups: pd.Series | pd.DataFrame
     schema: Schema
     coding: str
 
     def part(self, chosen: np.ndarray) -> People:
-        """Return some of the rows.
-
-        Parameters
-        ----------
-        chosen : ndarray of bool
-            Which.
-
-        Returns
-        -------
-        People
-        """
+        """Return some of the rows."""
         return replace(self, X=self.X[chosen], y=self.y[chosen], groups=self.groups[chosen])
 
 
@@ -69,30 +43,9 @@ def people_of(
 ) -> People:
     """Sort out a table, and refuse one that can't be used.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        The table.
-    target : str
-        Column of the outcome.
-    sensitive : sequence of str
-        Columns of the groups; they are no features.
-    positive : str or None
-        The favourable outcome, as text; None takes the larger of two numbers.
-    schema : Schema
-        What is declared of the columns.
-    bounds_are_public : bool
-        Whether the rest may be read off the rows.
-
-    Returns
-    -------
-    People
-
-    Raises
-    ------
-    CommandError
-        A column is missing or undeclared, the outcome is not one of two values, a group
-        is too small, or the like.
+    `sensitive`: columns of the groups; they are no features. `positive`: the favourable outcome,
+    as text; None takes the larger of two numbers. `schema`: what is declared of the columns.
+    `bounds_are_public`: whether the rest may be read off the rows.
     """
     _check_columns(rows, [target], "--target")
     _check_columns(rows, sensitive, "--sensitive")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,169 +14,72 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from skfairdp.comparators.losses import Batch, Losses, Widths
+from skfairdp.comparators.networks import ListOfWidths
+from skfairdp.documentation import complete_docstrings
 from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.parameters import (
     BOOLEAN,
+    COUNT,
+    NONE,
+    POSITIVE,
     RANDOM_STATE,
     Check,
-    Choice,
     Number,
     check_parameters,
+    inherited_checks,
 )
 from skfairdp.rows import check_features, check_rows, encode_labels
-
-__all__ = ["AT_LEAST_ZERO", "FairEncoder", "Objective", "Rows", "Sizes"]
 
 AT_LEAST_ZERO: tuple[Check, ...] = (Number(low=0),)
 
 
-class _Widths:
-    """Allows sequences of positive integers."""
-
-    def accepts(self, value: Any) -> bool:
-        """Whether `value` lists widths of hidden layers."""
-        positive = Number(low=1, integer=True)
-        return (
-            isinstance(value, Sequence)
-            and not isinstance(value, str)
-            and all(positive.accepts(width) for width in value)
-        )
-
-    def describe(self) -> str:
-        """What is allowed."""
-        return "a sequence of integers >= 1"
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Training rows, or a batch of them.
-
-    Parameters
-    ----------
-    x : Tensor of float32, shape (n, n_features)
-        Features; columns with other values than 0 and 1 are standardised.
-    y : Tensor of int64, shape (n,)
-        Label codes; zeros for a method without labels.
-    s : Tensor of int64, shape (n, n_attributes)
-        Codes of the sensitive attributes; one column of groups for all but FFVAE.
-    """
-
-    x: Tensor
-    y: Tensor
-    s: Tensor
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    @property
-    def groups(self) -> Tensor:
-        """Group codes, shape (n,)."""
-        return self.s[:, 0]
-
-    def take(self, index: Tensor) -> Rows:
-        """Return the rows with these positions.
-
-        Parameters
-        ----------
-        index : Tensor of int64, shape (m,)
-            Positions.
-
-        Returns
-        -------
-        Rows
-        """
-        return Rows(*(part.index_select(0, index) for part in (self.x, self.y, self.s)))
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """How wide the networks' ends are.
-
-    Parameters
-    ----------
-    n_features, n_components, n_classes : int
-        Columns of the rows and of the representation; labels.
-    n_values : tuple of int
-        Values of each sensitive attribute.
-    hidden : tuple of int
-        Hidden layers of every network.
-    binary : Tensor of bool, shape (n_features,)
-        Columns that hold only 0 and 1.
-    """
-
-    n_features: int
-    n_components: int
-    n_classes: int
-    n_values: tuple[int, ...]
-    hidden: tuple[int, ...]
-    binary: Tensor
-
-    @property
-    def n_groups(self) -> int:
-        """Number of groups."""
-        return self.n_values[0]
-
-
-class Objective(nn.Module):
-    """The networks of one method and the losses that train them.
-
-    Where a method is adversarial, ``rival`` takes `rival_steps` steps by `rival_loss` on every
-    batch before all other networks take one by `loss`.
-    """
-
-    adversarial: ClassVar[bool] = False
-    rival_steps: int = 1
-    encoder: nn.Module
-    rival: nn.Module
-
-    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
-        """Loss of the encoder and of what helps it.
-
-        Parameters
-        ----------
-        rows : Rows
-            A batch.
-        generator : torch.Generator
-            Source of all draws.
-
-        Returns
-        -------
-        Tensor, a scalar
-        """
-        raise NotImplementedError
-
-    def rival_loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
-        """Loss of the network that works against the encoder.
-
-        Parameters
-        ----------
-        rows : Rows
-            A batch.
-        generator : torch.Generator
-            Source of all draws.
-
-        Returns
-        -------
-        Tensor, a scalar
-        """
-        raise NotImplementedError
-
-
 class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base of the comparators; a subclass builds an `Objective` and says what it needs."""
+    """Base of the comparators; a subclass builds an `Objective` and says what it needs.
 
-    # What is fitted comes from the rows in the open: no guarantee survives such a step.
-    _learns_from_rows = True
+    Parameters
+    ----------
+    n_components : int
+        Components of the representation.
+    hidden_sizes : sequence of int
+        Hidden layers of every network.
+    max_epochs : int
+        Passes over the rows.
+    batch_size : int
+        Largest number of rows in a step.
+    learning_rate : float
+        Of Adam.
+    random_state : int, RandomState or None
+        Seeds first weights, batches and draws.
+    progress : bool or None
+        Show a progress bar; None shows it on a terminal.
+
+    Attributes
+    ----------
+    encoder_ : torch.nn.Module
+        From standardised rows to the representation.
+    binary_ : ndarray of bool, shape (n_features,)
+        Columns of zeros and ones, which are left as they are.
+    center_, scale_ : ndarray of shape (n_features,)
+        Mean and standard deviation of the other columns.
+    classes_ : ndarray of shape (n_classes,)
+        Labels, where the method uses any.
+    groups_ : tuple
+        Groups.
+    n_features_in_ : int
+        Columns of the rows.
+    """
+
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
-        "n_components": (Number(low=1, integer=True),),
-        "hidden_sizes": (_Widths(),),
-        "max_epochs": (Number(low=1, integer=True),),
-        "batch_size": (Number(low=1, integer=True),),
-        "learning_rate": (Number(low=0, low_open=True),),
+        "n_components": (COUNT,),
+        "hidden_sizes": (ListOfWidths(),),
+        "max_epochs": (COUNT,),
+        "batch_size": (COUNT,),
+        "learning_rate": (POSITIVE,),
         "random_state": RANDOM_STATE,
-        "progress": (Choice((None,)), BOOLEAN),
+        "progress": (NONE, BOOLEAN),
     }
     _released: ClassVar[tuple[str, ...]] = (
         "binary_",
@@ -204,7 +106,13 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     groups_: tuple
     seed_: int
 
-    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Add what bases say of parameters and attributes."""
+        super().__init_subclass__(**kwargs)
+        cls._parameters = inherited_checks(cls)
+        complete_docstrings(cls)
+
+    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
         raise NotImplementedError
 
     def fit(
@@ -275,7 +183,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Encode standardised rows."""
         return self.encoder_(x)
 
-    def _read(self, X: Any, y: Any, sensitive_features: Any) -> tuple[Rows, Sizes]:
+    def _read(self, X: Any, y: Any, sensitive_features: Any) -> tuple[Batch, Widths]:
         """Check what came in and turn it into tensors."""
         name = type(self).__name__
         n_classes = 0
@@ -303,8 +211,8 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.center_ = np.where(self.binary_, 0.0, values.mean(axis=0, dtype=np.float64))
         self.scale_ = np.where(kept, 1.0, spread)
         x = self._scaled(values).astype(np.float32)
-        rows = Rows(*(torch.from_numpy(part) for part in (x, labels, codes)))
-        sizes = Sizes(
+        rows = Batch(*(torch.from_numpy(part) for part in (x, labels, codes)))
+        sizes = Widths(
             values.shape[1],
             int(self.n_components),
             n_classes,
@@ -324,7 +232,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _scaled(self, values: NDArray[Any]) -> NDArray[np.float64]:
         return (values - self.center_) / self.scale_
 
-    def _train(self, rows: Rows, sizes: Sizes) -> None:
+    def _train(self, rows: Batch, sizes: Widths) -> None:
         """Minimise the objective over mini-batches; keep the encoder alone."""
         if self.random_state is None:  # a seed that leaves numpy's global state alone
             self.seed_ = secrets.randbits(31)

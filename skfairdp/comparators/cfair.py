@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, FairEncoder, Objective, Rows, Sizes
+from skfairdp.comparators.base import AT_LEAST_ZERO, FairEncoder
+from skfairdp.comparators.losses import Batch, Losses, Widths
 from skfairdp.comparators.networks import ReversedGradient, perceptron
-from skfairdp.parameters import BOOLEAN, Check
-
-__all__ = ["CFAIREncoder", "balancing_weights"]
+from skfairdp.parameters import BOOLEAN
 
 
 def balancing_weights(codes: Tensor, n_values: int, given: Tensor, n_given: int) -> Tensor:
     """Weights 1 / P(code | stratum) that turn an error rate into a balanced one.
 
-    Parameters
-    ----------
-    codes : Tensor of int64, shape (n,)
-        What is guessed.
-    n_values : int
-        Its number of values.
-    given : Tensor of int64, shape (n,)
-        Stratum of each row.
-    n_given : int
-        Number of strata.
-
-    Returns
-    -------
-    Tensor of float32, shape (n_given, n_values)
-        0 for a value that never occurs in its stratum.
+    `codes` (n,): what is guessed. `given` (n,): stratum of each row. Result (n_given, n_values):
+    0 for a value that never occurs in its stratum.
     """
     counts = torch.bincount(given * n_values + codes, minlength=n_given * n_values)
     counts = counts.reshape(n_given, n_values).to(torch.float32)
@@ -41,9 +27,9 @@ def balancing_weights(codes: Tensor, n_values: int, given: Tensor, n_given: int)
     return torch.where(counts > 0, weights, 0.0)
 
 
-class _CFAIRObjective(Objective):
+class _CFAIRObjective(Losses):
     def __init__(
-        self, model: CFAIREncoder, sizes: Sizes, rows: Rows, generator: torch.Generator
+        self, model: CFAIREncoder, sizes: Widths, rows: Batch, generator: torch.Generator
     ) -> None:
         super().__init__()
         d, groups, classes = sizes.n_components, sizes.n_groups, sizes.n_classes
@@ -58,7 +44,7 @@ class _CFAIRObjective(Objective):
         self.of_class = of_class if model.balanced else torch.ones(classes)
         self.of_group = balancing_weights(rows.groups, groups, rows.y, classes) / groups
 
-    def leak(self, z: Tensor, rows: Rows) -> Tensor:
+    def leak(self, z: Tensor, rows: Batch) -> Tensor:
         """Sum over classes of the adversaries' balanced losses; a class without rows adds 0."""
         total = torch.zeros(())
         for label, adversary in enumerate(self.adversaries):
@@ -70,7 +56,7 @@ class _CFAIRObjective(Objective):
                 total = total + (self.of_group[label][groups] * losses).mean()
         return total
 
-    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         z = self.encoder(rows.x)
         losses = functional.cross_entropy(self.classifier(z), rows.y, reduction="none")
         target = (self.of_class[rows.y] * losses).mean()
@@ -88,40 +74,13 @@ class CFAIREncoder(FairEncoder):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Components of the representation.
     mu : float, default=10.0
         Weight of the adversaries, the paper's for Adult.
     balanced : bool, default=True
         Whether the error of y is balanced; False is the paper's CFAIR-EO.
-    hidden_sizes : sequence of int, default=(100,)
-        Hidden layers of every network.
-    max_epochs : int, default=30
-        Passes over the rows.
-    batch_size : int, default=256
-        Largest number of rows in a step.
     learning_rate : float, default=0.1
         Of Adadelta, the paper's optimiser. Its rate of 1.0 with `mu` = 10 and two components
         drives z out of bounds, and the label with it.
-    random_state : int, RandomState or None, default=None
-        Of first weights and batches.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-
-    Attributes
-    ----------
-    encoder_ : torch.nn.Module
-        From standardised rows to the representation.
-    binary_ : ndarray of bool, shape (n_features,)
-        Columns of zeros and ones, which are left as they are.
-    center_, scale_ : ndarray of shape (n_features,)
-        Mean and standard deviation of the other columns.
-    classes_ : ndarray of shape (n_classes,)
-        Labels.
-    groups_ : tuple
-        Groups.
-    n_features_in_ : int
-        Columns of the rows.
 
     References
     ----------
@@ -141,11 +100,7 @@ class CFAIREncoder(FairEncoder):
     (200, 2)
     """
 
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
-        **FairEncoder._parameters,
-        "mu": AT_LEAST_ZERO,
-        "balanced": (BOOLEAN,),
-    }
+    _parameters = {"mu": AT_LEAST_ZERO, "balanced": (BOOLEAN,)}
     _optimizer: ClassVar[Any] = torch.optim.Adadelta
 
     def __init__(
@@ -171,5 +126,5 @@ class CFAIREncoder(FairEncoder):
         self.random_state = random_state
         self.progress = progress
 
-    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
         return _CFAIRObjective(self, sizes, rows, generator)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, Objective, Rows, Sizes
+from skfairdp.comparators.base import AT_LEAST_ZERO
+from skfairdp.comparators.losses import Batch, Losses, Widths
 from skfairdp.comparators.networks import GaussianEncoder, beside, perceptron
 from skfairdp.comparators.variational import VariationalEncoder
-from skfairdp.parameters import Check
-
-__all__ = ["CFBEncoder"]
 
 
 class _SharedVariance(nn.Module):
@@ -31,8 +29,8 @@ class _SharedVariance(nn.Module):
         return torch.cat([mean, self.log_variance.expand_as(mean)], dim=1)
 
 
-class _CFBObjective(Objective):
-    def __init__(self, model: CFBEncoder, sizes: Sizes, generator: torch.Generator) -> None:
+class _CFBObjective(Losses):
+    def __init__(self, model: CFBEncoder, sizes: Widths, generator: torch.Generator) -> None:
         super().__init__()
         d = sizes.n_components
         self.beta, self.n_groups = model.beta, sizes.n_groups
@@ -40,7 +38,7 @@ class _CFBObjective(Objective):
         self.encoder = GaussianEncoder(_SharedVariance(means, d))
         self.decoder = perceptron(d + sizes.n_groups, sizes.hidden, sizes.n_classes, generator)
 
-    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         mean, log_variance = self.encoder(rows.x)
         z = GaussianEncoder.draw(mean, log_variance, generator)
         guessed = self.decoder(beside(z, rows.groups, self.n_groups))
@@ -58,42 +56,8 @@ class CFBEncoder(VariationalEncoder):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Components of the representation.
     beta : float, default=10.0
         Weight of the label against the information about the row; the paper goes from 1 to 50.
-    output : {"sample", "mean"}, default="sample"
-        Whether `transform` draws from the encoder's distribution, of which the bounds on
-        information speak, or returns its mean. Equal calls give equal draws.
-    hidden_sizes : sequence of int, default=(100,)
-        Hidden layers of every network.
-    max_epochs : int, default=30
-        Passes over the rows.
-    batch_size : int, default=256
-        Largest number of rows in a step.
-    learning_rate : float, default=0.001
-        Of Adam.
-    random_state : int, RandomState or None, default=None
-        Of first weights, batches and draws.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-
-    Attributes
-    ----------
-    encoder_ : torch.nn.Module
-        From standardised rows to means and log-variances.
-    binary_ : ndarray of bool, shape (n_features,)
-        Columns of zeros and ones, which are left as they are.
-    center_, scale_ : ndarray of shape (n_features,)
-        Mean and standard deviation of the other columns.
-    classes_ : ndarray of shape (n_classes,)
-        Labels.
-    groups_ : tuple
-        Groups.
-    n_features_in_ : int
-        Columns of the rows.
-    seed_ : int
-        Where the draws of `transform` start.
 
     References
     ----------
@@ -113,10 +77,7 @@ class CFBEncoder(VariationalEncoder):
     (200, 2)
     """
 
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
-        **VariationalEncoder._parameters,
-        "beta": AT_LEAST_ZERO,
-    }
+    _parameters = {"beta": AT_LEAST_ZERO}
 
     def __init__(
         self,
@@ -141,5 +102,5 @@ class CFBEncoder(VariationalEncoder):
         self.random_state = random_state
         self.progress = progress
 
-    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
         return _CFBObjective(self, sizes, generator)

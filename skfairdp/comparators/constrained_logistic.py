@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
-__all__ = ["Fitted", "Linearised", "fit_constrained"]
-
 # Linearised(margins) -> matrix: gradients of the constrained covariances at a model with
 # these margins. The covariances are homogeneous in the weights, so they are matrix @ weights.
 Linearised = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -22,24 +20,12 @@ _SHORTEST = 2.0**-12
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a fit came to.
+    """What a fit came to."""
 
-    Parameters
-    ----------
-    weights : ndarray of float64, shape (d,)
-        The model.
-    violation : float
-        Largest excess of a covariance over its bound.
-    n_iter : int
-        Steps taken.
-    converged : bool
-        Whether it came to rest inside the bounds, up to the tolerance.
-    """
-
-    weights: NDArray[np.float64]
-    violation: float
+    weights: NDArray[np.float64]  # (d,): the model
+    violation: float  # Largest excess of a covariance over its bound
     n_iter: int
-    converged: bool
+    converged: bool  # Whether it converged inside the bounds, up to the tolerance
 
 
 def fit_constrained(
@@ -60,29 +46,13 @@ def fit_constrained(
     this is Newton's method and converges to the optimum; with those of misclassified
     rows, which are differences of convex functions, to a stationary point.
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (n, d)
-        Features, a column of ones among them if an intercept is wanted.
-    y : ndarray of int64, shape (n,)
-        0 or 1.
-    linearised : callable
-        From margins, shape (n,), to gradients of the covariances, shape (m, d).
-    bound : float
-        Largest absolute value of each covariance, >= 0.
-    ridge : ndarray of float64, shape (d,)
-        Strength of the L2 penalty ``ridge @ weights**2 / 2`` on each weight; its small
-        positive entries keep the Hessian regular.
-    max_iter : int
-        Largest number of steps.
-    tol : float
-        Ends when a full step would move no weight by more, or when loss and penalty fall
-        by less than ``tol**2``; counts as converged if no covariance exceeds its bound by
-        more than `tol` then.
-
-    Returns
-    -------
-    Fitted
+    `X` (n, d): features, a column of ones among them if an intercept is wanted. `y` (n,): 0 or 1.
+    `linearised`: from margins, shape (n,), to gradients of the covariances, shape (m, d).
+    `bound`: largest absolute value of each covariance, >= 0. `ridge` (d,): strength of the L2
+    penalty ``ridge @ weights**2 / 2`` on each weight; its small positive entries keep the Hessian
+    regular. `tol`: ends when a full step would move no weight by more, or when loss and penalty
+    fall by less than ``tol**2``; counts as converged if no covariance exceeds its bound by more
+    than `tol` then.
     """
     weights = np.zeros(X.shape[1])
     margins = X @ weights

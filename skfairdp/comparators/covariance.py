@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from os import PathLike
 from typing import Any, ClassVar
 
@@ -15,16 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.base import PrivateClassifier
 from skfairdp.comparators.constrained_logistic import Linearised, fit_constrained
 from skfairdp.engine.exact_products import exact_matmul
+from skfairdp.exceptions import warn_user
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.fairness.notions import get_notion
-from skfairdp.parameters import Choice, Number, check_parameters
+from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.parameters import COUNT, POSITIVE, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.rows import check_features, check_rows, encode_labels
-
-__all__ = ["CovarianceConstrainedClassifier"]
-
-_NOTIONS = ("demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity")
 
 
 class CovarianceConstrainedClassifier(PrivateClassifier):
@@ -65,8 +61,6 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         Groups; None when fitted without any.
     intercept_ : ndarray, shape (1,)
         Intercept.
-    n_features_in_ : int
-        Number of features.
     n_iter_ : int
         Newton steps taken.
     privacy_ : PrivacyGuarantee
@@ -109,13 +103,12 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
 
     _multiclass = False
     _nets = ()
-    _parameters: ClassVar = {
-        "notion": (Choice(_NOTIONS),),
+    _parameters = {
+        "notion": (Choice(tuple(NOTIONS)),),
         "max_covariance": (Number(0.0),),
-        "alpha": (Number(0.0, low_open=True),),
-        "max_iter": (Number(1, integer=True),),
-        "tol": (Number(0.0, low_open=True),),
-        "ledger": LEDGER,
+        "alpha": (POSITIVE,),
+        "max_iter": (COUNT,),
+        "tol": (POSITIVE,),
     }
     _released: ClassVar = (
         "classes_",
@@ -176,12 +169,11 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
             tol=float(self.tol),
         )
         if not fitted.converged:
-            warnings.warn(
-                f"CovarianceConstrainedClassifier did not come to rest at tol={self.tol:g} "
+            warn_user(
+                f"CovarianceConstrainedClassifier did not converge to tol={self.tol:g} "
                 f"in {fitted.n_iter} steps; a covariance exceeds max_covariance by "
                 f"{fitted.violation:.2g}. Scale the features, or raise max_iter, alpha or tol.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         self.classes_ = classes
         self.coef_ = fitted.weights[np.newaxis, :-1]
@@ -191,50 +183,16 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         self.privacy_ = stated
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Compute the log-odds of the second class.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples,)
-        """
+        """Compute the log-odds of the second class."""
         check_is_fitted(self)
         X = check_features(self, X).astype(np.float64)
         return exact_matmul(X, self.coef_[0]) + self.intercept_[0]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Estimate class probabilities.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, 2)
-            Columns in the order of ``classes_``.
-        """
         positive = expit(self.decision_function(X))
         return np.stack([1.0 - positive, positive], axis=1)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predict the class of each row.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-            Entries of ``classes_``.
-        """
         positive = self.decision_function(X) > 0.0
         return np.asarray(self.classes_[positive.astype(np.int64)])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,39 +12,27 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, Objective, Rows, Sizes
+from skfairdp.comparators.base import AT_LEAST_ZERO
+from skfairdp.comparators.losses import Batch, Losses, Widths
 from skfairdp.comparators.networks import GaussianEncoder, perceptron
 from skfairdp.comparators.variational import VariationalEncoder, negative_log_likelihood
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.parameters import Check
-
-__all__ = ["FFVAEEncoder", "shuffled"]
 
 
 def shuffled(z: Tensor, blocks: Sequence[Tensor], generator: torch.Generator) -> Tensor:
     """Draw from q(z) Π_j q(b_j), given draws from q(z, b).
 
-    Parameters
-    ----------
-    z : Tensor of shape (n, d)
-        Stays as it is.
-    blocks : sequence of Tensor of shape (n, w_j)
-        The rows of each are put in an order of its own.
-    generator : torch.Generator
-        Source of the orders.
-
-    Returns
-    -------
-    Tensor of shape (n, d + Σ w_j)
+    `z` (n, d): stays as it is. `blocks` (n, w_j): the rows of each are put in an order of its
+    own. Result (n, d + Σ w_j).
     """
     moved = [b.index_select(0, torch.randperm(len(b), generator=generator)) for b in blocks]
     return torch.cat([z, *moved], dim=1)
 
 
-class _FFVAEObjective(Objective):
+class _FFVAEObjective(Losses):
     adversarial: ClassVar[bool] = True
 
-    def __init__(self, model: FFVAEEncoder, sizes: Sizes, generator: torch.Generator) -> None:
+    def __init__(self, model: FFVAEEncoder, sizes: Widths, generator: torch.Generator) -> None:
         super().__init__()
         self.alpha, self.gamma, self.binary = model.alpha, model.gamma, sizes.binary
         # One component tells two values apart, more values get one component each.
@@ -64,7 +52,7 @@ class _FFVAEObjective(Objective):
                 total = total + functional.cross_entropy(b, a)
         return total
 
-    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         mean, log_variance = self.encoder(rows.x)
         drawn = GaussianEncoder.draw(mean, log_variance, generator)
         _, *blocks = drawn.split(self.widths, dim=1)
@@ -75,7 +63,7 @@ class _FFVAEObjective(Objective):
         tangled = self.rival(drawn).mean()
         return bound + self.alpha * self.told(blocks, rows.s) + self.gamma * tangled
 
-    def rival_loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def rival_loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         with torch.no_grad():
             mean, log_variance = self.encoder(rows.x)
             drawn = GaussianEncoder.draw(mean, log_variance, generator)
@@ -87,15 +75,8 @@ class _FFVAEObjective(Objective):
 def density_ratio_loss(joint: Tensor, product: Tensor) -> Tensor:
     """Logistic loss of telling draws of a joint law from draws of the product of its marginals.
 
-    Parameters
-    ----------
-    joint, product : Tensor of shape (n, 1)
-        Logits of "joint" for draws of either law.
-
-    Returns
-    -------
-    Tensor, a scalar
-        At the minimum the logit is the logarithm of the ratio of the densities.
+    `joint`, `product` (n, 1): logits of "joint" for draws of either law. Result: at the minimum
+    the logit is the logarithm of the ratio of the densities.
     """
     return 0.5 * (functional.softplus(-joint).mean() + functional.softplus(product).mean())
 
@@ -118,36 +99,15 @@ class FFVAEEncoder(VariationalEncoder):
         Weight of the attributes' likelihood; published experiments go from 1 to 400.
     gamma : float, default=10.0
         Weight of the disentanglement of z and the b_j.
-    output : {"sample", "mean"}, default="sample"
-        Whether `transform` draws from the encoder's distribution, of which the objective
-        speaks, or returns its mean. Equal calls give equal draws.
-    hidden_sizes : sequence of int, default=(100,)
-        Hidden layers of every network.
-    max_epochs : int, default=30
-        Passes over the rows.
-    batch_size : int, default=256
-        Largest number of rows in a step.
     learning_rate : float, default=0.001
         Of Adam, for both sides; they take one step each in turn.
-    random_state : int, RandomState or None, default=None
-        Of first weights, batches and draws.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
 
     Attributes
     ----------
     encoder_ : torch.nn.Module
         From standardised rows to means and log-variances of z and b.
-    binary_ : ndarray of bool, shape (n_features,)
-        Columns of zeros and ones, which are left as they are.
-    center_, scale_ : ndarray of shape (n_features,)
-        Mean and standard deviation of the other columns.
     groups_ : tuple of tuple
         Values of each sensitive attribute.
-    n_features_in_ : int
-        Columns of the rows.
-    seed_ : int
-        Where the draws of `transform` start.
 
     References
     ----------
@@ -167,11 +127,7 @@ class FFVAEEncoder(VariationalEncoder):
     (200, 2)
     """
 
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
-        **VariationalEncoder._parameters,
-        "alpha": AT_LEAST_ZERO,
-        "gamma": AT_LEAST_ZERO,
-    }
+    _parameters = {"alpha": AT_LEAST_ZERO, "gamma": AT_LEAST_ZERO}
     _needs_labels: ClassVar[bool] = False
 
     def __init__(
@@ -199,7 +155,7 @@ class FFVAEEncoder(VariationalEncoder):
         self.random_state = random_state
         self.progress = progress
 
-    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
         return _FFVAEObjective(self, sizes, generator)
 
     def _sensitive(

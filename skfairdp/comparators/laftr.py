@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, FairEncoder, Objective, Rows, Sizes
+from skfairdp.comparators.base import AT_LEAST_ZERO, FairEncoder
+from skfairdp.comparators.losses import Batch, Losses, Widths
 from skfairdp.comparators.networks import beside, perceptron
-from skfairdp.parameters import Check, Choice, Number
-
-__all__ = ["LAFTREncoder", "group_normalised"]
+from skfairdp.parameters import COUNT, Choice
 
 
 def group_normalised(errors: Tensor, groups: Tensor, strata: Tensor, n_groups: int) -> Tensor:
     """Sum over strata and groups of the mean error of the rows of stratum and group.
 
-    Parameters
-    ----------
-    errors : Tensor of shape (n,)
-        Error of each row.
-    groups : Tensor of int64, shape (n,)
-        Its group.
-    strata : Tensor of int64, shape (n,)
-        Its stratum; -1 for a row that the notion leaves out.
-    n_groups : int
-        Number of groups.
-
-    Returns
-    -------
-    Tensor, a scalar
-        A cell without rows adds nothing.
+    `errors` (n,): error of each row. `groups` (n,): its group. `strata` (n,): its stratum; -1 for
+    a row that the notion leaves out. Result: a cell without rows adds nothing.
     """
     kept = strata >= 0
     cells = (strata * n_groups + groups)[kept]
@@ -41,10 +27,10 @@ def group_normalised(errors: Tensor, groups: Tensor, strata: Tensor, n_groups: i
     return (errors[kept] / torch.bincount(cells)[cells]).sum()
 
 
-class _LAFTRObjective(Objective):
+class _LAFTRObjective(Losses):
     adversarial: ClassVar[bool] = True
 
-    def __init__(self, model: LAFTREncoder, sizes: Sizes, generator: torch.Generator) -> None:
+    def __init__(self, model: LAFTREncoder, sizes: Widths, generator: torch.Generator) -> None:
         super().__init__()
         self.sizes, self.notion = sizes, model.notion
         self.rival_steps = int(model.adversary_steps)
@@ -57,7 +43,7 @@ class _LAFTRObjective(Objective):
         self.decoder = perceptron(d + groups, sizes.hidden, sizes.n_features, generator)
         self.rival = perceptron(d + seen, sizes.hidden, groups, generator)
 
-    def guesses(self, z: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+    def guesses(self, z: Tensor, rows: Batch) -> tuple[Tensor, Tensor]:
         """Log-probability that the adversary gives the true group, and the rows' strata."""
         strata = torch.zeros_like(rows.y)
         if self.notion != "demographic_parity":
@@ -67,14 +53,14 @@ class _LAFTRObjective(Objective):
         logits = self.rival(z)
         return -functional.cross_entropy(logits, rows.groups, reduction="none"), strata
 
-    def gain(self, z: Tensor, rows: Rows) -> Tensor:
+    def gain(self, z: Tensor, rows: Batch) -> Tensor:
         """L_adv: how much better than blind the adversary guesses, each cell counting alike."""
         right, strata = self.guesses(z, rows)
         errors = 1 - right.exp()  # for two groups |h - s|
         lost = group_normalised(errors, rows.groups, strata, self.sizes.n_groups)
         return int(strata.max()) + 1 - lost
 
-    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         z = self.encoder(rows.x)
         total = self.alpha * functional.cross_entropy(self.classifier(z), rows.y)
         if self.beta:
@@ -82,7 +68,7 @@ class _LAFTRObjective(Objective):
             total = total + self.beta * functional.mse_loss(decoded, rows.x)
         return total + self.gamma * self.gain(z, rows)
 
-    def rival_loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def rival_loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         with torch.no_grad():
             z = self.encoder(rows.x)
         if self.adversary_loss == "l1":
@@ -103,8 +89,6 @@ class LAFTREncoder(FairEncoder):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Components of the representation.
     alpha : float, default=1.0
         Weight of the classifier's cross-entropy.
     beta : float, default=0.0
@@ -117,38 +101,13 @@ default="demographic_parity"
         the latter two the adversary sees the label as well.
     adversary_loss : {"cross_entropy", "l1"}, default="cross_entropy"
         What the adversary itself minimises, group-normalised; the encoder always minimises
-        the L1 gain. The paper has "l1" for both; an adversary that calls everybody the same
+        the L1 gain. The paper has "l1" for both; an adversary that calls all people the same
         group is stationary there, and training can stop for good with the group still in z.
     adversary_steps : int, default=3
         Steps of the adversary for each step of the encoder. The published code takes one,
         after which the encoder still outruns its adversary with two components.
-    hidden_sizes : sequence of int, default=(100,)
-        Hidden layers of every network.
-    max_epochs : int, default=30
-        Passes over the rows.
-    batch_size : int, default=256
-        Largest number of rows in a step.
     learning_rate : float, default=0.001
         Of Adam, for both sides; they take one step each in turn.
-    random_state : int, RandomState or None, default=None
-        Of first weights and batches.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-
-    Attributes
-    ----------
-    encoder_ : torch.nn.Module
-        From standardised rows to the representation.
-    binary_ : ndarray of bool, shape (n_features,)
-        Columns of zeros and ones, which are left as they are.
-    center_, scale_ : ndarray of shape (n_features,)
-        Mean and standard deviation of the other columns.
-    classes_ : ndarray of shape (n_classes,)
-        Labels.
-    groups_ : tuple
-        Groups.
-    n_features_in_ : int
-        Columns of the rows.
 
     References
     ----------
@@ -168,14 +127,13 @@ default="demographic_parity"
     (200, 2)
     """
 
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
-        **FairEncoder._parameters,
+    _parameters = {
         "alpha": AT_LEAST_ZERO,
         "beta": AT_LEAST_ZERO,
         "gamma": AT_LEAST_ZERO,
         "notion": (Choice(("demographic_parity", "equalized_odds", "equal_opportunity")),),
         "adversary_loss": (Choice(("cross_entropy", "l1")),),
-        "adversary_steps": (Number(low=1, integer=True),),
+        "adversary_steps": (COUNT,),
     }
 
     def __init__(
@@ -209,7 +167,7 @@ default="demographic_parity"
         self.random_state = random_state
         self.progress = progress
 
-    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
         if self.notion == "equal_opportunity" and sizes.n_classes != 2:
             raise ValueError(
                 f"notion='equal_opportunity' speaks of two classes; y holds {sizes.n_classes}. "

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, Objective, Rows, Sizes
+from skfairdp.comparators.base import AT_LEAST_ZERO
+from skfairdp.comparators.losses import Batch, Losses, Widths
 from skfairdp.comparators.networks import GaussianEncoder, beside, perceptron
 from skfairdp.comparators.variational import GroupAwareEncoder, negative_log_likelihood
-from skfairdp.parameters import Check
-
-__all__ = ["PPVAEEncoder"]
 
 
-class _PPVAEObjective(Objective):
-    def __init__(self, model: PPVAEEncoder, sizes: Sizes, generator: torch.Generator) -> None:
+class _PPVAEObjective(Losses):
+    def __init__(self, model: PPVAEEncoder, sizes: Widths, generator: torch.Generator) -> None:
         super().__init__()
         self.beta, self.sizes = model.beta, sizes
         d, p, groups = sizes.n_components, sizes.n_features, sizes.n_groups
         self.encoder = GaussianEncoder(perceptron(p + groups, sizes.hidden, 2 * d, generator))
         self.decoder = perceptron(d + groups, sizes.hidden, p, generator)
 
-    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         groups = self.sizes.n_groups
         mean, log_variance = self.encoder(beside(rows.x, rows.groups, groups))
         z = GaussianEncoder.draw(mean, log_variance, generator)
@@ -42,40 +40,8 @@ class PPVAEEncoder(GroupAwareEncoder):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Components of the representation.
     beta : float, default=1.0
         Weight of the reconstruction; the published experiments go from 1 to 50.
-    output : {"sample", "mean"}, default="sample"
-        Whether `transform` draws from the encoder's distribution, of which the bounds on
-        information speak, or returns its mean. Equal calls give equal draws.
-    hidden_sizes : sequence of int, default=(100,)
-        Hidden layers of both networks.
-    max_epochs : int, default=30
-        Passes over the rows.
-    batch_size : int, default=256
-        Largest number of rows in a step.
-    learning_rate : float, default=0.001
-        Of Adam.
-    random_state : int, RandomState or None, default=None
-        Of first weights, batches and draws.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-
-    Attributes
-    ----------
-    encoder_ : torch.nn.Module
-        From standardised rows and groups to means and log-variances.
-    binary_ : ndarray of bool, shape (n_features,)
-        Columns of zeros and ones, which are left as they are.
-    center_, scale_ : ndarray of shape (n_features,)
-        Mean and standard deviation of the other columns.
-    groups_ : tuple
-        Groups.
-    n_features_in_ : int
-        Columns of the rows.
-    seed_ : int
-        Where the draws of `transform` start.
 
     References
     ----------
@@ -94,10 +60,7 @@ class PPVAEEncoder(GroupAwareEncoder):
     (200, 2)
     """
 
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
-        **GroupAwareEncoder._parameters,
-        "beta": AT_LEAST_ZERO,
-    }
+    _parameters = {"beta": AT_LEAST_ZERO}
     _needs_labels: ClassVar[bool] = False
 
     def __init__(
@@ -123,5 +86,5 @@ class PPVAEEncoder(GroupAwareEncoder):
         self.random_state = random_state
         self.progress = progress
 
-    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
         return _PPVAEObjective(self, sizes, generator)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,9 +13,7 @@ from torch.nn import functional
 
 from skfairdp.comparators.base import FairEncoder
 from skfairdp.comparators.networks import GaussianEncoder, beside
-from skfairdp.parameters import Check, Choice
-
-__all__ = ["GroupAwareEncoder", "VariationalEncoder", "negative_log_likelihood"]
+from skfairdp.parameters import Choice
 
 
 def negative_log_likelihood(x: Tensor, decoded: Tensor, binary: Tensor) -> Tensor:
@@ -25,19 +22,8 @@ def negative_log_likelihood(x: Tensor, decoded: Tensor, binary: Tensor) -> Tenso
     Columns of zeros and ones are Bernoulli with `decoded` as logits, other columns normal
     around `decoded` with variance 1 (they are standardised).
 
-    Parameters
-    ----------
-    x : Tensor of shape (n, d)
-        Rows.
-    decoded : Tensor of shape (n, d)
-        Output of the decoder.
-    binary : Tensor of bool, shape (d,)
-        Which columns are Bernoulli.
-
-    Returns
-    -------
-    Tensor of shape (n,)
-        In nats, summed over the columns.
+    `x` (n, d): rows. `decoded` (n, d): output of the decoder. `binary` (d,): which columns are
+    Bernoulli. Result (n,): in nats, summed over the columns.
     """
     coins = functional.binary_cross_entropy_with_logits(
         decoded[:, binary], x[:, binary], reduction="none"
@@ -47,12 +33,23 @@ def negative_log_likelihood(x: Tensor, decoded: Tensor, binary: Tensor) -> Tenso
 
 
 class VariationalEncoder(FairEncoder):
-    """Base of encoders that give a normal distribution instead of a point."""
+    """Base of encoders that give a normal distribution instead of a point.
 
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
-        **FairEncoder._parameters,
-        "output": (Choice(("sample", "mean")),),
-    }
+    Parameters
+    ----------
+    output : {"sample", "mean"}
+        Whether `transform` draws from the encoder's distribution, of which the objective and
+        the bounds on information speak, or returns its mean. Equal calls give equal draws.
+
+    Attributes
+    ----------
+    encoder_ : torch.nn.Module
+        From standardised rows to means and log-variances.
+    seed_ : int
+        Where the draws of `transform` start.
+    """
+
+    _parameters = {"output": (Choice(("sample", "mean")),)}
 
     output: str
 
@@ -72,7 +69,13 @@ class VariationalEncoder(FairEncoder):
 
 
 class GroupAwareEncoder(VariationalEncoder):
-    """Base of encoders that see the group of each row, at transform too."""
+    """Base of encoders that see the group of each row, at transform too.
+
+    Attributes
+    ----------
+    encoder_ : torch.nn.Module
+        From standardised rows and groups to means and log-variances.
+    """
 
     __metadata_request__transform: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from skfairdp.comparators.base import AT_LEAST_ZERO, Objective, Rows, Sizes
+from skfairdp.comparators.base import AT_LEAST_ZERO
+from skfairdp.comparators.losses import Batch, Losses, Widths
 from skfairdp.comparators.networks import GaussianEncoder, beside, perceptron
 from skfairdp.comparators.variational import GroupAwareEncoder, negative_log_likelihood
-from skfairdp.parameters import Check, Number
-
-__all__ = ["VFAEEncoder", "mean_discrepancy"]
+from skfairdp.parameters import COUNT, POSITIVE
 
 
 def mean_discrepancy(
@@ -34,24 +33,8 @@ def mean_discrepancy(
     features could not be compared. Two groups are compared with each other, more groups each
     with the whole batch; a group without rows in the batch adds nothing.
 
-    Parameters
-    ----------
-    z : Tensor of shape (n, d)
-        Representations.
-    groups : Tensor of int64, shape (n,)
-        Their groups.
-    n_groups : int
-        Number of groups.
-    bandwidth : float
-        γ > 0, in squared units of z.
-    n_features : int
-        D, the number of features.
-    generator : torch.Generator
-        Source of W and b.
-
-    Returns
-    -------
-    Tensor, a scalar
+    `z` (n, d): representations. `groups` (n,): their groups. `bandwidth`: γ > 0, in squared units
+    of z.
     """
     W = torch.randn((z.shape[1], n_features), generator=generator)
     b = 2 * math.pi * torch.rand(n_features, generator=generator)
@@ -65,8 +48,8 @@ def mean_discrepancy(
     return ((means - features.mean(0)).square().sum(1) * present).sum()
 
 
-class _VFAEObjective(Objective):
-    def __init__(self, model: VFAEEncoder, sizes: Sizes, generator: torch.Generator) -> None:
+class _VFAEObjective(Losses):
+    def __init__(self, model: VFAEEncoder, sizes: Widths, generator: torch.Generator) -> None:
         super().__init__()
         self.sizes = sizes
         self.alpha, self.beta = model.alpha, model.beta
@@ -76,7 +59,7 @@ class _VFAEObjective(Objective):
         self.decoder = perceptron(d + groups, sizes.hidden, p, generator)
         self.classifier = perceptron(d, sizes.hidden, sizes.n_classes, generator)
 
-    def loss(self, rows: Rows, generator: torch.Generator) -> Tensor:
+    def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         groups = self.sizes.n_groups
         mean, log_variance = self.encoder(beside(rows.x, rows.groups, groups))
         z = GaussianEncoder.draw(mean, log_variance, generator)
@@ -105,8 +88,6 @@ class VFAEEncoder(GroupAwareEncoder):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Components of the representation.
     alpha : float, default=10.0
         Weight of the classifier's cross-entropy; 0 is the unsupervised method.
     beta : float, default=100.0
@@ -115,38 +96,11 @@ class VFAEEncoder(GroupAwareEncoder):
         γ of the kernel exp(−‖z − z'‖²/γ).
     n_random_features : int, default=500
         Number of random features, drawn afresh in every step.
-    output : {"sample", "mean"}, default="sample"
-        Whether `transform` draws from the encoder's distribution, of which the penalty
-        speaks, or returns its mean. Equal calls give equal draws.
-    hidden_sizes : sequence of int, default=(100,)
-        Hidden layers of every network.
-    max_epochs : int, default=30
-        Passes over the rows.
-    batch_size : int, default=256
-        Largest number of rows in a step.
-    learning_rate : float, default=0.001
-        Of Adam.
-    random_state : int, RandomState or None, default=None
-        Of first weights, batches and draws.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
 
     Attributes
     ----------
     encoder_ : torch.nn.Module
         From standardised rows and groups to means and log-variances.
-    binary_ : ndarray of bool, shape (n_features,)
-        Columns of zeros and ones, which are left as they are.
-    center_, scale_ : ndarray of shape (n_features,)
-        Mean and standard deviation of the other columns.
-    classes_ : ndarray of shape (n_classes,)
-        Labels.
-    groups_ : tuple
-        Groups.
-    n_features_in_ : int
-        Columns of the rows.
-    seed_ : int
-        Where the draws of `transform` start.
 
     References
     ----------
@@ -166,12 +120,11 @@ class VFAEEncoder(GroupAwareEncoder):
     (200, 2)
     """
 
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
-        **GroupAwareEncoder._parameters,
+    _parameters = {
         "alpha": AT_LEAST_ZERO,
         "beta": AT_LEAST_ZERO,
-        "bandwidth": (Number(low=0, low_open=True),),
-        "n_random_features": (Number(low=1, integer=True),),
+        "bandwidth": (POSITIVE,),
+        "n_random_features": (COUNT,),
     }
 
     def __init__(
@@ -203,5 +156,5 @@ class VFAEEncoder(GroupAwareEncoder):
         self.random_state = random_state
         self.progress = progress
 
-    def _objective(self, sizes: Sizes, rows: Rows, generator: torch.Generator) -> Objective:
+    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
         return _VFAEObjective(self, sizes, generator)

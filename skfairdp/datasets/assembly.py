@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,22 +9,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-__all__ = ["assemble", "chosen_sensitive"]
-
-Bounds = Mapping[str, tuple[float, float]]
-Categories = Mapping[str, Sequence[str | int]]
+from .source import Card
 
 
 def chosen_sensitive(
     sensitive: str | Sequence[str], available: Mapping[str, pd.Series]
 ) -> pd.Series | pd.DataFrame:
-    """The sensitive columns that the caller asked for: one as a Series, several as a DataFrame.
-
-    Raises
-    ------
-    ValueError
-        If a name is not among the available ones.
-    """
+    """The sensitive columns that the caller asked for: one as a Series, several as a DataFrame."""
     names = [sensitive] if isinstance(sensitive, str) else list(sensitive)
     unknown = [name for name in names if name not in available]
     if unknown or not names:
@@ -38,53 +28,97 @@ def chosen_sensitive(
 
 def assemble(
     table: pd.DataFrame,
+    card: Card,
     *,
     target: pd.Series,
     target_names: Sequence[str],
-    sensitive_features: pd.Series | pd.DataFrame,
-    excluded: Sequence[str],
-    leak_columns: Mapping[str, str],
+    sensitive: str | Sequence[str],
+    available: Mapping[str, pd.Series],
+    include_sensitive: bool,
     drop_leaks: bool,
-    bounds: Bounds,
-    categories: Categories,
-    log_columns: Sequence[str] = (),
-    split: NDArray[np.object_] | None = None,
-    description: str,
     source: str,
+    columns: Mapping[str, str] | None = None,
+    excluded: Sequence[str] = (),
+    split: NDArray[np.object_] | None = None,
 ) -> Bunch:
     """Select columns and put declarations, text and rows together.
 
-    Columns of `table` in neither `bounds` nor `categories` are a mistake of the loader, except for
+    `available`: sensitive features by name. `columns`: the column that each is made of, where it
+    has another name; left out of the features unless `include_sensitive`. Columns of `table` that
+    the card declares neither bounds nor categories for are a mistake of the loader, except for
     those in `excluded`; so a Bunch never has a feature without a declaration.
     """
-    dropped = set(excluded) | (set(leak_columns) if drop_leaks else set())
+    groups = chosen_sensitive(sensitive, available)
+    dropped = {*excluded, *(card.leaks if drop_leaks else ())}
+    if not include_sensitive:
+        names = [sensitive] if isinstance(sensitive, str) else sensitive
+        dropped |= {(columns or {}).get(name, name) for name in names}
     features = [column for column in table.columns if column not in dropped]
-    undeclared = [c for c in features if c not in bounds and c not in categories]
+    undeclared = [c for c in features if c not in card.bounds and c not in card.categories]
     if undeclared:
         raise AssertionError(f"no bounds and no categories declared for {undeclared!r}")
     data = table[features].reset_index(drop=True)
     target = target.astype("int64").reset_index(drop=True)
-    sensitive_features = sensitive_features.reset_index(drop=True)
-    leaks = "\n".join(f"    {name}: {why}" for name, why in leak_columns.items()) or "    none"
+    groups = groups.reset_index(drop=True)
+    leaks = "\n".join(f"    {name}: {why}" for name, why in card.leaks.items()) or "    none"
     text = (
-        f"{inspect.cleandoc(description)}\n\n"
+        f"{card.description.strip()}\n\n"
         f"Leak columns ({'dropped' if drop_leaks else 'KEPT, drop_leaks=False'}):\n{leaks}\n\n"
         f"Rows read from: {source}. {len(data)} rows, {len(features)} columns in data."
     )
     return Bunch(
         data=data,
         target=target,
-        sensitive_features=sensitive_features,
-        frame=pd.concat([data, _absent_from(data, sensitive_features), target], axis=1),
+        sensitive_features=groups,
+        frame=pd.concat([data, _absent_from(data, groups), target], axis=1),
         feature_names=features,
         target_names=list(target_names),
-        bounds={name: tuple(bounds[name]) for name in features if name in bounds},
-        categories={name: list(categories[name]) for name in features if name in categories},
-        log_columns=tuple(name for name in log_columns if name in features),
-        leak_columns=tuple(leak_columns),
+        bounds={name: card.bounds[name] for name in features if name in card.bounds},
+        categories={n: list(card.categories[n]) for n in features if n in card.categories},
+        log_columns=tuple(name for name in card.log_columns if name in features),
+        leak_columns=tuple(card.leaks),
         split=split,
         DESCR=text,
     )
+
+
+def assemble_images(
+    pixels: NDArray[np.float32],
+    card: Card,
+    *,
+    pixel_range: tuple[float, float],
+    target: pd.Series,
+    target_names: Sequence[str],
+    sensitive_features: pd.Series | pd.DataFrame,
+    split: NDArray[np.object_],
+    remark: str,
+) -> Bunch:
+    """Put images and text together; pixels need no declaration."""
+    black, white = map(np.float32, pixel_range)
+    return Bunch(
+        data=np.clip(pixels, black, white, out=pixels),
+        target=target,
+        sensitive_features=sensitive_features,
+        feature_names=[],
+        target_names=list(target_names),
+        bounds={},
+        categories={},
+        log_columns=(),
+        leak_columns=(),
+        split=split,
+        DESCR=(
+            f"{card.description.strip()}\n\nRows read from: file {card.file.name}. "
+            f"{len(pixels)} images{remark}."
+        ),
+    )
+
+
+def checked_range(pixel_range: tuple[float, float]) -> tuple[float, float]:
+    """Where black and white are mapped to."""
+    black, white = (float(end) for end in pixel_range)
+    if not (np.isfinite(black) and np.isfinite(white) and black < white):
+        raise ValueError(f"pixel_range is {pixel_range!r}. Allowed is (low, high), low < high.")
+    return black, white
 
 
 def _absent_from(data: pd.DataFrame, sensitive: pd.Series | pd.DataFrame) -> pd.DataFrame:

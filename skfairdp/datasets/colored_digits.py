@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 
 import numpy as np
@@ -10,40 +9,18 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from .source import RawFile, find_file, missing
+from skfairdp.documentation import completed_by
 
-__all__ = ["make_colored_mnist"]
+from .assembly import assemble_images, checked_range
+from .source import read_arrays, read_card
 
-_RAW = RawFile(
-    name="mnist.npz",
-    columns=(),
-    origin=(
-        "It is MNIST (http://yann.lecun.com/exdb/mnist) as arrays of bytes: x_train (60000, 28, "
-        "28), y_train, x_test (10000, 28, 28), y_test, in the original order."
-    ),
-    sha256="06af5dfe73b70e3bc1c36439982b18a8d76803db9b544f6fdf838a37fbb01b64",
-)
+_CARD = read_card("colored_digits")
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
 _COLORS = np.array(["red", "green", "blue"], dtype=object)
 _SIDE = 28
 
-_DESCRIPTION = """
-Colored MNIST
--------------
-Handwritten digits (60,000 "train", 10,000 "test" in `split`), each drawn in one colour on black:
-channel 0, 1 or 2 for red, green or blue holds the digit, the others are 0. The colour is that of
-digit modulo 3 with probability `correlation`, otherwise any of the three with equal probability:
-0 makes it independent of the digit.
-Target: the digit (ten classes) or the colour (three). Sensitive: the other one.
 
-Source: Y. LeCun, C. Cortes and C. Burges, http://yann.lecun.com/exdb/mnist; colours are drawn here.
-Licence: CC BY-SA 3.0.
-
-Missing values: none. Pixels are bytes, mapped from 0-255 to pixel_range: nothing is learned. A
-smaller size averages areas.
-"""
-
-
+@completed_by(_CARD.docstring)
 def make_colored_mnist(
     *,
     utility: str = "digit",
@@ -72,12 +49,8 @@ def make_colored_mnist(
         So many different images, drawn at random; None takes all.
     pixel_range : (float, float), default=(0.0, 1.0)
         Where black (0) and full colour (255) are mapped to.
-    data_home : path-like or None, default=None
-        Folder that holds ``mnist.npz``. None reads the environment variable ``SKFAIRDP_DATA``.
     random_state : int or None, default=0
         Seed of colours and choice.
-    verify : bool, default=False
-        Compare the local file's SHA-256 with the one that published results were made with.
 
     Returns
     -------
@@ -86,13 +59,6 @@ def make_colored_mnist(
         float32, `target` a Series of int (the digit, or 0 to 2 for red, green, blue),
         `sensitive_features` a Series of text, `split` "train" or "test".
 
-    Raises
-    ------
-    FileNotFoundError
-        If the file cannot be found; the message says where to get it.
-    ValueError
-        If the file is not the expected one or an argument is outside what is allowed.
-
     Examples
     --------
     >>> from skfairdp.datasets import make_colored_mnist
@@ -100,19 +66,11 @@ def make_colored_mnist(
     (10000, 3, 10, 10)
     """
     black, white = _checked(utility, correlation, size, part, pixel_range)
-    path = find_file(_RAW, data_home, verify=verify)
-    if path is None:
-        raise missing(_RAW)
-    with np.load(path) as archive:
-        absent = [key for key in _KEYS if key not in archive]
-        if absent:
-            raise ValueError(f"{str(path)!r} lacks the arrays {absent!r}. {_RAW.origin}")
-        parts = ("train", "test") if part == "all" else (part,)
-        images = np.concatenate([archive[f"x_{name}"] for name in parts])
-        digits = np.concatenate([archive[f"y_{name}"] for name in parts]).astype(np.int64)
-        split = np.repeat(
-            np.array(parts, dtype=object), [len(archive[f"y_{name}"]) for name in parts]
-        )
+    arrays = read_arrays(_CARD.file, _KEYS, data_home, verify=verify)
+    parts = ("train", "test") if part == "all" else (part,)
+    images = np.concatenate([arrays[f"x_{name}"] for name in parts])
+    digits = np.concatenate([arrays[f"y_{name}"] for name in parts]).astype(np.int64)
+    split = np.repeat(np.array(parts, dtype=object), [len(arrays[f"y_{name}"]) for name in parts])
     rng = np.random.default_rng(random_state)
     if n_samples is not None:
         if isinstance(n_samples, bool) or not 1 <= n_samples <= len(images):
@@ -124,24 +82,16 @@ def make_colored_mnist(
     data = np.full((len(digits), 3, size, size), black, dtype=np.float32)
     data[np.arange(len(digits)), colors] = black + (white - black) / 255 * _reduced(images, size)
     names = pd.Series(_COLORS[colors], name="color")
-    text = (
-        f"{inspect.cleandoc(_DESCRIPTION)}\n\nRows read from: file {_RAW.name}. {len(data)} images "
-        f"of {size} x {size}, correlation {correlation:g}."
-    )
-    return Bunch(
-        data=np.clip(data, np.float32(black), np.float32(white), out=data),
+    digit_names = pd.Series(digits.astype(str).astype(object), name="digit")
+    return assemble_images(
+        data,
+        _CARD,
+        pixel_range=(black, white),
         target=pd.Series(digits if utility == "digit" else colors, name=utility),
-        sensitive_features=names
-        if utility == "digit"
-        else pd.Series(digits.astype(str).astype(object), name="digit"),
-        feature_names=[],
         target_names=[str(d) for d in range(10)] if utility == "digit" else _COLORS.tolist(),
-        bounds={},
-        categories={},
-        log_columns=(),
-        leak_columns=(),
+        sensitive_features=names if utility == "digit" else digit_names,
         split=split,
-        DESCR=text,
+        remark=f" of {size} x {size}, correlation {correlation:g}",
     )
 
 
@@ -159,10 +109,7 @@ def _checked(
         raise ValueError(f"correlation is {correlation!r}. Allowed is a number from 0 to 1.")
     if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or not 2 <= size <= _SIDE:
         raise ValueError(f"size is {size!r}. Allowed are integers from 2 to {_SIDE}.")
-    black, white = (float(end) for end in pixel_range)
-    if not (np.isfinite(black) and np.isfinite(white) and black < white):
-        raise ValueError(f"pixel_range is {pixel_range!r}. Allowed is (low, high), low < high.")
-    return black, white
+    return checked_range(pixel_range)
 
 
 def _reduced(images: NDArray[np.uint8], size: int) -> NDArray[np.float32]:

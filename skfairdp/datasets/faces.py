@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 
 import numpy as np
@@ -10,50 +9,22 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from .assembly import chosen_sensitive
-from .source import RawFile, find_file, missing
+from skfairdp.documentation import completed_by
 
-__all__ = ["fetch_utkface"]
+from .assembly import assemble_images, checked_range, chosen_sensitive
+from .source import read_arrays, read_card
 
-_RAW = RawFile(
-    name="utkface48.npz",
-    columns=(),
-    origin=(
-        "It is made of the aligned and cropped faces of https://susanqq.github.io/UTKFace/: grey, "
-        "averaged down to 48 x 48 bytes, with arrays images_delta (differences along rows, then "
-        "columns, modulo 256; shape (n, 48, 48)), age, gender (0 male, 1 female), race (0 White, 1 "
-        "Black, 2 Asian, 3 Indian, 4 Other) and stamp (the date and time in the file name). OpenML "
-        "does not have it."
-    ),
-    sha256="fa7d9881011d767c28ca1be8414afb4d91b075aec30456bc585ce5b7a80aed55",
-)
+_CARD = read_card("faces")
 _KEYS = ("images_delta", "age", "gender", "race", "stamp")
 _TARGETS = {"age": ["35 or younger", "older than 35"], "gender": ["male", "female"]}
 _RACES = np.array(["White", "Black", "Asian", "Indian", "Other"], dtype=object)
 
-# The split is part of the data set: it must be the same for everybody, so its seed is fixed.
+# The split is part of the data set: it must always be the same, so its seed is fixed.
 _SPLIT_SEED = 20_170_112
 _TEST_SHARE = 0.2
 
-_DESCRIPTION = """
-UTKFace
--------
-23,704 portraits from the web with estimated age, gender and race. Target 1: older than 35
-(target="age"; 8,598 rows; the papers do not state their rule and this one comes nearest to their
-counts) or female (target="gender"). Sensitive: race (White, Black, Asian, Indian, Other) or gender.
-`split` is ours, there is no official one: a fifth of the images are "test", chosen by one fixed
-permutation (numpy default_rng, seed 20170112) after duplicates are removed.
 
-Source: Z. Zhang, Y. Song and H. Qi (2017), Age Progression/Regression by Conditional Adversarial
-Autoencoder, CVPR; https://susanqq.github.io/UTKFace/. Licence: NON-COMMERCIAL RESEARCH ONLY.
-
-390 images are exact copies of others. deduplicate=True keeps the first of each, so that no test
-image was seen in training. The privacy guarantee speaks of the set after that step; a person with
-several different portraits is several records.
-Missing values: none. Pixels are bytes, mapped from 0-255 to pixel_range: nothing is learned.
-"""
-
-
+@completed_by(_CARD.docstring)
 def fetch_utkface(
     *,
     target: str = "age",
@@ -75,10 +46,6 @@ def fetch_utkface(
         Where black (0) and white (255) are mapped to.
     deduplicate : bool, default=True
         Keep only the first of images that are equal to the byte.
-    data_home : path-like or None, default=None
-        Folder that holds ``utkface48.npz``. None reads the environment variable ``SKFAIRDP_DATA``.
-    verify : bool, default=False
-        Compare the local file's SHA-256 with the one that published results were made with.
 
     Returns
     -------
@@ -86,13 +53,6 @@ def fetch_utkface(
         As in :func:`fetch_adult`, but `data` is an ndarray of shape (n_samples, 1, 48, 48) of
         float32, `bounds` and `categories` are empty, and there is no `frame`. `split` is "train"
         or "test" (80 to 20).
-
-    Raises
-    ------
-    FileNotFoundError
-        If the file cannot be found; the message says where to get it.
-    ValueError
-        If the file is not the expected one or an argument is unknown.
 
     Examples
     --------
@@ -102,18 +62,10 @@ def fetch_utkface(
     """
     if target not in _TARGETS:
         raise ValueError(f"target is {target!r}. Allowed are {tuple(_TARGETS)!r}.")
-    black, white = (float(end) for end in pixel_range)
-    if not (np.isfinite(black) and np.isfinite(white) and black < white):
-        raise ValueError(f"pixel_range is {pixel_range!r}. Allowed is (low, high), low < high.")
-    path = find_file(_RAW, data_home, verify=verify)
-    if path is None:
-        raise missing(_RAW)
-    with np.load(path) as archive:
-        absent = [key for key in _KEYS if key not in archive]
-        if absent:
-            raise ValueError(f"{str(path)!r} lacks the arrays {absent!r}. {_RAW.origin}")
-        images = _decoded(archive["images_delta"])
-        people = pd.DataFrame({key: archive[key] for key in ("age", "gender", "race")})
+    black, white = checked_range(pixel_range)
+    arrays = read_arrays(_CARD.file, _KEYS, data_home, verify=verify)
+    images = _decoded(arrays["images_delta"])
+    people = pd.DataFrame({key: arrays[key] for key in ("age", "gender", "race")})
     if deduplicate:
         first = ~pd.Series([image.tobytes() for image in images]).duplicated().to_numpy()
         images, people = images[first], people[first].reset_index(drop=True)
@@ -123,22 +75,15 @@ def fetch_utkface(
     positive = people["age"] > 35 if target == "age" else people["gender"] == 1
     scale = np.float32((white - black) / 255.0)
     pixels = images.astype(np.float32)[:, None] * scale + np.float32(black)
-    text = (
-        f"{inspect.cleandoc(_DESCRIPTION)}\n\nRows read from: file {_RAW.name}. "
-        f"{len(pixels)} images{', duplicates removed' if deduplicate else ''}."
-    )
-    return Bunch(
-        data=np.clip(pixels, np.float32(black), np.float32(white), out=pixels),
+    return assemble_images(
+        pixels,
+        _CARD,
+        pixel_range=(black, white),
         target=positive.astype("int64").rename(target),
-        sensitive_features=groups,
-        feature_names=[],
         target_names=_TARGETS[target],
-        bounds={},
-        categories={},
-        log_columns=(),
-        leak_columns=(),
+        sensitive_features=groups,
         split=_split(len(pixels)),
-        DESCR=text,
+        remark=", duplicates removed" if deduplicate else "",
     )
 
 

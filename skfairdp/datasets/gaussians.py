@@ -7,9 +7,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils import Bunch, check_random_state
 
-from .assembly import assemble, chosen_sensitive
-
-__all__ = ["make_biased_gaussians"]
+from .assembly import assemble
+from .source import Card
 
 _DESCRIPTION = """
 Biased Gaussians
@@ -97,16 +96,15 @@ def make_biased_gaussians(
     values += np.where(label == 1, 1.0, -1.0)[:, None]
     names = [f"x{index}" for index in range(n_features)]
     reach = 1.0 + 5.0 * np.sqrt(np.clip(np.diag(spread), 0.0, None))
+    bounds = {n: (-float(r), float(r)) for n, r in zip(names, reach, strict=True)}
     return assemble(
         pd.DataFrame(values, columns=names),
+        Card(_DESCRIPTION, bounds=bounds),
         target=pd.Series(label, name="label"),
         target_names=["negative", "positive"],
-        sensitive_features=chosen_sensitive("group", {"group": pd.Series(group)}),
-        excluded=(),
-        leak_columns={},
+        sensitive="group",
+        available={"group": pd.Series(group)},
+        include_sensitive=True,
         drop_leaks=True,
-        bounds={n: (-float(r), float(r)) for n, r in zip(names, reach, strict=True)},
-        categories={},
-        description=_DESCRIPTION,
         source="a random generator",
     )

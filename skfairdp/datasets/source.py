@@ -4,41 +4,101 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.datasets import fetch_openml
-
-__all__ = ["DATA_ENVIRONMENT_VARIABLE", "RawFile", "find_file", "read_rows"]
 
 DATA_ENVIRONMENT_VARIABLE = "SKFAIRDP_DATA"
 
 
 @dataclass(frozen=True)
 class RawFile:
-    """One raw file of a data set, as the loaders expect it.
+    """One raw file of a data set, as the loaders expect it."""
 
-    Parameters
-    ----------
-    name : str
-        File name inside `data_home`.
-    columns : tuple of str
-        Columns that the file must have (more are allowed); empty for a file that is no table.
-    origin : str
-        Where a person gets the rows, and how to put them into this file.
-    sha256 : str
-        Checksum of the file that the tests and the published results of this package use.
-    openml_id : int or None
-        Number of the same data set on openml.org, where it has it.
-    """
-
-    name: str
-    columns: tuple[str, ...]
-    origin: str
+    name: str  # File name inside `data_home`
+    origin: str  # Where a person gets the rows, and how to put them into this file
+    # Checksum of the file that the tests and the published results of this package use
     sha256: str
-    openml_id: int | None = None
+    # Columns that the file must have (more are allowed); empty for a file that is no table
+    columns: Sequence[str] = ()
+    openml_id: int | None = None  # Number of the same data set on openml.org, where it has it
+
+
+@dataclass(frozen=True)
+class Card:
+    """What is known of a data set before its rows are: the content of its file in ``cards/``."""
+
+    description: str
+    files: Mapping[str, RawFile] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    categories: Mapping[str, Sequence[str | int]] = field(default_factory=dict)
+    log_columns: Sequence[str] = ()
+    leaks: Mapping[str, str] = field(default_factory=dict)  # Columns, and why they are no features
+
+    @property
+    def file(self) -> RawFile:
+        """The only file, or the first of several."""
+        return next(iter(self.files.values()))
+
+    @property
+    def docstring(self) -> str:
+        """What the docstring of every loader says alike."""
+        ids = [file.openml_id for file in self.files.values() if file.openml_id is not None]
+        online = (
+            "\n    and, where the file is not there either, downloads data set "
+            f"{ids[0]} from OpenML"
+            if ids
+            else ""
+        )
+        names = " or ".join(f"``{file.name}``" for file in self.files.values())
+        leaks = (
+            "Leave out the columns that reveal the target, see ``leak_columns``."
+            if self.leaks
+            else "This set has no column that reveals the target; accepted for symmetry."
+        )
+        return _DOCSTRING.format(names=names, online=online, leaks=leaks)
+
+
+_DOCSTRING = """
+Parameters
+----------
+data_home : path-like or None
+    Folder that holds {names}.
+    None reads the environment variable ``SKFAIRDP_DATA``{online}.
+include_sensitive : bool
+    Whether `data` also has the columns that the chosen sensitive features are made of.
+drop_leaks : bool
+    {leaks}
+download_if_missing : bool
+    Whether OpenML may be asked.
+verify : bool
+    Compare the local file's SHA-256 with the one that published results were made with.
+
+Raises
+------
+FileNotFoundError
+    If the rows cannot be found; the message says where to get them.
+ValueError
+    If the file is not the expected one, or an argument is not one of those allowed.
+"""
+
+
+def read_card(name: str) -> Card:
+    """Read the card of a data set."""
+    card: dict[str, Any] = tomllib.loads(
+        (files(__package__) / "cards" / f"{name}.toml").read_text(encoding="utf-8")
+    )
+    raw = {key: RawFile(**facts) for key, facts in card.pop("files", {}).items()}
+    bounds = {column: (low, high) for column, (low, high) in card.pop("bounds", {}).items()}
+    return Card(files=raw, bounds=bounds, **card)
 
 
 def find_file(
@@ -46,21 +106,8 @@ def find_file(
 ) -> Path | None:
     """Path of the raw file, or None where neither argument nor environment leads to it.
 
-    Parameters
-    ----------
-    raw : RawFile
-        What to look for.
-    data_home : path-like or None
-        A folder. None reads the environment variable ``SKFAIRDP_DATA``.
-    verify : bool, default=False
-        Compare the SHA-256 checksum.
-
-    Raises
-    ------
-    FileNotFoundError
-        If `data_home` was given and does not hold the file.
-    ValueError
-        If the checksum differs.
+    `data_home`: a folder. None reads the environment variable ``SKFAIRDP_DATA``. `verify`:
+    compare the SHA-256 checksum.
     """
     folder = data_home if data_home is not None else os.environ.get(DATA_ENVIRONMENT_VARIABLE)
     if not folder:
@@ -87,25 +134,16 @@ def read_rows(
     *,
     download_if_missing: bool = True,
     verify: bool = False,
+    from_openml: Callable[[pd.DataFrame, str], pd.DataFrame] | None = None,
 ) -> tuple[pd.DataFrame, str]:
     """Rows of a tabular data set and a sentence on their source.
 
-    From a local file nothing is interpreted: ``?`` and ``None`` stay text. From OpenML the frame is
-    what :func:`sklearn.datasets.fetch_openml` gives, and the loader brings it into the same shape.
+    From a local file nothing is interpreted: ``?`` and ``None`` stay text. `from_openml` brings
+    what :func:`sklearn.datasets.fetch_openml` gives into the same shape.
 
-    Returns
-    -------
-    rows : DataFrame
-        The raw table.
-    source : str
-        ``"file <name>"`` or ``"OpenML <id>"``.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the rows can be found nowhere; the message says how to get them.
-    ValueError
-        If the file is not the expected table.
+    Result `rows`: the raw table; `source`: ``"file <name>"`` or ``"OpenML <id>"``. Raises
+    FileNotFoundError: if the rows can be found nowhere; the message says how to get them. Raises
+    ValueError: if the file is not the expected table.
     """
     path = find_file(raw, data_home, verify=verify)
     if path is not None:
@@ -118,7 +156,26 @@ def read_rows(
         rows = fetch_openml(data_id=raw.openml_id, as_frame=True, parser="auto").frame
     except OSError as error:  # URLError and time-outs are OSErrors
         raise missing(raw, f" and openml.org could not be read ({error})") from error
-    return rows, f"OpenML {raw.openml_id}"
+    source = f"OpenML {raw.openml_id}"
+    return (rows if from_openml is None else from_openml(rows, source)), source
+
+
+def read_arrays(
+    raw: RawFile,
+    names: Sequence[str],
+    data_home: str | os.PathLike[str] | None,
+    *,
+    verify: bool = False,
+) -> dict[str, NDArray[Any]]:
+    """Arrays of an ``.npz`` file."""
+    path = find_file(raw, data_home, verify=verify)
+    if path is None:
+        raise missing(raw)
+    with np.load(path) as archive:
+        absent = [name for name in names if name not in archive]
+        if absent:
+            raise ValueError(f"{str(path)!r} lacks the arrays {absent!r}. {raw.origin}")
+        return {name: archive[name] for name in names}
 
 
 def missing(raw: RawFile, why: str = "") -> FileNotFoundError:

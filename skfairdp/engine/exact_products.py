@@ -50,19 +50,9 @@ def bits_for(terms: int) -> int:
 def on_grid(values: Tensor, dim: int, bits: int) -> Tensor:
     """Round to multiples of a power of two that follows from the largest entry along `dim`.
 
-    Parameters
-    ----------
-    values : Tensor
-        Any floating dtype.
-    dim : int
-        What is added up later runs along this dimension.
-    bits : int
-        Entries become whole multiples, up to ``2**bits``, of one power of two.
-
-    Returns
-    -------
-    Tensor of float64, the same shape
-        A new tensor. NaN all along `dim` where one entry is not finite.
+    `dim`: what is added up later runs along this dimension. `bits`: entries become whole
+    multiples, up to ``2**bits``, of one power of two. Result: a new tensor. NaN all along `dim`
+    where one entry is not finite.
     """
     largest = values.abs().amax(dim, keepdim=True) if values.shape[dim] else values.sum(dim, True)
     wide = values.dtype == torch.float64
@@ -78,19 +68,8 @@ def on_grid(values: Tensor, dim: int, bits: int) -> Tensor:
 def parts_of(values: Tensor, dim: int, terms: int | None = None) -> list[Tensor]:
     """Split a matrix into parts on grids: one, or two for float64.
 
-    Parameters
-    ----------
-    values : Tensor
-        The matrix, or several.
-    dim : int
-        As in `on_grid`.
-    terms : int, optional
-        How many products are added; the length along `dim` by default.
-
-    Returns
-    -------
-    list of Tensor of float64
-        They sum to the matrix, but for what is rounded off.
+    `dim`: as in `on_grid`. `terms`: how many products are added; the length along `dim` by
+    default. Result: they sum to the matrix, but for what is rounded off.
     """
     terms = values.shape[dim] if terms is None else terms
     if terms == 1 and values.dtype != torch.float64:
@@ -117,15 +96,6 @@ def product(left: list[Tensor], right: list[Tensor]) -> Tensor:
 def exact_matmul(left: Any, right: Any) -> Any:
     """Multiply rows by columns, exactly: each entry depends on its row and column alone.
 
-    Parameters
-    ----------
-    left, right : Tensor or ndarray, shapes (..., n, k) and (..., k, m) or (k,)
-        Both of the same kind.
-
-    Returns
-    -------
-    Tensor or ndarray of the dtype of the operands
-
     Examples
     --------
     >>> import numpy as np
@@ -146,7 +116,11 @@ class _Replaced(TorchDispatchMode):
     """Replaces products while it is on torch's stack of modes."""
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         exact = _PRODUCTS.get(func._schema.name.removeprefix("aten::"))
@@ -204,7 +178,8 @@ def _convolution(rows: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -
     """A convolution: what is added up for an output are entries of one row, and one kernel."""
     transposed, groups = how[3], how[5]
     if transposed:  # as torch computes it: a rehearsal finds where places matter
-        return torch.ops.aten.convolution(rows, weight, bias, *how)
+        as_torch: Tensor = torch.ops.aten.convolution(rows, weight, bias, *how)
+        return as_torch
     terms = weight[0].numel()
     apart = rows.reshape(len(rows), groups, -1)
     rows_apart = [part.view(rows.shape) for part in parts_of(apart, 2, terms)]
@@ -216,7 +191,8 @@ def _convolution(rows: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -
         first += other
     if bias is not None:
         first += bias.view(-1, *(1,) * (rows.dim() - 2))
-    return first.to(rows.dtype)
+    found: Tensor = first.to(rows.dtype)
+    return found
 
 
 _PRODUCTS: dict[str, Callable[..., Tensor]] = {

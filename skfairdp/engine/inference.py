@@ -30,16 +30,7 @@ _LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLL
 def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
     """Compute a module's outputs without touching its state, as `in_blocks` does.
 
-    Parameters
-    ----------
-    module : nn.Module
-        Trained.
-    X : ndarray, shape (n, ...)
-        Rows.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, n_outputs)
+    `X` (n, ...): rows. Result (n, n_outputs).
     """
     module.eval()
     with torch.inference_mode():
@@ -55,18 +46,9 @@ def in_blocks(answer: Callable[..., Tensor], *tables: Tensor, certain: bool = Fa
     are exact, and where this processor still answers made-up rows by their place in a block,
     each row is asked by itself.
 
-    Parameters
-    ----------
-    answer : callable
-        Maps a block of each table to one tensor, row by row.
-    *tables : Tensor, each with n rows
-    certain : bool, default=False
-        Whether `answer` is known to be made of products and functions of single entries alone,
-        so that no made-up rows have to be tried.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, ...)
+    `answer`: maps a block of each table to one tensor, row by row. `certain`: whether `answer` is
+    known to be made of products and functions of single entries alone, so that no made-up rows
+    have to be tried. Result (n, ...).
     """
     n = len(tables[0])
     # Without rows a block of zeros tells the shape of an answer.
@@ -110,25 +92,15 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
     Whatever the module does, a row's output depends on that row alone, and nothing of
     the rows stays on the module: sums over private rows may be formed of it.
 
-    Parameters
-    ----------
-    module : nn.Module
-        Holds released weights.
-    X : Tensor, shape (n, ...)
-        Rows, in the dtype and on the device of the module; at least one.
-    rows : int, default=256
-        Rows of a block: a public number, see :mod:`skfairdp.engine.row_blocks`.
-
-    Returns
-    -------
-    Tensor, shape (n,) or (n, n_outputs)
+    `X` (n, ...): rows, in the dtype and on the device of the module; at least one. `rows`: rows
+    of a block: a public number, see :mod:`skfairdp.engine.row_blocks`. Result (n,).
     """
     buffers = dict(module.named_buffers())
     modes = [(part, part.training) for part in module.modules()]
 
     def of_row(row: Tensor) -> Tensor:
         state = {name: buffer.clone() for name, buffer in buffers.items()}
-        output = functional_call(module, state, (row.unsqueeze(0).clone(),))
+        output: Tensor = functional_call(module, state, (row.unsqueeze(0).clone(),))
         return output if output.dim() == 0 else output.squeeze(0)
 
     module.eval()
@@ -151,19 +123,8 @@ def features_and_output(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Compute what enters a module's linear head, and the module's outputs.
 
-    Parameters
-    ----------
-    module : nn.Module
-        Trained.
-    head : nn.Linear
-        A layer of `module`.
-    X : ndarray, shape (n, ...)
-        Rows.
-
-    Returns
-    -------
-    features : ndarray of float64, shape (n, head.in_features)
-    output : ndarray of float64, shape (n, n_outputs)
+    `head`: a layer of `module`. `X` (n, ...): rows. Result `features` (n, head.in_features);
+    `output` (n, n_outputs).
     """
     caught: dict[str, Tensor] = {}
 
@@ -186,20 +147,7 @@ def features_and_output(
 def link_of(criterion: nn.Module) -> str:
     """Tell what the outputs of a module trained with a criterion are.
 
-    Parameters
-    ----------
-    criterion : nn.Module
-        The loss.
-
-    Returns
-    -------
-    {"logit", "softmax", "identity"}
-        As `probabilities` takes it.
-
-    Raises
-    ------
-    ValueError
-        The loss of a record depends on other records, or is not known.
+    Result: as `probabilities` takes it.
     """
     for kind, link in _LINKS.items():
         if type(criterion) is kind:
@@ -214,23 +162,14 @@ def link_of(criterion: nn.Module) -> str:
 def probabilities(output: np.ndarray, link: str) -> np.ndarray:
     """Turn outputs into class probabilities.
 
-    Parameters
-    ----------
-    output : ndarray of float64, shape (n, n_outputs)
-        Outputs of a module.
-    link : {"logit", "softmax", "identity"}
-        "logit" for one logit of a binary model, "softmax" for a logit a class,
-        "identity" for probabilities.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, n_classes)
-        Rows sum to one.
+    `output` (n, n_outputs): outputs of a module. `link`: "logit" for one logit of a binary model,
+    "softmax" for a logit a class, "identity" for probabilities. Result (n, n_classes): rows sum
+    to one.
     """
     if link == "logit":
         positive = 0.5 * (1.0 + np.tanh(0.5 * output[:, 0]))
         return np.column_stack([1.0 - positive, positive])
     if link == "softmax":
         shifted = np.exp(output - output.max(axis=1, keepdims=True))
-        return shifted / shifted.sum(axis=1, keepdims=True)
-    return output / output.sum(axis=1, keepdims=True)
+        return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+    return np.asarray(output / output.sum(axis=1, keepdims=True))

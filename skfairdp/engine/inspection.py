@@ -31,15 +31,6 @@ def refuse_mixing_modules(module: nn.Module) -> None:
     the weights. Instance normalisation does the latter when it tracks statistics.
     Dropout acts on each record by itself and is allowed.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-
-    Raises
-    ------
-    ValueError
-        Naming the layer and what to use instead.
-
     Examples
     --------
     >>> from torch import nn
@@ -71,19 +62,6 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
     An error of torch quotes the shapes of its inputs, and the size of a private batch
     is secret; here the batches are public. A module whose output for a row changes
     with the other rows would let one record change the predictions of all.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Left as it is.
-    row_shape : tuple of int
-        Shape of one row.
-
-    Raises
-    ------
-    ValueError
-        If the module does not take such rows, does not return one output a row, or
-        mixes the rows; if torch.autocast is switched on.
     """
     if torch.is_autocast_enabled(next(module.parameters()).device.type):
         raise ValueError(
@@ -129,21 +107,8 @@ def refuse_wrong_outputs(
 ) -> None:
     """Refuse a module whose outputs do not fit the classes, before a label is used.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Takes such rows (`refuse_unstable_rows`). Left as it is.
-    row_shape : tuple of int
-        Shape of one row.
-    n_classes : int
-        Number of classes, declared or of the rows.
-    link : {"logit", "softmax", "identity"}
-        What its outputs are.
-
-    Raises
-    ------
-    ValueError
-        The outputs are no tensor, or not one logit a row ("logit"), one a class (else).
+    `module`: takes such rows (`refuse_unstable_rows`). Left as it is. `n_classes`: number of
+    classes, declared or of the rows.
     """
     probe = copy_module(module).eval()
     reference = next(probe.parameters())
@@ -166,17 +131,7 @@ def refuse_rows_it_cannot_take(module: nn.Module, rows: torch.Tensor) -> None:
 
     Modules made of layers that take any finite number are not run.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Left as it is.
-    rows : Tensor, shape (n, ...)
-        In the module's dtype.
-
-    Raises
-    ------
-    ValueError
-        Which does not say what the module said, for that may quote a row.
+    `rows` (n, ...): in the module's dtype.
     """
     indexes = any(isinstance(layer, nn.Embedding | nn.EmbeddingBag) for layer in module.modules())
     if not indexes and type(module).__module__.startswith(("skfairdp.", "torch.nn.")):
@@ -204,18 +159,6 @@ def refuse_mixed_block(module: nn.Module, row_shape: tuple[int, ...]) -> None:
 
     Blocks are of one size, so that no kernel is chosen by it; a row stays at its place while
     all others change, to rows of several sizes.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Left as it is.
-    row_shape : tuple of int
-        Shape of one row.
-
-    Raises
-    ------
-    ValueError
-        If a row's output changes.
     """
     probe = copy_module(module).eval()
     reference = next(probe.parameters())
@@ -243,24 +186,9 @@ def refuse_mixed_block(module: nn.Module, row_shape: tuple[int, ...]) -> None:
 def find_head(module: nn.Module, name: str | None = None) -> tuple[str, nn.Linear]:
     """Return the linear output layer of a module.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-    name : str or None, default=None
-        Name of the layer in ``module.named_modules()``. None takes the attribute
-        ``head`` if it is linear, else the last ``torch.nn.Linear`` in the order of
-        definition.
-
-    Returns
-    -------
-    name : str
-        Its name in ``module.named_modules()`` (``""`` if the module itself is linear).
-    head : torch.nn.Linear
-
-    Raises
-    ------
-    ValueError
-        If there is no such layer, or the one named is not linear.
+    `name`: name of the layer in ``module.named_modules()``. None takes the attribute ``head`` if
+    it is linear, else the last ``torch.nn.Linear`` in the order of definition. Result `name`: its
+    name in ``module.named_modules()`` (``""`` if the module itself is linear).
 
     Examples
     --------

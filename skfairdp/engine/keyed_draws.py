@@ -14,16 +14,8 @@ def row_uniforms(X: np.ndarray, key: bytes) -> np.ndarray:
 
     The same row always gets the same number, in every process and order of rows.
 
-    Parameters
-    ----------
-    X : ndarray, shape (n, ...)
-        Rows; -0.0 and 0.0, and float32 and float64, are the same value.
-    key : bytes
-        Up to 64 bytes.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
+    `X` (n, ...): rows; -0.0 and 0.0, and float32 and float64, are the same value. `key`: up to 64
+    bytes. Result (n,).
     """
     canonical = np.ascontiguousarray(X.reshape(len(X), -1), dtype=np.float64) + 0.0
     words = [

@@ -18,17 +18,10 @@ __all__ = ["MLP", "SmallCNN"]
 class MLP(nn.Module):
     """Multi-layer perceptron.
 
-    Parameters
-    ----------
-    n_features : int
-        Number of columns of the input.
-    n_outputs : int, default=1
-        Number of outputs: 1 logit for two classes, K logits for K.
-    hidden_sizes : sequence of int, default=(64,)
-        Widths of the hidden layers; empty for a linear model.
-    activation : type of torch.nn.Module, default=torch.nn.Tanh
-        Class of the activation after every hidden layer. Bounded activations keep
-        per-record gradients small, which suits clipping.
+    `n_features`: number of columns of the input. `n_outputs`: number of outputs: 1 logit for two
+    classes, K logits for K. `hidden_sizes`: widths of the hidden layers; empty for a linear
+    model. `activation`: class of the activation after every hidden layer. Bounded activations
+    keep per-record gradients small, which suits clipping.
 
     Examples
     --------
@@ -57,15 +50,10 @@ class MLP(nn.Module):
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """Return logits.
 
-        Parameters
-        ----------
-        X : torch.Tensor of shape (B, n_features)
-
-        Returns
-        -------
-        torch.Tensor of shape (B, n_outputs)
+        `X` (B, n_features). Result: (B, n_outputs).
         """
-        return self.head(self.features(X))
+        scores: torch.Tensor = self.head(self.features(X))
+        return scores
 
 
 class SmallCNN(nn.Module):
@@ -75,17 +63,9 @@ class SmallCNN(nn.Module):
     grows with their number), group normalisation (batch normalisation mixes
     records) and strides early on (per-record gradients are cheap).
 
-    Parameters
-    ----------
-    image_shape : tuple of int, default=(1, 48, 48)
-        Channels, height and width, in pixels. Rows that come flattened, of shape
-        (B, channels * height * width), are given this shape.
-    n_outputs : int, default=1
-        Number of outputs.
-    channels : tuple of int, default=(16, 32)
-        Channels of the two convolutions; multiples of 4.
-    activation : type of torch.nn.Module, default=torch.nn.ReLU
-        Class of the activation after both convolutions.
+    `image_shape`: channels, height and width, in pixels. Rows that come flattened, of shape (B,
+    channels * height * width), are given this shape. `channels`: channels of the two
+    convolutions; multiples of 4. `activation`: class of the activation after both convolutions.
 
     Examples
     --------
@@ -123,12 +103,7 @@ class SmallCNN(nn.Module):
     def forward(self, X: torch.Tensor) -> torch.Tensor:
         """Return logits.
 
-        Parameters
-        ----------
-        X : torch.Tensor of shape (B, channels, height, width) or (B, pixels)
-
-        Returns
-        -------
-        torch.Tensor of shape (B, n_outputs)
+        `X` (B, channels, height, width). Result: (B, n_outputs).
         """
-        return self.head(self.features(X.reshape(-1, *self.image_shape)))
+        scores: torch.Tensor = self.head(self.features(X.reshape(-1, *self.image_shape)))
+        return scores

@@ -31,28 +31,18 @@ _ROWS = 256
 
 @dataclass(frozen=True)
 class Moments:
-    """Released sums.
+    """Released sums."""
 
-    Parameters
-    ----------
-    linear : ndarray of float64, shape (m, d)
-        Noisy ``sum_i t_i z_i``: one row, or one for each cell.
-    quadratic : ndarray of float64, shape (m, d, d)
-        Noisy ``sum_i z_i z_i^T / 8``, symmetric; positive definite only by chance.
-    """
-
-    linear: np.ndarray
+    linear: np.ndarray  # (m, d): noisy ``sum_i t_i z_i``: one row, or one for each cell
+    # (m, d, d): noisy ``sum_i z_i z_i^T / 8``, symmetric; positive definite only by chance
     quadratic: np.ndarray
 
 
 def l2_bounds() -> tuple[float, float]:
     """L2 norms that one record's linear and quadratic part cannot exceed.
 
-    Returns
-    -------
-    linear, quadratic : float
-        1/2 and 1/8: for a row z in the unit ball, ``||t z|| <= 1/2`` and
-        ``||z z^T||_F = ||z||^2``.
+    Result: 1/2 and 1/8: for a row z in the unit ball, ``||t z|| <= 1/2`` and ``||z z^T||_F =
+    ||z||^2``.
     """
     return LARGEST_TARGET, QUADRATIC
 
@@ -60,16 +50,9 @@ def l2_bounds() -> tuple[float, float]:
 def l1_bounds(d: int) -> tuple[float, float]:
     """L1 norms that one record's linear part, and its upper triangle, cannot exceed.
 
-    Parameters
-    ----------
-    d : int
-        Coordinates of a row in the unit L2 ball.
-
-    Returns
-    -------
-    linear, quadratic : float
-        ``sqrt(d) / 2`` and ``(d + 1) / 16``, because ``||z||_1 <= sqrt(d)`` and the sum over
-        j <= l of ``|z_j z_l|`` is ``(||z||_1^2 + ||z||_2^2) / 2``.
+    `d`: coordinates of a row in the unit L2 ball. Result: ``sqrt(d) / 2`` and ``(d + 1) / 16``,
+    because ``||z||_1 <= sqrt(d)`` and the sum over j <= l of ``|z_j z_l|`` is ``(||z||_1^2 +
+    ||z||_2^2) / 2``.
     """
     return LARGEST_TARGET * math.sqrt(d), QUADRATIC * (d + 1) / 2.0
 
@@ -77,23 +60,8 @@ def l1_bounds(d: int) -> tuple[float, float]:
 def moment_margin(weights: Sequence[float], expected: float, n_rows: int) -> float:
     """Share by which rows are shortened for the rounding of their sums.
 
-    Parameters
-    ----------
-    weights : sequence of float
-        Of the cells that are summed.
-    expected : float
-        Number of rows that the plan was made for.
-    n_rows : int
-        How many there are.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        There are many more rows, or the weights differ too much.
+    `weights`: of the cells that are summed. `expected`: number of rows that the plan was made
+    for. Raises ValueError: there are many more rows, or the weights differ too much.
     """
     # Cells are added up once more.
     return sum_margin(_ROWS, row_capacity(expected, n_rows), weights, len(weights) + 4)
@@ -102,25 +70,10 @@ def moment_margin(weights: Sequence[float], expected: float, n_rows: int) -> flo
 class MomentSums:
     """Turn private rows into noisy first and second moments, as the plan says.
 
-    Parameters
-    ----------
-    rows : ndarray, shape (n, d)
-        Private rows; longer ones are shortened to the unit L2 ball.
-    targets : ndarray, shape (n,)
-        A number for each row, cut to [-1/2, 1/2].
-    codes : ndarray of int, shape (n,)
-        Cell of each row; negative for rows that contribute to nothing.
-    plan : Plan
-        What was charged. Every release is drawn from it.
-    noise : NoiseSource
-        Draws the noise.
-    expected : float
-        Number of rows that the plan was made for.
-
-    Attributes
-    ----------
-    meter : Meter
-        What is still to be released.
+    `rows` (n, d): private rows; longer ones are shortened to the unit L2 ball. `targets` (n,): a
+    number for each row, cut to [-1/2, 1/2]. `codes` (n,): cell of each row; negative for rows
+    that contribute to nothing. `plan`: what was charged. Every release is drawn from it.
+    `expected`: number of rows that the plan was made for. `meter`: what is still to be released.
 
     Notes
     -----
@@ -155,20 +108,11 @@ class MomentSums:
     def gaussian(self, segment: Segment, *, each_cell: bool = False) -> Moments:
         """Release both sums with Gaussian noise.
 
-        Parameters
-        ----------
-        segment : Segment
-            One step on all rows, with a block for the linear and one for the quadratic part:
-            weights and noise. The noise of the quadratic part is isotropic among symmetric
-            matrices: `noise_std` on the diagonal, ``noise_std / sqrt(2)`` on each of two
-            mirrored entries.
-        each_cell : bool, default=False
-            Release every cell's sums, each with noise of its own, and not their weighted
-            total.
-
-        Returns
-        -------
-        Moments
+        `segment`: one step on all rows, with a block for the linear and one for the quadratic
+        part: weights and noise. The noise of the quadratic part is isotropic among symmetric
+        matrices: `noise_std` on the diagonal, ``noise_std / sqrt(2)`` on each of two mirrored
+        entries. `each_cell`: release every cell's sums, each with noise of its own, and not their
+        weighted total.
         """
         linear, quadratic = segment.blocks
         self._check(linear.max_norm, quadratic.max_norm, l2_bounds())
@@ -190,16 +134,7 @@ class MomentSums:
     ) -> Moments:
         """Release both sums with Laplace noise, on the upper triangle of the quadratic one.
 
-        Parameters
-        ----------
-        linear, quadratic : LaplaceSum
-            Weights and noise.
-        each_cell : bool, default=False
-            See `gaussian`.
-
-        Returns
-        -------
-        Moments
+        `each_cell`: see `gaussian`.
         """
         self._check(linear.max_norm, quadratic.max_norm, l1_bounds(self._rows.shape[1]))
         self.meter.draw(linear)

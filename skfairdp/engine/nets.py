@@ -58,27 +58,13 @@ def default_net() -> NeuralNet:
 
 @dataclass
 class PreparedNet:
-    """An initialised module with its parameters in one vector.
+    """An initialised module with its parameters in one vector."""
 
-    Parameters
-    ----------
-    module : nn.Module
-        Initialised, on its device, in training mode where that matters.
-    criterion : nn.Module
-        The loss.
-    flat : FlatParameters
-        View of the trainable parameters as one vector.
-    net : skorch.NeuralNet
-        The private clone that made them; dropped after training.
-    schedulers : tuple of LRScheduler
-        Learning-rate policies of the user's net.
-    """
-
-    module: nn.Module
+    module: nn.Module  # Initialised, on its device, in training mode where that matters
     criterion: nn.Module
-    flat: FlatParameters
-    net: NeuralNet
-    schedulers: tuple[LRScheduler, ...]
+    flat: FlatParameters  # View of the trainable parameters as one vector
+    net: NeuralNet  # The private clone that made them; dropped after training
+    schedulers: tuple[LRScheduler, ...]  # Learning-rate policies of the user's net
 
     @property
     def learning_rate(self) -> float:
@@ -123,23 +109,7 @@ class PreparedNet:
 def check_net(net: Any) -> NeuralNet:
     """Refuse a net whose settings would publish or change private training.
 
-    Parameters
-    ----------
-    net : object
-        The ``net`` parameter of an estimator, not None.
-
-    Returns
-    -------
-    skorch.NeuralNet
-        The same net.
-
-    Raises
-    ------
-    ValueError
-        The net's own batch size, epochs, warm start, validation split, training
-        iterator or callbacks are set; names the parameter to use.
-    TypeError
-        `net` is not a skorch net, or its module is an instance.
+    `net`: the ``net`` parameter of an estimator, not None.
     """
     if not isinstance(net, NeuralNet):
         raise TypeError(
@@ -199,28 +169,11 @@ def prepare_net(
 ) -> PreparedNet:
     """Clone and initialise a net with seeded weights and flat parameters.
 
-    Parameters
-    ----------
-    net : skorch.NeuralNet or None
-        None stands for `default_net`. Never changed.
-    n_features : int
-        Number of input columns; given to modules that take an ``n_features``
-        argument and have none set.
-    n_classes : int
-        Number of classes. Modules that take an ``n_outputs`` argument and have none
-        set get one logit for two classes under BCEWithLogitsLoss, else one a class.
-    seed : int
-        Seeds the initial weights, without touching torch's global generator.
-
-    Returns
-    -------
-    PreparedNet
-
-    Raises
-    ------
-    ValueError
-        The module mixes records, a ``module__`` argument is misspelt, or the
-        criterion is for two classes and there are more.
+    `net`: none stands for `default_net`. Never changed. `n_features`: number of input columns;
+    given to modules that take an ``n_features`` argument and have none set. `n_classes`: number
+    of classes. Modules that take an ``n_outputs`` argument and have none set get one logit for
+    two classes under BCEWithLogitsLoss, else one a class. `seed`: seeds the initial weights,
+    without touching torch's global generator.
     """
     working = default_net() if net is None else clone(check_net(net))
     schedulers = _schedulers(working)

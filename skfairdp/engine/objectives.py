@@ -62,12 +62,8 @@ class BinaryObjective(Objective):
     (B, K): the loss of a record is then the mean over its K entries. Never broadcasts
     records against each other.
 
-    Parameters
-    ----------
-    weight : torch.Tensor or None
-        Scalar or (K,) weight of the entries.
-    pos_weight : torch.Tensor or None
-        Scalar or (K,) weight of positive targets.
+    `weight`: scalar or (K,) weight of the entries. `pos_weight`: scalar or (K,) weight of
+    positive targets.
     """
 
     def __init__(
@@ -107,14 +103,8 @@ class BinaryObjective(Objective):
 class CrossEntropyObjective(Objective):
     """Per-record ``CrossEntropyLoss`` of logits of shape (B, K).
 
-    Parameters
-    ----------
-    weight : torch.Tensor of shape (K,) or None
-        Class weights. They scale a record's loss and are not divided by their sum
-        over the batch.
-    ignore_index : int, default=-100
-        Target whose record has loss 0.
-    label_smoothing : float, default=0.0
+    `weight` (K,): class weights. They scale a record's loss and are not divided by their sum over
+    the batch. `ignore_index`: target whose record has loss 0.
     """
 
     def __init__(
@@ -177,10 +167,7 @@ class NegativeLogLikelihoodObjective(Objective):
     ``-weight[y] * log(p[y] + eps)`` with eps the resolution of the dtype, as in
     ``skorch.NeuralNetClassifier.get_loss``.
 
-    Parameters
-    ----------
-    weight : torch.Tensor of shape (K,) or None
-    ignore_index : int, default=-100
+    `weight` (K,).
     """
 
     def __init__(self, weight: torch.Tensor | None = None, ignore_index: int = -100) -> None:
@@ -207,20 +194,8 @@ class NegativeLogLikelihoodObjective(Objective):
 def objective_for(criterion: nn.Module) -> Objective:
     """Return the per-record losses of a torch criterion.
 
-    Parameters
-    ----------
-    criterion : torch.nn.Module
-        Instance of ``BCEWithLogitsLoss``, ``CrossEntropyLoss`` or ``NLLLoss``, exactly:
-        a subclass may do anything with the batch.
-
-    Returns
-    -------
-    Objective
-
-    Raises
-    ------
-    ValueError
-        For any other criterion, by name, and for a weight per batch position.
+    `criterion`: instance of ``BCEWithLogitsLoss``, ``CrossEntropyLoss`` or ``NLLLoss``, exactly:
+    a subclass may do anything with the batch.
 
     Examples
     --------

@@ -41,10 +41,7 @@ class FlatOptimizer:
     def step(self, gradient: Tensor) -> None:
         """Apply one update.
 
-        Parameters
-        ----------
-        gradient : Tensor, shape (p,)
-            A released gradient; cast to the parameters' dtype.
+        `gradient` (p,): a released gradient; cast to the parameters' dtype.
         """
         if self._plain:
             # torch's own step costs ten times the update of a single vector.
@@ -72,10 +69,7 @@ class _Adam:
 
     What torch does around the update of a vector costs three times the update.
 
-    Parameters
-    ----------
-    vector : Tensor, shape (p,)
-        Moved in place.
+    `vector` (p,): moved in place.
     """
 
     def __init__(self, vector: Tensor) -> None:
@@ -104,23 +98,9 @@ def flat_optimizer(
 ) -> FlatOptimizer:
     """Build an optimizer on flat parameters.
 
-    Parameters
-    ----------
-    cls : type
-        A torch optimizer.
-    args, kwargs : sequence, mapping
-        Its arguments; the first of `args`, if any, holds parameters or groups of
-        them.
-    parameters : mapping of str to Tensor
-        The module's trainable parameters.
-    flat : FlatParameters
-        The same as one vector.
-
-    Returns
-    -------
-    FlatOptimizer
-        On the vector itself where the optimizer treats every coordinate alike, else
-        on the parameters, which share its memory.
+    `args`, `kwargs`: its arguments; the first of `args`, if any, holds parameters or groups of
+    them. Result: on the vector itself where the optimizer treats every coordinate alike, else on
+    the parameters, which share its memory.
     """
     several = len(args) == 1 and _has_groups(args[0])
     if cls in ELEMENTWISE and not several:

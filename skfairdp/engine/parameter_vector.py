@@ -18,37 +18,21 @@ __all__ = ["FlatParameters", "Slot", "copy_module", "copy_parameters", "flatten"
 
 @dataclass(frozen=True)
 class Slot:
-    """Where one parameter lies in the flat vector.
+    """Where one parameter lies in the flat vector."""
 
-    Parameters
-    ----------
-    name : str
-        Name in ``module.named_parameters()``.
-    slice : slice
-        Half-open range of positions, ``slice(start, stop)``.
-    shape : tuple of int
-        Shape of the parameter.
-    """
-
-    name: str
-    slice: slice
+    name: str  # Name in ``module.named_parameters()``
+    slice: slice  # Half-open range of positions, ``slice(start, stop)``
     shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class FlatParameters:
-    """The trainable parameters of one module as one vector.
+    """The trainable parameters of one module as one vector."""
 
-    Parameters
-    ----------
-    vector : torch.Tensor of shape (p,)
-        Shares its memory with the parameters: writing to one changes the other.
-    layout : tuple of Slot
-        The pieces in the order of ``module.named_parameters()``. Frozen parameters
-        are absent; a parameter used in two places appears once.
-    """
-
+    # (p,): shares its memory with the parameters: writing to one changes the other
     vector: torch.Tensor
+    # The pieces in the order of ``module.named_parameters()``. Frozen parameters are absent; a
+    # parameter used in two places appears once
     layout: tuple[Slot, ...]
 
     def __getitem__(self, name: str) -> Slot:
@@ -65,22 +49,8 @@ class FlatParameters:
     def positions(self, prefix: str) -> slice:
         """Return the range that holds all parameters of the submodule `prefix`.
 
-        Parameters
-        ----------
-        prefix : str
-            Name of a submodule, e.g. ``"head"``.
-
-        Returns
-        -------
-        slice
-            Half-open range of positions in the vector.
-
-        Raises
-        ------
-        KeyError
-            If no trainable parameter belongs to that submodule.
-        ValueError
-            If parameters of other submodules lie in between.
+        `prefix`: name of a submodule, e.g. ``"head"``. Result: half-open range of positions in
+        the vector.
         """
         inside = [slot for slot in self.layout if slot.name.startswith(prefix + ".")]
         if not inside:
@@ -94,21 +64,10 @@ class FlatParameters:
 def flatten(module: nn.Module) -> FlatParameters:
     """Move the trainable parameters of a module into one contiguous vector, in place.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Initialised module. Its parameter objects stay the same, their memory moves.
-
-    Returns
-    -------
-    FlatParameters
-        The vector, in the parameters' dtype and on their device.
-
-    Raises
-    ------
-    ValueError
-        If there is nothing to train, or the trainable parameters differ in dtype or
-        device, are not float32 or float64, or are lazy and not initialised yet.
+    `module`: initialised module. Its parameter objects stay the same, their memory moves. Result:
+    the vector, in the parameters' dtype and on their device. Raises ValueError: if there is
+    nothing to train, or the trainable parameters differ in dtype or device, are not float32 or
+    float64, or are lazy and not initialised yet.
 
     Examples
     --------
@@ -144,10 +103,6 @@ def unflatten(module: nn.Module) -> None:
 
     Values do not change. A module that was flattened keeps the whole vector alive
     through each of its parameters; this ends that.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
     """
     for parameter in module.parameters():
         parameter.data = parameter.detach().clone()
@@ -157,15 +112,8 @@ def unflatten(module: nn.Module) -> None:
 def copy_module(module: nn.Module) -> nn.Module:
     """Copy a module with all its state.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Tensors that it computed from its parameters (as old-style weight normalisation
-        does) are detached, because they cannot be copied otherwise.
-
-    Returns
-    -------
-    torch.nn.Module
+    `module`: tensors that it computed from its parameters (as old-style weight normalisation
+    does) are detached, because they cannot be copied otherwise.
     """
     for layer in module.modules():
         for name, value in list(vars(layer).items()):
@@ -177,12 +125,7 @@ def copy_module(module: nn.Module) -> nn.Module:
 def copy_parameters(source: nn.Module, target: nn.Module) -> None:
     """Give every parameter of `target` the value of its namesake, in memory of its own.
 
-    Parameters
-    ----------
-    source : torch.nn.Module
-        E.g. flattened and trained.
-    target : torch.nn.Module
-        Of the same structure; buffers and other attributes stay as they are.
+    `target`: of the same structure; buffers and other attributes stay as they are.
     """
     values = dict(source.named_parameters())
     for name, parameter in target.named_parameters():

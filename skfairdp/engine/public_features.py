@@ -26,36 +26,20 @@ __all__ = ["PublicBatch", "PublicRows"]
 
 @dataclass(frozen=True)
 class PublicBatch:
-    """Rows that join a noisy sum without clipping, drawn apart from its own batch.
+    """Rows that join a noisy sum without clipping, drawn apart from its own batch."""
 
-    Parameters
-    ----------
-    rows : ndarray of int64, shape (B,)
-        Row numbers.
-    others : tuple of int
-        What stands in for each target after the first: the targets that know groups.
-    """
-
-    rows: np.ndarray
+    rows: np.ndarray  # (B,): row numbers
+    # What stands in for each target after the first: the targets that know groups
     others: tuple[int, ...]
 
 
 class PublicRows:
     """Rows whose features and labels need no protection.
 
-    Parameters
-    ----------
-    X : Tensor, shape (n, ...)
-        Features.
-    targets : tuple of Tensor
-        What the objective takes besides the output; no sensitive feature enters them.
-    clipper : Clipper
-        Sums gradients of the objective; nothing is clipped here.
-    key : bytes
-        Seeds the batches; independent of the batches of the noisy queries, and may be
-        known to everybody.
-    others : tuple of int, default=()
-        For `batch`: what stands in for each target after the first.
+    `X` (n, ...): features. `targets`: what the objective takes besides the output; no sensitive
+    feature enters them. `clipper`: sums gradients of the objective; nothing is clipped here.
+    `key`: seeds the batches; independent of the batches of the noisy queries, and may be known to
+    everybody. `others`: for `batch`: what stands in for each target after the first.
     """
 
     def __init__(
@@ -82,14 +66,7 @@ class PublicRows:
 
         Batches go through all rows in a random order, then through another one.
 
-        Parameters
-        ----------
-        size : int
-            Rows of the batch; the number of rows if that is smaller.
-
-        Returns
-        -------
-        PublicBatch
+        `size`: rows of the batch; the number of rows if that is smaller.
         """
         size = min(size, len(self))
         if len(self._order) < size:
@@ -100,14 +77,7 @@ class PublicRows:
     def gradient(self, size: int) -> Tensor:
         """Mean gradient of the objective over the next batch, without noise.
 
-        Parameters
-        ----------
-        size : int
-            As in `batch`.
-
-        Returns
-        -------
-        Tensor of float64, shape (p,)
+        `size`: as in `batch`. Result (p,).
         """
         rows = self.batch(size).rows
         index = torch.from_numpy(rows).to(self._X.device)

@@ -43,25 +43,7 @@ def are_served() -> bool:
 
 
 class OwnDraws(TorchDispatchMode):
-    """Draw torch's random numbers from a generator of numpy inside the block.
-
-    Parameters
-    ----------
-    generator : numpy.random.Generator
-        Source of the numbers.
-
-    Attributes
-    ----------
-    used : bool
-        Whether anything was drawn.
-
-    Raises
-    ------
-    ValueError
-        Inside the block, for a kind of draw that is not among those below: uniform, normal,
-        exponential and Bernoulli numbers, integers and permutations, and with them every
-        dropout layer of torch.
-    """
+    """Draw torch's random numbers from a generator of numpy inside the block."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         super().__init__()
@@ -80,7 +62,11 @@ class OwnDraws(TorchDispatchMode):
         super().__exit__(*reason)
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Serve a function that draws; run any other."""
         kwargs = kwargs or {}
@@ -89,7 +75,7 @@ class OwnDraws(TorchDispatchMode):
                 return func._op_dk(_COMPOSITE, *args, **kwargs)
         return self._serve(func, args, kwargs) if _DRAWS in func.tags else func(*args, **kwargs)
 
-    def _serve(self, func: Any, args: tuple, kwargs: dict) -> Any:
+    def _serve(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = _arguments(func, args, kwargs)
         name = func._schema.name.removeprefix("aten::")
         like: Any = given.get("self")
@@ -156,11 +142,6 @@ class SeededDraws(OwnDraws):
     """Draw torch's random numbers as its global generators would after ``manual_seed``.
 
     For initial weights and other things that protect nobody.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the block.
     """
 
     def __init__(self, seed: int) -> None:
@@ -168,7 +149,7 @@ class SeededDraws(OwnDraws):
         self._seed = seed
         self._by_device: dict[str, torch.Generator] = {}
 
-    def _serve(self, func: Any, args: tuple, kwargs: dict) -> Any:
+    def _serve(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = _arguments(func, args, kwargs)
         if "generator" not in given:
             name = _WITH_GENERATOR.get(func._overloadname, "")
@@ -193,26 +174,8 @@ def own_draws(
     The module is run on rows of zeros first. One that draws nothing is left alone, for
     serving costs time at every operation of torch.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Left as it is.
-    row_shape : tuple of int
-        Shape of one row.
-    generator : numpy.random.Generator
-        Source of the draws.
-
-    Returns
-    -------
-    context manager
-        Training goes inside. A module that draws for the first time in there is refused by
-        the engine.
-
-    Raises
-    ------
-    ValueError
-        The module draws by a function that cannot be served, or from the global generator
-        of numpy or Python.
+    Result: training goes inside. A module that draws for the first time in there is refused by
+    the engine.
 
     Notes
     -----
@@ -259,7 +222,7 @@ def _is_composite(func: Any) -> bool:
     return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
 
 
-def _arguments(func: Any, args: tuple, kwargs: dict) -> dict[str, Any]:
+def _arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """All arguments of a function of torch by name, defaults too."""
     named = func._schema.arguments
     given = dict(zip((argument.name for argument in named), args, strict=False)) | kwargs

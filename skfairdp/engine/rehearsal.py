@@ -31,22 +31,8 @@ def rehearse(
     Layers that draw at random in training alone do not draw here; of a module that does,
     nothing can be compared.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        What the clipper sums gradients of; left as it is.
-    clipper : Clipper
-    rows, targets : Tensor, tuple of Tensor
-        Private rows and what the objective takes; their shapes, types and number are used,
-        and no entry is read.
-    plan : Plan
-        Says how large batches are.
-
-    Raises
-    ------
-    ValueError
-        There are more rows than the margins of the plan hold for, or the module cannot be
-        differentiated record by record.
+    `module`: what the clipper sums gradients of; left as it is. `rows`, `targets`: private rows
+    and what the objective takes; their shapes, types and number are used, and no entry is read.
     """
     refuse_unbounded_sums(plan, len(rows))
     sizes = {block_rows(sum(segment.expected_sizes)) for segment in plan.segments}

@@ -28,80 +28,39 @@ _LARGEST_HEAD = 1 << 16
 
 @dataclass(frozen=True)
 class Rows:
-    """The private training rows, kept only while a model is trained.
+    """The private training rows, kept only while a model is trained."""
 
-    Parameters
-    ----------
-    X : Tensor, shape (n, ...)
-        Features, in the dtype and on the device of the module.
-    targets : tuple of Tensor, each with n rows
-        What the per-record objective takes besides the module's output.
-    codes : ndarray of int, shape (n,)
-        Cell of each row; negative for rows that contribute to nothing.
-    """
-
-    X: Tensor
-    targets: tuple[Tensor, ...]
-    codes: np.ndarray
+    X: Tensor  # (n, ...): features, in the dtype and on the device of the module
+    targets: tuple[Tensor, ...]  # What the per-record objective takes besides the module's output
+    codes: np.ndarray  # (n,): cell of each row; negative for rows that contribute to nothing
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """A vector of each record that is summed beside its gradient.
-
-    Parameters
-    ----------
-    size : int
-        Length m of the vector.
-    of : callable
-        ``of(output, *targets)`` returns the vectors of B records, shape (B, m). Row i
-        depends on record i, and on what was released, alone. Vectors longer than the
-        norm of their block are clipped to it.
-    """
+    """A vector of each record that is summed beside its gradient."""
 
     size: int
+    # ``of(output, *targets)`` returns the vectors of B records, shape (B, m). Row i depends on
+    # record i, and on what was released, alone. Vectors longer than the norm of their block are
+    # clipped to it
     of: Callable[..., Tensor]
 
 
 @dataclass(frozen=True)
 class HeadSums:
-    """Released sums of a step whose head is trained on micro-batches.
+    """Released sums of a step whose head is trained on micro-batches."""
 
-    Parameters
-    ----------
-    vector : Tensor of float64, shape (p,)
-        Noisy weighted sum for the parameters of the body; 0 for those of the head.
-    heads : Tensor of float64, shape (n_heads, p_head)
-        Noisy weighted sum of each micro-batch for the head's parameters.
-    """
-
+    # (p,): noisy weighted sum for the parameters of the body; 0 for those of the head
     vector: Tensor
+    # (n_heads, p_head): noisy weighted sum of each micro-batch for the head's parameters
     heads: Tensor
 
 
 class NoisyRelease:
     """Turn private rows into noisy clipped sums, as the plan says.
 
-    Parameters
-    ----------
-    rows : Rows
-        Private rows.
-    plan : Plan
-        What was charged. Every release is drawn from it.
-    clipper : Clipper
-        Computes weighted sums of clipped per-record gradients.
-    noise : NoiseSource
-        Draws noise and batches.
-
-    Attributes
-    ----------
-    meter : Meter
-        What is still to be released.
-
-    Raises
-    ------
-    PlanError
-        By every release: the plan does not hold it, or holds no more of it.
+    `plan`: what was charged. Every release is drawn from it. `clipper`: computes weighted sums of
+    clipped per-record gradients. `meter`: what is still to be released.
 
     Notes
     -----
@@ -133,22 +92,9 @@ class NoisyRelease:
     def public_rows(self, clipper: Clipper, others: tuple[int, ...] = ()) -> PublicRows:
         """Hand out features and labels, where the plan protects the sensitive feature alone.
 
-        Parameters
-        ----------
-        clipper : Clipper
-            Sums gradients of an objective that takes the labels and nothing else.
-        others : tuple of int, default=()
-            What public rows have for each target after the labels, in a sum they join.
-
-        Returns
-        -------
-        PublicRows
-            Knows neither groups nor the batches of this release, and draws its own.
-
-        Raises
-        ------
-        PlanError
-            The plan protects more: nothing is added, clipped or accounted here.
+        `clipper`: sums gradients of an objective that takes the labels and nothing else.
+        `others`: what public rows have for each target after the labels, in a sum they join.
+        Result: knows neither groups nor the batches of this release, and draws its own.
         """
         relation = self.meter.plan.adjacency
         if not NEIGHBOURS[relation].public_rows:
@@ -172,18 +118,8 @@ class NoisyRelease:
     ) -> Tensor:
         """Release the noisy weighted sum of clipped gradients of a fresh batch.
 
-        Parameters
-        ----------
-        segment : Segment
-            Rates, weights, norm and noise of the step.
-        cell_weights : ndarray of float, shape (n_cells,), optional
-        public : PublicBatch, optional
-            As in `gradient_and_statistic`.
-
-        Returns
-        -------
-        Tensor of float64, shape (p,)
-            On the device of the module.
+        `segment`: rates, weights, norm and noise of the step. `cell_weights` (n_cells,).
+        `public`: as in `gradient_and_statistic`. Result (p,): on the device of the module.
         """
         self.meter.draw(segment)
         block = segment.blocks[0]
@@ -206,25 +142,12 @@ class NoisyRelease:
         Both come from one forward pass. The plan charges them as one query, because
         they share the batch.
 
-        Parameters
-        ----------
-        segment : Segment
-            With two blocks: the gradient's, then the statistic's.
-        statistic : Statistic
-            The vector of each record.
-        cell_weights : ndarray of float, shape (n_cells,), optional
-            Where the plan reveals every cell's noisy sum: combine these with weights
-            that follow from earlier releases. The cells' noises are then drawn as one,
-            with the summed variance, which has the same law.
-        public : PublicBatch, optional
-            Where the plan protects the sensitive feature alone: rows whose mean gradient,
-            not clipped, is added to the noisy sum. One forward pass serves both batches.
-            Only where `joins` holds.
-
-        Returns
-        -------
-        gradient : Tensor of float64, shape (p,)
-        statistic : Tensor of float64, shape (m,)
+        `segment`: with two blocks: the gradient's, then the statistic's. `cell_weights`
+        (n_cells,): where the plan reveals every cell's noisy sum: combine these with weights that
+        follow from earlier releases. The cells' noises are then drawn as one, with the summed
+        variance, which has the same law. `public`: where the plan protects the sensitive feature
+        alone: rows whose mean gradient, not clipped, is added to the noisy sum. One forward pass
+        serves both batches. Only where `joins` holds. Result `gradient` (p,); `statistic` (m,).
         """
         self.meter.draw(segment)
         block, second = segment.blocks
@@ -240,19 +163,8 @@ class NoisyRelease:
     def statistic(self, segment: Segment, statistic: Statistic, module: nn.Module) -> Tensor:
         """Release the sum of a statistic of a fresh batch, and no gradient.
 
-        Parameters
-        ----------
-        segment : Segment
-            With one block, the statistic's.
-        statistic : Statistic
-            The vector of each record.
-        module : torch.nn.Module
-            Its outputs, as at prediction, are what the statistic reads; it holds
-            released weights.
-
-        Returns
-        -------
-        Tensor of float64, shape (m,)
+        `module`: its outputs, as at prediction, are what the statistic reads; it holds released
+        weights. Result (m,).
         """
         self.meter.draw(segment)
         batch = self._sampler.draw(segment.rates)
@@ -272,24 +184,13 @@ class NoisyRelease:
         Both queries read one batch; the second may depend on the noisy answers of the
         first, which the plan charges as one query.
 
-        Parameters
-        ----------
-        segment : Segment
-            With two blocks: the counts', then the gradient's. The gradient's are in
-            units of the largest clip norm: its vectors are divided by that norm, which
-            follows from released values, before they meet the noise.
-        base_norm : float
-            A gradient above this L2 norm counts as long.
-        choose : callable
-            Maps the noisy counts, shape (n_cells, 2) with columns "long" and "not
-            long", to the clip norm of every cell, shape (n_cells,), > 0.
-
-        Returns
-        -------
-        gradient : Tensor of float64, shape (p,)
-            In units of the gradients: multiplied by the largest clip norm again.
-        norms : ndarray of float64, shape (n_cells,)
-            The clip norms.
+        `segment`: with two blocks: the counts', then the gradient's. The gradient's are in units
+        of the largest clip norm: its vectors are divided by that norm, which follows from
+        released values, before they meet the noise. `base_norm`: a gradient above this L2 norm
+        counts as long. `choose`: maps the noisy counts, shape (n_cells, 2) with columns "long"
+        and "not long", to the clip norm of every cell, shape (n_cells,), > 0. Result `gradient`
+        (p,): in units of the gradients: multiplied by the largest clip norm again; `norms`
+        (n_cells,): the clip norms.
         """
         self.meter.draw(segment)
         count_block, block = segment.blocks
@@ -329,21 +230,10 @@ class NoisyRelease:
         sensitivity: body and projected head together are a projection on a convex
         set.
 
-        Parameters
-        ----------
-        segment : Segment
-            Rates, weights, norm and noise of the step.
-        head : slice
-            Positions of the head's parameters in the parameter vector.
-        radii : tuple of float
-            Largest norm of each cell's head sum over a whole batch, before
-            weighting; a micro-batch gets the n_heads-th part.
-        head_scale : float
-            Factor on the weights and on the noise of the micro-batch sums.
-
-        Returns
-        -------
-        HeadSums
+        `segment`: rates, weights, norm and noise of the step. `head`: positions of the head's
+        parameters in the parameter vector. `radii`: largest norm of each cell's head sum over a
+        whole batch, before weighting; a micro-batch gets the n_heads-th part. `head_scale`:
+        factor on the weights and on the noise of the micro-batch sums.
         """
         self.meter.draw(segment)
         block = segment.blocks[0]
@@ -380,26 +270,16 @@ class NoisyRelease:
     ) -> np.ndarray:
         """Release a table of counts over all rows with discrete Laplace noise.
 
-        Parameters
-        ----------
-        release : CountRelease
-            States the epsilon of one table.
-        assign : callable
-            Maps the rows to the count that each one adds to (negative for none); a
-            row's count depends on that row and on released values alone.
-        n_counts : int
-            Length of the table.
-
-        Returns
-        -------
-        ndarray of int64, shape (n_counts,)
+        `release`: states the epsilon of one table. `assign`: maps the rows to the count that each
+        one adds to (negative for none); a row's count depends on that row and on released values
+        alone. Result (n_counts,).
         """
         self.meter.draw(release)
         labels = assign(self._rows)
         exact = np.bincount(labels[labels >= 0], minlength=n_counts).astype(np.int64)
         if np.isinf(release.epsilon):
             return exact
-        return exact + self._noise.discrete_laplace(release.epsilon, n_counts)
+        return np.asarray(exact + self._noise.discrete_laplace(release.epsilon, n_counts))
 
     def _gradient_sum(
         self,
@@ -513,17 +393,7 @@ class NoisyRelease:
 def refuse_unbounded_sums(plan: Plan, n_rows: int) -> None:
     """Refuse rows that are too many, or weights that differ too much, for a plan's margins.
 
-    Parameters
-    ----------
-    plan : Plan
-        What will be released.
-    n_rows : int
-        Number of rows.
-
-    Raises
-    ------
-    ValueError
-        The rounding of a sum could hide more than the margin for it.
+    Raises ValueError: the rounding of a sum could hide more than the margin for it.
     """
     for segment in plan.segments:
         for block in segment.blocks:

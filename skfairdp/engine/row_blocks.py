@@ -36,16 +36,9 @@ _VECTOR_BYTES = 64
 def block_rows(expected: float) -> int:
     """Choose the number of rows of a block, from a public number.
 
-    Parameters
-    ----------
-    expected : float
-        Expected number of rows in a batch.
-
-    Returns
-    -------
-    int
-        A multiple of 32. One block holds a batch of up to about a thousand rows that is not two
-        standard deviations above its expected size.
+    `expected`: expected number of rows in a batch. Result: a multiple of 32. One block holds a
+    batch of up to about a thousand rows that is not two standard deviations above its expected
+    size.
 
     Examples
     --------
@@ -70,17 +63,8 @@ def blocks(n: int, rows: int) -> list[slice]:
 def fill(tensor: torch.Tensor, rows: int, value: float = 0.0) -> torch.Tensor:
     """Give a tensor a multiple of `rows` rows, with made-up ones at the end.
 
-    Parameters
-    ----------
-    tensor : torch.Tensor of shape (n, ...)
-    rows : int
-    value : float, default=0.0
-        What is in the rows that are added.
-
-    Returns
-    -------
-    torch.Tensor of shape (m, ...)
-        The tensor itself where nothing is missing and it begins at a full vector.
+    `tensor` (n, ...). `value`: what is in the rows that are added. Result (m, ...): the tensor
+    itself where nothing is missing and it begins at a full vector.
     """
     n = len(tensor)
     missing = -n % rows
@@ -98,11 +82,8 @@ class PairwiseSum:
     Added one after the other, the first of n terms would be rounded n times; in pairs, and
     pairs of pairs, ``2 log2(n)`` times at most.
 
-    Parameters
-    ----------
-    in_turn : int, default=1
-        So many terms are added one after the other before pairs are formed: for terms that
-        are large, and of few rows each.
+    `in_turn`: so many terms are added one after the other before pairs are formed: for terms that
+    are large, and of few rows each.
     """
 
     def __init__(self, in_turn: int = 1) -> None:

@@ -12,18 +12,10 @@ __all__ = ["Batch", "PoissonSampler"]
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of one Poisson batch. Its size is secret and must not leave the engine.
+    """Rows of one Poisson batch. Its size is secret and must not leave the engine."""
 
-    Parameters
-    ----------
-    rows : ndarray of int64, shape (B,)
-        Row numbers, cell after cell.
-    sizes : tuple of int
-        How many of the rows belong to each cell.
-    """
-
-    rows: np.ndarray
-    sizes: tuple[int, ...]
+    rows: np.ndarray  # (B,): row numbers, cell after cell
+    sizes: tuple[int, ...]  # How many of the rows belong to each cell
 
     def spread(self, per_cell: tuple[float, ...]) -> np.ndarray:
         """Give every row the value of its cell, as an array of shape (B,)."""
@@ -77,15 +69,9 @@ class PoissonSampler:
     the same law as tossing one coin for every row, and costs time in proportion to the
     batch, not to the data. Rows come in order, which reads memory faster.
 
-    Parameters
-    ----------
-    codes : ndarray of int, shape (n,)
-        Cell of each row; rows with a negative code are never drawn.
-    n_cells : int
-        Number of cells; a cell may be empty.
-    generator : numpy.random.Generator
-        Source of the coins, seeded by the operating system unless the run is a
-        reproducible test.
+    `codes` (n,): cell of each row; rows with a negative code are never drawn. `n_cells`: number
+    of cells; a cell may be empty. `generator`: source of the coins, seeded by the operating
+    system unless the run is a reproducible test.
     """
 
     def __init__(self, codes: np.ndarray, n_cells: int, generator: np.random.Generator) -> None:
@@ -97,14 +83,7 @@ class PoissonSampler:
     def draw(self, rates: tuple[float, ...]) -> Batch:
         """Draw one batch.
 
-        Parameters
-        ----------
-        rates : tuple of float
-            Probability that a row of each cell is drawn.
-
-        Returns
-        -------
-        Batch
+        `rates`: probability that a row of each cell is drawn.
         """
         if rates != self._rates:
             self._rates = rates

@@ -17,23 +17,9 @@ _FACTOR = Number(0.0, low_open=True)
 def schedule_factors(schedule: Any, steps: int) -> list[float]:
     """Factor on the learning rate at every step.
 
-    Parameters
-    ----------
-    schedule : None, "linear", "cosine" or sequence of (float, float)
-        None keeps the rate; "linear" and "cosine" lower it to a tenth over the
-        run; pairs ``(fraction, factor)`` set the factor from that fraction of the
-        steps on.
-    steps : int
-        Planned number of steps.
-
-    Returns
-    -------
-    list of float, length `steps`
-
-    Raises
-    ------
-    ValueError
-        `schedule` is none of these.
+    `schedule`: none keeps the rate; "linear" and "cosine" lower it to a tenth over the run; pairs
+    ``(fraction, factor)`` set the factor from that fraction of the steps on. Raises ValueError:
+    `schedule` is none of these.
 
     Examples
     --------

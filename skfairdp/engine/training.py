@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from skfairdp.engine.nets import FlatOptimizer
+from skfairdp.engine.optimizers import FlatOptimizer
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.privacy.plan import Segment
 
@@ -18,20 +18,10 @@ __all__ = ["Progress", "run_segment"]
 
 @dataclass
 class Progress:
-    """Position in the plan, shown as a bar that knows nothing but the step count.
-
-    Parameters
-    ----------
-    total : int
-        Planned number of steps.
-    shown : bool or None
-        None shows the bar on a terminal, and never in a worker process.
-    label : str
-        Name of the estimator.
-    """
+    """Position in the plan, shown as a bar that knows nothing but the step count."""
 
     total: int
-    shown: bool | None
+    shown: bool | None  # None shows the bar on a terminal, and never in a worker process
     label: str
 
     def __post_init__(self) -> None:
@@ -64,35 +54,16 @@ def run_segment(
 ) -> bool:
     """Run all steps of one segment.
 
-    Parameters
-    ----------
-    segment : Segment
-        What is sampled, weighted and noised.
-    release : NoisyRelease
-        The only access to the rows.
-    optimizer : FlatOptimizer
-        Turns a released gradient into new weights.
-    progress : Progress
-        Counts steps over all segments.
-    before_step : callable, optional
-        Post-processing of released weights before each step, e.g. a projection.
-    learning_rate : callable, optional
-        Learning rate of a step, from the number of steps done.
-    after_step : callable, optional
-        Called with the number of steps done; training ends early when it returns
-        True, and the rest of the plan may be left. It sees released values only.
-    adjust_gradient : callable, optional
-        Post-processing of each released gradient, shape (p,) and float64, before the
-        optimizer gets it.
-    released_gradient : callable, optional
-        Releases the gradient of a step, where more is released with it than
-        ``release.gradient`` does: calls one of the other releases, keeps what belongs to
-        the mechanism and returns the gradient, shape (p,) and float64.
-
-    Returns
-    -------
-    bool
-        Whether all steps were done.
+    `segment`: what is sampled, weighted and noised. `release`: the only access to the rows.
+    `optimizer`: turns a released gradient into new weights. `before_step`: post-processing of
+    released weights before each step, e.g. a projection. `learning_rate`: learning rate of a
+    step, from the number of steps done. `after_step`: called with the number of steps done;
+    training ends early when it returns True, and the rest of the plan may be left. It sees
+    released values only. `adjust_gradient`: post-processing of each released gradient, shape (p,)
+    and float64, before the optimizer gets it. `released_gradient`: releases the gradient of a
+    step, where more is released with it than ``release.gradient`` does: calls one of the other
+    releases, keeps what belongs to the mechanism and returns the gradient, shape (p,) and
+    float64. Result: whether all steps were done.
     """
     gradient_of = release.gradient if released_gradient is None else released_gradient
     last_rate: float | None = None

@@ -12,7 +12,7 @@ from skfairdp.fairness.bounds.rate_gaps import (
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
-from skfairdp.fairness.notions import NOTIONS, Notion, get_notion
+from skfairdp.fairness.notions import NOTIONS, Notion, get_notion, pairs
 
 __all__ = [
     "NOTIONS",
@@ -28,6 +28,7 @@ __all__ = [
     "gap_estimate",
     "gap_upper_bound",
     "get_notion",
+    "pairs",
     "private_gap_upper_bound",
     "score_gap_upper_bound",
     "theorem2_bound",

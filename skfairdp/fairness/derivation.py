@@ -8,20 +8,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Self
 
-__all__ = [
-    "CLOPPER_PEARSON",
-    "COUNTED",
-    "Derivation",
-    "HOEFFDING",
-    "KINDS",
-    "LAST_STEP",
-    "NOISY_COUNTS",
-    "OWN_MODELS",
-    "RELEASE",
-    "WEIGHT_LENGTH",
-    "level_of_one",
-]
-
 CLOPPER_PEARSON = "Clopper-Pearson"
 HOEFFDING = "Hoeffding"
 NOISY_COUNTS = "noisy counts"
@@ -58,20 +44,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Derivation:
-    """How a bound was computed, so that whoever reads the claim can compute it again.
-
-    Parameters
-    ----------
-    kind : str
-        A key of `KINDS`.
-    inputs : tuple of (str, value)
-        What the bound was computed from, beside the counts of the claim: numbers, texts,
-        truth values, None, and tuples of them.
-
-    Raises
-    ------
-    ValueError
-        For an unknown kind, or inputs that are not those of the kind.
+    """How a bound was computed, so that a reader of the claim can compute it again.
 
     Examples
     --------
@@ -80,7 +53,9 @@ class Derivation:
     {'kind': 'Clopper-Pearson', 'claims': 2}
     """
 
-    kind: str
+    kind: str  # A key of `KINDS`
+    # What the bound was computed from, beside the counts of the claim: numbers, texts, truth
+    # values, None, and tuples of them
     inputs: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
@@ -101,16 +76,7 @@ class Derivation:
     def of(cls, kind: str, **inputs: Any) -> Self:
         """Name a kind and its inputs.
 
-        Parameters
-        ----------
-        kind : str
-            A key of `KINDS`.
-        **inputs : number, str, bool, None, or sequence of them
-            Its inputs.
-
-        Returns
-        -------
-        Derivation
+        `kind`: a key of `KINDS`.
         """
         return cls(kind, tuple(inputs.items()))
 
@@ -120,26 +86,14 @@ class Derivation:
         return dict(self.inputs)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types.
-
-        Returns
-        -------
-        dict
-        """
+        """Return JSON types."""
         return {"kind": self.kind, **{name: _listed(value) for name, value in self.inputs}}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """Rebuild a derivation from `to_dict`.
 
-        Parameters
-        ----------
-        document : mapping
-            What `to_dict` returned, perhaps after a round trip through JSON.
-
-        Returns
-        -------
-        Derivation
+        `document`: what `to_dict` returned, perhaps after a round trip through JSON.
         """
         content = dict(document)
         return cls(content.pop("kind"), tuple(content.items()))
@@ -148,16 +102,7 @@ class Derivation:
 def level_of_one(confidence_level: float, claims: int) -> float:
     """Confidence of one of several claims, such that all of them hold together.
 
-    Parameters
-    ----------
-    confidence_level : float in (0, 1)
-        Of all claims together.
-    claims : int
-        How many share the error probability.
-
-    Returns
-    -------
-    float
+    `claims`: how many share the error probability.
     """
     return 1.0 - (1.0 - confidence_level) / claims
 

@@ -9,8 +9,6 @@ from typing import Any, Protocol
 
 from skfairdp.parameters import Number
 
-__all__ = ["disparities", "excess_over", "exact_tolerance", "smallest_cold_start"]
-
 _UNIT = Number(0.0, 1.0)
 
 
@@ -28,16 +26,8 @@ def disparities(table: Sequence[Sequence[int]], ratio: Ratio) -> Iterator[Any]:
     Γ(k, z) is the share of label k among the answers of group z, minus its share among
     those of all other groups together; 0 where either has none.
 
-    Parameters
-    ----------
-    table : sequence of sequence of int, shape (n_groups, n_classes)
-        Answers.
-    ratio : callable
-        `operator.truediv` for floats, `fractions.Fraction` for exact values.
-
-    Yields
-    ------
-    float or Fraction
+    `table` (n_groups, n_classes): answers. `ratio`: `operator.truediv` for floats,
+    `fractions.Fraction` for exact values.
     """
     labels = [sum(column) for column in zip(*table, strict=True)]
     total = sum(labels)
@@ -52,53 +42,17 @@ def disparities(table: Sequence[Sequence[int]], ratio: Ratio) -> Iterator[Any]:
 
 
 def excess_over(tolerance: Any, gaps: Sequence[Any]) -> Any:
-    """Σ max(Γ − γ, 0) over some cells.
-
-    Parameters
-    ----------
-    tolerance : float or Fraction
-        γ.
-    gaps : sequence of float or Fraction
-        Γ of the cells.
-
-    Returns
-    -------
-    float or Fraction
-    """
+    """Σ max(Γ − γ, 0) over some cells."""
     return sum((gap - tolerance for gap in gaps if gap > tolerance), 0 * tolerance)
 
 
 def exact_tolerance(tolerance: float) -> Fraction:
-    """γ as the decimal number that it prints as: 0.3 is 3/10.
-
-    Parameters
-    ----------
-    tolerance : float
-        γ.
-
-    Returns
-    -------
-    Fraction
-    """
+    """γ as the decimal number that it prints as: 0.3 is 3/10."""
     return Fraction(repr(float(tolerance)))
 
 
 def smallest_cold_start(tolerance: float) -> int:
     """⌈1/γ⌉, the shortest cold start that a gate over all cells allows.
-
-    Parameters
-    ----------
-    tolerance : float in (0, 1]
-        γ.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    ValueError
-        `tolerance` is 0, for which no number is enough, or outside [0, 1].
 
     Examples
     --------

@@ -25,8 +25,6 @@ from skfairdp.fairness.disparity import (
 )
 from skfairdp.parameters import Choice, Number
 
-__all__ = ["ParityGate"]
-
 # Floats decide wherever they are this far from a tie; closer than that, fractions do.
 _TIE = 1e-9
 _RULES = ("all_cells", "queried_cell")

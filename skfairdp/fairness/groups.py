@@ -12,9 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.exceptions import UnknownGroupError
 from skfairdp.parameters import is_missing
-from skfairdp.rows import factorized
-
-__all__ = ["Groups", "encode_groups"]
+from skfairdp.rows import factorized, unmasked
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +92,7 @@ def encode_groups(
     >>> groups.labels, groups.codes.tolist()
     (('a', 'b'), [1, 0, -1])
     """
-    columns = _columns(sensitive_features, n_rows, name)
+    columns = _columns(unmasked(sensitive_features), n_rows, name)
     codes, found = _factorize(columns)
     if (on_missing or on_unknown) == "raise":
         if bool(np.any(codes == -2)):

@@ -9,18 +9,9 @@ from numbers import Real
 from typing import Any, Self
 
 from skfairdp.fairness.derivation import Derivation
-from skfairdp.fairness.notions import get_notion
-from skfairdp.fairness.scopes import SCOPES, check_scope, scope_of_old
+from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.fairness.scopes import check_scope, scope_of_old
 from skfairdp.figures import rounded_up
-
-__all__ = [
-    "CellCount",
-    "FairnessGuarantee",
-    "SCOPES",
-    "json_label",
-    "label_from_json",
-    "rounded_up",
-]
 
 
 @dataclass(frozen=True)
@@ -73,7 +64,7 @@ class FairnessGuarantee:
     Parameters
     ----------
     notion : str
-        Which rates: a name of `skfairdp.fairness.notions.NOTIONS`.
+        Which rates: a name of `skfairdp.fairness.notions.NOTIONS`, or of a notion of yours.
     bound : float in [0, 1]
         The largest difference is at most this.
     scope : str
@@ -83,7 +74,7 @@ class FairnessGuarantee:
           draws if it has one, to people like those held out. Counted.
         * "averaged over its draws": the same people, and the average over all keys that
           the model's draws could have had.
-        * "any population": that average, whoever the people are.
+        * "any population": that average, for all people.
         * "training mechanism": the average over the noise of training.
         * "any downstream predictor": whatever is predicted from a private release,
           averaged over its noise.
@@ -103,7 +94,9 @@ class FairnessGuarantee:
     assumptions : tuple of str
         What must be true for the claim to hold.
     derivation : Derivation or None
-        How the bound follows from the counts, for whoever computes it again.
+        How the bound follows from the counts, so that it can be computed again.
+    words : tuple of two str, or None
+        Rates and meaning of a notion of yours, `Notion.words`; None for a known name.
 
     Raises
     ------
@@ -129,9 +122,13 @@ class FairnessGuarantee:
     counts: tuple[CellCount, ...] = ()
     assumptions: tuple[str, ...] = ()
     derivation: Derivation | None = None
+    words: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
-        get_notion(self.notion)
+        if self.words is None:
+            get_notion(self.notion)
+        else:
+            object.__setattr__(self, "words", _checked_words(self.notion, self.words))
         check_scope(
             self.scope,
             confidence_level=self.confidence_level,
@@ -171,7 +168,12 @@ class FairnessGuarantee:
     @property
     def rates(self) -> str:
         """The compared rates in words."""
-        return get_notion(self.notion).rates
+        return get_notion(self.notion).rates if self.words is None else self.words[0]
+
+    @property
+    def meaning(self) -> str:
+        """What is compared, in one sentence for readers who are not statisticians."""
+        return get_notion(self.notion).meaning if self.words is None else self.words[1]
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dict of JSON types.
@@ -180,12 +182,20 @@ class FairnessGuarantee:
         -------
         dict
         """
-        return asdict(self) | {
-            "groups": [json_label(group) for group in self.groups],
-            "counts": [asdict(count) | {"group": json_label(count.group)} for count in self.counts],
-            "assumptions": list(self.assumptions),
-            "derivation": None if self.derivation is None else self.derivation.to_dict(),
-        }
+        document = asdict(self)
+        words = document.pop("words")
+        return (
+            document
+            | ({} if words is None else {"words": list(words)})
+            | {
+                "groups": [json_label(group) for group in self.groups],
+                "counts": [
+                    asdict(count) | {"group": json_label(count.group)} for count in self.counts
+                ],
+                "assumptions": list(self.assumptions),
+                "derivation": None if self.derivation is None else self.derivation.to_dict(),
+            }
+        )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -221,18 +231,21 @@ def _check_number(name: str, value: Any, between: tuple[float, float] | None) ->
         raise ValueError(f"{name}={value!r} must lie between {between[0]:g} and {between[1]:g}.")
 
 
+def _checked_words(notion: object, words: object) -> tuple[str, str]:
+    """Rates and meaning of a notion that has no known name."""
+    texts = (notion, *words) if isinstance(words, tuple | list) else ()
+    if len(texts) != 3 or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise ValueError(
+            f"'words' must be the rates and the meaning of a named notion; got {words!r} for "
+            f"{notion!r}."
+        )
+    if notion in NOTIONS:
+        raise ValueError(f"'words' of {notion!r} are known; got others, {words!r}.")
+    return texts[1], texts[2]
+
+
 def json_label(label: Hashable) -> Any:
-    """Group label as JSON types; anything but text, numbers and tuples becomes text.
-
-    Parameters
-    ----------
-    label : hashable
-        Group label.
-
-    Returns
-    -------
-    str, int, float, bool, None or list
-    """
+    """Group label as JSON types; anything but text, numbers and tuples becomes text."""
     if isinstance(label, tuple):
         return [json_label(part) for part in label]
     return label if isinstance(label, str | int | float | bool | None) else str(label)
@@ -241,13 +254,6 @@ def json_label(label: Hashable) -> Any:
 def label_from_json(value: Any) -> Hashable:
     """Group label from JSON types.
 
-    Parameters
-    ----------
-    value : str, int, float, bool, None or list
-        What `json_label` returned.
-
-    Returns
-    -------
-    hashable
+    `value`: what `json_label` returned.
     """
     return tuple(label_from_json(part) for part in value) if isinstance(value, list) else value

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["MutualInformation"]
-
 
 @dataclass(frozen=True)
 class MutualInformation:

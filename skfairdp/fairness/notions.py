@@ -1,21 +1,22 @@
-"""Fairness notions by name: which rows count, and what counts as a success.
+"""Fairness notions: which rows count, and what counts as a success.
 
-Every notion here is a largest difference of rates between two groups. A rate is
+Every notion is a largest difference of rates between two groups. A rate is
 taken over a stratum: the rows whose (label, prediction) pair lies in a fixed set of
 *trials*; the pairs of a smaller set are *successes*. So all notions are read off one
 table of counts, (group x label x prediction), which is also what is released when the
-counts are private.
+counts are private. Four have names of their own; any other is a `Notion` that you write.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NOTIONS", "Notion", "Stratum", "get_notion", "get_notions"]
+_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,34 +36,96 @@ class Stratum:
     failures: NDArray[np.bool_]
 
     def count(self, table: NDArray) -> tuple[NDArray, NDArray]:
-        """Return successes and failures of each group, two arrays of shape (n_groups,).
+        """Return successes and failures of each group.
 
-        `table` has the shape (n_groups, n_labels, n_classes).
+        Parameters
+        ----------
+        table : ndarray, shape (n_groups, n_labels, n_classes)
+            Counts of rows.
+
+        Returns
+        -------
+        successes, failures : ndarray, shape (n_groups,)
         """
         return table[:, self.successes].sum(axis=1), table[:, self.failures].sum(axis=1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Notion:
     """A fairness notion: the largest difference of certain rates between groups.
+
+    Whatever takes the name of a notion takes one of these. What is proved about notions holds
+    for every one that passes the checks below: that rows are counted by their labels alone,
+    which are there before a model is.
 
     Parameters
     ----------
     name : str
-        The name by which functions take it.
+        How it is called, in lower case with underscores. Not a name of `NOTIONS`.
     rates : str
-        The rates that are compared, in words.
+        The rates that are compared, in words, e.g. ``"selection rates"``.
     meaning : str
         One sentence for readers who are not statisticians.
     needs_labels : bool
         Whether true labels are needed to evaluate it.
+    cells : callable
+        Maps the class labels to one (words, trials, successes) for every rate: on what it
+        is conditioned, in words, and two masks, bool of shape (n_classes, n_classes), over
+        (label, prediction) pairs. Trials are all pairs of certain labels, successes are some
+        of the trials; what else `successes` holds is ignored. See `pairs`. A function of a
+        module, where models that hold the notion are pickled.
+
+    Examples
+    --------
+    >>> from skfairdp.fairness.notions import Notion, pairs
+    >>> def false_positives(classes):
+    ...     return [(f"label {classes[0]}", pairs(classes, label=0), pairs(classes, prediction=1))]
+    >>> notion = Notion(
+    ...     name="predictive_equality",
+    ...     rates="false positive rates",
+    ...     meaning="Among people whose true label is negative, the share who are given the "
+    ...     "positive outcome is compared between groups.",
+    ...     needs_labels=True,
+    ...     cells=false_positives,
+    ... )
+    >>> [stratum.name for stratum in notion.strata(["no", "yes"])]
+    ['label no']
     """
 
     name: str
     rates: str
     meaning: str
     needs_labels: bool
-    _cells: Callable[[Sequence], list[tuple[str, NDArray[np.bool_], NDArray[np.bool_]]]]
+    cells: Callable[[Sequence], Iterable[tuple[str, NDArray[np.bool_], NDArray[np.bool_]]]]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or _NAME.fullmatch(self.name) is None:
+            raise ValueError(
+                f"'name' of a notion must be in lower case, with underscores; got {self.name!r}."
+            )
+        for name in ("rates", "meaning"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name).strip():
+                raise ValueError(f"{name!r} of the notion {self.name!r} must be a text.")
+        if not callable(self.cells):
+            raise ValueError(f"'cells' of the notion {self.name!r} must be a function.")
+
+    @property
+    def words(self) -> tuple[str, str] | None:
+        """Rates and meaning of a notion of yours, for claims; None for one with a known name."""
+        return None if self.name in NOTIONS else (self.rates, self.meaning)
+
+    @property
+    def compares_predictions(self) -> bool:
+        """Whether its rates are shares of predictions among people with certain labels.
+
+        What bounds how far predictions about two groups can differ, whoever they are, then
+        bounds its gap. Not so where a success also depends on the label.
+        """
+        return all(
+            (stratum.successes == stratum.successes[counted].any(axis=0))[counted].all()
+            for stratum in self.strata((0, 1))
+            for counted in [(stratum.successes | stratum.failures).any(axis=1)]
+        )
 
     def strata(self, classes: Sequence, *, with_labels: bool = True) -> tuple[Stratum, ...]:
         """Return the strata whose rates are compared between groups.
@@ -85,7 +148,7 @@ class Notion:
         Raises
         ------
         ValueError
-            When the notion needs labels and there are none.
+            When the notion needs labels and there are none, or its `cells` are no rates.
         """
         if self.needs_labels and not with_labels:
             raise ValueError(
@@ -94,10 +157,44 @@ class Notion:
             )
         # Without labels the table has one label row, and the masks are alike in all of them.
         rows = slice(None) if with_labels else slice(0, 1)
+        found = [
+            (words, np.asarray(trials), np.asarray(successes))
+            for words, trials, successes in self.cells(classes)
+        ]
+        self._check(found, len(classes))
         return tuple(
-            Stratum(name, (trials & successes)[rows], (trials & ~successes)[rows])
-            for name, trials, successes in self._cells(classes)
+            Stratum(words, (trials & successes)[rows], (trials & ~successes)[rows])
+            for words, trials, successes in found
         )
+
+    def _check(self, found: list[tuple[str, NDArray, NDArray]], n: int) -> None:
+        """Refuse masks that are no rates, or that bounds are not proved for."""
+        words = [name for name, _, _ in found]
+        if not found or len(set(words)) < len(words):
+            raise ValueError(f"The notion {self.name!r} has no rates, or two of one name: {words}.")
+        for name, trials, successes in found:
+            masks = trials, successes
+            if any(mask.shape != (n, n) or mask.dtype != np.bool_ for mask in masks):
+                raise ValueError(
+                    f"The notion {self.name!r} needs masks of truth values of shape {(n, n)}, for "
+                    f"(label, prediction) pairs; got others for its rate {name!r}."
+                )
+            if not (trials == trials[:, :1]).all():
+                raise ValueError(
+                    f"The notion {self.name!r} counts rows by their predictions (rate {name!r}): "
+                    "trials must be all pairs of certain labels."
+                )
+            hits = trials & successes
+            if not hits.any() or (hits == trials).all():
+                raise ValueError(
+                    f"A rate of the notion {self.name!r} is the same for every model with these "
+                    "classes."
+                )
+            if not self.needs_labels and not all((mask == mask[0]).all() for mask in masks):
+                raise ValueError(
+                    f"The notion {self.name!r} says needs_labels=False, but its rate {name!r} "
+                    "depends on labels."
+                )
 
 
 def _watched(classes: Sequence) -> Iterable[int]:
@@ -105,10 +202,28 @@ def _watched(classes: Sequence) -> Iterable[int]:
     return (1,) if len(classes) == 2 else range(len(classes))
 
 
-def _where(
+def pairs(
     classes: Sequence, *, label: int | None = None, prediction: int | None = None
-) -> NDArray:
-    """Mask of the (label, prediction) pairs with the given label, prediction, or both."""
+) -> NDArray[np.bool_]:
+    """Mask of the (label, prediction) pairs with a label, a prediction, or both.
+
+    Parameters
+    ----------
+    classes : sequence, length n_classes
+        Class labels.
+    label, prediction : int or None, default=None
+        Positions in `classes`; None for any.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_classes, n_classes)
+
+    Examples
+    --------
+    >>> from skfairdp.fairness.notions import pairs
+    >>> pairs(["no", "yes"], label=1).astype(int).tolist()
+    [[0, 0], [1, 1]]
+    """
     mask = np.zeros((len(classes), len(classes)), dtype=bool)
     mask[
         slice(None) if label is None else label, slice(None) if prediction is None else prediction
@@ -120,8 +235,8 @@ def _demographic_parity(classes: Sequence) -> list[tuple[str, NDArray, NDArray]]
     return [
         (
             "" if len(classes) == 2 else f"prediction {classes[c]}",
-            _where(classes),
-            _where(classes, prediction=c),
+            pairs(classes),
+            pairs(classes, prediction=c),
         )
         for c in _watched(classes)
     ]
@@ -129,7 +244,7 @@ def _demographic_parity(classes: Sequence) -> list[tuple[str, NDArray, NDArray]]
 
 def _equal_opportunity(classes: Sequence) -> list[tuple[str, NDArray, NDArray]]:
     return [
-        (f"label {classes[c]}", _where(classes, label=c), _where(classes, prediction=c))
+        (f"label {classes[c]}", pairs(classes, label=c), pairs(classes, prediction=c))
         for c in _watched(classes)
     ]
 
@@ -138,8 +253,8 @@ def _equalized_odds(classes: Sequence) -> list[tuple[str, NDArray, NDArray]]:
     return [
         (
             f"label {classes[y]}" + ("" if len(classes) == 2 else f", prediction {classes[c]}"),
-            _where(classes, label=y),
-            _where(classes, prediction=c),
+            pairs(classes, label=y),
+            pairs(classes, prediction=c),
         )
         for y in range(len(classes))
         for c in _watched(classes)
@@ -147,53 +262,56 @@ def _equalized_odds(classes: Sequence) -> list[tuple[str, NDArray, NDArray]]:
 
 
 def _accuracy_parity(classes: Sequence) -> list[tuple[str, NDArray, NDArray]]:
-    return [("", _where(classes), np.eye(len(classes), dtype=bool))]
+    return [("", pairs(classes), np.eye(len(classes), dtype=bool))]
 
 
 NOTIONS: dict[str, Notion] = {
     notion.name: notion
     for notion in (
         Notion(
-            "demographic_parity",
-            "selection rates",
-            "The share of people who are given the positive outcome is compared between groups.",
-            False,
-            _demographic_parity,
+            name="demographic_parity",
+            rates="selection rates",
+            meaning="The share of people who are given the positive outcome is compared between "
+            "groups.",
+            needs_labels=False,
+            cells=_demographic_parity,
         ),
         Notion(
-            "equal_opportunity",
-            "true positive rates",
-            "Among people whose true label is positive, the share who are given the positive "
-            "outcome is compared between groups.",
-            True,
-            _equal_opportunity,
+            name="equal_opportunity",
+            rates="true positive rates",
+            meaning="Among people whose true label is positive, the share who are given the "
+            "positive outcome is compared between groups.",
+            needs_labels=True,
+            cells=_equal_opportunity,
         ),
         Notion(
-            "equalized_odds",
-            "true and false positive rates",
-            "Among people whose true label is positive, and among the others, the share who are "
-            "given the positive outcome is compared between groups.",
-            True,
-            _equalized_odds,
+            name="equalized_odds",
+            rates="true and false positive rates",
+            meaning="Among people whose true label is positive, and among the others, the share "
+            "who are given the positive outcome is compared between groups.",
+            needs_labels=True,
+            cells=_equalized_odds,
         ),
         Notion(
-            "accuracy_parity",
-            "rates of correct predictions",
-            "The share of people for whom the prediction is right is compared between groups.",
-            True,
-            _accuracy_parity,
+            name="accuracy_parity",
+            rates="rates of correct predictions",
+            meaning="The share of people for whom the prediction is right is compared between "
+            "groups.",
+            needs_labels=True,
+            cells=_accuracy_parity,
         ),
     )
 }
 
 
-def get_notion(name: str) -> Notion:
+def get_notion(notion: str | Notion) -> Notion:
     """Look up a notion.
 
     Parameters
     ----------
-    name : {"demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity"}
-        Name of the notion.
+    notion : {"demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity"} or \
+Notion
+        Name of the notion, or one of yours.
 
     Returns
     -------
@@ -202,7 +320,7 @@ def get_notion(name: str) -> Notion:
     Raises
     ------
     ValueError
-        For any other name.
+        For any other name, and for a notion of yours with one of these names.
 
     Examples
     --------
@@ -210,27 +328,21 @@ def get_notion(name: str) -> Notion:
     >>> get_notion("equal_opportunity").rates
     'true positive rates'
     """
-    if name not in NOTIONS:
-        raise ValueError(f"notion={name!r} is not known; use one of {sorted(NOTIONS)}.")
-    return NOTIONS[name]
+    if isinstance(notion, Notion):
+        if NOTIONS.get(notion.name, notion) != notion:
+            raise ValueError(f"The name {notion.name!r} is that of another notion.")
+        return notion
+    if not isinstance(notion, str) or notion not in NOTIONS:
+        raise ValueError(
+            f"notion={notion!r} is not known; use one of {sorted(NOTIONS)}, or a Notion of yours."
+        )
+    return NOTIONS[notion]
 
 
-def get_notions(names: str | Sequence[str]) -> tuple[Notion, ...]:
+def get_notions(notions: str | Notion | Sequence[str | Notion]) -> tuple[Notion, ...]:
     """Look up one or several notions.
 
-    Parameters
-    ----------
-    names : str or sequence of str
-        A name or several different ones.
-
-    Returns
-    -------
-    tuple of Notion, at least one
-
-    Raises
-    ------
-    ValueError
-        For an unknown or repeated name, or none at all.
+    `notions`: one or several different ones, by name or yours.
 
     Examples
     --------
@@ -238,9 +350,9 @@ def get_notions(names: str | Sequence[str]) -> tuple[Notion, ...]:
     >>> [notion.name for notion in get_notions("demographic_parity")]
     ['demographic_parity']
     """
-    chosen = (names,) if isinstance(names, str) else tuple(names)
-    if not chosen or len(set(chosen)) != len(chosen):
-        raise ValueError(
-            f"notion={list(chosen)!r} is empty or names a notion twice; give each notion once."
-        )
-    return tuple(get_notion(name) for name in chosen)
+    chosen = (notions,) if isinstance(notions, str | Notion) else tuple(notions)
+    found = tuple(get_notion(notion) for notion in chosen)
+    names = [notion.name for notion in found]
+    if not found or len(set(names)) != len(names):
+        raise ValueError(f"notion={names} is empty or names a notion twice; give each notion once.")
+    return found

@@ -32,8 +32,6 @@ from skfairdp.fairness.derivation import (
 )
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 
-__all__ = ["recomputed_bound", "recomputed_estimate", "recomputed_intervals"]
-
 # Of the counts of a gate: how many of the queries were answered, which no rate is made of.
 COVERAGE = "answered"
 
@@ -41,21 +39,7 @@ COVERAGE = "answered"
 def recomputed_bound(claim: FairnessGuarantee, derivation: Derivation | None = None) -> float:
     """Bound that follows from a claim's counts and the inputs of its derivation.
 
-    Parameters
-    ----------
-    claim : FairnessGuarantee
-        The claim.
-    derivation : Derivation, optional
-        How; None takes the claim's own.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        When there is no derivation, or nothing can follow from what is stored.
+    `derivation`: how; None takes the claim's own.
     """
     how = derivation or claim.derivation
     if how is None:
@@ -72,20 +56,8 @@ def recomputed_bound(claim: FairnessGuarantee, derivation: Derivation | None = N
 def recomputed_estimate(claim: FairnessGuarantee) -> float | None:
     """Largest observed difference, from a claim's counts.
 
-    Parameters
-    ----------
-    claim : FairnessGuarantee
-        The claim.
-
-    Returns
-    -------
-    float or None
-        None where nothing was observed of two groups.
-
-    Raises
-    ------
-    ValueError
-        When the counts are not those of every group in every stratum.
+    Result: none where nothing was observed of two groups. Raises ValueError: when the counts are
+    not those of every group in every stratum.
     """
     counts = _rates(claim)
     if not counts:
@@ -102,16 +74,7 @@ def recomputed_intervals(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Interval of each cell of a claim from noisy counts, in the order of its counts.
 
-    Parameters
-    ----------
-    claim : FairnessGuarantee
-        A claim whose derivation is "noisy counts".
-    confidence_level : float in (0, 1)
-        Of each interval.
-
-    Returns
-    -------
-    lower, upper : ndarray of float64, shape (n_counts,)
+    `claim`: a claim whose derivation is "noisy counts". Result (n_counts,).
     """
     assert claim.derivation is not None
     inputs = claim.derivation.values

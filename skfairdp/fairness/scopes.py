@@ -16,19 +16,6 @@ from skfairdp.fairness.derivation import (
     WEIGHT_LENGTH,
 )
 
-__all__ = [
-    "ANSWERED",
-    "ANY_POPULATION",
-    "AVERAGED",
-    "AVERAGED_RATES",
-    "DEPLOYED",
-    "DOWNSTREAM",
-    "SCOPES",
-    "TRAINING",
-    "check_scope",
-    "scope_of_old",
-]
-
 DEPLOYED = "deployed model"
 AVERAGED = "averaged over its draws"
 ANY_POPULATION = "any population"
@@ -48,14 +35,7 @@ _SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 SCOPES = tuple(_SHOWN)
-AVERAGED_RATES = (
-    "Rates are averaged over the draws that decide for a row. A draw is fixed by a key and the "
-    "person's row, so people with equal rows share it: where few different rows exist, the rates "
-    "under the one key that is deployed can differ from the average by any amount. Draws of noise "
-    "on the parameters that a model made once and keeps (a smoothed net's 'n_draws') belong to the "
-    "model: the average is not over others."
-)
-# Statements about people like those who were held out; the others hold for everybody.
+# Statements about people like those who were held out; the others hold for all people.
 _FROM_ROWS = (DEPLOYED, AVERAGED)
 # How earlier versions derived what they called bounds on the deployed model.
 _AVERAGES = {
@@ -71,21 +51,8 @@ def check_scope(
 ) -> None:
     """Refuse a scope that a claim with this content cannot have.
 
-    Parameters
-    ----------
-    scope : str
-        What the claim is said to be about.
-    confidence_level : float or None
-        Its confidence.
-    kind : str or None
-        Kind of its derivation, where it has one.
-    whole_counts : bool
-        Whether its successes are whole numbers, or noisy.
-
-    Raises
-    ------
-    ValueError
-        The scope is unknown, or is not what such a bound is about.
+    `scope`: what the claim is said to be about. `kind`: kind of its derivation, where it has one.
+    `whole_counts`: whether its successes are whole numbers, or noisy.
     """
     if scope not in SCOPES:
         raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
@@ -105,18 +72,8 @@ def check_scope(
 def scope_of_old(scope: str, method: str) -> str:
     """Read the scope of a stored claim.
 
-    Parameters
-    ----------
-    scope : str
-        As it was written. Earlier versions called bounds on averages over draws bounds on
-        the deployed model.
-    method : str
-        How the bound was derived.
-
-    Returns
-    -------
-    str
-        What it is about.
+    `scope`: as it was written. Earlier versions called bounds on averages over draws bounds on
+    the deployed model. Result: what it is about.
     """
     if scope != DEPLOYED:
         return scope

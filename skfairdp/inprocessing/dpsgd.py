@@ -8,11 +8,11 @@ from os import PathLike
 from typing import Any
 
 from numpy.random import RandomState
-from numpy.typing import ArrayLike
 
+from skfairdp.assumptions import PARITY_ROWS
 from skfairdp.engine.nets import PreparedNet
 from skfairdp.fairness.groups import Groups
-from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, GradientClassifier, Run
+from skfairdp.inprocessing.gradient import NONE, GradientClassifier, Run
 from skfairdp.inprocessing.public_parity import PublicParity
 from skfairdp.parameters import Kind
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -21,76 +21,20 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
-__all__ = ["DPSGDClassifier"]
-
 
 class DPSGDClassifier(GradientClassifier):
     """Neural network trained by differentially private gradient descent.
 
     Each step draws every record with the same probability, clips every drawn
     record's gradient to an L2 norm, sums them, adds Gaussian noise and divides by
-    the expected batch size. It protects records and promises nothing about groups;
-    `certify` states what gap its predictions have.
+    the expected batch size. It protects records and promises nothing about groups:
+    they are checked and named in `groups_`, and not used in training. `certify` states
+    what gap its predictions have.
 
     Parameters
     ----------
-    net : skorch.NeuralNet or None, default=None
-        Module, criterion, optimizer, learning rate and device. None is a
-        multilayer perceptron with Adam, see `skfairdp.default_net`.
-    epsilon : float or None, default=1.0
-        Privacy budget in nats, at least 1e-4; the noise is calibrated to it. Infinity
-        trains without noise, for comparison. None when `noise_multiplier` is given.
-    delta : float, default=1e-6
-        Probability in (0, 1/n) that the privacy loss exceeds `epsilon`.
-    noise_multiplier : float or None, default=None
-        Noise standard deviation over `max_grad_norm`, instead of `epsilon`.
-    max_grad_norm : float, default=1.0
-        Largest L2 norm of one record's gradient.
-    batch_size : int or "auto", default="auto"
-        Expected records in a batch; "auto" is ``min(256, ceil(n / 10))``.
-    max_epochs : int, default=20
-        Passes over the data, each of ``ceil(n / batch_size)`` steps.
-    dataset_size : int or None, default=None
-        Declared number of records; makes the guarantee one for adding or removing
-        a record. None takes the number of rows, which is then public
-        ("zero-out" adjacency).
-    classes : sequence or None, default=None
-        Declared class labels. None takes them from `y`; they are then public.
-    learning_rate_schedule : None, "linear", "cosine" or sequence of pairs, \
-default="linear"
-        Factor on the learning rate over the steps; pairs are (fraction of steps,
-        factor).
     public_parity : PublicParity or None, default=None
         Penalty on the gap between groups among *public* rows, which costs no privacy.
-    random_state : int, RandomState or None, default=None
-        Seeds the initial weights; never noise or batches.
-    reproducible_noise : bool, default=False
-        Also seeds noise and batches, for tests; voids the privacy guarantee.
-    exact_noise : bool, default=False
-        Round sums to a grid and draw their noise in whole numbers, exactly: no last bit of a
-        float64 then tells anything that the guarantee does not cover. Takes up to 1.3 times as
-        long.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-    ledger : None, path or PrivacyLedger, default=None
-        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
-
-    Attributes
-    ----------
-    classes_ : ndarray, shape (n_classes,)
-        Class labels.
-    groups_ : tuple or None
-        Groups named at fit.
-    module_ : torch.nn.Module
-        The trained network.
-    noise_multiplier_ : float
-        Calibrated noise multiplier.
-    plan_ : Plan
-        Everything the accountant charged.
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed; None after ``epsilon=inf``.
-    n_features_in_ : int
-        Number of features.
 
     References
     ----------
@@ -111,10 +55,7 @@ default="linear"
     True
     """
 
-    _parameters = {
-        **GRADIENT_PARAMETERS,
-        "public_parity": (Kind((PublicParity,), "a PublicParity"), NONE),
-    }
+    _parameters = {"public_parity": (Kind((PublicParity,), "a PublicParity"), NONE)}
 
     def __init__(
         self,
@@ -153,27 +94,6 @@ default="linear"
         self.progress = progress
         self.ledger = ledger
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> DPSGDClassifier:
-        """Train the network.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Private training rows.
-        y : array-like, shape (n_samples,)
-            Labels.
-        sensitive_features : array-like, optional
-            Groups, checked and named in `groups_` but not used in training.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, sensitive_features=sensitive_features)
-        return self
-
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
         return Sizes.of_all(n, self.dataset_size)
 
@@ -211,5 +131,4 @@ default="linear"
         stated = super()._guarantee(plan, noise, groups)
         if stated is None or self.public_parity is None:
             return stated
-        note = "the rows of public_parity are public: nothing protects them"
-        return dataclasses.replace(stated, assumptions=(*stated.assumptions, note))
+        return dataclasses.replace(stated, assumptions=(*stated.assumptions, PARITY_ROWS))

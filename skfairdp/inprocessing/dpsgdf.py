@@ -8,17 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from skfairdp.inprocessing.gradient import Run
-from skfairdp.inprocessing.grouped import GROUPED_PARAMETERS, GroupedClassifier
-from skfairdp.parameters import Number
+from skfairdp.inprocessing.grouped import GroupedClassifier
+from skfairdp.parameters import POSITIVE, Number
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
-
-__all__ = ["DPSGDFClassifier", "adaptive_norms"]
 
 
 class DPSGDFClassifier(GroupedClassifier):
@@ -34,14 +31,6 @@ class DPSGDFClassifier(GroupedClassifier):
 
     Parameters
     ----------
-    net : skorch.NeuralNet or None, default=None
-        Module, criterion, optimizer, learning rate and device. None is a multilayer
-        perceptron with Adam, see `skfairdp.default_net`.
-    epsilon : float or None, default=1.0
-        Privacy budget in nats, at least 1e-4. None when `noise_multiplier` is given;
-        infinity trains without noise.
-    delta : float, default=1e-6
-        Probability in (0, 1/n).
     noise_multiplier : float or None, default=None
         Noise standard deviation of the gradient sum over the largest clip norm of the
         step, instead of `epsilon`.
@@ -53,56 +42,14 @@ class DPSGDFClassifier(GroupedClassifier):
         C0, the smallest clip norm.
     max_norm_factor : float, default=3.0
         c, the largest clip norm over C0, at least 1. With 1 it is DP-SGD.
-    batch_size : int or "auto", default="auto"
-        Expected records in a batch; "auto" is ``min(256, ceil(n / 10))``.
-    max_epochs : int, default=20
-        Passes over the data, each of ``ceil(n / batch_size)`` steps.
-    dataset_size : int or None, default=None
-        Declared number of records, for a fit without groups; must be the sum of
-        `group_sizes` when both are given.
-    group_sizes : mapping or None, default=None
-        Declared number of records of each group. Fixes the groups (rows of others
-        contribute nothing) and makes the guarantee one for adding or removing a
-        record. None takes sizes and groups from the rows ("zero-out" adjacency).
-    group_sizes_epsilon : float or None, default=None
-        Part of `epsilon` that buys noisy group sizes instead.
-    classes : sequence or None, default=None
-        Declared class labels.
-    learning_rate_schedule : None, "linear", "cosine" or sequence of pairs, \
-default="linear"
-        Factor on the learning rate over the steps.
-    random_state : int, RandomState or None, default=None
-        Seeds the initial weights; never noise or batches.
-    reproducible_noise : bool, default=False
-        Also seeds noise and batches, for tests; voids the privacy guarantee.
-    exact_noise : bool, default=False
-        Round sums to a grid and draw their noise in whole numbers, exactly: no last bit of a
-        float64 then tells anything that the guarantee does not cover. Takes up to 1.3 times as
-        long.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-    ledger : None, path or PrivacyLedger, default=None
-        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
-    classes_ : ndarray, shape (n_classes,)
-        Class labels.
     clip_norms_ : dict
         Mean clip norm of each group over all steps; computed from noisy counts.
-    groups_ : tuple or None
-        Groups of the plan.
-    module_ : torch.nn.Module
-        The trained network.
-    noise_multiplier_ : float
-        Calibrated noise multiplier.
     plan_ : Plan
         Everything the accountant charged; the gradient's block is in units of the
         step's largest clip norm.
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed; None after ``epsilon=inf``.
-    n_features_in_ : int
-        Number of features.
 
     References
     ----------
@@ -123,11 +70,7 @@ default="linear"
     True
     """
 
-    _parameters = {
-        **GROUPED_PARAMETERS,
-        "count_noise_ratio": (Number(0.0, low_open=True),),
-        "max_norm_factor": (Number(1.0),),
-    }
+    _parameters = {"count_noise_ratio": (POSITIVE,), "max_norm_factor": (Number(1.0),)}
     _released: ClassVar[tuple[str, ...]] = (*GroupedClassifier._released, "clip_norms_")
 
     clip_norms_: dict[Any, float]
@@ -175,27 +118,6 @@ default="linear"
         self.progress = progress
         self.ledger = ledger
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> DPSGDFClassifier:
-        """Train the network.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Private training rows.
-        y : array-like, shape (n_samples,)
-            Labels.
-        sensitive_features : array-like, Series or DataFrame, optional
-            Group of each row; several columns form intersections. None: one group.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, sensitive_features=sensitive_features)
-        return self
-
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         batch_size = expected_batch_size(self.batch_size, sizes.total)
         n_cells, weight = len(sizes.cells), 1.0 / batch_size
@@ -242,20 +164,10 @@ default="linear"
 def adaptive_norms(counts: np.ndarray, base_norm: float, max_factor: float) -> np.ndarray:
     """Choose the clip norm of every group from noisy counts.
 
-    Parameters
-    ----------
-    counts : ndarray of float, shape (n_groups, 2)
-        Noisy numbers of long and of other gradients; negative ones count as 0.
-    base_norm : float
-        C0, above which a gradient is long.
-    max_factor : float
-        Largest norm over C0.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_groups,)
-        ``C0 (1 + r_k / R)`` within [C0, max_factor C0], r_k the share of long gradients
-        in group k and R that in all groups; C0 where none is long.
+    `counts` (n_groups, 2): noisy numbers of long and of other gradients; negative ones count as
+    0. `base_norm`: C0, above which a gradient is long. `max_factor`: largest norm over C0. Result
+    (n_groups,): ``C0 (1 + r_k / R)`` within [C0, max_factor C0], r_k the share of long gradients
+    in group k and R that in all groups; C0 where none is long.
     """
     counts = np.maximum(counts, 0.0)
     long, drawn = counts[:, 0], counts.sum(axis=1)

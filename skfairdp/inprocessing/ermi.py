@@ -21,8 +21,6 @@ from skfairdp.engine.objectives import Objective
 from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.rates.objective import SoftCosts, soft_predictions
 
-__all__ = ["DualMatrix", "ErmiObjective", "best_matrix"]
-
 
 class DualMatrix:
     """W, and what follows from it for records of each cell.
@@ -31,18 +29,9 @@ class DualMatrix:
     labels there is one stratum. W starts where a prediction that does not depend on the
     group has it: ``sqrt(P_r)`` in every column, which makes psi zero.
 
-    Parameters
-    ----------
-    shares : ndarray of float, shape (n_groups, n_strata)
-        Public or released share of each group in each stratum, in (0, 1].
-    n_classes : int
-        Columns of W.
-    max_norm : float
-        Largest Frobenius norm of the W of a stratum.
-
-    Attributes
-    ----------
-    W : ndarray of float64, shape (n_strata, n_groups, n_classes)
+    `shares` (n_groups, n_strata): public or released share of each group in each stratum, in (0,
+    1]. `max_norm`: largest Frobenius norm of the W of a stratum. `W` (n_strata, n_groups,
+    n_classes).
     """
 
     def __init__(self, shares: NDArray[np.float64], n_classes: int, max_norm: float) -> None:
@@ -62,11 +51,8 @@ class DualMatrix:
     def slopes(self) -> NDArray[np.float64]:
         """Derivative of psi by W per unit of soft prediction.
 
-        Returns
-        -------
-        ndarray of float64, shape (n_groups, n_strata, n_strata, n_groups, n_classes)
-            A record's derivative by ``W[y, r, j]`` is the entry of its cell times its
-            soft prediction of j.
+        Result (n_groups, n_strata, n_strata, n_groups, n_classes): a record's derivative by
+        ``W[y, r, j]`` is the entry of its cell times its soft prediction of j.
         """
         n_strata, n_groups, n_classes = self.W.shape
         slopes = np.zeros((n_groups, n_strata, n_strata, n_groups, n_classes))
@@ -79,11 +65,7 @@ class DualMatrix:
     def ascend(self, gradient: NDArray[np.float64], rate: float) -> None:
         """Move W along a released gradient, then back into its ball.
 
-        Parameters
-        ----------
-        gradient : ndarray of float, shape (n_strata * n_groups * n_classes,)
-        rate : float
-            Step length.
+        `gradient` (n_strata * n_groups * n_classes,).
         """
         self.W = self._projected(self.W + rate * gradient.reshape(self.W.shape))
 
@@ -96,15 +78,6 @@ class ErmiObjective(SoftCosts):
     """Loss of a record plus ``weight * psi``, and the gradient of psi as a statistic.
 
     Targets are the label and the cell of each record.
-
-    Parameters
-    ----------
-    base : Objective
-        Loss of a record.
-    n_groups, n_strata, n_classes : int
-        Shape of the dual problem.
-    weight : float
-        Weight of psi.
     """
 
     def __init__(
@@ -120,11 +93,7 @@ class ErmiObjective(SoftCosts):
     def follow(self, dual: DualMatrix, like: Tensor) -> None:
         """Take over the present W.
 
-        Parameters
-        ----------
-        dual : DualMatrix
-        like : Tensor
-            Gives dtype and device of the module.
+        `like`: gives dtype and device of the module.
         """
         self.set_coefficients(self._weight * dual.coefficients(), like)
         n_groups, n_strata, n_classes = self.shape
@@ -136,18 +105,3 @@ class ErmiObjective(SoftCosts):
         soft = soft_predictions(output, self._kind, 1.0)
         slopes = self._slopes.index_select(0, targets[1])
         return (slopes * soft.unsqueeze(1)).flatten(1)
-
-
-def best_matrix(joint: NDArray[np.float64]) -> NDArray[np.float64]:
-    """W that maximises the mean of psi: ``P(r, j) / (sqrt(P_r) P(j))``.
-
-    Parameters
-    ----------
-    joint : ndarray of float, shape (n_groups, n_classes)
-        Joint law of group and prediction.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_groups, n_classes)
-    """
-    return np.asarray(joint / np.sqrt(joint.sum(axis=1, keepdims=True)) / joint.sum(axis=0))

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.random import RandomState
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from skfairdp.engine.objectives import Objective
@@ -17,15 +16,12 @@ from skfairdp.engine.release import Rows
 from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.ermi import DualMatrix, ErmiObjective
 from skfairdp.inprocessing.gradient import Run
-from skfairdp.inprocessing.grouped import GROUPED_PARAMETERS, GroupedClassifier
-from skfairdp.parameters import NORM, Choice, Number
+from skfairdp.inprocessing.grouped import GroupedClassifier
+from skfairdp.parameters import NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
-__all__ = ["DPFermiClassifier"]
-
-_POSITIVE = Number(0.0, low_open=True)
 # A group below this share of the rows is weighted as if it had so much: its records'
 # gradients would be longer than any clip norm of use.
 SMALLEST_SHARE = 0.01
@@ -44,21 +40,11 @@ class DPFermiClassifier(GroupedClassifier):
 
     Parameters
     ----------
-    net : skorch.NeuralNet or None, default=None
-        Module, criterion, optimizer, learning rate and device. None is a multilayer
-        perceptron with Adam, see `skfairdp.default_net`.
     notion : {"demographic_parity", "equalized_odds"}, default="demographic_parity"
         Whether predictions should not depend on the group, or not among records of one
         label.
     fairness_weight : float, default=5.0
         Weight of ERMI beside the mean loss, >= 0.
-    epsilon : float or None, default=1.0
-        Privacy budget in nats, at least 1e-4, of whole records. None when
-        `noise_multiplier` is given; infinity trains without noise.
-    delta : float, default=1e-6
-        Probability in (0, 1/n).
-    noise_multiplier : float or None, default=None
-        Noise standard deviation over `max_grad_norm`, instead of `epsilon`.
     dual_noise_ratio : float, default=5.0
         Noise multiplier of W's gradient over that of the network's, > 0. Both are
         sums over one batch: a step is charged with the combined multiplier
@@ -77,54 +63,15 @@ class DPFermiClassifier(GroupedClassifier):
     label_counts_epsilon : float, default=0.05
         For "equalized_odds": part of `epsilon` that buys the (group x label) table from
         which shares within a label are taken.
-    batch_size : int or "auto", default="auto"
-        Expected records in a batch; "auto" is ``min(256, ceil(n / 10))``.
-    max_epochs : int, default=20
-        Passes over the data, each of ``ceil(n / batch_size)`` steps.
     dataset_size : int or None, default=None
         Declared number of records; must be the sum of `group_sizes`.
-    group_sizes : mapping or None, default=None
-        Declared number of records of each group. Fixes the groups (rows of others
-        contribute nothing) and makes the guarantee one for adding or removing a
-        record. None takes sizes and groups from the rows ("zero-out" adjacency).
-    group_sizes_epsilon : float or None, default=None
-        Part of `epsilon` that buys noisy group sizes instead.
-    classes : sequence or None, default=None
-        Declared class labels.
-    learning_rate_schedule : None, "linear", "cosine" or sequence of pairs, \
-default="linear"
-        Factor on the network's learning rate over the steps.
-    random_state : int, RandomState or None, default=None
-        Seeds the initial weights; never noise or batches.
-    reproducible_noise : bool, default=False
-        Also seeds noise and batches, for tests; voids the privacy guarantee.
-    exact_noise : bool, default=False
-        Round sums to a grid and draw their noise in whole numbers, exactly: no last bit of a
-        float64 then tells anything that the guarantee does not cover. Takes up to 1.3 times as
-        long.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-    ledger : None, path or PrivacyLedger, default=None
-        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
-    classes_ : ndarray, shape (n_classes,)
-        Class labels.
     dual_ : ndarray, shape (n_strata, n_groups, n_classes)
         W after the last step, one matrix a label under "equalized_odds", else one.
     groups_ : tuple
         Groups of the plan.
-    module_ : torch.nn.Module
-        The trained network.
-    noise_multiplier_ : float
-        Calibrated noise multiplier.
-    plan_ : Plan
-        Everything the accountant charged.
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed; None after ``epsilon=inf``.
-    n_features_in_ : int
-        Number of features.
 
     References
     ----------
@@ -145,14 +92,13 @@ default="linear"
     """
 
     _parameters = {
-        **GROUPED_PARAMETERS,
         "notion": (Choice(("demographic_parity", "equalized_odds")),),
         "fairness_weight": (Number(0.0),),
-        "dual_noise_ratio": (_POSITIVE,),
+        "dual_noise_ratio": (POSITIVE,),
         "max_dual_grad_norm": (NORM, Choice(("auto",))),
         "max_dual_norm": (NORM,),
-        "dual_learning_rate": (_POSITIVE,),
-        "label_counts_epsilon": (_POSITIVE,),
+        "dual_learning_rate": (POSITIVE,),
+        "label_counts_epsilon": (POSITIVE,),
     }
     _released: ClassVar[tuple[str, ...]] = (*GroupedClassifier._released, "dual_")
 
@@ -210,27 +156,6 @@ default="linear"
         self.exact_noise = exact_noise
         self.progress = progress
         self.ledger = ledger
-
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> DPFermiClassifier:
-        """Train the network.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Private training rows.
-        y : array-like, shape (n_samples,)
-            Labels.
-        sensitive_features : array-like, Series or DataFrame
-            Group of each row, at least two; several columns form intersections.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, sensitive_features=sensitive_features)
-        return self
 
     # -- what is released -------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -15,9 +14,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from skfairdp.assumptions import of_training, seed_known
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.clipping.clippers import make_clipper
-from skfairdp.engine.clipping.norms import ARITHMETIC
 from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.inspection import (
     refuse_rows_it_cannot_take,
@@ -32,51 +31,24 @@ from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.schedules import schedule_factors
 from skfairdp.engine.training import Progress, run_segment
-from skfairdp.exceptions import PrivacyWarning
+from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.parameters import (
-    BOOLEAN,
-    CLASSES,
-    DATASET_SIZE,
+    COUNT,
     NOISE_MULTIPLIER,
+    NONE,
     NORM,
-    RANDOM_STATE,
     SEQUENCE,
-    Check,
     Choice,
-    Number,
     check_parameters,
 )
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import LEDGER
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta
 from skfairdp.rows import check_features, check_rows, encode_labels
-
-__all__ = ["GradientClassifier", "Run"]
-
-NONE = Choice((None,))
-
-GRADIENT_PARAMETERS: dict[str, tuple[Check, ...]] = {
-    # Below the limit the noise drowns any sum, and accounting takes minutes.
-    "epsilon": (Number(1e-4, finite=False), NONE),
-    "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
-    "noise_multiplier": (NOISE_MULTIPLIER, NONE),
-    "max_grad_norm": (NORM,),
-    "batch_size": (Number(1, integer=True), Choice(("auto",))),
-    "max_epochs": (Number(1, integer=True),),
-    "dataset_size": (DATASET_SIZE, NONE),
-    "classes": (CLASSES, NONE),
-    "learning_rate_schedule": (Choice(("linear", "cosine")), SEQUENCE, NONE),
-    "random_state": RANDOM_STATE,
-    "reproducible_noise": (BOOLEAN,),
-    "exact_noise": (BOOLEAN,),
-    "progress": (BOOLEAN, NONE),
-    "ledger": LEDGER,
-}
 
 
 @dataclass(frozen=True)
@@ -114,9 +86,51 @@ class GradientClassifier(PrivateClassifier):
 
     A mechanism says how sizes become cells (`_sizes`), what its plan looks like for
     a noise multiplier (`_plan`) and what it does with the releases (`_train`).
+
+    Parameters
+    ----------
+    net : skorch.NeuralNet or None
+        Module, criterion, optimizer, learning rate and device. None is a
+        multilayer perceptron with Adam, see `skfairdp.default_net`.
+    epsilon : float or None
+        Privacy budget in nats, at least 1e-4; the noise is calibrated to it. Infinity
+        trains without noise, for comparison. None when `noise_multiplier` is given.
+    noise_multiplier : float or None
+        Noise standard deviation over `max_grad_norm`, instead of `epsilon`.
+    max_grad_norm : float
+        Largest L2 norm of one record's gradient.
+    batch_size : int or "auto"
+        Expected records in a batch; "auto" is ``min(256, ceil(n / 10))``.
+    max_epochs : int
+        Passes over the data, each of ``ceil(n / batch_size)`` steps.
+    dataset_size : int or None
+        Declared number of records; makes the guarantee one for adding or removing
+        a record. None takes the number of rows, which is then public
+        ("zero-out" adjacency).
+    learning_rate_schedule : None, "linear", "cosine" or sequence of pairs
+        Factor on the learning rate over the steps; pairs are (fraction of steps,
+        factor).
+    random_state : int, RandomState or None
+        Seeds the initial weights; never noise or batches.
+
+    Attributes
+    ----------
+    module_ : torch.nn.Module
+        The trained network.
+    noise_multiplier_ : float
+        Calibrated noise multiplier.
+    plan_ : Plan
+        Everything the accountant charged.
     """
 
-    _parameters = GRADIENT_PARAMETERS
+    _plans_ahead = True
+    _parameters = {
+        "noise_multiplier": (NOISE_MULTIPLIER, NONE),
+        "max_grad_norm": (NORM,),
+        "batch_size": (COUNT, Choice(("auto",))),
+        "max_epochs": (COUNT,),
+        "learning_rate_schedule": (Choice(("linear", "cosine")), SEQUENCE, NONE),
+    }
     _released: ClassVar[tuple[str, ...]] = (
         *PrivateClassifier._released,
         "link_",
@@ -258,11 +272,7 @@ class GradientClassifier(PrivateClassifier):
         if self.noise_multiplier is not None:
             return float(self.noise_multiplier)
         if math.isinf(self.epsilon):
-            warnings.warn(
-                "epsilon=inf trains without noise: nothing is protected.",
-                PrivacyWarning,
-                stacklevel=5,
-            )
+            warn_user("epsilon=inf trains without noise: nothing is protected.", PrivacyWarning)
             return 0.0
         make_plan: Callable[[float], Plan] = lambda sigma: self._plan(sizes, sigma)  # noqa: E731
         budget = self.epsilon - sizes.prior_epsilon
@@ -279,75 +289,30 @@ class GradientClassifier(PrivateClassifier):
         if plan.noiseless:
             return None
         if noise.reproducible:
-            return PrivacyGuarantee.void(
-                "reproducible_noise=True ties the noise to random_state: whoever knows or guesses "
-                "the seed can subtract it"
-            )
-        read_off = "taken from the rows and public"
-        declared = "declared" if self.classes is not None else read_off
-        declarations = (getattr(self, name, None) for name in ("group_sizes", "groups"))
-        named = "declared" if any(d is not None for d in declarations) else read_off
+            return PrivacyGuarantee.void(seed_known())
+        named = any(getattr(self, n, None) is not None for n in ("group_sizes", "groups"))
         return guarantee(
             plan,
             protects="record",
             budget=self.epsilon if self.noise_multiplier is None else None,
-            assumptions=(
-                f"the set of class labels is {declared}",
-                *(() if groups is None else (f"the set of groups is {named}",)),
+            assumptions=of_training(
                 noise_text(noise, exact=plan.exact_noise),
-                ARITHMETIC,
-                "one row is one person; rows reach the model through the noisy sums alone, and "
-                "running time is not part of what is released",
-                "the guarantee starts at the array passed to fit",
+                labels=self.classes is not None,
+                groups=None if groups is None else named,
             ),
         )
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Compute the logit of the second class, or the log-probability of each class.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples,) or (n_samples, n_classes)
-        """
         proba = self.predict_proba(X)
         tiny = np.finfo(np.float64).tiny
         logs = np.log(proba.clip(min=tiny))
         return logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Estimate class probabilities.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, n_classes)
-            Columns in the order of ``classes_``.
-        """
         X = self._features(X)
         return probabilities(outputs(self.module_, X), self.link_)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict the class of each row.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-            Entries of ``classes_``.
-        """
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 

@@ -7,19 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, GradientClassifier
-from skfairdp.parameters import MAPPING, Check, Number
+from skfairdp.inprocessing.gradient import GradientClassifier
+from skfairdp.parameters import MAPPING, NONE, POSITIVE
 from skfairdp.privacy.accounting.plan_cost import budget_guarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.sizes import Sizes, check_group_sizes, noisy_sizes
-
-__all__ = ["GROUPED_PARAMETERS", "GroupedClassifier", "declared_groups", "settled_sizes"]
-
-GROUPED_PARAMETERS: dict[str, tuple[Check, ...]] = {
-    **GRADIENT_PARAMETERS,
-    "group_sizes": (MAPPING, NONE),
-    "group_sizes_epsilon": (Number(0.0, low_open=True), NONE),
-}
 
 
 class GroupedClassifier(GradientClassifier):
@@ -27,9 +19,26 @@ class GroupedClassifier(GradientClassifier):
 
     Sizes of groups are declared (``group_sizes``), bought (``group_sizes_epsilon``) or
     taken from the rows. Without groups there is one cell.
+
+    Parameters
+    ----------
+    dataset_size : int or None
+        Declared number of records, for a fit without groups; must be the sum of
+        `group_sizes` when both are given.
+    group_sizes : mapping or None
+        Declared number of records of each group. Fixes the groups (rows of others
+        contribute nothing) and makes the guarantee one for adding or removing a
+        record. None takes sizes and groups from the rows ("zero-out" adjacency).
+    group_sizes_epsilon : float or None
+        Part of `epsilon` that buys noisy group sizes instead.
+
+    Attributes
+    ----------
+    groups_ : tuple or None
+        Groups of the plan.
     """
 
-    _parameters = GROUPED_PARAMETERS
+    _parameters = {"group_sizes": (MAPPING, NONE), "group_sizes_epsilon": (POSITIVE, NONE)}
 
     dataset_size: int | None
     group_sizes: Mapping[Any, int] | None
@@ -72,23 +81,8 @@ def declared_groups(
 ) -> Groups | None:
     """Sort rows into the groups that were declared with their sizes, or that occur.
 
-    Parameters
-    ----------
-    sensitive_features : array-like or None
-        Group of each row; None for one group.
-    n : int
-        Number of rows.
-    group_sizes : mapping or None
-        Declared sizes; rows of other groups then contribute nothing.
-
-    Returns
-    -------
-    Groups or None
-
-    Raises
-    ------
-    ValueError
-        Sizes without groups, or a single group.
+    `sensitive_features`: group of each row; None for one group. `group_sizes`: declared sizes;
+    rows of other groups then contribute nothing.
     """
     if sensitive_features is None:
         if group_sizes is not None:
@@ -118,31 +112,9 @@ def settled_sizes(
 ) -> Sizes:
     """Settle the public sizes: declared, bought, or read off the rows.
 
-    Parameters
-    ----------
-    groups : Groups or None
-        Groups of the rows; None for one group.
-    n : int
-        Number of rows.
-    dataset_size : int or None
-        Declared number of records.
-    group_sizes : mapping or None
-        Declared number of records of each group.
-    group_sizes_epsilon : float or None
-        Price of noisy sizes in nats.
-    noise : NoiseSource
-        Source of their noise.
-    free : bool
-        Whether nothing is protected (``epsilon=inf``): sizes are then exact.
-
-    Returns
-    -------
-    Sizes
-
-    Raises
-    ------
-    ValueError
-        `dataset_size` is not the sum of `group_sizes`, or is given without them.
+    `groups`: groups of the rows; None for one group. `group_sizes`: declared number of records of
+    each group. `group_sizes_epsilon`: price of noisy sizes in nats. `free`: whether nothing is
+    protected (``epsilon=inf``): sizes are then exact.
     """
     if groups is None:
         return Sizes.of_all(n, dataset_size)

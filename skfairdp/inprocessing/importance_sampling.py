@@ -7,7 +7,6 @@ from os import PathLike
 from typing import Any
 
 from numpy.random import RandomState
-from numpy.typing import ArrayLike
 
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
@@ -15,8 +14,6 @@ from skfairdp.privacy.inclusion_probabilities import SamplingRates
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
-
-__all__ = ["ImportanceSamplingDPSGDClassifier"]
 
 
 class ImportanceSamplingDPSGDClassifier(GroupedClassifier):
@@ -31,70 +28,23 @@ class ImportanceSamplingDPSGDClassifier(GroupedClassifier):
 
     Parameters
     ----------
-    net : skorch.NeuralNet or None, default=None
-        Module, criterion, optimizer, learning rate and device. None is a multilayer
-        perceptron with Adam, see `skfairdp.default_net`.
     epsilon : float or None, default=1.0
         Privacy budget in nats, at least 1e-4, for every record: it is that of the group
         with the largest sampling rate. ``privacy_.per_group`` states what a record of
         each group costs. None when `noise_multiplier` is given; infinity trains without
         noise.
-    delta : float, default=1e-6
-        Probability in (0, 1/n).
-    noise_multiplier : float or None, default=None
-        Noise standard deviation over `max_grad_norm`, instead of `epsilon`.
-    max_grad_norm : float, default=1.0
-        Largest L2 norm of one record's gradient.
     batch_size : int or "auto", default="auto"
         Expected records in a batch; "auto" is ``min(256, ceil(n / 10))``. Fewer where a
         group has less than its share of them in all.
-    max_epochs : int, default=20
-        Every one is ``ceil(n / batch_size)`` steps.
-    dataset_size : int or None, default=None
-        Declared number of records, for a fit without groups; must be the sum of
-        `group_sizes` when both are given.
-    group_sizes : mapping or None, default=None
-        Declared number of records of each group. Fixes the groups (rows of others
-        contribute nothing) and makes the guarantee one for adding or removing a
-        record. None takes sizes and groups from the rows ("zero-out" adjacency).
     group_sizes_epsilon : float or None, default=None
         Part of `epsilon` that buys noisy group sizes instead. A small group is then
         taken for at least what the noise could make of none, which bounds its rate.
-    classes : sequence or None, default=None
-        Declared class labels.
-    learning_rate_schedule : None, "linear", "cosine" or sequence of pairs, \
-default="linear"
-        Factor on the learning rate over the steps.
-    random_state : int, RandomState or None, default=None
-        Seeds the initial weights; never noise or batches.
-    reproducible_noise : bool, default=False
-        Also seeds noise and batches, for tests; voids the privacy guarantee.
-    exact_noise : bool, default=False
-        Round sums to a grid and draw their noise in whole numbers, exactly: no last bit of a
-        float64 then tells anything that the guarantee does not cover. Takes up to 1.3 times as
-        long.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-    ledger : None, path or PrivacyLedger, default=None
-        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
-    classes_ : ndarray, shape (n_classes,)
-        Class labels.
-    groups_ : tuple or None
-        Groups of the plan.
-    module_ : torch.nn.Module
-        The trained network.
-    noise_multiplier_ : float
-        Calibrated noise multiplier.
     plan_ : Plan
         Everything the accountant charged; ``plan_.segments[0].rates`` are the sampling
         rates of the groups.
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed; None after ``epsilon=inf``.
-    n_features_in_ : int
-        Number of features.
 
     References
     ----------
@@ -151,27 +101,6 @@ default="linear"
         self.exact_noise = exact_noise
         self.progress = progress
         self.ledger = ledger
-
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> ImportanceSamplingDPSGDClassifier:
-        """Train the network.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Private training rows.
-        y : array-like, shape (n_samples,)
-            Labels.
-        sensitive_features : array-like, Series or DataFrame, optional
-            Group of each row; several columns form intersections. None: one group.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, sensitive_features=sensitive_features)
-        return self
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         batch_size = expected_batch_size(self.batch_size, sizes.total)

@@ -15,9 +15,7 @@ from torch.nn import functional
 
 from skfairdp.engine.nets import PreparedNet, as_tensor
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.parameters import Number, check_parameters
-
-__all__ = ["PublicParity", "soft_gap"]
+from skfairdp.parameters import POSITIVE, Number, check_parameters
 
 
 class PublicParity(BaseEstimator):
@@ -67,7 +65,7 @@ class PublicParity(BaseEstimator):
 
     _parameters = {
         "weight": (Number(0.0),),
-        "temperature": (Number(0.0, low_open=True),),
+        "temperature": (POSITIVE,),
         "tolerance": (Number(0.0, 1.0),),
     }
 
@@ -158,21 +156,9 @@ class PublicParity(BaseEstimator):
 def soft_gap(output: Tensor, member: Tensor, criterion: nn.Module, temperature: float) -> Tensor:
     """Largest difference between a group's soft rate of a class and that of all others.
 
-    Parameters
-    ----------
-    output : Tensor, shape (n,), (n, 1) or (n, n_classes)
-        Output of a module.
-    member : Tensor, shape (n, n_groups)
-        One-hot groups; every group has a row.
-    criterion : nn.Module
-        Says what the output means, under skorch's conventions.
-    temperature : float
-        Divides logits.
-
-    Returns
-    -------
-    Tensor, shape ()
-        max over classes k and groups z of mean p(k | z) - mean p(k | not z).
+    `output` (n,): output of a module. `member` (n, n_groups): one-hot groups; every group has a
+    row. `criterion`: says what the output means, under skorch's conventions. Result: (): max over
+    classes k and groups z of mean p(k | z) - mean p(k | not z).
     """
     chances = torch.softmax(_logits(output, criterion) / temperature, dim=1)
     counts, sizes = member.T @ chances, member.sum(dim=0)[:, None]

@@ -11,8 +11,6 @@ from sklearn.utils import _safe_indexing
 
 from skfairdp.metrics.gaps import label_arrays
 
-__all__ = ["AnsweredRows", "answered"]
-
 
 class AnsweredRows(NamedTuple):
     """What `answered` returns; ``_asdict()`` gives fairlearn's keyword arguments.

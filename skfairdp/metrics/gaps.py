@@ -15,10 +15,8 @@ from fairlearn.metrics import MetricFrame, selection_rate
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.fairness.notions import Stratum, get_notion
+from skfairdp.fairness.notions import Notion, Stratum, get_notion
 from skfairdp.rows import count_rows, label_column
-
-__all__ = ["group_gap"]
 
 
 def group_gap(
@@ -26,7 +24,7 @@ def group_gap(
     y_pred: ArrayLike,
     *,
     sensitive_features: ArrayLike,
-    notion: str = "demographic_parity",
+    notion: str | Notion = "demographic_parity",
     pos_label: Hashable | None = None,
     classes: Sequence[Hashable] | None = None,
 ) -> float:
@@ -38,7 +36,7 @@ def group_gap(
         True and predicted labels.
     sensitive_features : array-like, Series or DataFrame of shape (n_rows,) or (n_rows, k)
         Group of each row; several columns are intersected. A missing value is refused.
-    notion : str, default="demographic_parity"
+    notion : str or Notion, default="demographic_parity"
         "demographic_parity" (rate of the favourable prediction), "equal_opportunity"
         (the same among rows whose true label is favourable), "equalized_odds" (the
         larger of the gaps among favourable and among other rows) or "accuracy_parity"
@@ -80,7 +78,7 @@ def group_gap(
     known = known_classes(truth, guess, classes)
     if pos_label is not None:
         check_positive(pos_label, known)
-    if pos_label is None or notion == "accuracy_parity":
+    if pos_label is None or not chosen.compares_predictions:
         truth, guess = _codes(truth, known), _codes(guess, known)
     else:
         truth, guess = (truth == pos_label).astype(int), (guess == pos_label).astype(int)

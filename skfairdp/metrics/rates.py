@@ -19,8 +19,6 @@ from fairlearn.metrics import (
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, roc_auc_score
 
-__all__ = ["gaps_of", "rates_by_group"]
-
 AMONG_ALL = "_among_all"
 
 
@@ -36,24 +34,9 @@ def rates_by_group(
 ) -> pd.DataFrame:
     """One row a group, then one over all.
 
-    Parameters
-    ----------
-    truth, guess : ndarray, shape (n_rows,)
-        True and predicted labels.
-    codes : ndarray of int64, shape (n_rows,)
-        Group codes.
-    n_groups : int
-        Number of groups.
-    pos_label : scalar
-        The favourable label.
-    y_score : ndarray of float64, shape (n_rows,), optional
-        Scores of the favourable label.
-    abstention_label : scalar, optional
-        What stands for an abstention in `guess`.
-
-    Returns
-    -------
-    DataFrame, shape (n_groups + 1, n_rates)
+    `truth`, `guess` (n_rows,): true and predicted labels. `codes` (n_rows,): group codes.
+    `y_score` (n_rows,): scores of the favourable label. `abstention_label`: what stands for an
+    abstention in `guess`. Result (n_groups + 1, n_rates).
     """
     if abstention_label is None:
         return _table(truth, guess, codes, n_groups, pos_label, y_score)
@@ -70,14 +53,7 @@ def rates_by_group(
 def gaps_of(by_group: pd.DataFrame) -> dict[str, float]:
     """Largest differences between groups.
 
-    Parameters
-    ----------
-    by_group : DataFrame
-        `rates_by_group` without its last row.
-
-    Returns
-    -------
-    dict of str to float
+    `by_group`: `rates_by_group` without its last row.
     """
     gaps = _notions(by_group, "")
     if "roc_auc" in by_group:

@@ -15,8 +15,6 @@ from skfairdp.fairness.groups import encode_groups
 from skfairdp.metrics.gaps import check_positive, known_classes, label_arrays
 from skfairdp.metrics.rates import gaps_of, rates_by_group
 
-__all__ = ["FairnessReport", "fairness_report"]
-
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FairnessReport:

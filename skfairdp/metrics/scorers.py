@@ -13,15 +13,6 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from skfairdp.metrics.gaps import group_gap
 
-__all__ = [
-    "AccuracyUnderGapScorer",
-    "GapScorer",
-    "accuracy_parity_scorer",
-    "demographic_parity_scorer",
-    "equal_opportunity_scorer",
-    "equalized_odds_scorer",
-]
-
 
 class _Predictor(Protocol):
     def predict(self, X: ArrayLike) -> np.ndarray: ...
@@ -56,27 +47,10 @@ class _GroupScorer(BaseEstimator):
     ) -> float:
         """Score a fitted estimator; larger is better.
 
-        Parameters
-        ----------
-        estimator : fitted classifier
-            Its ``predict`` is asked once.
-        X : array-like or DataFrame of shape (n_rows, n_features)
-            Rows.
-        y : array-like of shape (n_rows,)
-            True labels.
-        sensitive_features : array-like, Series or DataFrame, optional
-            Group of each row. Routed here when metadata routing is on; otherwise
-            `sensitive_column` of `X` is read.
-
-        Returns
-        -------
-        float
-            The score.
-
-        Raises
-        ------
-        ValueError
-            If no groups arrive, or if the gap is not defined on these rows.
+        `estimator`: its ``predict`` is asked once. `X` (n_rows, n_features): rows. `y` (n_rows,):
+        true labels. `sensitive_features`: group of each row. Routed here when metadata routing is
+        on; otherwise `sensitive_column` of `X` is read. Raises ValueError: if no groups arrive,
+        or if the gap is not defined on these rows.
         """
         groups = self._groups(X, sensitive_features)
         y_pred = np.asarray(estimator.predict(X))

@@ -7,8 +7,9 @@ from skfairdp.model_selection.frontier import pareto_frontier
 from skfairdp.model_selection.one_budget import fit_within
 from skfairdp.model_selection.record_split import RecordSplit
 from skfairdp.model_selection.search import PrivateSearchCV
-from skfairdp.model_selection.specification import Specification, specify
+from skfairdp.model_selection.specification import specify
 from skfairdp.model_selection.specification_attempts import Attempt
+from skfairdp.model_selection.specification_result import Specification
 
 __all__ = [
     "Attempt",

@@ -24,8 +24,6 @@ from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.events import FailureDpEvent, covering_event, without_failures
 from skfairdp.privacy.plan import Plan
 
-__all__ = ["MakePlan", "SearchBudget", "search_budget"]
-
 SMALLEST, LARGEST = 0.1, 1e7  # noise multipliers that are looked at
 # What may fail in a run of any candidate, if it may in one of the reference: 2**30 steps.
 ROOM = 2.0**-70
@@ -36,54 +34,25 @@ MakePlan = Callable[[float], Plan]
 
 @dataclass(frozen=True, eq=False)
 class SearchBudget:
-    """What one run may cost so that the whole search meets its target.
+    """What one run may cost so that the whole search meets its target."""
 
-    Parameters
-    ----------
-    runs : NumberOfRuns
-        Distribution of the number of runs.
-    event : dp_accounting.DpEvent
-        Covers the pair (model, noisy score) of every candidate, for a record that was
-        assigned to training.
-    multiplier : float
-        Noise multiplier at which the reference candidate's event is `event`.
-    score_epsilon : float
-        Largest pure cost of one table of held-out counts at which the whole search costs a
-        record that was assigned to the hold-out no more than one in training, at every
-        order.
-    epsilon : float
-        What the whole search costs, in nats.
-    delta : float
-        Probability at which it does.
-    adjacency : str
-        Neighbouring relation.
-    """
-
-    runs: NumberOfRuns
+    runs: NumberOfRuns  # Distribution of the number of runs
+    # Covers the pair (model, noisy score) of every candidate, for a record that was assigned to
+    # training
     event: DpEvent
-    multiplier: float
+    multiplier: float  # Noise multiplier at which the reference candidate's event is `event`
+    # Largest pure cost of one table of held-out counts at which the whole search costs a record
+    # that was assigned to the hold-out no more than one in training, at every order
     score_epsilon: float
-    epsilon: float
+    epsilon: float  # What the whole search costs, in nats
     delta: float
     adjacency: str
 
     def multiplier_for(self, make_plan: MakePlan) -> float:
         """Smallest noise multiplier at which a candidate costs no more than the common event.
 
-        Parameters
-        ----------
-        make_plan : callable
-            Maps a noise multiplier to the candidate's plan.
-
-        Returns
-        -------
-        float
-            The curve of the candidate's plan lies nowhere above the common one.
-
-        Raises
-        ------
-        ValueError
-            If no noise brings the candidate below.
+        `make_plan`: maps a noise multiplier to the candidate's plan. Result: the curve of the
+        candidate's plan lies nowhere above the common one.
         """
         if without_failures(covering_event(make_plan(1.0)))[1] > without_failures(self.event)[1]:
             raise ValueError(
@@ -112,25 +81,9 @@ def search_budget(
 ) -> SearchBudget:
     """Calibrate one run so that a search costs at most a target.
 
-    Parameters
-    ----------
-    make_plan : callable
-        Maps a noise multiplier to the plan of the reference candidate.
-    runs : NumberOfRuns
-        Distribution of the number of runs.
-    epsilon : float
-        Target in nats, finite.
-    delta : float
-        Probability in (0, 1).
-
-    Returns
-    -------
-    SearchBudget
-
-    Raises
-    ------
-    ValueError
-        If no noise meets the target.
+    `make_plan`: maps a noise multiplier to the plan of the reference candidate. `runs`:
+    distribution of the number of runs. `delta`: probability in (0, 1). Raises ValueError: if no
+    noise meets the target.
     """
     adjacency = make_plan(1.0).adjacency
 
@@ -142,7 +95,7 @@ def search_budget(
 
         return excess
 
-    subject = f"a search with mean_fits={runs.mean:g} at epsilon={epsilon:g} and delta={delta:g}"
+    subject = f"a search with n_iter={runs.mean:g} at epsilon={epsilon:g} and delta={delta:g}"
     enough = _smallest(excess_of(epsilon, WHOLE_ORDERS), subject)
     target = epsilon
     while True:
@@ -166,17 +119,8 @@ def score_epsilon_below(limit: NDArray[np.float64], runs: NumberOfRuns) -> float
     The best of a random number of pure runs is pure at (2 + shape) times one run's cost: the
     limit of large orders in theorem 2 of Papernot and Steinke.
 
-    Parameters
-    ----------
-    limit : ndarray of float64, shape (n_orders,)
-        Curve of the whole search for a record in training, at all orders.
-    runs : NumberOfRuns
-        Distribution of the number of runs.
-
-    Returns
-    -------
-    float
-        In nats.
+    `limit` (n_orders,): curve of the whole search for a record in training, at all orders.
+    `runs`: distribution of the number of runs.
     """
 
     def excess(log_total: float) -> float:
@@ -206,6 +150,6 @@ def _smallest(
             return _smallest(excess, subject, largest)
         raise ValueError(
             f"No noise multiplier up to {LARGEST:g} is enough for {subject}; give a larger "
-            "'epsilon', fewer 'mean_fits', or fewer steps."
+            "'epsilon', a smaller 'n_iter', or fewer steps."
         )
     return math.exp(brentq(excess, low, high, xtol=1e-6) + 2e-6)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,22 +12,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 
-from skfairdp.base import PrivateClassifier
+from skfairdp.certifiable import certifiable
 from skfairdp.certificate.unwrap import charges_privacy, kind_of, learns_from_rows, unwrap
-from skfairdp.model_selection.holding_out import Rows
+from skfairdp.model_selection.holding_out import SearchRows
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-
-__all__ = [
-    "check_distributions",
-    "check_estimator",
-    "check_steps",
-    "draw",
-    "final_of",
-    "groups_by_name",
-    "planner",
-    "told",
-]
 
 # What the search sets, or what would make candidates differ in what they are promised.
 OWNED = {
@@ -44,7 +32,7 @@ OWNED = {
     "reproducible_noise",
     "verbose",
 }
-PRIOR = "'distributions'"
+PRIOR = "'param_distributions'"
 
 
 def final_of(model: Any) -> Any:
@@ -55,21 +43,10 @@ def final_of(model: Any) -> Any:
 
 
 def check_estimator(estimator: Any) -> None:
-    """Refuse an estimator whose cost is not known before it sees a row.
-
-    Parameters
-    ----------
-    estimator : estimator or Pipeline
-        Not fitted.
-
-    Raises
-    ------
-    ValueError
-        It is none of ours, has no plan, or has settings that the search makes itself.
-    """
+    """Refuse an estimator whose cost is not known before it sees a row."""
     final = final_of(estimator)
     name = type(final).__name__
-    if not isinstance(final, PrivateClassifier) or not _plans_ahead(final):
+    if not certifiable(final)._plans_ahead:
         raise ValueError(
             f"'estimator' must be, or be a Pipeline that ends in, a classifier of skfairdp that "
             f"trains on noisy gradients, e.g. DPSGDClassifier; got {name}, whose cost is not "
@@ -95,29 +72,10 @@ def check_estimator(estimator: Any) -> None:
             )
 
 
-def _plans_ahead(final: Any) -> bool:
-    """Whether sizes and a noise multiplier are all that its plan needs."""
-    plan = getattr(final, "_plan", None)
-    return callable(plan) and len(inspect.signature(plan).parameters) == 2
-
-
 def check_distributions(
     estimator: Any, distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]]
 ) -> None:
-    """Refuse a prior that names what cannot be searched.
-
-    Parameters
-    ----------
-    estimator : estimator or Pipeline
-        What the parameters belong to.
-    distributions : mapping, or sequence of mappings
-        The prior.
-
-    Raises
-    ------
-    ValueError
-        A parameter is unknown, or is the search's to set.
-    """
+    """Refuse a prior that names what cannot be searched."""
     parts = [distributions] if isinstance(distributions, Mapping) else list(distributions)
     if not parts or not all(isinstance(part, Mapping) for part in parts):
         raise ValueError(
@@ -141,17 +99,9 @@ def draw(
 ) -> dict[str, Any]:
     """Draw one candidate's parameters from the prior.
 
-    Parameters
-    ----------
-    distributions : mapping, or sequence of mappings
-        The prior, as scikit-learn's RandomizedSearchCV takes it.
-    generator : numpy.random.Generator
-        Not the one that noise and the number of runs come from: the parameters of the
-        winner are published, and few outputs of a generator give its state away.
-
-    Returns
-    -------
-    dict
+    `distributions`: the prior, as scikit-learn's RandomizedSearchCV takes it. `generator`: not
+    the one that noise and the number of runs come from: the parameters of the winner are
+    published, and few outputs of a generator give its state away.
     """
     seed = int(generator.integers(2**32))
     return dict(next(iter(ParameterSampler(distributions, 1, random_state=seed))))
@@ -160,18 +110,7 @@ def draw(
 def told(estimator: Any, parameters: Mapping[str, Any] | None, **settings: Any) -> Any:
     """Clone with a candidate's parameters, told what is set alike for all, and silent.
 
-    Parameters
-    ----------
-    estimator : estimator or Pipeline
-        Not changed.
-    parameters : mapping or None
-        The candidate's.
-    **settings : dict
-        Parameters of the last step: its share of the budget.
-
-    Returns
-    -------
-    estimator or Pipeline
+    `**settings`: parameters of the last step: its share of the budget.
     """
     model = clone(estimator)
     if parameters:
@@ -189,20 +128,11 @@ def told(estimator: Any, parameters: Mapping[str, Any] | None, **settings: Any) 
     return model
 
 
-def planner(final: Any, rows: Rows) -> Callable[[float], Plan]:
+def planner(final: Any, rows: SearchRows) -> Callable[[float], Plan]:
     """Plan of a candidate for each noise multiplier.
 
-    Parameters
-    ----------
-    final : private classifier
-        The candidate's last step.
-    rows : Rows
-        Training rows; their number and groups are used.
-
-    Returns
-    -------
-    callable
-        Maps a noise multiplier to a Plan.
+    `rows`: training rows; their number and groups are used. Result: maps a noise multiplier to a
+    Plan.
     """
     groups = final._encode_groups(rows.sensitive_features, len(rows))
     # Sizes are declared or taken from the rows; none are bought, so the noise is not used.
@@ -217,19 +147,7 @@ def planner(final: Any, rows: Rows) -> Callable[[float], Plan]:
 
 
 def groups_by_name(model: Any, sensitive_features: Any) -> dict[str, Any]:
-    """Keyword under which fit takes the groups, with routing on and off.
-
-    Parameters
-    ----------
-    model : estimator or Pipeline
-        What is fitted.
-    sensitive_features : array-like or None
-        The groups.
-
-    Returns
-    -------
-    dict
-    """
+    """Keyword under which fit takes the groups, with routing on and off."""
     if sensitive_features is None:
         return {}
     prefix = ""
@@ -241,18 +159,7 @@ def groups_by_name(model: Any, sensitive_features: Any) -> dict[str, Any]:
 
 
 def check_steps(model: Any) -> None:
-    """Refuse a fitted candidate with a step that learned from rows without noise.
-
-    Parameters
-    ----------
-    model : estimator or Pipeline
-        Fitted.
-
-    Raises
-    ------
-    ValueError
-        Names the step.
-    """
+    """Refuse a fitted candidate with a step that learned from rows without noise."""
     for name, step in unwrap(model).leaves():
         if charges_privacy(step):
             raise ValueError(

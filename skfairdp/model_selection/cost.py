@@ -8,12 +8,11 @@ from typing import Any
 
 from sklearn.model_selection import PredefinedSplit
 
-from skfairdp.certificate.searching import FitsOfSearch, fits_of_search
+from skfairdp.assumptions import VALIDATION_ROWS
+from skfairdp.certificate.search_fits import FitsOfSearch, fits_of_search
 from skfairdp.certificate.unwrap import charges_privacy, unwrap
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-
-__all__ = ["SearchCost", "search_cost"]
 
 
 @dataclass(frozen=True)
@@ -141,16 +140,11 @@ def _of_others(
             protects=refit.protects,
         )
         return SearchCost(void, None, None, void.assumptions[0])
-    alone = (
-        f"Its {fits.n_fits} fits on overlapping rows ({fits.n_candidates} candidates times "
-        f"{fits.folds} folds a row is in, and the refit) compose to ε = "
-        f"{epsilon_text(fits.privacy.epsilon)} at δ = {significant_up(fits.privacy.delta)}, "
-        f"{fits.privacy.adjacency}"
-    )
+    alone = fits.costs()
     if public_validation:
-        note = "the validation rows were declared public: nothing protects them"
-        stated = dataclasses.replace(fits.privacy, assumptions=(*fits.privacy.assumptions, note))
-        return SearchCost(stated, fits.privacy, fits.n_fits, f"{alone}; {note}.")
+        rests_on = (*fits.privacy.assumptions, VALIDATION_ROWS)
+        stated = dataclasses.replace(fits.privacy, assumptions=rests_on)
+        return SearchCost(stated, fits.privacy, fits.n_fits, f"{alone}; {VALIDATION_ROWS}.")
     void = PrivacyGuarantee.void(
         scores, delta=refit.delta, adjacency=refit.adjacency, protects=refit.protects
     )

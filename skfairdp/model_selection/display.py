@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
 
-__all__ = ["ParetoDisplay"]
-
 MARKERS = "osD^vP*Xhd<>"
 
 

@@ -16,8 +16,6 @@ import pandas as pd
 
 from skfairdp.model_selection.frontier import UP, as_results, directions
 
-__all__ = ["explorer_page", "save_explorer"]
-
 INTRO = (
     "Every trained model has an accuracy, a gap between groups and a privacy loss ε (smaller is "
     "stronger). Name the ε and the gap that you accept; what remains is shown filled, and the "

@@ -12,8 +12,6 @@ import pandas as pd
 from skfairdp.certificate.unwrap import charges_privacy
 from skfairdp.fairness.notions import NOTIONS
 
-__all__ = ["as_results", "directions", "pareto_frontier", "results_of_search"]
-
 UP = ("accuracy", "auc", "coverage", "value")
 DOWN = ("gap", "epsilon", *NOTIONS)
 
@@ -21,20 +19,7 @@ DOWN = ("gap", "epsilon", *NOTIONS)
 def as_results(results: Any) -> pd.DataFrame:
     """Results in one frame, one row a model.
 
-    Parameters
-    ----------
-    results : DataFrame, iterable of mappings, or object with ``to_frame``
-        For example a list of dictionaries, or a `Specification`.
-
-    Returns
-    -------
-    DataFrame
-        A copy.
-
-    Raises
-    ------
-    ValueError
-        If there are none.
+    `results`: for example a list of dictionaries, or a `Specification`.
     """
     if isinstance(results, pd.DataFrame):
         frame = results.copy()
@@ -57,21 +42,7 @@ def directions(
 ) -> dict[str, bool]:
     """Which columns are compared, and whether more is better.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        The results.
-    maximize, minimize : iterable of str or None
-        Columns; None takes those with a known meaning.
-
-    Returns
-    -------
-    dict of str to bool
-
-    Raises
-    ------
-    ValueError
-        A column is missing, holds no numbers or has missing values, or none is known.
+    `maximize`, `minimize`: columns; None takes those with a known meaning.
     """
     if maximize is None:
         maximize = [name for name in frame.columns if name in UP]
@@ -161,29 +132,16 @@ def pareto_frontier(
 def results_of_search(search: Any) -> pd.DataFrame:
     """Read the points of a fitted search.
 
-    Parameters
-    ----------
-    search : fitted search
-        One of scikit-learn with several scorers, such as "accuracy" and
-        `skfairdp.metrics.demographic_parity_scorer`, or a `PrivateSearchCV`, of which
-        nothing but the winner is known.
-
-    Returns
-    -------
-    DataFrame
-        A column for each score, with gaps as positive numbers, for each searched
-        parameter, and epsilon.
-
-    Raises
-    ------
-    TypeError
-        If the search is not fitted.
+    `search`: one of scikit-learn with several scorers, such as "accuracy" and
+    `skfairdp.metrics.demographic_parity_scorer`, or a `PrivateSearchCV`, of which nothing but the
+    winner is known. Result: a column for each score, with gaps as positive numbers, for each
+    searched parameter, and epsilon.
     """
     if charges_privacy(search) and hasattr(search, "best_score_"):
         privacy = search.privacy_
         point = {
             **_leaves(search.best_params_),
-            search.objective: search.best_score_,
+            search._objective: search.best_score_,
             "gap": search.best_gap_,
             "epsilon": float("inf") if privacy is None else privacy.epsilon,
         }

@@ -13,11 +13,9 @@ from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import count_rows, label_column
 
-__all__ = ["Divided", "Rows", "divide"]
-
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class SearchRows:
     """Some of the rows; dropped when a search is done."""
 
     X: Any
@@ -34,8 +32,8 @@ class Rows:
 class Divided:
     """Both parts, and the groups of all rows."""
 
-    training: Rows
-    held_out: Rows
+    training: SearchRows
+    held_out: SearchRows
     groups: tuple | None
 
 
@@ -47,22 +45,8 @@ def divide(
     A split of a fixed size would move other records when one is removed, and then nothing
     could be said of one record alone.
 
-    Parameters
-    ----------
-    X : array-like or DataFrame, shape (n_rows, n_features)
-        Features.
-    y : array-like, shape (n_rows,)
-        Labels.
-    sensitive_features : array-like or None
-        Groups.
-    holdout_fraction : float in (0, 1)
-        Chance of each record to be held out.
-    source : NoiseSource
-        Where the draws come from.
-
-    Returns
-    -------
-    Divided
+    `X` (n_rows, n_features): features. `y` (n_rows,): labels. `holdout_fraction`: chance of each
+    record to be held out.
     """
     n_rows = count_rows(X)
     label_column(y, n_rows, declared=True)
@@ -71,12 +55,12 @@ def divide(
         groups = encode_groups(sensitive_features, n_rows=n_rows)
     in_training = source.sampling.random(n_rows) >= holdout_fraction
 
-    def part(index: NDArray[np.int64]) -> Rows:
+    def part(index: NDArray[np.int64]) -> SearchRows:
         kept = [
             None if given is None else _safe_indexing(given, index)
             for given in (X, y, sensitive_features)
         ]
-        return Rows(kept[0], kept[1], kept[2], Groups(groups.labels, groups.codes[index]))
+        return SearchRows(kept[0], kept[1], kept[2], Groups(groups.labels, groups.codes[index]))
 
     return Divided(
         part(np.flatnonzero(in_training)),

@@ -9,21 +9,10 @@ import numpy as np
 from dp_accounting.dp_event import DpEvent, RepeatAndSelectDpEvent
 from scipy.optimize import brentq
 
-__all__ = ["NumberOfRuns"]
-
 
 @dataclass(frozen=True)
 class NumberOfRuns:
     """Truncated negative binomial distribution on 1, 2, 3, …
-
-    Parameters
-    ----------
-    mean : float >= 1
-        Expected number of runs.
-    shape : float >= 0
-        1 is the geometric distribution, 0 the logarithmic one: cheaper for the same mean,
-        with more searches of a single run and a longer tail. Values between and above
-        interpolate.
 
     References
     ----------
@@ -38,6 +27,8 @@ class NumberOfRuns:
     """
 
     mean: float
+    # 1 is the geometric distribution, 0 the logarithmic one: cheaper for the same mean, with more
+    # searches of a single run and a longer tail. Values between and above interpolate
     shape: float
 
     @property
@@ -63,15 +54,8 @@ class NumberOfRuns:
     def probabilities(self, largest: int) -> np.ndarray:
         """Probability of each number of runs up to one.
 
-        Parameters
-        ----------
-        largest : int >= 1
-            The last number of runs asked for.
-
-        Returns
-        -------
-        ndarray of float64, shape (largest,)
-            Entry i is the probability of i + 1 runs.
+        `largest`: the last number of runs asked for. Result (largest,): entry i is the
+        probability of i + 1 runs.
         """
         gamma = self.gamma
         if gamma == 1.0:
@@ -95,14 +79,7 @@ class NumberOfRuns:
     def draw(self, generator: np.random.Generator) -> int:
         """Draw a number of runs.
 
-        Parameters
-        ----------
-        generator : numpy.random.Generator
-            Secret: whoever can repeat its draws knows how many runs there were.
-
-        Returns
-        -------
-        int
+        `generator`: secret: its draws tell how many runs there were.
         """
         gamma = self.gamma
         if gamma == 1.0:
@@ -132,13 +109,6 @@ class NumberOfRuns:
     def event(self, one_run: DpEvent) -> DpEvent:
         """What the whole search releases, for the accountant.
 
-        Parameters
-        ----------
-        one_run : dp_accounting.DpEvent
-            Covers the pair (model, noisy score) of any candidate.
-
-        Returns
-        -------
-        dp_accounting.DpEvent
+        `one_run`: covers the pair (model, noisy score) of any candidate.
         """
         return RepeatAndSelectDpEvent(one_run, float(self.mean), float(self.shape))

@@ -14,15 +14,13 @@ from sklearn.utils.validation import _num_samples
 
 from skfairdp.engine.keyed_draws import row_uniforms
 
-__all__ = ["RecordSplit"]
-
 
 class RecordSplit(BaseCrossValidator):
     """Folds, or hold-outs, in which every record finds its part by itself.
 
     ``KFold`` and ``train_test_split`` cut by position: without one record others move to
     the other part, and nothing can be said of adding or removing a single record. Here
-    a keyed hash of the record, or of its id, decides, whoever else is there. Parts are
+    a keyed hash of the record, or of its id, decides, and no other record does. Parts are
     therefore of random size, and equal records are in the same part.
 
     Parameters
@@ -52,7 +50,7 @@ class RecordSplit(BaseCrossValidator):
     True
     """
 
-    # `search_cost` and `certify` read these: who is in a fold depends on nobody else.
+    # `search_cost` and `certify` read these: who is in a fold depends on no other record.
     assigns_each_record = True
 
     def __init__(self, n_splits: int = 5, *, test_size: float | None = None, key: int = 0) -> None:

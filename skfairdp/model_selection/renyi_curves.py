@@ -20,8 +20,6 @@ from skfairdp.model_selection.number_of_runs import NumberOfRuns
 from skfairdp.privacy.accounting.accountants import renyi_form
 from skfairdp.privacy.accounting.events import canonical, parts_of
 
-__all__ = ["ORDERS", "WHOLE_ORDERS", "curve", "pure_curve", "selected_curve"]
-
 # All orders that the accountant may use when it states an epsilon.
 ORDERS = np.array(DEFAULT_RDP_ORDERS, dtype=np.float64)
 # Those with a finite sum, which are quick; enough to steer a search for the noise.
@@ -31,22 +29,8 @@ WHOLE_ORDERS = ORDERS[(np.round(ORDERS) == ORDERS) & (ORDERS >= 2)]
 def curve(event: DpEvent, orders: NDArray[np.float64] = ORDERS) -> NDArray[np.float64]:
     """Renyi divergence of an event at each order.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        What is released.
-    orders : ndarray of float64, shape (n_orders,)
-        Orders above 1.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_orders,)
-        In nats, for adding, removing or blanking one record.
-
-    Raises
-    ------
-    ValueError
-        For an event whose curve is not known.
+    `orders` (n_orders,): orders above 1. Result (n_orders,): in nats, for adding, removing or
+    blanking one record. Raises ValueError: for an event whose curve is not known.
     """
     total = np.zeros(len(orders))
     for part, count in parts_of(renyi_form(canonical(event))):
@@ -119,20 +103,9 @@ def selected_curve(
 ) -> NDArray[np.float64]:
     """Renyi curve of the best of a random number of runs.
 
-    Parameters
-    ----------
-    one_run : ndarray of float64, shape (n_orders,)
-        Curve of one run.
-    runs : NumberOfRuns
-        Distribution of their number.
-    orders : ndarray of float64, shape (n_orders,)
-        Orders above 1, ascending.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_orders,)
-        Theorem 2 of Papernot and Steinke, and then monotonicity in the order: what
-        dp_accounting charges for its ``RepeatAndSelectDpEvent``.
+    `one_run` (n_orders,): curve of one run. `orders` (n_orders,): orders above 1, ascending.
+    Result (n_orders,): theorem 2 of Papernot and Steinke, and then monotonicity in the order:
+    what dp_accounting charges for its ``RepeatAndSelectDpEvent``.
     """
     steady = (1.0 - 1.0 / orders) * one_run - math.log(runs.gamma) / orders
     found = one_run + math.log(runs.mean) / (orders - 1.0) + (1.0 + runs.shape) * steady.min()
@@ -142,16 +115,7 @@ def selected_curve(
 def pure_curve(epsilon: float, orders: NDArray[np.float64] = ORDERS) -> NDArray[np.float64]:
     """Largest Renyi divergence of any pure mechanism: that of randomised response.
 
-    Parameters
-    ----------
-    epsilon : float
-        Pure privacy loss, in nats.
-    orders : ndarray of float64, shape (n_orders,)
-        Orders above 1.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_orders,)
+    `orders` (n_orders,): orders above 1. Result (n_orders,).
     """
     yes = -math.log1p(math.exp(-epsilon))
     no = yes - epsilon

@@ -15,54 +15,31 @@ from skfairdp.certificate.unwrap import unwrap
 from skfairdp.fairness.bounds.noisy_counts import NoisyCells, noisy_gap_estimate
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
-from skfairdp.model_selection.holding_out import Rows
+from skfairdp.model_selection.holding_out import SearchRows
 from skfairdp.privacy.noise import NoiseSource
-
-__all__ = ["BINS", "Score", "cells_of", "noisy_table", "score_of"]
 
 BINS = 20  # of the predicted probability, for the area under the curve
 
 
 @dataclass(frozen=True, order=True)
 class Score:
-    """How good a candidate looks; larger is better, compared from the left.
+    """How good a candidate looks; larger is better, compared from the left."""
 
-    Parameters
-    ----------
-    shortfall : float
-        Zero within the tolerance, else minus the excess of the noisy gap over it: among
-        candidates that break the tolerance the one that breaks it least is best.
-    value : float
-        Noisy accuracy, or area under the curve.
-    """
-
+    # Zero within the tolerance, else minus the excess of the noisy gap over it: among candidates
+    # that break the tolerance the one that breaks it least is best
     shortfall: float
-    value: float
+    value: float  # Noisy accuracy, or area under the curve
 
 
 def noisy_table(
-    model: Any, held: Rows, epsilon: float, source: NoiseSource, *, with_scores: bool
+    model: Any, held: SearchRows, epsilon: float, source: NoiseSource, *, with_scores: bool
 ) -> NDArray[np.int64]:
     """Count held-out rows by group, label, prediction (and score), and add noise.
 
-    Parameters
-    ----------
-    model : estimator or Pipeline
-        A fitted candidate.
-    held : Rows
-        The rows.
-    epsilon : float
-        Cost of the table, in nats; infinity adds no noise.
-    source : NoiseSource
-        Where the noise comes from.
-    with_scores : bool
-        Whether rows are also told apart by their predicted probability, in `BINS` bins.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_groups, n_labels, n_classes, n_bins)
-        A row is in at most one cell, so the L1 sensitivity is 1. With noise, entries can
-        be negative.
+    `epsilon`: cost of the table, in nats; infinity adds no noise. `with_scores`: whether rows are
+    also told apart by their predicted probability, in `BINS` bins. Result (n_groups, n_labels,
+    n_classes, n_bins): a row is in at most one cell, so the L1 sensitivity is 1. With noise,
+    entries can be negative.
     """
     n_bins = BINS if with_scores else 1
     groups = held.groups
@@ -90,24 +67,10 @@ def score_of(
 ) -> tuple[Score, float | None]:
     """Score of a candidate and its noisy gap, from the noisy table alone.
 
-    Parameters
-    ----------
-    table : ndarray of int64, shape (n_groups, n_labels, n_classes, n_bins)
-        What `noisy_table` returned.
-    objective : {"accuracy", "auc"}
-        What is maximised.
-    notion : Notion
-        Whose gap is held within the tolerance.
-    classes : sequence
-        Class labels in the order of the table's axes.
-    tolerance : float or None
-        Largest gap; None sets no limit.
-
-    Returns
-    -------
-    score : Score
-    gap : float or None
-        None when there are no two groups with rows.
+    `table` (n_groups, n_labels, n_classes, n_bins): what `noisy_table` returned. `notion`: whose
+    gap is held within the tolerance. `classes`: class labels in the order of the table's axes.
+    `tolerance`: largest gap; None sets no limit. Result `gap`: none when there are no two groups
+    with rows.
     """
     counts = np.maximum(table, 0)
     by_label = counts.sum(axis=0)
@@ -127,18 +90,8 @@ def score_of(
 def cells_of(table: NDArray[np.int64], notion: Notion, classes: Any) -> NoisyCells:
     """Noisy successes and failures of a notion's cells.
 
-    Parameters
-    ----------
-    table : ndarray of int64, shape (n_groups, n_labels, n_classes)
-        Noisy counts.
-    notion : Notion
-        What is compared between groups.
-    classes : sequence
-        Class labels in the order of the table's axes.
-
-    Returns
-    -------
-    NoisyCells
+    `table` (n_groups, n_labels, n_classes): noisy counts. `classes`: class labels in the order of
+    the table's axes.
     """
     strata = notion.strata(classes)
     pairs = [stratum.count(table) for stratum in strata]

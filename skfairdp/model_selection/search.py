@@ -13,14 +13,14 @@ import numpy as np
 import pandas as pd
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
-from skfairdp.exceptions import PrivacyWarning
-from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.deprecation import renamed
+from skfairdp.exceptions import PrivacyWarning, warn_user
+from skfairdp.fairness.notions import NOTIONS, Notion, get_notion
 from skfairdp.figures import significant_down
 from skfairdp.model_selection.budget import SearchBudget, search_budget
 from skfairdp.model_selection.candidates import (
@@ -33,30 +33,30 @@ from skfairdp.model_selection.candidates import (
     planner,
     told,
 )
-from skfairdp.model_selection.holding_out import Divided, Rows, divide
+from skfairdp.model_selection.holding_out import Divided, SearchRows, divide
 from skfairdp.model_selection.number_of_runs import NumberOfRuns
 from skfairdp.model_selection.scoring import Score, noisy_table, score_of
 from skfairdp.model_selection.search_assumptions import search_guarantee
 from skfairdp.parameters import (
-    BOOLEAN,
     MAPPING,
-    RANDOM_STATE,
+    NONE,
+    PROBABILITY,
     SEQUENCE,
-    Check,
     Choice,
+    Kind,
     Number,
     check_parameters,
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import check_rows
 
-__all__ = ["PrivateSearchCV"]
 
-_NONE = Choice((None,))
-
-
+@renamed(
+    {"distributions": "param_distributions", "mean_fits": "n_iter", "objective": "scoring"},
+    {"objective": {"auc": "roc_auc"}},
+)
 class PrivateSearchCV(PrivateClassifier):
     """Random search whose whole cost, choice included, meets one privacy budget.
 
@@ -75,9 +75,9 @@ class PrivateSearchCV(PrivateClassifier):
         candidates are charged as; others get the noise that keeps them below it. Give it
         the smallest batch size of the search, or small batches get more noise than they
         need. Earlier steps must learn nothing from rows.
-    distributions : mapping of str to list or scipy distribution, or list of mappings
+    param_distributions : mapping of str to list or scipy distribution, or list of mappings
         The prior, as in scikit-learn's RandomizedSearchCV; drawn with replacement.
-    mean_fits : float >= 1, default=10
+    n_iter : float >= 1, default=10
         Expected number of candidates. Their actual number is random, secret and without
         an upper limit: a geometric one with mean 10 is above 43 once in a hundred searches.
     shape : float >= 0, default=1
@@ -86,24 +86,18 @@ class PrivateSearchCV(PrivateClassifier):
         of the searches then run at most 5 candidates.
     epsilon : float, default=1.0
         Budget of the whole search in nats, at least 0.01. Infinity searches without noise.
-    delta : float, default=1e-6
-        Probability in (0, 1/n) that the privacy loss exceeds `epsilon`.
-    objective : {"accuracy", "auc"}, default="accuracy"
-        What is maximised, from noisy counts; "auc" needs two classes.
+    scoring : {"accuracy", "roc_auc"}, default="accuracy"
+        What is maximised, from noisy counts; "roc_auc" needs two classes.
     tolerance : float or None, default=None
         Largest acceptable noisy gap between groups, in [0, 1]. Among candidates that
-        keep it the best objective wins; if none does, the smallest gap. None: no limit.
-    notion : str, default="demographic_parity"
-        Which gap: a name of `skfairdp.fairness.notions.NOTIONS`.
+        keep it the best score wins; if none does, the smallest gap. None: no limit.
+    notion : str or Notion, default="demographic_parity"
+        Which gap: a name of `skfairdp.fairness.notions.NOTIONS`, or a notion of yours.
     holdout_fraction : float, default=0.25
         Chance of each record to be held out for scoring.
     score_epsilon : float or None, default=None
         Pure cost of one table of held-out counts. None takes the most that leaves the
         search as cheap for held-out records as for training ones; more is refused.
-    random_state : int, RandomState or None, default=None
-        Used with `reproducible_noise` only.
-    reproducible_noise : bool, default=False
-        Makes the search repeatable, for tests; voids the privacy guarantee.
     ledger : None, path or PrivacyLedger, default=None
         Where the search is charged, once and before it uses rows.
 
@@ -114,21 +108,15 @@ class PrivateSearchCV(PrivateClassifier):
     best_params_ : dict
         Its searched parameters.
     best_score_ : float
-        Its noisy objective; flattering, because it won by it.
+        Its noisy score; flattering, because it won by it.
     best_gap_ : float or None
         Its noisy gap, where there are groups.
     noisy_counts_ : ndarray of int64, shape (n_groups, n_labels, n_classes, n_bins)
         The noisy table behind both.
     score_epsilon_ : float
         Pure cost of that table.
-    classes_ : ndarray, shape (n_classes,)
-        Class labels.
-    groups_ : tuple or None
-        Groups named at fit.
     privacy_ : PrivacyGuarantee or None
         What the whole search promises; None after ``epsilon=inf``.
-    n_features_in_ : int
-        Number of features.
 
     References
     ----------
@@ -142,27 +130,23 @@ class PrivateSearchCV(PrivateClassifier):
     >>> from skfairdp.model_selection import PrivateSearchCV
     >>> data = make_biased_gaussians(n_samples=2000, random_state=0)
     >>> search = PrivateSearchCV(
-    ...     DPSGDClassifier(max_epochs=2), {"max_grad_norm": [0.3, 1.0]}, mean_fits=2, tolerance=0.2
+    ...     DPSGDClassifier(max_epochs=2), {"max_grad_norm": [0.3, 1.0]}, n_iter=2, tolerance=0.2
     ... )
     >>> _ = search.fit(data.data, data.target, sensitive_features=data.sensitive_features)
     >>> bool(search.privacy_.epsilon <= 1.0), sorted(search.best_params_)
     (True, ['max_grad_norm'])
     """
 
-    _parameters: ClassVar[Mapping[str, tuple[Check, ...]]] = {
-        "distributions": (MAPPING, SEQUENCE),
-        "mean_fits": (Number(1.0, 1e6),),
+    _parameters = {
+        "param_distributions": (MAPPING, SEQUENCE),
+        "n_iter": (Number(1.0, 1e6),),
         "shape": (Number(0.0, 1e3),),
         "epsilon": (Number(0.01, finite=False),),
-        "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
-        "objective": (Choice(("accuracy", "auc")),),
-        "tolerance": (Number(0.0, 1.0), _NONE),
-        "notion": (Choice(tuple(NOTIONS)),),
-        "holdout_fraction": (Number(0.0, 1.0, low_open=True, high_open=True),),
-        "score_epsilon": (Number(1e-4, 1e3), _NONE),
-        "random_state": RANDOM_STATE,
-        "reproducible_noise": (BOOLEAN,),
-        "ledger": LEDGER,
+        "scoring": (Choice(("accuracy", "roc_auc")),),
+        "tolerance": (Number(0.0, 1.0), NONE),
+        "notion": (Choice(tuple(NOTIONS)), Kind((Notion,), "a Notion")),
+        "holdout_fraction": (PROBABILITY,),
+        "score_epsilon": (Number(1e-4, 1e3), NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (
         "best_estimator_",
@@ -185,15 +169,15 @@ class PrivateSearchCV(PrivateClassifier):
     def __init__(
         self,
         estimator: Any,
-        distributions: Any,
+        param_distributions: Any,
         *,
-        mean_fits: float = 10,
+        n_iter: float = 10,
         shape: float = 1,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        objective: str = "accuracy",
+        scoring: str = "accuracy",
         tolerance: float | None = None,
-        notion: str = "demographic_parity",
+        notion: str | Notion = "demographic_parity",
         holdout_fraction: float = 0.25,
         score_epsilon: float | None = None,
         random_state: int | RandomState | None = None,
@@ -201,12 +185,12 @@ class PrivateSearchCV(PrivateClassifier):
         ledger: str | PathLike[str] | PrivacyLedger | None = None,
     ) -> None:
         self.estimator = estimator
-        self.distributions = distributions
-        self.mean_fits = mean_fits
+        self.param_distributions = param_distributions
+        self.n_iter = n_iter
         self.shape = shape
         self.epsilon = epsilon
         self.delta = delta
-        self.objective = objective
+        self.scoring = scoring
         self.tolerance = tolerance
         self.notion = notion
         self.holdout_fraction = holdout_fraction
@@ -215,31 +199,10 @@ class PrivateSearchCV(PrivateClassifier):
         self.reproducible_noise = reproducible_noise
         self.ledger = ledger
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> PrivateSearchCV:
-        """Search, and keep the best candidate alone.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame, shape (n_samples, n_features)
-            Private rows; each goes to training or hold-out by its own draw.
-        y : array-like, shape (n_samples,)
-            Labels.
-        sensitive_features : array-like, optional
-            Group of each row; needed with `tolerance`.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, sensitive_features=sensitive_features)
-        return self
-
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
         check_estimator(self.estimator)
-        check_distributions(self.estimator, self.distributions)
+        check_distributions(self.estimator, self.param_distributions)
         if self.tolerance is not None and sensitive_features is None:
             raise ValueError("'tolerance' is set, but fit got sensitive_features=None.")
         X, y = self._checked(X, y)
@@ -248,7 +211,7 @@ class PrivateSearchCV(PrivateClassifier):
         prior = NoiseSource(seed + 1 if self.reproducible_noise else None).sampling
 
         parts = divide(X, y, sensitive_features, float(self.holdout_fraction), noise)
-        runs = NumberOfRuns(float(self.mean_fits), float(self.shape))
+        runs = NumberOfRuns(float(self.n_iter), float(self.shape))
         budget = self._budget(runs, parts.training)
         price = self._price(budget)
         stated = search_guarantee(
@@ -277,13 +240,9 @@ class PrivateSearchCV(PrivateClassifier):
         )
         return (X if isinstance(X, pd.DataFrame) else checked), labels
 
-    def _budget(self, runs: NumberOfRuns, training: Rows) -> SearchBudget | None:
+    def _budget(self, runs: NumberOfRuns, training: SearchRows) -> SearchBudget | None:
         if math.isinf(self.epsilon):
-            warnings.warn(
-                "epsilon=inf searches without noise: nothing is protected.",
-                PrivacyWarning,
-                stacklevel=5,
-            )
+            warn_user("epsilon=inf searches without noise: nothing is protected.", PrivacyWarning)
             return None
         make_plan = planner(final_of(self._told(None)), training)
         return search_budget(make_plan, runs, float(self.epsilon), float(self.delta))
@@ -298,7 +257,7 @@ class PrivateSearchCV(PrivateClassifier):
                 f"'score_epsilon' = {self.score_epsilon:g} would make the search dearer for "
                 "held-out records than for training ones; at most "
                 f"{significant_down(budget.score_epsilon, 4)} is "
-                f"allowed at epsilon={self.epsilon:g} and mean_fits={self.mean_fits:g}. Leave it "
+                f"allowed at epsilon={self.epsilon:g} and n_iter={self.n_iter:g}. Leave it "
                 "at None."
             )
         return float(self.score_epsilon)
@@ -318,18 +277,18 @@ class PrivateSearchCV(PrivateClassifier):
         """Run the candidates; only the best so far is ever kept."""
         best: tuple[Any, ...] | None = None
         for _ in range(n_runs):
-            parameters = draw(self.distributions, prior)
+            parameters = draw(self.param_distributions, prior)
             # A warning for each candidate would count them: those of the winner are passed on.
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
                 settings = self._repeatable(prior)
                 model = self._candidate(parameters, parts.training, budget, **settings)
-                with_scores = self.objective == "auc"
+                with_scores = self._objective == "auc"
                 table = noisy_table(model, parts.held_out, price, noise, with_scores=with_scores)
             check_steps(model)
             score, gap = score_of(
                 table,
-                objective=self.objective,
+                objective=self._objective,
                 notion=get_notion(self.notion),
                 classes=final_of(model).classes_,
                 tolerance=self.tolerance,
@@ -339,8 +298,13 @@ class PrivateSearchCV(PrivateClassifier):
                 best = (score, gap, model, parameters, table, said)
         assert best is not None
         for warning in best[5]:
-            warnings.warn(warning.message, stacklevel=6)
+            warn_user(warning.message, warning.category)
         return best
+
+    @property
+    def _objective(self) -> str:
+        """Name of the score in tables of results."""
+        return "auc" if self.scoring == "roc_auc" else self.scoring
 
     def _repeatable(self, generator: np.random.Generator) -> dict[str, Any]:
         """Seed of a candidate's own noise, in a test."""
@@ -351,7 +315,7 @@ class PrivateSearchCV(PrivateClassifier):
     def _candidate(
         self,
         parameters: Mapping[str, Any],
-        rows: Rows,
+        rows: SearchRows,
         budget: SearchBudget | None,
         **settings: Any,
     ) -> Any:
@@ -377,7 +341,7 @@ class PrivateSearchCV(PrivateClassifier):
         score: Score
         score, gap, model, parameters, table, _ = best
         final = final_of(model)
-        # Whoever takes the model out of here states what its rows have spent.
+        # The model states what its rows have spent, also when it is taken out of here.
         final._state(stated)
         self.best_estimator_ = model
         self.best_params_ = parameters
@@ -393,59 +357,19 @@ class PrivateSearchCV(PrivateClassifier):
         self.privacy_ = stated
 
     def predict(self, X: ArrayLike) -> NDArray:
-        """Predict with the chosen model.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-            Entries of ``classes_``.
-        """
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
     @available_if(lambda self: hasattr(final_of(self.estimator), "predict_proba"))
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Estimate class probabilities, columns in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, n_classes)
-        """
         check_is_fitted(self)
         return self.best_estimator_.predict_proba(X)
 
     @available_if(lambda self: hasattr(final_of(self.estimator), "decision_function"))
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Compute the scores that the chosen model decides by.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples,) or (n_samples, n_classes)
-        """
+        """Compute the scores that the chosen model decides by."""
         check_is_fitted(self)
         return self.best_estimator_.decision_function(X)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Keep parameters and released attributes; `estimator` travels unfitted."""
-        state = super().__getstate__()
-        if hasattr(state.get("estimator"), "get_params"):
-            state["estimator"] = clone(state["estimator"])
-        return state
 
     def __sklearn_tags__(self) -> Any:
         """Describe the search to scikit-learn."""

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from skfairdp.assumptions import (
+    BEST_OF_MANY,
+    DEAREST_REPEATED,
+    HELD_OUT_WITH_CHANCE,
+    LABELS_PUBLIC,
+    ONE_TABLE_EACH,
+    SETS_PUBLIC,
+    TIME_OF_SEARCH,
+    VALIDATION,
+    seed_known,
+    starts,
+)
 from skfairdp.figures import as_given, significant_up
 from skfairdp.model_selection.budget import SearchBudget
 from skfairdp.privacy.accounting.accountants import accountant_name
-from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
-
-__all__ = ["search_guarantee"]
 
 
 def search_guarantee(
@@ -21,32 +31,15 @@ def search_guarantee(
 ) -> PrivacyGuarantee | None:
     """State what a whole search promises.
 
-    Parameters
-    ----------
-    budget : SearchBudget or None
-        None for a search without noise.
-    noise : NoiseSource
-        Where noise, split and number of runs come from.
-    score_epsilon : float
-        Cost of one table of held-out counts, in nats.
-    holdout_fraction : float
-        Chance of a record to be held out.
-    with_groups : bool
-        Whether groups were given.
-
-    Returns
-    -------
-    PrivacyGuarantee or None
+    `budget`: none for a search without noise. `noise`: where noise, split and number of runs come
+    from. `score_epsilon`: cost of one table of held-out counts, in nats. `holdout_fraction`:
+    chance of a record to be held out.
     """
     if budget is None:
         return None
     if noise.reproducible:
-        return PrivacyGuarantee.void(
-            "reproducible_noise=True ties noise, split and number of runs to random_state: "
-            "whoever knows or guesses the seed can subtract it"
-        )
+        return PrivacyGuarantee.void(seed_known("noise, split and number of runs"))
     event = budget.runs.event(budget.event)
-    sets = "the sets of class labels and of groups" if with_groups else "the set of class labels"
     return PrivacyGuarantee(
         epsilon=budget.epsilon,
         delta=budget.delta,
@@ -54,23 +47,14 @@ def search_guarantee(
         accountant=accountant_name(event, budget.delta, budget.adjacency),
         event=event,
         assumptions=(
-            f"the best of a random number of candidates (mean {as_given(budget.runs.mean)}, "
-            "truncated "
-            f"negative binomial of shape {as_given(budget.runs.shape)}), each drawn from the same "
-            "prior "
-            "with noise of its own; the number was drawn before, and neither it nor anything of "
-            "the other candidates is released",
-            "every candidate costs at most the one event that is repeated, at every order of the "
-            "accountant",
-            "each record was held out by its own draw with probability "
-            f"{as_given(holdout_fraction)}; "
-            f"held-out records reach the search through one table of counts a candidate, at "
-            f"epsilon {significant_up(score_epsilon, 4)}, whose search costs no more at any order",
-            f"{sets} are public",
+            BEST_OF_MANY.format(mean=as_given(budget.runs.mean), shape=as_given(budget.runs.shape)),
+            DEAREST_REPEATED,
+            f"{HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))}; "
+            f"{ONE_TABLE_EACH.format(epsilon=significant_up(score_epsilon, 4))}",
+            SETS_PUBLIC if with_groups else LABELS_PUBLIC,
             f"{noise_text(noise)} (counts get noise in integers)",
-            "one row is one person; running time and memory, which grow with the number of "
-            "candidates, are not part of what is released",
-            "the guarantee starts at the array passed to fit",
+            TIME_OF_SEARCH,
+            starts(),
             VALIDATION,
         ),
     )

@@ -6,26 +6,31 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.model_selection import ParameterGrid
 
+from skfairdp.assumptions import (
+    ALL_COMPOSE,
+    ANSWERS_ASSUMED,
+    HELD_OUT_WITH_CHANCE,
+    SETS_PUBLIC,
+    TIME_OF_MANY,
+    starts,
+)
 from skfairdp.certificate import certify
 from skfairdp.certificate.evaluation import noisy_claim
-from skfairdp.certificate.holdout import ASSUMED
-from skfairdp.certificate.terms import Terms, holdout_assumptions
+from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
     private_gap_lower_bound,
     private_gap_upper_bound,
 )
 from skfairdp.fairness.notions import NOTIONS, get_notion
-from skfairdp.figures import as_given, epsilon_text, percent_text, rounded_up, significant_up
+from skfairdp.figures import as_given, significant_up
 from skfairdp.model_selection.candidates import (
     check_distributions,
     check_estimator,
@@ -40,18 +45,14 @@ from skfairdp.model_selection.scoring import cells_of, noisy_table, score_of
 from skfairdp.model_selection.specification_attempts import (
     Attempt,
     Shares,
-    all_fits,
-    as_text,
     level_table,
     share_budget,
 )
+from skfairdp.model_selection.specification_result import Specification, best_of, verdict_on
 from skfairdp.parameters import Check, Choice, Number
-from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource, noise_text
-
-__all__ = ["Specification", "specify"]
 
 _ALLOWED: Mapping[str, Check] = {
     "epsilon": Number(0.01, 1e3),
@@ -62,151 +63,6 @@ _ALLOWED: Mapping[str, Check] = {
     "notion": Choice(tuple(NOTIONS)),
     "objective": Choice(("accuracy", "auc")),
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Specification:
-    """Answer to a specification, with everything it rests on.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss that was allowed, in nats.
-    tolerance : float
-        Gap that was allowed.
-    privacy : PrivacyGuarantee
-        What all attempts cost together.
-    attempts : tuple of Attempt
-        Every model that was trained, in the order in which it was named.
-    confidence_level : float
-        Probability that the upper bounds of all attempts hold together; that their lower
-        bounds do is as likely.
-    best : int or None
-        Position of the chosen attempt; None if no attempt kept the tolerance.
-    """
-
-    epsilon: float
-    tolerance: float
-    privacy: PrivacyGuarantee
-    attempts: tuple[Attempt, ...]
-    confidence_level: float
-    best: int | None
-
-    @property
-    def found(self) -> bool:
-        """Whether a model keeps both."""
-        return self.best is not None
-
-    @property
-    def model(self) -> Any:
-        """The best model that keeps both; None if there is none."""
-        return None if self.best is None else self.attempts[self.best].model
-
-    @property
-    def certificate(self) -> Any:
-        """Certificate of that model; None if there is none."""
-        return None if self.best is None else self.attempts[self.best].certificate
-
-    @property
-    def nearest(self) -> tuple[Attempt, ...]:
-        """Attempts of which no other has both a smaller bound and a better objective.
-
-        The first has the smallest bound.
-        """
-        order = sorted(self.attempts, key=lambda a: (a.claim.bound, -a.value))
-        kept: list[Attempt] = []
-        for attempt in order:
-            if not kept or attempt.value > kept[-1].value:
-                kept.append(attempt)
-        return tuple(kept)
-
-    @property
-    def sentence(self) -> str:
-        """The answer in words."""
-        level = percent_text(self.confidence_level)
-        asked = f"ε = {as_given(self.epsilon)} and a gap of at most {as_given(self.tolerance)}"
-        cost = (
-            f"All {len(self.attempts)} attempts together cost ε = "
-            f"{epsilon_text(self.privacy.epsilon)} at "
-            f"δ = {significant_up(self.privacy.delta)}, and share the error probability."
-        )
-        if self.best is not None:
-            chosen = self.attempts[self.best]
-            return (
-                f"Found: with {level} confidence the model with {as_text(chosen.parameters)} keeps "
-                f"{asked}: its gap is at most {rounded_up(chosen.claim.bound)}. {cost}"
-            )
-        first = self.nearest[0]
-        broken = sum(attempt.verdict == "broken" for attempt in self.attempts)
-        text = (
-            f"Not found: none of {len(self.attempts)} models could be shown to keep {asked}. "
-            f"{broken} of them break it with {level} confidence, "
-            f"{len(self.attempts) - broken} are undecided. The nearest, with "
-            f"{as_text(first.parameters)}, has a gap of at most {rounded_up(first.claim.bound)}. "
-        )
-        if first.attainable > self.tolerance:
-            text += (
-                "The held-out rows are too few for this tolerance: a model without any gap would "
-                f"have got {rounded_up(first.attainable)}. "
-            )
-        return f"{text}{cost} This is no proof about models that were not tried."
-
-    def verify(self) -> bool:
-        """Compute all figures anew: bounds from noisy counts, epsilon from plans.
-
-        Returns
-        -------
-        bool
-            Whether they agree with what is stated, and each certificate with its model.
-        """
-        n = len(self.attempts)
-        level = 1.0 - (1.0 - self.confidence_level) / n
-        price = self.epsilon / n
-        for attempt in self.attempts:
-            classes = final_of(attempt.model).classes_
-            cells = cells_of(
-                attempt.noisy_counts.sum(axis=-1), get_notion(attempt.claim.notion), classes
-            )
-            bounds = (
-                private_gap_upper_bound(cells, price, confidence_level=level),
-                private_gap_lower_bound(cells, price, confidence_level=level),
-            )
-            if bounds != (attempt.claim.bound, attempt.lower):
-                return False
-            if _verdict(*bounds, self.tolerance) != attempt.verdict:
-                return False
-            if not attempt.certificate.verify(attempt.model):
-                return False
-        fits = all_fits(final_of(attempt.model).plan_ for attempt in self.attempts)
-        spent = event_epsilon(fits, self.privacy.delta, self.privacy.adjacency)
-        return self.best == _best(self.attempts) and spent <= self.privacy.epsilon <= self.epsilon
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row an attempt, for `pareto_frontier` and tables.
-
-        Returns
-        -------
-        DataFrame
-            Columns epsilon, value, bound, estimate, lower, attainable, verdict and one
-            for each parameter.
-        """
-        return pd.DataFrame(
-            {
-                **attempt.parameters,
-                "epsilon": self.privacy.epsilon,
-                "value": attempt.value,
-                "gap": attempt.claim.bound,
-                "estimate": attempt.claim.estimate,
-                "lower": attempt.lower,
-                "attainable": attempt.attainable,
-                "verdict": attempt.verdict,
-            }
-            for attempt in self.attempts
-        )
-
-    def __str__(self) -> str:
-        """The answer in words."""
-        return self.sentence
 
 
 def specify(
@@ -314,15 +170,12 @@ def specify(
     privacy = _stated(shares, len(points), holdout_fraction, source)
     book = as_ledger(ledger)
     name = type(final_of(estimator)).__name__
-    terms = Terms(
+    terms = EvaluationSettings(
         notions=(get_notion(notion),),
         confidence_level=float(confidence_level),
-        bound="exact",
         count_epsilon=shares.count_epsilon,
-        public_sizes=False,
         groups=parts.groups,
         n_certificates=len(points),
-        certificate_index=None,
     )
     attempts = []
     charge = book.charge(privacy, activity="search", estimator=name) if book else nullcontext()
@@ -343,7 +196,7 @@ def specify(
         privacy,
         tuple(attempts),
         float(confidence_level),
-        _best(tuple(attempts)),
+        best_of(tuple(attempts)),
     )
 
 
@@ -367,15 +220,13 @@ def _stated(
     return dataclasses.replace(
         shares.privacy,
         assumptions=(
-            f"{n} models were trained on the same records and compose; their {n} tables of "
-            f"held-out counts, at epsilon {significant_up(shares.count_epsilon, 4)} each, compose",
-            "each record was held out by its own draw with probability "
-            f"{as_given(holdout_fraction)}, so "
-            "the larger of the two costs holds for every record",
-            "the sets of class labels and of groups are public",
+            ALL_COMPOSE.format(n=n, epsilon=significant_up(shares.count_epsilon, 4)),
+            f"{HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))}, so the larger of "
+            "the two costs holds for every record",
+            SETS_PUBLIC,
             f"{noise_text(source)} (counts get noise in integers)",
-            "one row is one person; running time is not part of what is released",
-            "the guarantee starts at the array passed to specify",
+            TIME_OF_MANY,
+            starts("specify"),
         ),
     )
 
@@ -384,7 +235,7 @@ def _attempt(
     model: Any,
     point: dict[str, Any],
     parts: Divided,
-    terms: Terms,
+    terms: EvaluationSettings,
     tolerance: float,
     objective: str,
     privacy: PrivacyGuarantee,
@@ -400,11 +251,9 @@ def _attempt(
     )
     strata = notion.strata(final.classes_)
     classes = np.asarray(final.classes_).tolist()
-    assumptions = holdout_assumptions(terms, parts.held_out.groups, True, ASSUMED, classes)
+    rests_on = holdout_assumptions(terms, parts.held_out.groups, True, ANSWERS_ASSUMED, classes)
     # Sizes are private: of the first table nothing is read.
-    claim = noisy_claim(
-        notion, strata, flat, flat, parts.held_out.groups.labels, terms, assumptions
-    )
+    claim = noisy_claim(notion, strata, flat, flat, parts.held_out.groups.labels, terms, rests_on)
     cells = cells_of(flat, notion, final.classes_)
     even = NoisyCells(
         *level_table(flat, notion.name, final.classes_), cells.success_terms, cells.failure_terms
@@ -417,19 +266,8 @@ def _attempt(
         claim=claim,
         lower=lower,
         attainable=private_gap_upper_bound(even, price, confidence_level=level),
-        verdict=_verdict(claim.bound, lower, tolerance),
+        verdict=verdict_on(claim.bound, lower, tolerance),
         model=model,
         certificate=dataclasses.replace(certify(model), privacy=privacy, fairness=(claim,)),
         noisy_counts=noisy,
     )
-
-
-def _verdict(upper: float, lower: float, tolerance: float) -> str:
-    if upper <= tolerance:
-        return "kept"
-    return "broken" if lower > tolerance else "undecided"
-
-
-def _best(attempts: tuple[Attempt, ...]) -> int | None:
-    kept = [i for i, attempt in enumerate(attempts) if attempt.verdict == "kept"]
-    return max(kept, key=lambda i: attempts[i].value, default=None)

@@ -22,8 +22,6 @@ from skfairdp.privacy.accounting.events import canonical, covering_event
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 
-__all__ = ["Attempt", "Shares", "all_fits", "as_text", "level_table", "share_budget"]
-
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
@@ -65,20 +63,10 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Shares:
-    """How a budget is shared by attempts.
-
-    Parameters
-    ----------
-    multipliers : tuple of float
-        Noise multiplier of each fit.
-    count_epsilon : float
-        Pure cost of each table of held-out counts.
-    privacy : PrivacyGuarantee
-        All fits and tables together.
-    """
+    """How a budget is shared by attempts."""
 
     multipliers: tuple[float, ...]
-    count_epsilon: float
+    count_epsilon: float  # Pure cost of each table of held-out counts
     privacy: PrivacyGuarantee
 
 
@@ -88,23 +76,8 @@ def share_budget(plans: Sequence[MakePlan], epsilon: float, delta: float) -> Sha
     A record is either in the training rows of all attempts or in the held-out rows of
     all: the fits compose, the tables compose, and the larger of the two is the cost.
 
-    Parameters
-    ----------
-    plans : sequence of callable
-        Maps a noise multiplier to the plan of an attempt.
-    epsilon : float
-        Budget in nats.
-    delta : float
-        Probability in (0, 1).
-
-    Returns
-    -------
-    Shares
-
-    Raises
-    ------
-    ValueError
-        If no noise is enough.
+    `plans`: maps a noise multiplier to the plan of an attempt. `delta`: probability in (0, 1).
+    Raises ValueError: if no noise is enough.
     """
     n = len(plans)
     adjacency = plans[0](1.0).adjacency
@@ -136,17 +109,7 @@ def share_budget(plans: Sequence[MakePlan], epsilon: float, delta: float) -> Sha
 
 
 def all_fits(plans: Iterable[Plan]) -> DpEvent:
-    """Composition of fits on the same records.
-
-    Parameters
-    ----------
-    plans : iterable of Plan
-        What each fit releases.
-
-    Returns
-    -------
-    dp_accounting.DpEvent
-    """
+    """Composition of fits on the same records."""
     return canonical(ComposedDpEvent([covering_event(plan) for plan in plans]))
 
 
@@ -165,18 +128,7 @@ def level_table(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Noisy counts of each cell as they would be if all groups had the same rates.
 
-    Parameters
-    ----------
-    table : ndarray of int64, shape (n_groups, n_labels, n_classes)
-        Noisy counts.
-    notion : str
-        What is compared.
-    classes : sequence
-        Class labels.
-
-    Returns
-    -------
-    successes, failures : ndarray of int64, shape (n_strata, n_groups)
+    `table` (n_groups, n_labels, n_classes): noisy counts. Result (n_strata, n_groups).
     """
     cells = cells_of(table, get_notion(notion), classes)
     hit, miss = np.maximum(cells.successes, 0), np.maximum(cells.failures, 0)

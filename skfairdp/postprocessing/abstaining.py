@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -17,27 +16,22 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.assumptions import QUERIERS
 from skfairdp.base import PrivateClassifier
-from skfairdp.exceptions import FairnessWarning
+from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.disparity import smallest_cold_start
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.parameters import GROUPS, Choice, Kind, Number, check_parameters
+from skfairdp.parameters import NONE, Choice, Kind, Number, check_parameters
 from skfairdp.postprocessing.no_answer import abstention_marker
 from skfairdp.postprocessing.passing_groups import accepts_groups, fit_parameters, known_groups
 from skfairdp.postprocessing.query_state import Turnstile
 from skfairdp.rows import count_rows
 
-__all__ = ["AbstainingClassifier"]
-
 # The largest that was published; shorter cold starts begin with a more uneven table.
 _USUAL_COLD_START = 25
-_QUERIERS = (
-    "Nothing protects people who query: who is answered depends on the groups and predictions of "
-    "those who asked before, and the table of answers is printed."
-)
 
 
 class AbstainingClassifier(PrivateClassifier):
@@ -124,12 +118,11 @@ class AbstainingClassifier(PrivateClassifier):
     _changes_by_use: ClassVar[tuple[str, ...]] = ("turnstile_",)
     _served_the_fit: ClassVar[tuple[str, ...]] = ("estimator", "table")
     _post_processes = "estimator_"  # certify looks there for the privacy of the training rows
-    _parameters: ClassVar = {
+    _parameters = {
         "tolerance": (Number(0.0, 1.0),),
         "cold_start": (Choice(("auto",)), Number(0, integer=True)),
         "gate": (Choice(("all_cells", "queried_cell")),),
-        "groups": (Choice((None,)), GROUPS),
-        "table": (Choice((None,)), Kind((str, PathLike), "a path")),
+        "table": (NONE, Kind((str, PathLike), "a path")),
     }
     _released: ClassVar = (
         "abstention_label_",
@@ -245,12 +238,11 @@ class AbstainingClassifier(PrivateClassifier):
             raise ValueError("The estimator predicted a label that is not among its classes_.")
         answered = self.turnstile_.admit(codes, labels.astype(np.int64))
         if not answered.all() and self.turnstile_.gate.stuck:
-            warnings.warn(
+            warn_user(
                 "The parity gate is deadlocked: no answer of any group can pass any more, so every "
                 "further query will be refused. turnstile_.reset() starts anew; a larger tolerance "
                 "or cold_start makes this rarer.",
                 FairnessWarning,
-                stacklevel=2,
             )
         marker, dtype = abstention_marker(self.classes_, self.abstention_label_)
         answers = np.full(len(answered), marker, dtype=dtype)
@@ -299,7 +291,7 @@ class AbstainingClassifier(PrivateClassifier):
         claim = answered_guarantee(
             gate, groups=self.groups_, classes=self.classes_.tolist(), asked=asked
         )
-        texts = [*claim.assumptions, self.turnstile_.scope, _QUERIERS]
+        texts = [*claim.assumptions, self.turnstile_.scope, QUERIERS]
         if without:
             texts.append(f"Beside these, {without} queries had no group and were refused.")
         return [replace(claim, assumptions=tuple(texts))]
@@ -307,13 +299,6 @@ class AbstainingClassifier(PrivateClassifier):
     def __sklearn_is_fitted__(self) -> bool:
         """Whether the classes are known."""
         return "classes_" in vars(self)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Keep parameters and released attributes; `estimator` travels unfitted."""
-        state = super().__getstate__()
-        if hasattr(state.get("estimator"), "get_params"):
-            state["estimator"] = clone(state["estimator"])
-        return state
 
     def _digest_state(self) -> dict[str, Any]:
         """Return what predictions depend on: the fitted estimator, and all that was answered."""

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
+from skfairdp.assumptions import CLOSED_SETS, MODEL_EACH, closed_sets
 from skfairdp.certificate.unwrap import charges_privacy
 from skfairdp.fairness.groups import Groups
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-
-__all__ = ["GroupPart", "group_parts", "parallel_privacy", "refuse_unfit"]
 
 
 class GroupPart(NamedTuple):
@@ -37,26 +36,10 @@ def group_parts(
 ) -> list[GroupPart]:
     """Hand a clone of an estimator the rows of each group; none is fitted.
 
-    Parameters
-    ----------
-    estimator : classifier
-        The user's.
-    X : ndarray, shape (n, ...)
-        Rows.
-    labels : ndarray of int, shape (n,)
-        Class codes 0 and 1; negative for rows of no class.
-    groups : Groups
-        Group of each row.
-    sizes : dict or None
-        Declared number of records of each group.
-    seed : int
-        Same initial weights for all clones: the average of nets that began elsewhere is no
-        net. It protects nobody.
-
-    Returns
-    -------
-    list of GroupPart
-        In the order of ``groups.labels``.
+    `X` (n, ...): rows. `labels` (n,): class codes 0 and 1; negative for rows of no class.
+    `sizes`: declared number of records of each group. `seed`: same initial weights for all
+    clones, as the average of nets that began elsewhere is no net; it protects no record. Result: in
+    the order of ``groups.labels``.
     """
     parts = []
     for code, label in enumerate(groups.labels):
@@ -81,18 +64,7 @@ def group_parts(
 def refuse_unfit(estimator: Any, *, sizes_declared: bool) -> None:
     """Refuse an estimator that can't be trained a group at a time.
 
-    Parameters
-    ----------
-    estimator : classifier
-        The user's.
-    sizes_declared : bool
-        Whether the sizes of groups are declared.
-
-    Raises
-    ------
-    ValueError
-        It wants groups or public rows itself, or sizes were declared to it; or it cannot be
-        told which labels exist, though sizes are declared.
+    `sizes_declared`: whether the sizes of groups are declared.
     """
     known = estimator.get_params(deep=False)
     if known.get("objective") == "group_average" or "group_update" in known:
@@ -134,22 +106,12 @@ def parallel_privacy(
     """State what models of disjoint groups will promise together; no row is used yet.
 
     A record is in one group, and under the relations used here it stays there, so it meets
-    one model: the largest figure holds for everybody.
+    one model: the largest figure holds for all people.
 
-    Parameters
-    ----------
-    parts : sequence of GroupPart
-        One a group.
-    labels : tuple
-        The groups.
-    classes_declared, groups_declared : bool
-        Whether class labels and groups were declared, or read off the rows.
-
-    Returns
-    -------
-    PrivacyGuarantee or None
-        None after ``epsilon=inf``; void if one of them is, or is not one of this package, or
-        if it protects the group: whose rows train which model is then decided without noise.
+    `classes_declared`, `groups_declared`: whether class labels and groups were declared, or read
+    off the rows. Result: none after ``epsilon=inf``; void if one of them is, or is not one of
+    this package, or if it protects the group: whose rows train which model is then decided
+    without noise.
     """
     estimator = parts[0].estimator
     if not charges_privacy(estimator):
@@ -174,7 +136,6 @@ def parallel_privacy(
             adjacency=first.adjacency,
             protects=first.protects,
         )
-    sets = {"class labels": classes_declared, "groups": groups_declared}
     events = {repr(item.event) for item in bounded}
     return PrivacyGuarantee(
         epsilon=max(item.epsilon for item in bounded),
@@ -191,13 +152,9 @@ def parallel_privacy(
             if item.event is not None
         ),
         assumptions=(
-            *(
-                f"the set of {name} is {'declared' if known else 'taken from the rows and public'}"
-                for name, known in sets.items()
-            ),
-            "one model for each group, trained on that group's rows alone: a record is in one "
-            "group, so the largest epsilon of all groups holds for every record",
+            *closed_sets(labels=classes_declared, groups=groups_declared),
+            MODEL_EACH,
             # What was declared to a clone was declared by us.
-            *(text for text in first.assumptions if not text.startswith("the set of ")),
+            *(text for text in first.assumptions if text not in CLOSED_SETS),
         ),
     )

@@ -7,34 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["abstention_marker"]
-
 WORD = "abstained"
 
 
 def abstention_marker(classes: NDArray, label: Any = "auto") -> tuple[Any, np.dtype]:
     """Choose or check the label of an abstention.
 
-    Parameters
-    ----------
-    classes : ndarray, shape (n_classes,)
-        Labels of the classifier.
-    label : scalar or "auto", default="auto"
-        The wanted label. "auto" takes "abstained" beside text; beside numbers −1, or
-        the smallest class minus 1 where −1 is a class, or the largest plus 1 where the
-        dtype has no smaller number.
-
-    Returns
-    -------
-    marker : scalar
-        A Python scalar that is no class.
-    dtype : dtype
-        That of `classes`; of a text type one that is wide enough.
-
-    Raises
-    ------
-    ValueError
-        The label is a class, or the dtype of the classes cannot hold it.
+    `classes` (n_classes,): labels of the classifier. `label`: the wanted label. "auto" takes
+    "abstained" beside text; beside numbers −1, or the smallest class minus 1 where −1 is a class,
+    or the largest plus 1 where the dtype has no smaller number. Result `marker`: a Python scalar
+    that is no class; `dtype`: that of `classes`; of a text type one that is wide enough.
 
     Examples
     --------

@@ -13,41 +13,17 @@ from sklearn.pipeline import Pipeline
 from skfairdp.certificate.unwrap import unwrap
 from skfairdp.fairness.groups import encode_groups
 
-__all__ = ["accepts_groups", "fit_parameters", "known_groups"]
-
 
 def accepts_groups(estimator: Any, method: str) -> bool:
-    """Whether a method of an estimator names `sensitive_features` among its arguments.
-
-    Parameters
-    ----------
-    estimator : estimator
-        The inner one.
-    method : {"fit", "predict"}
-        Name of the method.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a method of an estimator names `sensitive_features` among its arguments."""
     return "sensitive_features" in inspect.signature(getattr(estimator, method)).parameters
 
 
 def fit_parameters(estimator: Any, sensitive_features: Any) -> dict[str, Any]:
     """Groups as keyword arguments of fit, where metadata routing is off.
 
-    Parameters
-    ----------
-    estimator : estimator
-        One that takes groups, a Pipeline that ends in one, a search over either, or one
-        that takes none.
-    sensitive_features : array-like
-        The groups.
-
-    Returns
-    -------
-    dict
-        Empty where groups have no way in.
+    `estimator`: one that takes groups, a Pipeline that ends in one, a search over either, or one
+    that takes none. Result: empty where groups have no way in.
 
     Examples
     --------
@@ -70,43 +46,22 @@ def fit_parameters(estimator: Any, sensitive_features: Any) -> dict[str, Any]:
 
 
 def known_groups(
-    inner: Any,
-    declared: Sequence[Hashable] | None,
-    sensitive_features: Any,
-    n_rows: int,
+    inner: Any, declared: Sequence[Hashable] | None, sensitive_features: Any, n_rows: int
 ) -> tuple[Hashable, ...] | None:
     """Groups that may query.
 
-    Parameters
-    ----------
-    inner : estimator
-        Fitted.
-    declared : sequence or None
-        Groups that were declared; they go before all others.
-    sensitive_features : array-like or None
-        Groups of the training rows.
-    n_rows : int
-        Number of training rows.
-
-    Returns
-    -------
-    tuple or None
-        None where nothing is known about groups.
-
-    Raises
-    ------
-    ValueError
-        Every training row lacks its group, or a declared group is missing or repeated.
+    `declared`: groups that were declared; they go before all others. Result: none where nothing
+    is known about groups.
     """
     if declared is not None:
-        nobody = np.full(n_rows, None, dtype=object)
-        return encode_groups(nobody, n_rows=n_rows, labels=declared, on_missing="drop").labels
+        none = np.full(n_rows, None, dtype=object)
+        return encode_groups(none, n_rows=n_rows, labels=declared, on_missing="drop").labels
     final = unwrap(inner).final
     known = getattr(final, "groups_", None)
     if sensitive_features is None:
         return known
     if any(getattr(final, name, None) is not None for name in ("group_sizes", "groups")):
-        return known  # declared inside; others that occur are nobody's to name
+        return known  # declared inside; others that occur are private
     seen = encode_groups(sensitive_features, n_rows=n_rows, on_missing="drop").labels
     if not seen:
         raise ValueError(

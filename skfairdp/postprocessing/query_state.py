@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.postprocessing.shared_table import SharedTable
 
-__all__ = ["Turnstile"]
-
 
 @dataclass
 class _Table:

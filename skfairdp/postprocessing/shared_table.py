@@ -13,8 +13,6 @@ from typing import Any
 
 from skfairdp.exceptions import TableError
 
-__all__ = ["SharedTable"]
-
 APPLICATION = 0x5AFA7AB1  # in the file's header, so that another data base is told apart
 PATIENCE = 60.0  # seconds that a batch waits for those of other processes
 
@@ -24,18 +22,9 @@ class SharedTable:
 
     Copies and pickles stand for the same entry.
 
-    Parameters
-    ----------
-    path : path-like
-        The file, made if need be in a folder that exists, on a disk that all processes
-        share and that locks files, which some network disks don't.
-    state : dict
-        What the new entry holds, as JSON types.
-
-    Raises
-    ------
-    TableError
-        The file cannot be written, or belongs to another program.
+    `path`: the file, made if need be in a folder that exists, on a disk that all processes share
+    and that locks files, which some network disks don't. `state`: what the new entry holds, as
+    JSON types.
     """
 
     def __init__(self, path: str | os.PathLike[str], state: dict[str, Any]) -> None:
@@ -58,15 +47,7 @@ class SharedTable:
     def exchange(self) -> Iterator[dict[str, Any]]:
         """Hold the entry, with every other process waiting.
 
-        Yields
-        ------
-        dict
-            Written back when the block ends, and left as it was if it fails.
-
-        Raises
-        ------
-        TableError
-            The file or the entry is gone, or cannot be read or written.
+        Yields: written back when the block ends, and left as it was if it fails.
         """
         with self._transaction("rw") as connection:
             self._refuse_others(connection)

@@ -17,8 +17,6 @@ from skfairdp.engine.inspection import find_head
 from skfairdp.engine.nets import module_dtype
 from skfairdp.engine.parameter_vector import copy_module
 
-__all__ = ["LinearScore", "NetScore", "SmoothModel", "smooth_model"]
-
 
 class SmoothModel(Protocol):
     """What smoothing needs of a model."""
@@ -46,18 +44,10 @@ class SmoothModel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LinearScore:
-    """A score that is linear in its parameters: ``<theta, xi(x)> > 0`` decides.
+    """A score that is linear in its parameters: ``<theta, xi(x)> > 0`` decides."""
 
-    Parameters
-    ----------
-    vector : ndarray of float64, shape (p,)
-        theta.
-    embed : callable
-        Maps rows to xi, shape (n, p), the constant that a bias goes with among its
-        coordinates.
-    """
-
-    vector: np.ndarray
+    vector: np.ndarray  # (p,): theta
+    # Maps rows to xi, shape (n, p), the constant that a bias goes with among its coordinates
     embed: Callable[[np.ndarray], np.ndarray]
     exact = True
 
@@ -80,15 +70,7 @@ class LinearScore:
 
 @dataclass(frozen=True, eq=False)
 class NetScore:
-    """A net with noise on all of its parameters.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        The trained one; never changed.
-    link : {"logit", "softmax", "identity"}
-        What its outputs are.
-    """
+    """A net with noise on all of its parameters."""
 
     module: nn.Module
     link: str
@@ -148,22 +130,8 @@ def with_constant(X: np.ndarray) -> np.ndarray:
 def smooth_model(fitted: Any, part: str) -> SmoothModel:
     """Take the parameters out of a fitted binary classifier.
 
-    Parameters
-    ----------
-    fitted : classifier
-        With a released linear score (the functional mechanism), a net, or scikit-learn's
-        ``coef_`` and ``intercept_``.
-    part : {"all", "head"}
-        What of a net gets noise.
-
-    Returns
-    -------
-    SmoothModel
-
-    Raises
-    ------
-    ValueError
-        The classifier is none of these.
+    `fitted`: with a released linear score (the functional mechanism), a net, or scikit-learn's
+    ``coef_`` and ``intercept_``. `part`: what of a net gets noise.
     """
     if hasattr(fitted, "theta_") and hasattr(fitted, "rows_"):
         return LinearScore(fitted.theta_, fitted.rows_.transform)

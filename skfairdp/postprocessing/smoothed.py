@@ -14,25 +14,20 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.assumptions import AVERAGED_RATES, NO_CERTAIN_ROW
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.fairness.bounds.smoothing import OwnModels, smoothing_distance
 from skfairdp.fairness.derivation import WEIGHT_LENGTH, Derivation
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.scopes import ANY_POPULATION, AVERAGED_RATES
-from skfairdp.parameters import MAPPING, RANDOM_STATE, Choice, Number, check_parameters
-from skfairdp.postprocessing.group_models import (
-    group_parts,
-    parallel_privacy,
-    refuse_unfit,
-)
+from skfairdp.fairness.scopes import ANY_POPULATION
+from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters
+from skfairdp.postprocessing.group_models import group_parts, parallel_privacy, refuse_unfit
 from skfairdp.postprocessing.passing_groups import fit_parameters
 from skfairdp.postprocessing.smooth_models import LinearScore, SmoothModel, smooth_model
 from skfairdp.privacy.sizes import check_group_sizes
 from skfairdp.rows import check_features, check_rows, encode_labels
-
-__all__ = ["SmoothedClassifier"]
 
 
 class SmoothedClassifier(PrivateClassifier):
@@ -71,7 +66,7 @@ class SmoothedClassifier(PrivateClassifier):
         Declared number of records of each group, for "per_group": fixes the groups, and
         makes the guarantee one for adding or removing a record.
     random_state : int, RandomState or None, default=None
-        Seeds the draws and initial weights for "per_group", which protect nobody; noise
+        Seeds the draws and initial weights for "per_group", which protect no record; noise
         for privacy is `estimator`'s.
 
     Attributes
@@ -85,16 +80,12 @@ class SmoothedClassifier(PrivateClassifier):
         The fitted one, with "together".
     estimators_ : tuple of classifier
         One for each group, with "per_group"; they predict positions in `classes_`.
-    groups_ : tuple or None
-        Groups named at fit.
     model_ : object
         The parameters that predict, before noise.
     own_models_ : tuple
         The groups' own; empty where there are none.
     privacy_ : PrivacyGuarantee or None
         With "per_group"; with "together" that of `estimator_` is the one.
-    n_features_in_ : int
-        Number of features.
 
     Raises
     ------
@@ -134,14 +125,13 @@ class SmoothedClassifier(PrivateClassifier):
     _multiclass: ClassVar[bool] = False
     _served_the_fit: ClassVar[tuple[str, ...]] = ("estimator",)
     _nets: ClassVar[tuple[str, ...]] = ()
-    _parameters: ClassVar = {
-        "std": (Number(0.0, low_open=True),),
+    _parameters = {
+        "std": (POSITIVE,),
         "training": (Choice(("together", "per_group")),),
         "decision": (Choice(("draw", "threshold")),),
         "part": (Choice(("all", "head")),),
         "n_draws": (Number(1, 1_000_000, integer=True),),
-        "group_sizes": (MAPPING, Choice((None,))),
-        "random_state": RANDOM_STATE,
+        "group_sizes": (MAPPING, NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (
         "classes_",
@@ -182,27 +172,6 @@ class SmoothedClassifier(PrivateClassifier):
         self.n_draws = n_draws
         self.group_sizes = group_sizes
         self.random_state = random_state
-
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> SmoothedClassifier:
-        """Fit the estimator, or one for each group.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Private training rows.
-        y : array-like, shape (n_samples,)
-            Labels, two classes.
-        sensitive_features : array-like, optional
-            Group of each row; needed with ``training="per_group"``.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, sensitive_features=sensitive_features)
-        return self
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
@@ -343,18 +312,7 @@ class SmoothedClassifier(PrivateClassifier):
         return np.column_stack([1.0 - positive, positive])
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict the class of each row; with ``decision="draw"`` the same row the same class.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-            Entries of ``classes_``.
-        """
+        """Predict the class of each row; with ``decision="draw"`` the same row the same class."""
         X = self._features(X)
         positive = self._smoothed(self.model_, X)
         cut = row_uniforms(X, self.key_) if self.decision == "draw" else 0.5
@@ -387,11 +345,7 @@ class SmoothedClassifier(PrivateClassifier):
                 scope=ANY_POPULATION,
                 method="smoothing: length of the released weights against the noise",
                 groups=self.groups_,
-                assumptions=(
-                    AVERAGED_RATES,
-                    "No row, however unusual, is more certain of its decision than the weights' "
-                    "length allows.",
-                ),
+                assumptions=(AVERAGED_RATES, NO_CERTAIN_ROW),
                 derivation=Derivation.of(WEIGHT_LENGTH, norm=norm, std=std),
             )
         ]
@@ -421,20 +375,13 @@ class SmoothedClassifier(PrivateClassifier):
         return "privacy_" in vars(self)
 
     @property
-    def _post_processes(self) -> str | None:
+    def _post_processes(self) -> str | None:  # type: ignore[override]
         # With "together" the certificate finds the training rows' privacy at estimator_.
         return None if "privacy_" in vars(self) else "estimator_"
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether the classes are known."""
         return "key_" in vars(self)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Keep parameters and released attributes; `estimator` travels unfitted."""
-        state = super().__getstate__()
-        if hasattr(state.get("estimator"), "get_params"):
-            state["estimator"] = clone(state["estimator"])
-        return state
 
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn: like the one inside, for two classes."""

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.certifiable import Certifiable
 from skfairdp.parameters import Choice, Number
 from skfairdp.preprocessing.columns import (
     all_or_nothing,
@@ -29,7 +30,7 @@ ENCODINGS = ("levels", "onehot", "thermometer")
 _BINS = Number(2, 4096, integer=True)
 
 
-class PublicBinner(LevelsMixin, BaseEstimator):
+class PublicBinner(Certifiable, LevelsMixin, BaseEstimator):
     """Cut columns into bins between declared bounds; missing values are a level of their own.
 
     A linear model on bins is additive with a step function for each column, and every row has

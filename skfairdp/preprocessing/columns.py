@@ -13,17 +13,6 @@ from sklearn.base import BaseEstimator
 
 from skfairdp.rows import validated
 
-__all__ = [
-    "all_or_nothing",
-    "checked",
-    "column",
-    "column_names",
-    "floats",
-    "is_frame",
-    "positions_of",
-    "replaced",
-]
-
 
 @contextmanager
 def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
@@ -50,14 +39,7 @@ def column_names(X: object, n_features: int) -> list[Hashable]:
 def positions_of(
     declared: Iterable[Hashable], names: list[Hashable], parameter: str
 ) -> dict[Hashable, int]:
-    """Map every declared column to its position.
-
-    Raises
-    ------
-    ValueError
-        If a declared column is absent, or there are two of its name. A column that is silently
-        left alone because its name was misspelt would reach the model unscaled.
-    """
+    """Map every declared column to its position."""
     declared = list(declared)
     twice = [name for name in declared if names.count(name) > 1]
     if twice:
@@ -81,17 +63,9 @@ def checked(
 ) -> Any:
     """``X`` as a DataFrame or as an array of two dimensions, its columns those of ``fit``.
 
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Remembers number and names of the columns.
-    X : array-like or DataFrame
-        The table.
-    reset : bool
-        Whether this is ``fit``.
-    mixed : bool
-        Whether an array may hold text, which must not be parsed. Missing and infinite values are
-        judged later, column by column.
+    `estimator`: remembers number and names of the columns. `reset`: whether this is ``fit``.
+    `mixed`: whether an array may hold text, which must not be parsed. Missing and infinite values
+    are judged later, column by column.
     """
     if not is_frame(X):
         dtype = None if mixed else "numeric"
@@ -114,10 +88,8 @@ def floats(
 ) -> NDArray[np.floating]:
     """A column as floats, missing values as NaN.
 
-    Raises
-    ------
-    ValueError or TypeError
-        If something in the column is no number. The value is not quoted: it is private.
+    Raises ValueError or TypeError: if something in the column is no number. The value is not
+    quoted: it is private.
     """
     failure: type[ValueError | TypeError] = ValueError
     if values.dtype.kind not in "mMc":

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from skfairdp.certifiable import Certifiable
 from skfairdp.parameters import is_missing
 from skfairdp.preprocessing.columns import (
     all_or_nothing,
@@ -23,10 +24,8 @@ from skfairdp.preprocessing.columns import (
 )
 from skfairdp.rows import positions
 
-__all__ = ["PublicEncoder"]
 
-
-class PublicEncoder(TransformerMixin, BaseEstimator):
+class PublicEncoder(Certifiable, TransformerMixin, BaseEstimator):
     """One-hot encode declared categories; other columns pass through as floats.
 
     A :class:`~sklearn.preprocessing.OneHotEncoder` that looks for its categories in the rows

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.certifiable import Certifiable
 from skfairdp.preprocessing.columns import (
     all_or_nothing,
     checked,
@@ -22,16 +23,14 @@ from skfairdp.preprocessing.columns import (
     replaced,
 )
 
-__all__ = ["PublicScaler"]
-
 Interval = tuple[float, float]
 
 
-class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class PublicScaler(Certifiable, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Clip columns to declared bounds and map these bounds to one range.
 
     A :class:`~sklearn.preprocessing.StandardScaler` publishes means and variances of the rows it
-    was fitted on, and so spends privacy that nobody counts. This scaler uses only bounds that you
+    was fitted on, and so spends privacy that is not counted. This scaler uses only bounds that you
     declare: ``fit`` learns the number and the names of the columns and nothing else, so the
     transform costs no privacy. Declare what the codebook or common sense allows (ages from 17 to
     90), never the smallest and the largest value in the rows.

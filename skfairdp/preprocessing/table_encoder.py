@@ -13,6 +13,7 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.assumptions import CELLS, COLUMNS, COUNTED_CELLS, ONE_ROW_ONE_PERSON, seed_known
 from skfairdp.base import PrivateEstimator
 from skfairdp.engine.table_release import Cells, TableRelease
 from skfairdp.parameters import (
@@ -78,12 +79,6 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
     encoding : {"levels", "onehot", "thermometer"}, default="levels"
         A DataFrame of categoricals, which :class:`skfairdp.DPAdditiveClassifier` takes; or an
         array of zeros and ones for any other net.
-    random_state : int, RandomState or None, default=None
-        Used with `reproducible_noise` only.
-    reproducible_noise : bool, default=False
-        Seeds the noise, for tests; voids the privacy guarantee.
-    ledger : None, path or PrivacyLedger, default=None
-        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
@@ -304,22 +299,16 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         if plan.noiseless:
             return None
         if noise.reproducible:
-            return PrivacyGuarantee.void(
-                "reproducible_noise=True ties the noise to random_state: whoever knows or guesses "
-                "the seed can subtract it",
-                adjacency="add-remove",
-            )
+            return PrivacyGuarantee.void(seed_known(), adjacency="add-remove")
         return guarantee(
             plan,
             budget=self.epsilon,
             assumptions=(
-                "names, number and order of the columns are public, and so is which of them "
-                "hold dates, which are refused",
+                COLUMNS,
                 noise_text(noise, exact=True),
-                "one row is one person; cells reach the levels through noisy counts alone, and "
-                "running time is not part of what is released",
-                "the guarantee starts at the table passed to fit, and is about its cells: how "
-                "they were read from a file is not part of it",
+                ONE_ROW_ONE_PERSON,
+                COUNTED_CELLS,
+                CELLS,
             ),
         )
 

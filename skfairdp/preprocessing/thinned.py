@@ -6,6 +6,7 @@ import inspect
 import warnings
 from typing import Any
 
+from skfairdp.assumptions import CLOSED_SETS, THINNED, closed_sets, seed_known
 from skfairdp.figures import significant_up
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -13,28 +14,9 @@ from skfairdp.privacy.inclusion_probabilities import SamplingRates
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 
-__all__ = [
-    "combined_privacy",
-    "inner_settings",
-    "refuse_other_promises",
-    "refuse_unfit",
-    "takes_groups",
-]
-
 
 def refuse_unfit(estimator: Any) -> None:
-    """Refuse an estimator that would read sizes or labels off the kept rows.
-
-    Parameters
-    ----------
-    estimator : private classifier
-        The user's, not fitted here.
-
-    Raises
-    ------
-    ValueError
-        It can't be told sizes and labels, or the user has told it already.
-    """
+    """Refuse an estimator that would read sizes or labels off the kept rows."""
     name = type(estimator).__name__
     known = estimator.get_params(deep=False)
     missing = sorted({"classes", "dataset_size", "delta"} - set(known))
@@ -66,35 +48,15 @@ def refuse_unfit(estimator: Any) -> None:
 
 
 def takes_groups(estimator: Any) -> bool:
-    """Whether the groups can be declared to an estimator, by name or with their sizes.
-
-    Parameters
-    ----------
-    estimator : private classifier
-        Any.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether the groups can be declared to an estimator, by name or with their sizes."""
     return hasattr(estimator, "group_sizes") or hasattr(estimator, "groups")
 
 
 def refuse_other_promises(inner: Any, X: Any, y: Any, sensitive_features: Any) -> None:
     """Refuse, before anything is charged, an estimator that won't train or promises otherwise.
 
-    Parameters
-    ----------
-    inner : private classifier
-        The clone, told sizes and labels.
-    X, y, sensitive_features : ndarray
-        Rows that stand for nobody, and their groups.
-
-    Raises
-    ------
-    ValueError
-        What its fit raises; or it protects something else than one record that is added or
-        removed.
+    `inner`: the clone, told sizes and labels. `X`, `y`, `sensitive_features`: made-up
+    rows, and their groups.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit will say it
@@ -112,19 +74,7 @@ def refuse_other_promises(inner: Any, X: Any, y: Any, sensitive_features: Any) -
 def inner_settings(estimator: Any, rates: SamplingRates, *, grouped: bool) -> dict[str, Any]:
     """What the estimator is told about the kept rows, from the released table alone.
 
-    Parameters
-    ----------
-    estimator : private classifier
-        The clone to be fitted.
-    rates : SamplingRates
-        Made from the released table.
-    grouped : bool
-        Whether fit got groups.
-
-    Returns
-    -------
-    dict
-        Parameters for ``set_params``.
+    Result: parameters for ``set_params``.
     """
     settings: dict[str, Any] = {"classes": list(range(len(rates.classes)))}
     if grouped and hasattr(estimator, "groups"):
@@ -147,50 +97,25 @@ def combined_privacy(
 ) -> PrivacyGuarantee | None:
     """State what table and training promise together.
 
-    Parameters
-    ----------
-    inner : private classifier
-        Fitted on the kept rows.
-    plan : Plan
-        Its plan, with the price of the table.
-    price : float
-        Epsilon of the table.
-    noise : NoiseSource
-        Where noise and draws came from.
-    labels_declared : bool
-        Whether the class labels were declared.
-    groups_declared : bool or None
-        Whether the groups were declared; None without groups.
-
-    Returns
-    -------
-    PrivacyGuarantee or None
-        None after ``epsilon=inf``.
+    `plan`: its plan, with the price of the table. `noise`: where noise and draws came from.
+    `labels_declared`: whether the class labels were declared. `groups_declared`: whether the
+    groups were declared; None without groups. Result: none after ``epsilon=inf``.
     """
     stated = inner.privacy_
     if stated is None:
         return None
     if noise.reproducible:
-        return PrivacyGuarantee.void(
-            "reproducible_noise=True ties table and thinning to random_state: whoever knows or "
-            "guesses the seed can subtract the noise"
-        )
+        return PrivacyGuarantee.void(seed_known("table and thinning", "subtract the noise"))
     if stated.is_void:
         return stated
-    read_off, declared = "taken from the rows and public", "declared"
-    sets = [f"the set of class labels is {declared if labels_declared else read_off}"]
-    if groups_declared is not None:
-        sets.append(f"the set of groups is {declared if groups_declared else read_off}")
     # What the estimator was told was declared to it, but by us.
-    others = [text for text in stated.assumptions if not text.startswith("the set of ")]
+    others = [text for text in stated.assumptions if text not in CLOSED_SETS]
     return guarantee(
         plan,
         budget=None if inner.epsilon is None else price + float(inner.epsilon),
         assumptions=(
-            *sets,
-            f"the (group x label) table was released at epsilon {significant_up(price)}, and every "
-            "record was "
-            "kept by a draw of its own with a probability made from that table",
+            *closed_sets(labels=labels_declared, groups=groups_declared),
+            THINNED.format(epsilon=significant_up(price)),
             *others,
         ),
     )

@@ -19,16 +19,7 @@ from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.parameters import (
-    BOOLEAN,
-    CLASSES,
-    GROUPS,
-    RANDOM_STATE,
-    Choice,
-    Kind,
-    Number,
-    check_parameters,
-)
+from skfairdp.parameters import Kind, Number, check_parameters
 from skfairdp.preprocessing.thinned import (
     combined_privacy,
     inner_settings,
@@ -39,15 +30,11 @@ from skfairdp.preprocessing.thinned import (
 from skfairdp.privacy.accounting.plan_cost import budget_guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.inclusion_probabilities import SamplingRates, release_table
-from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
 from skfairdp.rows import check_features, check_rows, encode_labels
-
-__all__ = ["PrivateThinningClassifier"]
-
-_NONE = Choice((None,))
 
 
 class PrivateThinningClassifier(PrivateClassifier):
@@ -70,23 +57,12 @@ class PrivateThinningClassifier(PrivateClassifier):
         [0, 1]; on average and up to the noise of the table.
     minimum_rate : float, default=0.0
         Lower limit of every keep-probability, in [0, 1].
-    groups : sequence or None, default=None
-        Declared groups; rows of others contribute nothing. None takes them from the
-        rows; they are then public.
-    classes : sequence or None, default=None
-        Declared class labels. None takes them from `y`; they are then public.
-    random_state : int, RandomState or None, default=None
-        Used with `reproducible_noise` only; seeds of `estimator` are its own.
-    reproducible_noise : bool, default=False
-        Makes table and thinning repeatable, for tests; voids the privacy guarantee.
     ledger : None, path or PrivacyLedger, default=None
         Where fits are charged, table and training together, before they use rows, see
         `skfairdp.PrivacyLedger`. That of `estimator` must be None.
 
     Attributes
     ----------
-    classes_ : ndarray, shape (n_classes,)
-        Class labels.
     groups_ : tuple or None
         Groups; None after a fit without them, which keeps every row.
     estimator_ : estimator
@@ -97,8 +73,6 @@ class PrivateThinningClassifier(PrivateClassifier):
         What is guaranteed: adding or removing one record.
     rates_ : SamplingRates
         The released table, floored, and the keep-probabilities.
-    n_features_in_ : int
-        Number of features.
 
     Notes
     -----
@@ -125,11 +99,6 @@ class PrivateThinningClassifier(PrivateClassifier):
         "epsilon_histogram": (Number(1e-4, 1e3),),
         "tolerance": (Number(0.0, 1.0),),
         "minimum_rate": (Number(0.0, 1.0),),
-        "groups": (GROUPS, _NONE),
-        "classes": (CLASSES, _NONE),
-        "random_state": RANDOM_STATE,
-        "reproducible_noise": (BOOLEAN,),
-        "ledger": LEDGER,
     }
     _released: ClassVar[tuple[str, ...]] = (*PrivateClassifier._released, "estimator_", "rates_")
 
@@ -160,27 +129,6 @@ class PrivateThinningClassifier(PrivateClassifier):
         self.reproducible_noise = reproducible_noise
         self.ledger = ledger
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> PrivateThinningClassifier:
-        """Buy the table, thin the rows and train.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Private training rows.
-        y : array-like, shape (n_samples,)
-            Labels.
-        sensitive_features : array-like, optional
-            Group of each row. None: one group, and every row is kept.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, sensitive_features=sensitive_features)
-        return self
-
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
         refuse_unfit(self.estimator)
@@ -195,9 +143,9 @@ class PrivateThinningClassifier(PrivateClassifier):
         even = SamplingRates.equal_label_rates(
             np.full(shape, max(1, len(X) // (shape[0] * shape[1]))), groups.labels, classes.tolist()
         )
-        nobody = np.zeros(len(X), dtype=bool)
+        none = np.zeros(len(X), dtype=bool)
         check_delta(self.estimator.delta, even.total)
-        refuse_other_promises(*self._told(even, X, labels, groups, nobody, grouped=grouped))
+        refuse_other_promises(*self._told(even, X, labels, groups, none, grouped=grouped))
         noise = self._randomness()[1]
         self._charge(self._budget(noise))
         table = release_table(groups.codes, labels, shape, self.epsilon_histogram, noise)
@@ -230,7 +178,7 @@ class PrivateThinningClassifier(PrivateClassifier):
             labels_declared=self.classes is not None,
             groups_declared=None if not grouped else self.groups is not None,
         )
-        # Whoever takes the clone out of here states what its rows have spent.
+        # The clone states what its rows have spent, also when it is taken out of here.
         inner._state(self.privacy_)
         self.estimator_ = inner
 
@@ -281,50 +229,17 @@ class PrivateThinningClassifier(PrivateClassifier):
         return inner, rows, targets, names[np.append(groups.codes[kept], [0, 0])]
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict the class of each row.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-            Entries of ``classes_``.
-        """
         X = self._features(X)
         return self.classes_[self.estimator_.predict(X)]
 
     @available_if(lambda self: hasattr(self.estimator, "predict_proba"))
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Estimate class probabilities, columns in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, n_classes)
-        """
         X = self._features(X)
         return self.estimator_.predict_proba(X)
 
     @available_if(lambda self: hasattr(self.estimator, "decision_function"))
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Compute the scores that `estimator_` decides by.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples,) or (n_samples, n_classes)
-        """
+        """Compute the scores that `estimator_` decides by."""
         X = self._features(X)
         return self.estimator_.decision_function(X)
 
@@ -337,13 +252,6 @@ class PrivateThinningClassifier(PrivateClassifier):
 
     def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
         return self.estimator_._success_scores(self._features(X))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Keep parameters and released attributes; `estimator` travels unfitted."""
-        state = super().__getstate__()
-        if hasattr(state.get("estimator"), "get_params"):
-            state["estimator"] = clone(state["estimator"])
-        return state
 
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn."""

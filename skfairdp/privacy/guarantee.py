@@ -22,15 +22,6 @@ from skfairdp.privacy.accounting.serialization import (
 )
 from skfairdp.privacy.relations import ADJACENCIES, PROTECTS, check_name
 
-__all__ = ["ADJACENCIES", "PROTECTS", "VALIDATION", "PrivacyGuarantee"]
-
-# An assumption of every private fit, and the rule that all checks of rows keep.
-VALIDATION = (
-    "whether rows pass the checks of their form (numbers, lengths, kinds of values), and what is "
-    "said where they do not, is assumed public: these checks are the data owner's; no message "
-    "shows a value or a number of rows"
-)
-
 
 @dataclass(frozen=True)
 class PrivacyGuarantee:

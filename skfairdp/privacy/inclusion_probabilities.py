@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.privacy.noise import NoiseSource
 
-__all__ = ["SamplingRates", "release_table"]
-
 # A noisy count is raised to the noise level that is exceeded with this probability.
 _SWAMPED = 1e-3
 
@@ -25,22 +23,6 @@ class SamplingRates:
     Made from public or released counts alone, so it costs no privacy. Every record is
     used or not by a draw of its own: adding or removing a record changes nothing about
     the others (stability 1), whatever the probabilities are.
-
-    Parameters
-    ----------
-    groups : tuple
-        Group labels.
-    classes : tuple
-        Class labels; one entry, of any value, where rates depend on the group alone.
-    counts : tuple of tuple of int, shape (n_groups, n_classes)
-        The counts, >= 1, that the rates were made from.
-    rates : tuple of tuple of float, shape (n_groups, n_classes)
-        Probabilities in [0, 1].
-
-    Raises
-    ------
-    ValueError
-        Shapes that do not agree, counts below 1, or rates outside [0, 1].
 
     Examples
     --------
@@ -54,10 +36,12 @@ class SamplingRates:
     ((0.05555555555555555,), (0.5,))
     """
 
-    groups: tuple
-    classes: tuple
+    groups: tuple[Any, ...]
+    # Class labels; one entry, of any value, where rates depend on the group alone
+    classes: tuple[Any, ...]
+    # (n_groups, n_classes): the counts, >= 1, that the rates were made from
     counts: tuple[tuple[int, ...], ...]
-    rates: tuple[tuple[float, ...], ...]
+    rates: tuple[tuple[float, ...], ...]  # (n_groups, n_classes): probabilities in [0, 1]
 
     def __post_init__(self) -> None:
         """Check shapes and ranges."""
@@ -91,26 +75,13 @@ class SamplingRates:
         one, until no two groups differ by more than `tolerance` in the rate of any
         class; each group then keeps as many records as that allows.
 
-        Parameters
-        ----------
-        table : array-like of int, shape (n_groups, n_classes)
-            Public or released counts; noisy ones may be negative.
-        groups, classes : sequence
-            Their labels.
-        tolerance : float, default=0.0
-            Largest difference in a class's rate between two groups, in [0, 1]; from the
-            difference in the table on, every record is kept.
-        minimum_rate : float, default=0.0
-            Lower limit of every probability, in [0, 1]. Above 0 it may leave a larger
-            difference than `tolerance`.
-        epsilon : float, default=inf
-            What the table cost. Counts that its noise could swamp are raised to the
-            level that the noise exceeds with probability 1e-3. Infinity for exact
-            counts, which are raised to 1.
-
-        Returns
-        -------
-        SamplingRates
+        `table` (n_groups, n_classes): public or released counts; noisy ones may be negative.
+        `tolerance`: largest difference in a class's rate between two groups, in [0, 1]; from the
+        difference in the table on, every record is kept. `minimum_rate`: lower limit of every
+        probability, in [0, 1]. Above 0 it may leave a larger difference than `tolerance`.
+        `epsilon`: what the table cost. Counts that its noise could swamp are raised to the level
+        that the noise exceeds with probability 1e-3. Infinity for exact counts, which are raised
+        to 1.
         """
         _check_unit("tolerance", tolerance)
         _check_unit("minimum_rate", minimum_rate)
@@ -127,33 +98,15 @@ class SamplingRates:
 
     @classmethod
     def equal_group_rates(
-        cls,
-        sizes: ArrayLike,
-        groups: Sequence[Any],
-        *,
-        rate: float,
-        epsilon: float = math.inf,
+        cls, sizes: ArrayLike, groups: Sequence[Any], *, rate: float, epsilon: float = math.inf
     ) -> SamplingRates:
         """Find rates at which every group has the same expected share of a batch.
 
         A record of group g gets ``min(1, rate * n / (n_groups * n_g))``. Accounting for
         the guarantee of all records charges `largest`.
 
-        Parameters
-        ----------
-        sizes : array-like of int, shape (n_groups,)
-            Public or released group sizes.
-        groups : sequence
-            Their labels.
-        rate : float
-            Expected share of all records in a batch, in (0, 1].
-        epsilon : float, default=inf
-            What the sizes cost; see `equal_label_rates`.
-
-        Returns
-        -------
-        SamplingRates
-            With one column.
+        `sizes` (n_groups,): public or released group sizes. `rate`: expected share of all records
+        in a batch, in (0, 1]. `epsilon`: what the sizes cost; see `equal_label_rates`.
         """
         _check_unit("rate", rate)
         counts = _floored(sizes, epsilon).reshape(-1, 1)
@@ -182,37 +135,19 @@ class SamplingRates:
     def of(self, groups: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
         """Look up the probability of every record.
 
-        Parameters
-        ----------
-        groups, labels : ndarray of int, shape (n,)
-            Positions in `groups` and `classes`; negative for a record that is in no
-            cell, which gets 0.
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
+        `groups`, `labels` (n,): positions in `groups` and `classes`; negative for a record that
+        is in no cell, which gets 0. Result (n,).
         """
         found = np.asarray(self.rates)[groups, labels]
         return np.where((groups >= 0) & (labels >= 0), found, 0.0)
 
     def keep(
-        self,
-        groups: NDArray[np.int64],
-        labels: NDArray[np.int64],
-        uniforms: NDArray[np.float64],
+        self, groups: NDArray[np.int64], labels: NDArray[np.int64], uniforms: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
         """Decide for every record, by its own draw, whether it is used.
 
-        Parameters
-        ----------
-        groups, labels : ndarray of int, shape (n,)
-            Cell of every record, as in `of`.
-        uniforms : ndarray of float64, shape (n,)
-            One secret uniform number in [0, 1) a record.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
+        `groups`, `labels` (n,): cell of every record, as in `of`. `uniforms` (n,): one secret
+        uniform number in [0, 1) a record. Result (n,).
         """
         return np.asarray(uniforms < self.of(groups, labels))
 
@@ -226,26 +161,15 @@ def release_table(
 ) -> NDArray[np.int64]:
     """Release a (group x label) table with discrete Laplace noise.
 
-    Parameters
-    ----------
-    groups, labels : ndarray of int, shape (n,)
-        Cell of every record; a negative code is in no cell.
-    shape : (int, int)
-        Numbers of groups and classes.
-    epsilon : float
-        Price in nats: every record adds one to at most one count.
-    noise : NoiseSource
-        Source of the noise.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_groups, n_classes)
-        Counts as released, possibly negative.
+    `groups`, `labels` (n,): cell of every record; a negative code is in no cell. `epsilon`: price
+    in nats: every record adds one to at most one count. Result (n_groups, n_classes): counts as
+    released, possibly negative.
     """
     inside = (groups >= 0) & (labels >= 0)
     cells = groups[inside] * shape[1] + labels[inside]
     exact = np.bincount(cells, minlength=shape[0] * shape[1]).astype(np.int64)
-    return (exact + noise.discrete_laplace(epsilon, exact.size)).reshape(shape)
+    noisy: NDArray[np.int64] = exact + noise.discrete_laplace(epsilon, exact.size)
+    return noisy.reshape(shape)
 
 
 def _floored(counts: ArrayLike, epsilon: float) -> NDArray[np.float64]:
@@ -253,7 +177,7 @@ def _floored(counts: ArrayLike, epsilon: float) -> NDArray[np.float64]:
     return np.maximum(np.asarray(counts, dtype=np.float64), floor)
 
 
-def _nested(values: NDArray[Any]) -> tuple:
+def _nested(values: NDArray[Any]) -> tuple[Any, ...]:
     return tuple(tuple(row) for row in values.tolist())
 
 

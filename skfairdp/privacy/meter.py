@@ -16,10 +16,7 @@ class Meter:
     Whatever adds noise to private rows draws from it first, so that nothing is released
     that the accountant did not charge.
 
-    Parameters
-    ----------
-    plan : Plan
-        What was charged. A segment without blocks releases nothing and is never drawn.
+    `plan`: what was charged. A segment without blocks releases nothing and is never drawn.
 
     Examples
     --------
@@ -49,15 +46,7 @@ class Meter:
     def draw(self, release: Segment | CountRelease | LaplaceSum) -> None:
         """Take one step of a segment, one table or one sum out of the plan.
 
-        Parameters
-        ----------
-        release : Segment, CountRelease or LaplaceSum
-            One of the plan's; which of two equal ones does not matter.
-
-        Raises
-        ------
-        PlanError
-            The plan does not hold it, or holds no more of it.
+        `release`: one of the plan's; which of two equal ones does not matter.
         """
         left = self._left.get(release)
         if left is None:
@@ -78,14 +67,7 @@ class Meter:
         self._stopped = True
 
     def finish(self) -> None:
-        """End the computation.
-
-        Raises
-        ------
-        PlanError
-            Something is left, and no released value ended the computation: the plan is not
-            what the mechanism does.
-        """
+        """End the computation."""
         left = [f"{n} of {_named(release)}" for release, n in self._left.items() if n]
         if left and not self._stopped:
             raise PlanError(

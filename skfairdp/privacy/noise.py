@@ -1,4 +1,4 @@
-"""Where noise and batches come from: generators that nobody can seed by accident."""
+"""Where noise and batches come from: generators that cannot be seeded by accident."""
 
 from __future__ import annotations
 
@@ -8,22 +8,10 @@ from typing import NoReturn
 
 import numpy as np
 
+from skfairdp.assumptions import ATTACKER, FLOAT_NOISE, GRID_NOISE, NOISE
 from skfairdp.privacy.mechanisms.geometric import geometric, units_of
 from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS, rounded_gaussian
-from skfairdp.privacy.streams import ATTACKER, GENERATOR, Stream, secret_stream, seeded_streams
-
-__all__ = ["NoiseSource", "noise_text"]
-
-_FLOAT = (
-    "drawn and added in float64, and the guarantee is for real-valued noise: which float64 "
-    "numbers can come out depends on the sum that the noise is added to, and what an attacker "
-    "may read from their last bits is not covered"
-)
-_GRID = (
-    f"drawn exactly, given uniform bits, in whole numbers of a grid of 2**-{SCALE_BITS} of its "
-    "standard deviation, to which the sum is rounded before; the rounding, and tails that are "
-    "never drawn, are charged"
-)
+from skfairdp.privacy.streams import GENERATOR, Stream, secret_stream, seeded_streams
 
 
 class NoiseSource:
@@ -34,7 +22,7 @@ class NoiseSource:
     generator_seed : int or None, default=None
         None takes a key and a starting counter of 128 bits each from the operating
         system for every generator, anew for every object. An integer makes all of them
-        reproducible, which is for tests only: whoever knows or repeats the seed can
+        reproducible, which is for tests only: with the seed, anyone can
         subtract the noise, so nothing is private then.
 
     Raises
@@ -84,7 +72,7 @@ class NoiseSource:
 
     @property
     def reproducible(self) -> bool:
-        """True when the noise can be repeated, and protects nobody."""
+        """True when the noise can be repeated, and protects no record."""
         return self._generator_seed is not None
 
     @property
@@ -283,15 +271,7 @@ class NoiseSource:
 def noise_text(noise: NoiseSource, *, exact: bool = False) -> str:
     """Say in a certificate where noise comes from, and in which arithmetic.
 
-    Parameters
-    ----------
-    noise : NoiseSource
-        The source.
-    exact : bool, default=False
-        Whether it was added by `NoiseSource.on_grid`.
-
-    Returns
-    -------
-    str
+    `exact`: whether it was added by `NoiseSource.on_grid`.
     """
-    return f"noise from {noise.name}, for {ATTACKER}; it is {_GRID if exact else _FLOAT}"
+    how = GRID_NOISE.format(bits=SCALE_BITS) if exact else FLOAT_NOISE
+    return NOISE.format(name=noise.name, attacker=ATTACKER, how=how)

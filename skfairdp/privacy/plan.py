@@ -322,7 +322,8 @@ class Plan:
         if not self.exact_noise or math.isinf(multiplier):
             return multiplier
         # Of n blocks, the inverse multipliers add up to at most sqrt(n) times their norm.
-        return multiplier / (1.0 + multiplier * math.sqrt(len(segment.blocks)) * GRID_MARGIN)
+        lowered = multiplier * math.sqrt(len(segment.blocks)) * GRID_MARGIN
+        return float(multiplier / (1.0 + lowered))
 
     def check_exact_noise(self, n_parameters: int) -> None:
         """Refuse a net, or noise, for which the margins of exact noise are not proved.

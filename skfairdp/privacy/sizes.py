@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skfairdp.exceptions import PlanError, PrivacyWarning
+from skfairdp.exceptions import PlanError, PrivacyWarning, warn_user
 from skfairdp.figures import as_given, significant_down
 from skfairdp.parameters import GROUP_SIZE, is_missing
 from skfairdp.privacy.accounting.serialization import plain_label
@@ -31,25 +30,14 @@ _MOST_STEPS = 10**8  # a day at a millisecond a step
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many records a plan is made for.
+    """How many records a plan is made for."""
 
-    Parameters
-    ----------
-    cells : tuple
-        Labels of the cells.
-    counts : tuple of int
-        Records of each cell, >= 1.
-    adjacency : {"add-remove", "zero-out"}
-        "add-remove" when the counts are declared or were bought, "zero-out" when
-        they were read off the rows.
-    prior_epsilon : float
-        What buying the counts cost, in nats.
-    """
-
-    cells: tuple
-    counts: tuple[int, ...]
+    cells: tuple[Any, ...]
+    counts: tuple[int, ...]  # Records of each cell, >= 1
+    # "add-remove" when the counts are declared or were bought, "zero-out" when they were read off
+    # the rows
     adjacency: str
-    prior_epsilon: float = 0.0
+    prior_epsilon: float = 0.0  # What buying the counts cost, in nats
 
     @classmethod
     def of_all(cls, n: int, declared: int | None) -> Sizes:
@@ -73,23 +61,8 @@ class Sizes:
     ) -> Plan:
         """Plan releases about these records.
 
-        Parameters
-        ----------
-        *segments : Segment
-            The training steps, in order.
-        counts : tuple of CountRelease, default=()
-            Noisy count tables.
-        sums : tuple of LaplaceSum, default=()
-            Sums over all rows with Laplace noise.
-        delta : float
-            The declared delta, a probability.
-        exact_noise : bool, default=False
-            Whether noise is drawn in whole numbers.
-
-        Returns
-        -------
-        Plan
-            With these cells, this adjacency, and what buying the counts cost.
+        `sums`: sums over all rows with Laplace noise. `exact_noise`: whether noise is drawn in
+        whole numbers. Result: with these cells, this adjacency, and what buying the counts cost.
         """
         return Plan(
             cells=self.cells,
@@ -105,20 +78,7 @@ class Sizes:
     def check(self, plan: Plan, *, delta: float, exact_noise: bool = False) -> None:
         """Refuse a plan that was made for something else.
 
-        Parameters
-        ----------
-        plan : Plan
-            Of a mechanism.
-        delta : float
-            The declared delta.
-        exact_noise : bool, default=False
-            Whether noise was asked for that is drawn in whole numbers.
-
-        Raises
-        ------
-        PlanError
-            It has other cells, another adjacency or delta, leaves out what the sizes cost,
-            or draws its noise in another way.
+        `exact_noise`: whether noise was asked for that is drawn in whole numbers.
         """
         asked = self.plan(delta=delta, exact_noise=exact_noise)
         for name in ("cells", "adjacency", "delta", "prior_epsilon", "exact_noise"):
@@ -133,19 +93,7 @@ class Sizes:
 def check_delta(delta: float, n: int, *, public: bool = True) -> None:
     """Refuse a delta that protects nobody among `n` records.
 
-    Parameters
-    ----------
-    delta : float
-        Declared delta, a probability.
-    n : int
-        Number of records.
-    public : bool, default=True
-        Whether messages may show `n`.
-
-    Raises
-    ------
-    ValueError
-        ``delta >= 1 / n``.
+    `public`: whether messages may show `n`.
     """
     if delta >= 1.0 / n:
         limit = (
@@ -160,31 +108,16 @@ def check_delta(delta: float, n: int, *, public: bool = True) -> None:
         )
     if delta > 1.0 / (10.0 * n):
         limit = f"1/(10 n) = {significant_down(0.1 / n, 3)}" if public else "1/(10 n) for n records"
-        warnings.warn(
+        warn_user(
             f"'delta' = {as_given(delta)} is above {limit}; a smaller one is usual.",
             PrivacyWarning,
-            stacklevel=5,  # whoever called fit
         )
 
 
 def expected_batch_size(batch_size: Any, n: int) -> int:
     """Resolve the expected batch size.
 
-    Parameters
-    ----------
-    batch_size : "auto" or int
-        "auto" is ``min(256, ceil(n / 10))``.
-    n : int
-        Number of records.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    ValueError
-        An explicit size above `n`.
+    `batch_size`: "auto" is ``min(256, ceil(n / 10))``.
     """
     if batch_size == "auto":
         return min(256, -(-n // 10))
@@ -196,13 +129,7 @@ def expected_batch_size(batch_size: Any, n: int) -> int:
 
 
 def steps_for(max_epochs: int, n: int, batch_size: int) -> int:
-    """Number of steps of `max_epochs` passes, computed in integers.
-
-    Raises
-    ------
-    ValueError
-        More steps than anybody waits for.
-    """
+    """Number of steps of `max_epochs` passes, computed in integers."""
     steps = max_epochs * -(-n // batch_size)
     if steps > _MOST_STEPS:
         raise ValueError(
@@ -216,19 +143,7 @@ def steps_for(max_epochs: int, n: int, batch_size: int) -> int:
 def check_group_sizes(group_sizes: Mapping[Any, Any]) -> dict[Any, int]:
     """Check a declared mapping from groups to counts.
 
-    Parameters
-    ----------
-    group_sizes : mapping
-        Group label to number of records.
-
-    Returns
-    -------
-    dict
-
-    Raises
-    ------
-    ValueError
-        No group, a missing one, or a count that is not an integer from 1 to 10^12.
+    `group_sizes`: group label to number of records.
     """
     if not group_sizes:
         raise ValueError("'group_sizes' must name at least one group; got an empty mapping.")
@@ -248,27 +163,17 @@ def check_group_sizes(group_sizes: Mapping[Any, Any]) -> dict[Any, int]:
     return checked
 
 
-def noisy_sizes(codes: np.ndarray, cells: tuple, epsilon: float, noise: NoiseSource) -> Sizes:
+def noisy_sizes(
+    codes: np.ndarray, cells: tuple[Any, ...], epsilon: float, noise: NoiseSource
+) -> Sizes:
     """Buy group sizes with a discrete Laplace histogram.
 
     Every count is raised to a floor of 1 or, where the noise could swamp it, to the
     noise level that is exceeded with probability 1e-3: a group that looks smaller
     than that would only raise the noise of the training for everybody.
 
-    Parameters
-    ----------
-    codes : ndarray of int
-        Cell of each row; negative for none.
-    cells : tuple
-        Labels of the cells.
-    epsilon : float
-        Price in nats: each record adds one to at most one count.
-    noise : NoiseSource
-        Source of the noise.
-
-    Returns
-    -------
-    Sizes
+    `codes`: cell of each row; negative for none. `epsilon`: price in nats: each record adds one
+    to at most one count.
     """
     exact = np.bincount(codes[codes >= 0], minlength=len(cells)).astype(np.int64)
     released = exact + noise.discrete_laplace(epsilon, len(cells))

@@ -10,14 +10,10 @@ from typing import Any, NoReturn
 import numpy as np
 from randomgen import AESCounter
 
-__all__ = ["ATTACKER", "GENERATOR", "Stream", "secret_stream", "seeded_streams", "stream_of"]
-
 GENERATOR = (
     "AES-128 in counter mode, each stream with a 128-bit key and a 128-bit starting counter from "
     "the operating system"
 )
-
-ATTACKER = "an attacker who can neither break AES-128 nor read the memory of this process"
 
 
 def _refuse(*_: Any, **__: Any) -> NoReturn:
@@ -28,7 +24,7 @@ def _refuse(*_: Any, **__: Any) -> NoReturn:
 
 
 class _Counter(AESCounter):
-    """AES-128 in counter mode that hands its state to nobody."""
+    """AES-128 in counter mode that hands out no state."""
 
     state = property(_refuse, _refuse)
     __reduce__ = __reduce_ex__ = __getstate__ = __setstate__ = jumped = spawn = _refuse
@@ -61,12 +57,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def secret_stream() -> Stream:
-    """Start a stream that nobody can repeat, with 256 bits of the operating system.
+    """Start a stream that cannot be repeated, with 256 bits of the operating system.
 
-    Returns
-    -------
-    Stream
-        Its key and its starting counter are independent of those of all others.
+    Result: its key and its starting counter are independent of those of all others.
     """
     counter = _Counter(key=secrets.randbits(128), counter=secrets.randbits(128))
     _SECRET.add(counter)
@@ -74,34 +67,18 @@ def secret_stream() -> Stream:
 
 
 def seeded_streams(seed: int, n_streams: int) -> list[Stream]:
-    """Start streams that everybody can repeat who knows the seed; they protect nobody.
+    """Start streams that can be repeated with the seed; they protect no record.
 
-    Parameters
-    ----------
-    seed : int
-        At least 0.
-    n_streams : int
-        How many.
-
-    Returns
-    -------
-    list of Stream
+    `seed`: at least 0.
     """
     children = np.random.SeedSequence(seed, pool_size=8).spawn(n_streams)
     return [stream_of(child.generate_state(8).tobytes()) for child in children]
 
 
 def stream_of(key: bytes) -> Stream:
-    """Start the stream of a key that everybody may know.
+    """Start the stream of a key that may be public.
 
-    Parameters
-    ----------
-    key : bytes
-        32 of them: AES key and starting counter, little-endian.
-
-    Returns
-    -------
-    Stream
+    `key`: 32 of them: AES key and starting counter, little-endian.
     """
     words = np.frombuffer(key, dtype="<u8")
     return Stream(_Counter(key=words[:2], counter=words[2:]))

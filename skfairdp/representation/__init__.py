@@ -1,4 +1,4 @@
-"""Representations that are released: private for each row, fair for whoever predicts from them."""
+"""Representations that are released: private for each row, fair for predictors from them alone."""
 
 from __future__ import annotations
 

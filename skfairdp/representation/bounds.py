@@ -5,23 +5,15 @@ from __future__ import annotations
 import math
 
 from skfairdp.figures import significant_down
-from skfairdp.parameters import Choice, Number
-
-__all__ = [
-    "downstream_bound",
-    "group_information_bound",
-    "information_bound",
-    "leakage_bound",
-]
+from skfairdp.parameters import COUNT, Choice, Number
 
 _EPSILON = Number(0.0, finite=False)
-_COUNT = Number(1, integer=True)
 _AMOUNT = Number(0.0)
 _UNITS = Choice(("nats", "bits"))
 
 
 def downstream_bound(epsilon: float, n_releases: int = 1) -> float:
-    """Largest difference of rates between groups for whoever predicts from releases.
+    """Largest difference of rates between groups for every predictor that sees releases.
 
     Parameters
     ----------
@@ -54,7 +46,7 @@ def downstream_bound(epsilon: float, n_releases: int = 1) -> float:
     (0.2449, 0.9866)
     """
     _check("epsilon", epsilon, _EPSILON)
-    _check("n_releases", n_releases, _COUNT)
+    _check("n_releases", n_releases, COUNT)
     return min(_up(math.tanh(epsilon * n_releases / 2.0)), 1.0)
 
 
@@ -96,7 +88,7 @@ def information_bound(
     _check("epsilon", epsilon, _EPSILON)
     bound = epsilon * math.tanh(epsilon / 2.0)
     if n_outputs is not None:
-        _check("n_outputs", n_outputs, _COUNT)
+        _check("n_outputs", n_outputs, COUNT)
         bound = min(bound, math.log(n_outputs))
     return _in_units(bound, units)
 

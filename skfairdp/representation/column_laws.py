@@ -10,23 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-__all__ = ["ColumnTypes", "ColumnsLikelihood"]
-
 _KINDS = ("gaussian", "bernoulli", "categorical")
 
 
 @dataclass(frozen=True)
 class ColumnTypes:
     """Which law each column of a row has, given its representation and group.
-
-    Parameters
-    ----------
-    gaussian : tuple of int
-        Positions of columns with a normal law of variance 1.
-    bernoulli : tuple of int
-        Positions of columns of zeros and ones.
-    categorical : tuple of tuple of int
-        Positions of one-hot columns, one tuple for each categorical variable.
 
     Examples
     --------
@@ -36,22 +25,16 @@ class ColumnTypes:
     ColumnTypes(gaussian=(0,), bernoulli=(1,), categorical=())
     """
 
-    gaussian: tuple[int, ...]
-    bernoulli: tuple[int, ...]
+    gaussian: tuple[int, ...]  # Positions of columns with a normal law of variance 1
+    bernoulli: tuple[int, ...]  # Positions of columns of zeros and ones
+    # Positions of one-hot columns, one tuple for each categorical variable
     categorical: tuple[tuple[int, ...], ...] = ()
 
     @classmethod
     def from_rows(cls, X: np.ndarray) -> ColumnTypes:
         """Take columns that hold nothing but zeros and ones as Bernoulli, others as Gaussian.
 
-        Parameters
-        ----------
-        X : ndarray, shape (n, p)
-
-        Returns
-        -------
-        ColumnTypes
-            A fact about the rows: public from then on.
+        `X` (n, p). Result: a fact about the rows: public from then on.
         """
         binary = np.isin(X, (0.0, 1.0)).all(axis=0)
         where = np.arange(X.shape[1])
@@ -63,23 +46,10 @@ class ColumnTypes:
     ) -> ColumnTypes:
         """Read the `column_types` parameter of an encoder.
 
-        Parameters
-        ----------
-        declaration : {"gaussian", "bernoulli"} or mapping
-            One type for all columns; or lists of columns under "gaussian",
-            "bernoulli" and "categorical", where the last is a list of lists: the
-            one-hot columns of each variable. Columns in none of them are Gaussian.
-        names : sequence
-            Names of the columns, or their positions.
-
-        Returns
-        -------
-        ColumnTypes
-
-        Raises
-        ------
-        ValueError
-            For an unknown type, or a column that is unknown or named twice.
+        `declaration`: one type for all columns; or lists of columns under "gaussian", "bernoulli"
+        and "categorical", where the last is a list of lists: the one-hot columns of each
+        variable. Columns in none of them are Gaussian. `names`: names of the columns, or their
+        positions.
         """
         everything = tuple(range(len(names)))
         if isinstance(declaration, str):
@@ -120,11 +90,8 @@ class ColumnTypes:
 class ColumnsLikelihood(nn.Module):
     """Log-likelihood of rows under the laws that a side decoder states.
 
-    Parameters
-    ----------
-    types : ColumnTypes
-        Law of each column. The decoder states one number a column: the mean of a
-        normal law, the logit of a Bernoulli law, a logit of each category.
+    `types`: law of each column. The decoder states one number a column: the mean of a normal law,
+    the logit of a Bernoulli law, a logit of each category.
     """
 
     gaussian: Tensor
@@ -149,18 +116,9 @@ class ColumnsLikelihood(nn.Module):
     def forward(self, stated: Tensor, x: Tensor) -> Tensor:
         """Compute the log-likelihood of each row.
 
-        Parameters
-        ----------
-        stated : Tensor, shape (B, p)
-            What the side decoder states.
-        x : Tensor, shape (B, p)
-            Rows. A block of zeros is a category that was not declared, and adds
-            nothing.
-
-        Returns
-        -------
-        Tensor, shape (B,)
-            In nats, without the constant of the normal law.
+        `stated` (B, p): what the side decoder states. `x` (B, p): rows. A block of zeros is a
+        category that was not declared, and adds nothing. Result: (B,): in nats, without the
+        constant of the normal law.
         """
         total = stated.new_zeros(len(stated))
         if len(self.gaussian):
@@ -183,14 +141,7 @@ class ColumnsLikelihood(nn.Module):
     def mean(self, stated: Tensor) -> Tensor:
         """Compute the mean of each column under the stated laws.
 
-        Parameters
-        ----------
-        stated : Tensor, shape (B, p)
-            What the side decoder states.
-
-        Returns
-        -------
-        Tensor, shape (B, p)
+        `stated` (B, p): what the side decoder states. Result: (B, p).
         """
         mean = stated.clone()
         mean[:, self.bernoulli] = stated[:, self.bernoulli].sigmoid()

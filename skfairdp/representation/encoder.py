@@ -1,4 +1,4 @@
-"""An encoder whose output is locally private, and fair to whoever uses nothing else."""
+"""An encoder whose output is locally private, and fair for predictors that see nothing else."""
 
 from __future__ import annotations
 
@@ -21,20 +21,9 @@ from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.figures import significant_up
-from skfairdp.parameters import (
-    BOOLEAN,
-    CLASSES,
-    DATASET_SIZE,
-    MAPPING,
-    NORM,
-    RANDOM_STATE,
-    Check,
-    Choice,
-    Number,
-    check_parameters,
-)
+from skfairdp.parameters import BOOLEAN, COUNT, MAPPING, NORM, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import PROTECTS
@@ -43,10 +32,7 @@ from skfairdp.representation.forward import ReleasesThroughNetworks
 from skfairdp.representation.networks import representation_net
 from skfairdp.representation.objective import Weights
 from skfairdp.representation.person_ids import without_ids
-from skfairdp.representation.randomizers import (
-    LaplaceRandomizer,
-    ResponseRandomizer,
-)
+from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 from skfairdp.representation.training import (
     Task,
     descend,
@@ -58,10 +44,6 @@ from skfairdp.representation.training import (
 from skfairdp.representation.training_plan import RAW, training_plan, training_promise
 from skfairdp.rows import check_rows, encode_labels
 
-__all__ = ["PrivateFairEncoder"]
-
-_NONE = Choice((None,))
-
 
 class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the count
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReleasesThroughNetworks, PrivateEstimator
@@ -69,8 +51,8 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
     """Encoder whose output is locally private, and keeps what serves a declared purpose.
 
     An encoder maps each row x to a small representation, which is truncated and then
-    randomised: what leaves `transform` is private for the person behind the row, whoever
-    sees it. Therefore nobody who predicts from it alone, by whatever means, can treat two
+    randomised: what leaves `transform` is private for the person behind the row, against
+    all who see it. Therefore no predictor that sees it alone, of whatever kind, can treat two
     groups more differently than ``tanh(epsilon / 2)``. The encoder is trained together with
     a decoder that predicts the label u from the released z, and one that rebuilds x from z
     and the group s: it maximises ``E log q(x | z, s) + beta E log q(u | z)``. What the group
@@ -129,7 +111,7 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
     id_column : hashable or None, default=None
         Column of X, by name or position, that says who a row is about: integers or texts.
         It is no feature. The same person with the same row then gets the same release
-        again. None: every call is another release of everybody in it.
+        again. None: every call is another release of all people in it.
     export_key : bool, default=False
         Whether pickles keep the key that repeats releases; who has it can subtract the
         noise of all calls with ids.
@@ -149,10 +131,6 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         `y`; they are then public.
     random_state : int, RandomState or None, default=None
         Seeds the initial weights; never noise.
-    reproducible_noise : bool, default=False
-        Also seeds noise and batches, for tests; voids the promise.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
     ledger : None, path or PrivacyLedger, default=None
         Where the fit and each release is charged before rows are used.
 
@@ -160,14 +138,10 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
     ----------
     bound_ : float
         `bound` at fit, which releases keep to.
-    classes_ : ndarray, shape (n_classes,)
-        Class labels.
     codebook_ : ndarray of float64, shape (n_components, n_values), or None
         Code words of each component.
     column_types_ : ColumnTypes
         Law of each column.
-    groups_ : tuple or None
-        Groups named at fit.
     memory_ : ReleaseMemory
         Repeats releases by id.
     module_ : torch.nn.Module
@@ -218,35 +192,28 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
     ('any downstream predictor', '0.463')
     """
 
-    _parameters: ClassVar[Mapping[str, Sequence[Check]]] = {
+    _parameters = {
         "noise": (Choice(("laplace", "randomized_response")),),
         "epsilon": (Number(0.0, finite=False),),
         "beta": (Number(0.0),),
         "label_law": (Choice(("categorical", "gaussian")),),
-        "n_components": (Number(1, integer=True),),
+        "n_components": (COUNT,),
         "bound": (Number(1e-100, 1e100),),
-        "n_values": (Number(1, integer=True),),
-        "n_samples": (Number(1, integer=True),),
+        "n_values": (COUNT,),
+        "n_samples": (COUNT,),
         "commitment": (Number(0.0),),
         "column_types": (Choice((None, "gaussian", "bernoulli")), MAPPING),
         "output": (Choice(("embedding", "codes")),),
-        "batch_size": (Number(1, integer=True), Choice(("auto",))),
-        "max_epochs": (Number(1, integer=True),),
+        "batch_size": (COUNT, Choice(("auto",))),
+        "max_epochs": (COUNT,),
         "export_key": (BOOLEAN,),
         "train_privately": (BOOLEAN,),
         "training_epsilon": (Number(1e-4),),
-        "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
         "max_grad_norm": (NORM,),
-        "dataset_size": (DATASET_SIZE, _NONE),
-        "classes": (CLASSES, _NONE),
-        "random_state": RANDOM_STATE,
-        "reproducible_noise": (BOOLEAN,),
-        "progress": (BOOLEAN, _NONE),
-        "ledger": LEDGER,
     }
     # All but those that releases look at; changed ones wait for the next fit.
     _served_the_fit: ClassVar[tuple[str, ...]] = tuple(
-        {*_parameters, "column_types"} - {"reproducible_noise"}
+        {*_parameters, "classes", "dataset_size", "delta", "ledger", "progress", "random_state"}
     )
     _released: ClassVar[tuple[str, ...]] = (
         "bound_",
@@ -366,10 +333,7 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
                 max_grad_norm=float(self.max_grad_norm),
             )
         stated = training_promise(
-            plan,
-            noise,
-            classes=self.classes is not None,
-            groups=groups is not None,
+            plan, noise, classes=self.classes is not None, groups=groups is not None
         )
         prepared = task.prepare(seed)
         draws = self._draws(prepared, task.n_features + task.n_groups + task.n_classes, noise)
@@ -396,7 +360,7 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         self.output_ = self.output
         self.plan_ = plan
         self.training_privacy_ = stated
-        self._start_releasing(randomizer, stacklevel=4)
+        self._start_releasing(randomizer)
 
     def _train(
         self,
@@ -482,7 +446,7 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
             Who each row is about: integers or texts. The same person with the same row
             gets the same release again, at no further cost; a person with two different
             rows has two releases. Without ids, every call is another release of
-            everybody in it, and costs `epsilon` again.
+            all people in it, and costs `epsilon` again.
 
         Returns
         -------

@@ -22,8 +22,6 @@ from skfairdp.representation.releasing import ReleasesRepresentation
 from skfairdp.representation.training import Encoder
 from skfairdp.rows import check_features
 
-__all__ = ["ReleasesThroughNetworks"]
-
 
 def _each_by_itself(module: nn.Module, rows: Tensor) -> Tensor:
     """Encode rows as if each were alone, so that no net, whatever it does, can mix them."""

@@ -1,9 +1,8 @@
-"""Laplace noise on any representation, whoever made it."""
+"""Laplace noise on any representation."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any, ClassVar
 
@@ -16,13 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateEstimator
 from skfairdp.certificate import Certificate
-from skfairdp.parameters import BOOLEAN, RANDOM_STATE, Check, Number, check_parameters
-from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.parameters import BOOLEAN, Number, check_parameters
+from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.representation.randomizers import LaplaceRandomizer
 from skfairdp.representation.releasing import ReleasesRepresentation
 from skfairdp.rows import validated
-
-__all__ = ["LaplaceTransformer"]
 
 
 class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the count
@@ -33,7 +30,7 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
     Put it behind an encoder that was made by others, or straight behind the columns. Each
     row is randomised by itself, so it may happen on the device of the person whose row it
     is. Whatever is computed from the released rows afterwards is private for their people,
-    and whoever predicts from one of them alone cannot treat groups more differently than
+    and a predictor that sees one of them alone cannot treat groups more differently than
     the certificate says.
 
     Parameters
@@ -47,10 +44,6 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
     export_key : bool, default=False
         Whether pickles keep the key that repeats releases; who has it can subtract the
         noise of all calls with ids.
-    random_state : int, RandomState or None, default=None
-        Used with `reproducible_noise` only.
-    reproducible_noise : bool, default=False
-        For tests: noise from `random_state`, which protects nobody.
     ledger : None, path or PrivacyLedger, default=None
         Where each release is charged before rows are used.
 
@@ -69,7 +62,7 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
     -----
     Xie et al. (arXiv 2402.10473, Table 2) put this noise on the representations of other
     methods, at epsilon = 8. The steps before it must be fixed for the person who is released: an
-    encoder that was fitted on that person's row may give it away to whoever sees the
+    encoder that was fitted on that person's row may give it away to those who see the
     encoder, and is not covered. With ids, a step that draws at random gives another row, and so
     another release, at every call.
 
@@ -91,13 +84,10 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
     _learns_from_rows = False
     _served_the_fit: ClassVar[tuple[str, ...]] = ("bound", "epsilon", "export_key")
     _nets: ClassVar[tuple[str, ...]] = ()
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
+    _parameters = {
         "epsilon": (Number(0.0, low_open=True, finite=False),),
         "bound": (Number(1e-100, 1e100),),
         "export_key": (BOOLEAN,),
-        "random_state": RANDOM_STATE,
-        "reproducible_noise": (BOOLEAN,),
-        "ledger": LEDGER,
     }
     _released: ClassVar[tuple[str, ...]] = (
         "feature_names_in_",
@@ -152,7 +142,7 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
             check_parameters(self, self._parameters)
             self._checked(X, reset=True)
             randomizer = LaplaceRandomizer(self.epsilon, self.n_features_in_, self.bound)
-            self._start_releasing(randomizer, stacklevel=3)
+            self._start_releasing(randomizer)
         return self
 
     def _settle(self) -> None:
@@ -169,7 +159,7 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
         ids : array-like, shape (n_samples,), optional
             Who each row is about: integers or texts. The same person with the same row
             gets the same release again, at no further cost. Without ids, every call is
-            another release of everybody in it, and costs `epsilon` again.
+            another release of all people in it, and costs `epsilon` again.
 
         Returns
         -------
@@ -231,7 +221,7 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
         -------
         Certificate
             Privacy of all counted releases together; bounds on parity, opportunity and
-            odds for whoever predicts from one release. Among its remarks, with rows, a
+            odds for any predictor from one release. Among its remarks, with rows, a
             lower bound in nats on what a release tells about the group.
         """
         check_is_fitted(self)

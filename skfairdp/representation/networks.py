@@ -11,8 +11,6 @@ from torch import Tensor, nn
 
 from skfairdp.engine.modules import MLP
 
-__all__ = ["ConvRepresentationModule", "RepresentationModule", "representation_net"]
-
 
 class RepresentationModule(nn.Module):
     """Three perceptrons: x to z, z to u, and (z, s) to x.
@@ -21,24 +19,10 @@ class RepresentationModule(nn.Module):
     `net` of a `PrivateFairEncoder` has the same three methods and takes the first four
     arguments.
 
-    Parameters
-    ----------
-    n_features : int
-        Columns of a row.
-    n_components : int, default=2
-        Components d of a representation.
-    n_outputs : int, default=2
-        Classes of the utility variable u.
-    n_groups : int, default=0
-        Groups of the sensitive variable s; 0 for a side decoder that sees z alone.
-    hidden_sizes : sequence of int, default=(100,)
-        Hidden layers of the encoder.
-    utility_sizes : sequence of int, default=(100, 100)
-        Hidden layers of the utility decoder.
-    side_sizes : sequence of int, default=(100,)
-        Hidden layers of the side decoder.
-    activation : type of torch.nn.Module, default=torch.nn.ReLU
-        Class of the activation after every hidden layer.
+    `n_outputs`: classes of the utility variable u. `n_groups`: groups of the sensitive variable
+    s; 0 for a side decoder that sees z alone. `utility_sizes`: hidden layers of the utility
+    decoder. `side_sizes`: hidden layers of the side decoder. `activation`: class of the
+    activation after every hidden layer.
 
     References
     ----------
@@ -73,41 +57,21 @@ class RepresentationModule(nn.Module):
     def encode(self, x: Tensor) -> Tensor:
         """Map rows to representations before truncation.
 
-        Parameters
-        ----------
-        x : Tensor, shape (B, n_features)
-
-        Returns
-        -------
-        Tensor, shape (B, n_components)
+        `x` (B, n_features). Result: (B, n_components).
         """
         return self.encoder(x)
 
     def predict_utility(self, z: Tensor) -> Tensor:
         """Map released representations to a logit of each class.
 
-        Parameters
-        ----------
-        z : Tensor, shape (B, n_components)
-
-        Returns
-        -------
-        Tensor, shape (B, n_outputs)
+        `z` (B, n_components). Result: (B, n_outputs).
         """
         return self.utility(z)
 
     def reconstruct(self, z: Tensor, s: Tensor) -> Tensor:
         """Map released representations and groups to the parameters of each column.
 
-        Parameters
-        ----------
-        z : Tensor, shape (B, n_components)
-        s : Tensor, shape (B, n_groups)
-            One-hot groups.
-
-        Returns
-        -------
-        Tensor, shape (B, n_features)
+        `z` (B, n_components). `s` (B, n_groups): one-hot groups. Result: (B, n_features).
         """
         return self.side(torch.cat([z, s], dim=1))
 
@@ -118,28 +82,11 @@ class ConvRepresentationModule(nn.Module):
     The networks of the paper for Colored-MNIST, with group normalisation in place of
     batch normalisation, which mixes records.
 
-    Parameters
-    ----------
-    n_features : int
-        Values of an image: channels times height times width.
-    n_components : int
-        Values of a representation; those of an image.
-    n_outputs : int, default=10
-        Classes of the utility variable u.
-    n_groups : int, default=0
-        Groups of the sensitive variable s; each is one more constant channel.
-    image_shape : tuple of int, default=(3, 10, 10)
-        Channels, height and width.
-    channels : int, default=10
-        Channels of the encoder, and of the side decoder's two entrances; a multiple
-        of 5.
-    utility_sizes : sequence of int, default=(100, 100)
-        Hidden layers of the utility decoder.
-
-    Raises
-    ------
-    ValueError
-        If `n_features` or `n_components` is not the number of values of an image.
+    `n_features`: values of an image: channels times height times width. `n_components`: values of
+    a representation; those of an image. `n_outputs`: classes of the utility variable u.
+    `n_groups`: groups of the sensitive variable s; each is one more constant channel. `channels`:
+    channels of the encoder, and of the side decoder's two entrances; a multiple of 5.
+    `utility_sizes`: hidden layers of the utility decoder.
 
     References
     ----------
@@ -203,41 +150,21 @@ class ConvRepresentationModule(nn.Module):
     def encode(self, x: Tensor) -> Tensor:
         """Map images to representations before truncation.
 
-        Parameters
-        ----------
-        x : Tensor, shape (B, n_features)
-
-        Returns
-        -------
-        Tensor, shape (B, n_components)
+        `x` (B, n_features). Result: (B, n_components).
         """
         return self.encoder(x.reshape(-1, *self.image_shape)).flatten(1)
 
     def predict_utility(self, z: Tensor) -> Tensor:
         """Map released representations to a logit of each class.
 
-        Parameters
-        ----------
-        z : Tensor, shape (B, n_components)
-
-        Returns
-        -------
-        Tensor, shape (B, n_outputs)
+        `z` (B, n_components). Result: (B, n_outputs).
         """
         return self.utility(z)
 
     def reconstruct(self, z: Tensor, s: Tensor) -> Tensor:
         """Map released representations and groups to the parameters of each pixel.
 
-        Parameters
-        ----------
-        z : Tensor, shape (B, n_components)
-        s : Tensor, shape (B, n_groups)
-            One-hot groups.
-
-        Returns
-        -------
-        Tensor, shape (B, n_features)
+        `z` (B, n_components). `s` (B, n_groups): one-hot groups. Result: (B, n_features).
         """
         inside = self.side_z(z.reshape(-1, *self.image_shape))
         if self.side_s is not None:
@@ -253,10 +180,7 @@ def _convolution(entering: int, leaving: int) -> nn.Conv2d:
 def representation_net() -> NeuralNet:
     """Build the net that stands behind ``net=None`` of a `PrivateFairEncoder`.
 
-    Returns
-    -------
-    skorch.NeuralNet
-        Not initialised; trained by Adam at a learning rate of 0.001.
+    Result: not initialised; trained by Adam at a learning rate of 0.001.
 
     Examples
     --------

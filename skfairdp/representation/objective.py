@@ -10,41 +10,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from skfairdp.representation.column_laws import ColumnsLikelihood, ColumnTypes
-from skfairdp.representation.randomizers import (
-    LaplaceRandomizer,
-    ResponseRandomizer,
-)
-
-__all__ = [
-    "Channel",
-    "LaplaceChannel",
-    "ResponseChannel",
-    "VariationalLoss",
-    "Weights",
-    "channel_of",
-]
+from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Numbers of the objective.
+    """Numbers of the objective."""
 
-    Parameters
-    ----------
-    beta : float
-        Weight of the utility decoder's log-likelihood.
-    n_samples : int, default=1
-        Draws of the randomiser for each record, L.
-    commitment : float, default=0.25
-        Weight of the term that holds the encoder close to its codes, lambda.
-    label_law : {"categorical", "gaussian"}, default="categorical"
-        Law of the label given a release; the second is a normal law of variance 1/2 around
-        the predicted probabilities.
-    """
-
-    beta: float
-    n_samples: int = 1
+    beta: float  # Weight of the utility decoder's log-likelihood
+    n_samples: int = 1  # Draws of the randomiser for each record, L
+    # Weight of the term that holds the encoder close to its codes, lambda
     commitment: float = 0.25
+    # Law of the label given a release; the second is a normal law of variance 1/2 around the
+    # predicted probabilities
     label_law: str = "categorical"
 
 
@@ -69,19 +47,9 @@ class Channel(nn.Module):
     def forward(self, raw: Tensor, n_samples: int) -> tuple[Tensor, Tensor]:
         """Randomise, in training; pass on what would be randomised otherwise.
 
-        Parameters
-        ----------
-        raw : Tensor, shape (B, d)
-            What the encoder gives.
-        n_samples : int
-            Draws for each record, next to each other.
-
-        Returns
-        -------
-        z : Tensor, shape (B * n_samples, d)
-            What the decoders take.
-        penalty : Tensor, shape (B,)
-            Loss of the channel itself.
+        `raw` (B, d): what the encoder gives. `n_samples`: draws for each record, next to each
+        other. Result `z` (B * n_samples, d): what the decoders take; `penalty` (B,): loss of the
+        channel itself.
         """
         raise NotImplementedError
 
@@ -98,10 +66,7 @@ def squash(raw: Tensor, bound: float) -> Tensor:
 class LaplaceChannel(Channel):
     """Truncation and additive noise, for continuous representations.
 
-    Parameters
-    ----------
-    randomizer : LaplaceRandomizer
-        Its training half is used, whose noise protects nobody.
+    `randomizer`: its training half is used, whose noise protects no row.
     """
 
     def __init__(self, randomizer: LaplaceRandomizer) -> None:
@@ -111,26 +76,14 @@ class LaplaceChannel(Channel):
     def hidden(self, raw: Tensor) -> Tensor:
         """Truncate.
 
-        Parameters
-        ----------
-        raw : Tensor, shape (B, d)
-
-        Returns
-        -------
-        Tensor, shape (B, d)
+        `raw` (B, d). Result: (B, d).
         """
         return squash(raw, self.randomizer.bound)
 
     def embed(self, released: Tensor) -> Tensor:
         """Hand on, as it is, what was released.
 
-        Parameters
-        ----------
-        released : Tensor, shape (B, d)
-
-        Returns
-        -------
-        Tensor, shape (B, d)
+        `released` (B, d). Result: (B, d).
         """
         return released
 
@@ -149,14 +102,8 @@ class ResponseChannel(Channel):
     decoders see the word of the *released* code; their gradient skips quantisation and
     randomised response (straight-through) on its way to the encoder.
 
-    Parameters
-    ----------
-    randomizer : ResponseRandomizer
-        Its training half is used, whose draws protect nobody.
-    bound : float
-        Code words start evenly spread between ``-bound`` and ``bound``.
-    commitment : float
-        Lambda.
+    `randomizer`: its training half is used, whose draws protect no row. `bound`: code words start
+    evenly spread between ``-bound`` and ``bound``.
     """
 
     def __init__(self, randomizer: ResponseRandomizer, bound: float, commitment: float) -> None:
@@ -170,14 +117,7 @@ class ResponseChannel(Channel):
     def hidden(self, raw: Tensor) -> Tensor:
         """Find the nearest code word of each component.
 
-        Parameters
-        ----------
-        raw : Tensor, shape (B, d)
-
-        Returns
-        -------
-        Tensor of int64, shape (B, d)
-            Codes.
+        `raw` (B, d). Result: (B, d): codes.
         """
         off = squash(raw, self.bound).unsqueeze(2) - self.codebook
         return off.detach().abs().argmin(dim=2)
@@ -189,13 +129,7 @@ class ResponseChannel(Channel):
     def embed(self, released: Tensor) -> Tensor:
         """Look up the code words of codes.
 
-        Parameters
-        ----------
-        released : Tensor of int64, shape (B, d)
-
-        Returns
-        -------
-        Tensor, shape (B, d)
+        `released` (B, d). Result: (B, d).
         """
         d = len(self.codebook)
         words = self.codebook.flatten()
@@ -222,17 +156,7 @@ def channel_of(
 ) -> Channel:
     """Build the channel around a randomiser.
 
-    Parameters
-    ----------
-    randomizer : LaplaceRandomizer or ResponseRandomizer
-    bound : float
-        Half the width of the box of representations.
-    commitment : float
-        Lambda; used for codes.
-
-    Returns
-    -------
-    Channel
+    `bound`: half the width of the box of representations.
     """
     if isinstance(randomizer, LaplaceRandomizer):
         return LaplaceChannel(randomizer)
@@ -246,18 +170,7 @@ class VariationalLoss(nn.Module):
     the two terms of vector quantisation. The loss of a record depends on this record
     and on its own draws alone.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Encoder and decoders, see `RepresentationModule`.
-    channel : Channel
-        Randomiser of the representation.
-    types : ColumnTypes
-        Law of each column.
-    weights : Weights
-        Numbers of the objective.
-    n_groups : int
-        Groups of the sensitive variable.
+    `module`: encoder and decoders, see `RepresentationModule`.
 
     References
     ----------
@@ -285,15 +198,8 @@ class VariationalLoss(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         """Compute the loss of each record.
 
-        Parameters
-        ----------
-        rows : Tensor, shape (B, n_features + n_groups + n_classes)
-            Features, one-hot group and one-hot class, side by side.
-
-        Returns
-        -------
-        Tensor, shape (B,)
-            In nats.
+        `rows` (B, n_features + n_groups + n_classes): features, one-hot group and one-hot class,
+        side by side. Result: (B,): in nats.
         """
         n_classes = rows.shape[1] - self.n_features - self.n_groups
         x, s, u = rows.split([self.n_features, self.n_groups, n_classes], dim=1)

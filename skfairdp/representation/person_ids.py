@@ -8,30 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["without_ids"]
-
 
 def without_ids(X: Any, id_column: Hashable | None) -> tuple[Any, Any]:
     """Take the column of ids out of a table.
 
-    Parameters
-    ----------
-    X : array-like or DataFrame, shape (n, p)
-        Rows.
-    id_column : hashable or None
-        Label of the column in a DataFrame, position in anything else; None: there is
-        none.
-
-    Returns
-    -------
-    features : array-like or DataFrame
-        The other columns.
-    ids : ndarray, shape (n,), or None
-
-    Raises
-    ------
-    ValueError
-        `X` has no such column.
+    `X` (n, p): rows. `id_column`: label of the column in a DataFrame, position in anything else;
+    None: there is none. Result `features`: the other columns; `ids` (n,).
     """
     if id_column is None:
         return X, None

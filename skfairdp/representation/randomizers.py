@@ -1,4 +1,4 @@
-"""Randomisers that a representation passes through before it is shown to anybody."""
+"""Randomisers that a representation passes through before it is released."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent, DpEvent, NoOpDpEvent
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.figures import significant_up
-from skfairdp.parameters import Number
+from skfairdp.parameters import COUNT, Number
 from skfairdp.privacy.mechanisms.geometric import RESOLUTION
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
@@ -22,9 +22,6 @@ from skfairdp.representation.release_memory import RowStreams, in_chunks
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["LaplaceRandomizer", "ResponseRandomizer"]
-
-_COUNT = Number(1, integer=True)
 _BOUND = Number(1e-100, 1e100)
 
 
@@ -218,7 +215,7 @@ class LaplaceRandomizer:
         values : Tensor, shape (n, d)
             Truncated vectors.
         generator : torch.Generator or None
-            Source of the noise; None: that of the training. It protects nobody: what is
+            Source of the noise; None: that of the training. It protects no row: what is
             released goes through `release`.
 
         Returns
@@ -386,7 +383,7 @@ class ResponseRandomizer:
         codes : Tensor of int64, shape (n, d)
             Hidden codes.
         generator : torch.Generator or None
-            Source of the randomness; None: that of the training. It protects nobody: what is
+            Source of the randomness; None: that of the training. It protects no row: what is
             released goes through `release`.
 
         Returns
@@ -427,8 +424,8 @@ class ResponseRandomizer:
 
 
 def _check_count(name: str, value: int) -> None:
-    if not _COUNT.accepts(value):
-        raise ValueError(f"{name}={value!r} is not allowed: give {_COUNT.describe()}")
+    if not COUNT.accepts(value):
+        raise ValueError(f"{name}={value!r} is not allowed: give {COUNT.describe()}")
 
 
 def _pure(epsilon: float) -> DpEvent | None:

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.privacy.mechanisms.geometric import geometric, units_of
 from skfairdp.privacy.noise import NoiseSource
-
-__all__ = ["ReleaseMemory", "RowStreams", "in_chunks"]
+from skfairdp.rows import unmasked
 
 _CHUNK = 2**16  # rows whose streams are held at a time, and fewer where they are wide:
 _NUMBERS = 2**22  # numbers of theirs that are copied at a time
@@ -187,23 +186,7 @@ def in_chunks(
 ) -> Iterator[tuple[slice, NoiseSource | RowStreams]]:
     """Cut rows into chunks, so that memory does not grow with what is drawn for them.
 
-    Parameters
-    ----------
-    noise : NoiseSource or RowStreams
-        Where the randomness comes from.
-    hidden : ndarray of int64, shape (n, d)
-        What the noise will hide.
-
-    Yields
-    ------
-    rows : slice
-    noise : NoiseSource or RowStreams
-        The source for these rows.
-
-    Raises
-    ------
-    ValueError
-        If there are streams for another number of rows.
+    `hidden` (n, d): what the noise will hide. Yields `noise`: the source for these rows.
     """
     size = len(hidden)
     if isinstance(noise, RowStreams) and len(noise) != size:
@@ -217,10 +200,10 @@ def in_chunks(
 
 
 class ReleaseMemory:
-    """Gives a person the same release again, without remembering anybody.
+    """Gives a person the same release again, without remembering people.
 
     The noise of a row is drawn from a stream that a keyed hash derives from the person's
-    id, the row, what is hidden of it, the encoder and the randomiser. So whoever asks twice for
+    id, the row, what is hidden of it, the encoder and the randomiser. So who asks twice for
     the same person's release gets the same one, and learns nothing new; two people, two rows, two
     encoders or two randomisers never share noise, whose difference would be the difference
     of what it hides. Nothing is stored but the key.
@@ -228,7 +211,7 @@ class ReleaseMemory:
     Parameters
     ----------
     export_key : bool, default=False
-        Whether the key goes into pickles and copies. Whoever holds the key can subtract
+        Whether the key goes into pickles and copies. A holder of the key can subtract
         the noise of every release made with it, so keep such a pickle like the raw rows.
         Without the key, the restored object refuses to make releases.
 
@@ -264,7 +247,7 @@ class ReleaseMemory:
         Parameters
         ----------
         secret : bytes
-            32 bytes that nobody else knows.
+            32 secret bytes.
         export_key : bool, default=False
             See the class.
 
@@ -370,7 +353,7 @@ def _canonical(X: ArrayLike) -> NDArray[np.float64]:
 
 def _encoded_ids(ids: ArrayLike) -> list[bytes]:
     """Ids as bytes, each with its kind and its length."""
-    column = np.asarray(ids, dtype=object)
+    column = np.asarray(unmasked(ids), dtype=object)
     if column.ndim != 1:
         raise ValueError(f"ids has {column.ndim} dimensions; allowed is one id for each row")
     if pd.isna(column).any():

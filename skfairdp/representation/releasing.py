@@ -3,52 +3,53 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from dp_accounting.dp_event import SelfComposedDpEvent
 
+from skfairdp.assumptions import (
+    ATTACKER,
+    CHANGED_ROW,
+    EXACT_RELEASE,
+    FEATURES_ALONE,
+    NOT_FITTED_ON,
+    ONE_RELEASE,
+    RELEASE_ALONE,
+    RELEASE_NOISE,
+    RELEASES_COUNTED,
+    VALIDATION,
+)
 from skfairdp.certificate import Certificate, certify
-from skfairdp.exceptions import PrivacyWarning
+from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.derivation import RELEASE, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.notions import NOTIONS
 from skfairdp.figures import rounded_up, significant_up
-from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import as_ledger
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.streams import ATTACKER, GENERATOR
+from skfairdp.privacy.streams import GENERATOR
 from skfairdp.representation.bounds import (
     downstream_bound,
     group_information_bound,
     information_bound,
 )
-from skfairdp.representation.randomizers import (
-    LaplaceRandomizer,
-    ResponseRandomizer,
-)
+from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 from skfairdp.representation.release_memory import ReleaseMemory, RowStreams
-
-__all__ = ["NOTIONS_OF_RELEASES", "ReleaseCount", "ReleasesRepresentation"]
 
 Randomizer = LaplaceRandomizer | ResponseRandomizer
 
-NOTIONS_OF_RELEASES = ("demographic_parity", "equal_opportunity", "equalized_odds")
+NOTIONS_OF_RELEASES = tuple(n.name for n in NOTIONS.values() if n.compares_predictions)
 
 
 class ReleaseCount:
     """How often a fitted object has released; it holds three numbers and no row.
 
-    Attributes
-    ----------
-    fresh : int
-        Releases with noise of their own: calls without ids.
-    remembered : bool
-        Whether there was a call with ids. All of them together are one release of each
-        distinct row of a person.
-    reproducible : bool
-        Whether noise of any release could be repeated, and protects nobody.
+    `fresh`: releases with noise of their own: calls without ids. `remembered`: whether there was
+    a call with ids. All of them together are one release of each distinct row of a person.
+    `reproducible`: whether noise of any release could be repeated, and protects no person.
     """
 
     def __init__(self) -> None:
@@ -100,23 +101,10 @@ class ReleasesRepresentation:
     def _repeatable(self) -> bool:
         return self.releases_.reproducible or bool(getattr(self, "reproducible_noise", False))
 
-    def _start_releasing(self, randomizer: Randomizer, stacklevel: int) -> None:
-        """Make the fitted attributes of a release.
-
-        Parameters
-        ----------
-        randomizer : LaplaceRandomizer or ResponseRandomizer
-            What representations pass through.
-        stacklevel : int
-            Whose line a warning about releases without noise names, as in
-            `warnings.warn`.
-        """
+    def _start_releasing(self, randomizer: Randomizer) -> None:
+        """Make the fitted attributes of a release."""
         if math.isinf(randomizer.epsilon):
-            warnings.warn(
-                "epsilon=inf releases without noise: nothing is protected.",
-                PrivacyWarning,
-                stacklevel=stacklevel,
-            )
+            warn_user("epsilon=inf releases without noise: nothing is protected.", PrivacyWarning)
         self.randomizer_ = randomizer
         self.releases_ = ReleaseCount()
         self.memory_ = ReleaseMemory(export_key=bool(getattr(self, "export_key", False)))
@@ -130,18 +118,9 @@ class ReleasesRepresentation:
         Nothing may be computed from rows before this is entered, except the checks of
         their form.
 
-        Parameters
-        ----------
-        ids : array-like or None
-            Who the rows are about; None for fresh noise.
-        X : array-like, shape (n, ...)
-            The rows as the encoder takes them; used with `ids` only.
-        encoder_digest : str
-            Digest of the encoder; used with `ids` only.
-
-        Yields
-        ------
-        NoiseSource or RowStreams
+        `ids`: who the rows are about; None for fresh noise. `X` (n, ...): the rows as the encoder
+        takes them; used with `ids` only. `encoder_digest`: digest of the encoder; used with `ids`
+        only.
         """
         streams = None
         if ids is not None:
@@ -206,27 +185,20 @@ class ReleasesRepresentation:
             else "each code is answered by randomised response"
         )
         return (
-            f"pure and exact in integers: {exact}, so rounding weakens nothing",
-            "one row is one person, and the release is all that anybody sees of the row: labels, "
-            "groups and columns passed on beside it are not covered",
-            f"noise of calls without ids from {GENERATOR}; of calls with ids from BLAKE2b under a "
-            f"secret 256-bit key; the guarantee is for {ATTACKER}, and who cannot tell keyed "
-            "BLAKE2b from random",
+            EXACT_RELEASE.format(how=exact),
+            RELEASE_ALONE,
+            RELEASE_NOISE.format(name=GENERATOR, attacker=ATTACKER),
         )
 
     def _how_often(self) -> tuple[str, ...]:
         count, epsilon = self.releases_, self.randomizer_.epsilon
         return (
-            f"one release costs ε = {significant_up(epsilon)}; since the last fit transform was "
-            "called "
-            f"{count.fresh} times without ids, each of which is another release, and "
-            f"{'at least once' if count.remembered else 'never'} with ids, which is one release of "
-            "each distinct row of a person, however often; the total is for a person who was in "
-            "all of these calls with one row",
-            "a person whose row changed pays once more for each distinct row, and that it changed "
-            "is not protected; nor is a row for which the encoder gives other numbers elsewhere "
-            "(another processor or library): it gets other noise, and pays once more; calls before "
-            "the last fit, and calls of copies and of restored pickles, are not in this count",
+            RELEASES_COUNTED.format(
+                epsilon=significant_up(epsilon),
+                fresh=count.fresh,
+                remembered="at least once" if count.remembered else "never",
+            ),
+            CHANGED_ROW,
         )
 
     def _consequences(self) -> tuple[str, ...]:
@@ -244,14 +216,7 @@ class ReleasesRepresentation:
     def _downstream_claims(self, notions: Iterable[str]) -> list[FairnessGuarantee]:
         """Bounds for every predictor that sees people through one release only.
 
-        Parameters
-        ----------
-        notions : iterable of str
-            Asked for; others than parity, opportunity and odds get no claim.
-
-        Returns
-        -------
-        list of FairnessGuarantee
+        `notions`: asked for; others than parity, opportunity and odds get no claim.
         """
         if self._repeatable or math.isinf(self.randomizer_.epsilon):
             return []
@@ -263,12 +228,9 @@ class ReleasesRepresentation:
                 scope="any downstream predictor",
                 method="tanh(ε/2) of a locally private release",
                 assumptions=(
-                    f"each person is predicted from one release at ε = {significant_up(epsilon)} "
-                    "and nothing "
-                    "else: from k different releases of a person the bound is tanh(kε/2), and a "
-                    "predictor that also sees the group or another column has no bound",
-                    "the predictor was not fitted on the person who is predicted",
-                    "the row is released from its features alone, not from the group or the label",
+                    ONE_RELEASE.format(epsilon=significant_up(epsilon)),
+                    NOT_FITTED_ON,
+                    FEATURES_ALONE,
                 ),
                 derivation=Derivation.of(RELEASE, epsilon=epsilon),
             )

@@ -23,48 +23,19 @@ from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 from skfairdp.representation.column_laws import ColumnTypes
 from skfairdp.representation.objective import VariationalLoss, Weights, channel_of
-from skfairdp.representation.randomizers import (
-    LaplaceRandomizer,
-    ResponseRandomizer,
-)
-
-__all__ = [
-    "Encoder",
-    "Task",
-    "descend",
-    "descend_privately",
-    "plain_batch_size",
-    "plan_of",
-    "refuse_mixing_encoder",
-    "rehearse_privately",
-]
+from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained: networks, a randomiser between them, and a loss.
-
-    Parameters
-    ----------
-    net : skorch.NeuralNet
-        Networks and optimizer; never changed.
-    randomizer : LaplaceRandomizer or ResponseRandomizer
-        What representations pass through.
-    bound : float
-        Half the width of the box that representations are truncated to.
-    weights : Weights
-        Numbers of the objective.
-    types : ColumnTypes
-        Law of each column.
-    n_features, n_classes, n_groups : int
-        Columns of a row, classes of the label, groups.
-    """
+    """What is trained: networks, a randomiser between them, and a loss."""
 
     net: NeuralNet
     randomizer: LaplaceRandomizer | ResponseRandomizer
-    bound: float
+    bound: float  # Half the width of the box that representations are truncated to
     weights: Weights
     types: ColumnTypes
+    # n_features, n_classes, n_groups: columns of a row, classes of the label, groups
     n_features: int
     n_classes: int
     n_groups: int
@@ -72,20 +43,8 @@ class Task:
     def prepare(self, seed: int) -> PreparedNet:
         """Initialise the networks.
 
-        Parameters
-        ----------
-        seed : int
-            Seeds the initial weights.
-
-        Returns
-        -------
-        PreparedNet
-            Whose module is the loss of each row.
-
-        Raises
-        ------
-        ValueError
-            The net does not fit, or its encoder mixes rows.
+        Result: whose module is the loss of each row. Raises ValueError: the net does not fit, or
+        its encoder mixes rows.
         """
         net = clone(check_net(self.net)).set_params(
             criterion=nn.CrossEntropyLoss,
@@ -106,17 +65,8 @@ class Task:
     def rows(self, X: np.ndarray, groups: np.ndarray | None, labels: np.ndarray) -> np.ndarray:
         """Put features, one-hot groups and one-hot classes side by side.
 
-        Parameters
-        ----------
-        X : ndarray, shape (n, n_features)
-        groups : ndarray of int, shape (n,), or None
-            Codes.
-        labels : ndarray of int, shape (n,)
-            Codes; a negative one becomes zeros.
-
-        Returns
-        -------
-        ndarray, shape (n, n_features + n_groups + n_classes)
+        `X` (n, n_features). `groups` (n,): codes. `labels` (n,): codes; a negative one becomes
+        zeros. Result (n, n_features + n_groups + n_classes).
         """
         known = np.arange(self.n_classes) == labels[:, None]
         parts = [X, known] if groups is None else [X, np.eye(self.n_groups)[groups], known]
@@ -124,13 +74,7 @@ class Task:
 
 
 class Encoder(nn.Module):
-    """The part of a module that a release passes through.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Encoder and decoders.
-    """
+    """The part of a module that a release passes through."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -147,17 +91,7 @@ def refuse_mixing_encoder(module: nn.Module, n_features: int) -> None:
     A release hides what is encoded of one row. With rows mixed, a person would be in the
     releases of all others of a call too, at a cost that no one release states.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Encoder and decoders.
-    n_features : int
-        Columns of a row.
-
-    Raises
-    ------
-    ValueError
-        The encoder mixes made-up rows.
+    Raises ValueError: the encoder mixes made-up rows.
     """
     encoder = Encoder(module)
     refuse_unstable_rows(encoder, (n_features,))
@@ -167,21 +101,8 @@ def refuse_mixing_encoder(module: nn.Module, n_features: int) -> None:
 def plain_batch_size(batch_size: int | str, n: int) -> int:
     """Resolve the batch size of training without noise.
 
-    Parameters
-    ----------
-    batch_size : "auto" or int
-        "auto" is 512, or ``ceil(n / 64)`` where that is less.
-    n : int
-        Number of rows with a known label.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    ValueError
-        An explicit size above `n`, or no rows.
+    `batch_size`: "auto" is 512, or ``ceil(n / 64)`` where that is less. `n`: number of rows with
+    a known label.
     """
     if n == 0:
         raise ValueError("no row has a label that is one of 'classes': nothing can be learned.")
@@ -201,20 +122,9 @@ def descend(
 ) -> None:
     """Train on shuffled batches of raw rows; nothing protects them.
 
-    Parameters
-    ----------
-    prepared : PreparedNet
-        Its module gives the loss of each row; trained in place.
-    rows : ndarray, shape (n, width)
-        What the module takes.
-    batch_size : int
-        Rows of a batch; the last one of a pass may be smaller.
-    max_epochs : int
-        Passes.
-    progress : Progress
-        Counts steps.
-    generator : numpy.random.Generator
-        Shuffles, and seeds the draws of representations.
+    `prepared`: its module gives the loss of each row; trained in place. `rows` (n, width): what
+    the module takes. `batch_size`: rows of a batch; the last one of a pass may be smaller.
+    `generator`: shuffles, and seeds the draws of representations.
     """
     loss, optimizer = prepared.module, prepared.optimizer()
     parameters = [p for p in loss.parameters() if p.requires_grad]
@@ -247,24 +157,8 @@ def plan_of(
 ) -> Plan:
     """Plan the noisy sums of private training.
 
-    Parameters
-    ----------
-    sizes : Sizes
-        One cell of all records.
-    batch_size : int or "auto"
-        Expected records in a batch.
-    max_epochs : int
-        Passes.
-    max_grad_norm : float
-        Clip norm of a record's gradient.
-    delta : float
-        Delta of the statement.
-    noise_multiplier : float
-        Noise standard deviation over the clip norm.
-
-    Returns
-    -------
-    Plan
+    `max_grad_norm`: clip norm of a record's gradient. `noise_multiplier`: noise standard
+    deviation over the clip norm.
     """
     expected = expected_batch_size(batch_size, sizes.total)
     weight = 1.0 / expected
@@ -286,18 +180,8 @@ def plan_of(
 def rehearse_privately(prepared: PreparedNet, rows: np.ndarray, plan: Plan) -> None:
     """Refuse what `descend_privately` could not do, before anything is charged.
 
-    Parameters
-    ----------
-    prepared : PreparedNet
-    rows : ndarray, shape (n, width)
-        Their number and width are used, and no entry is read.
-    plan : Plan
-        What will be released.
-
-    Raises
-    ------
-    ValueError
-        There are too many rows, or the module cannot be differentiated row by row.
+    `rows` (n, width): their number and width are used, and no entry is read. Raises ValueError:
+    there are too many rows, or the module cannot be differentiated row by row.
     """
     loss = prepared.module
     refuse_unstable_rows(loss, rows.shape[1:])
@@ -320,22 +204,8 @@ def descend_privately(
     The draws that randomise representations in training are secret and each record's
     own: given all draws, a record moves a sum by no more than the clip norm.
 
-    Parameters
-    ----------
-    prepared : PreparedNet
-        Its module gives the loss of each row; trained in place.
-    rows : ndarray, shape (n, width)
-        What the module takes.
-    contributes : ndarray of bool, shape (n,)
-        Rows that take part.
-    plan : Plan
-        What is released.
-    noise : NoiseSource
-        Draws noise and batches.
-    max_epochs : int
-        Passes.
-    progress : Progress
-        Counts steps.
+    `prepared`: its module gives the loss of each row; trained in place. `rows` (n, width): what
+    the module takes. `contributes` (n,): rows that take part.
     """
     loss = prepared.module
     codes = np.where(contributes, 0, -1)

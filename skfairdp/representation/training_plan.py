@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from skfairdp.engine.clipping.norms import ARITHMETIC
+from skfairdp.assumptions import of_training, seed_known
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -12,8 +12,6 @@ from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta
 from skfairdp.representation.training import plan_of
-
-__all__ = ["RAW", "training_plan", "training_promise"]
 
 RAW = "the encoder's weights were learned from them without noise"
 
@@ -30,31 +28,10 @@ def training_plan(
 ) -> Plan:
     """Calibrate the noise of private training.
 
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    dataset_size : int or None
-        Declared number of records; None takes `n`, which is then public.
-    epsilon : float
-        Budget in nats.
-    delta : float
-        Probability with which it may be exceeded; below 1/n.
-    batch_size : int or "auto"
-        Expected records in a batch.
-    max_epochs : int
-        Passes.
-    max_grad_norm : float
-        Clip norm of a record's gradient.
-
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    ValueError
-        `delta` protects nobody, or the batch is larger than the data set.
+    `dataset_size`: declared number of records; None takes `n`, which is then public. `delta`:
+    probability with which it may be exceeded; below 1/n. `max_grad_norm`: clip norm of a record's
+    gradient. Raises ValueError: `delta` is too large, or the batch is larger than the data
+    set.
     """
     sizes = Sizes.of_all(n, dataset_size)
     check_delta(delta, sizes.total)
@@ -75,40 +52,21 @@ def training_promise(
 ) -> PrivacyGuarantee:
     """State what training promises to the training rows.
 
-    Parameters
-    ----------
-    plan : Plan or None
-        None for training without noise.
-    noise : NoiseSource
-        Where noise and batches come from.
-    classes : bool
-        Whether class labels were declared.
-    groups : bool
-        Whether there are groups; their set is taken from the rows.
-
-    Returns
-    -------
-    PrivacyGuarantee
-        Void where nothing is promised.
+    `plan`: none for training without noise. `noise`: where noise and batches come from. `groups`:
+    whether there are groups; their set is taken from the rows. Result: void where nothing is
+    promised.
     """
     if plan is None:
         return PrivacyGuarantee.void(RAW)
     if noise.reproducible:
-        return PrivacyGuarantee.void(
-            "reproducible_noise=True ties the noise to random_state: whoever knows or guesses the "
-            "seed can subtract it"
-        )
-    read_off = "taken from the rows and public"
+        return PrivacyGuarantee.void(seed_known())
     return guarantee(
         plan,
         protects="record",
-        assumptions=(
-            f"the set of class labels is {'declared' if classes else read_off}",
-            *((f"the set of groups is {read_off}",) if groups else ()),
+        assumptions=of_training(
             noise_text(noise),
-            ARITHMETIC,
-            "one row is one person; rows reach the networks through the noisy sums alone, and "
-            "running time is not part of what is released",
-            "the guarantee starts at the array passed to fit",
+            labels=classes,
+            groups=False if groups else None,
+            what="rows reach the networks",
         ),
     )

@@ -139,7 +139,7 @@ def test_a_model_inside_another_is_bound_too() -> None:
     search = PrivateSearchCV(
         DPSGDClassifier(max_epochs=1, progress=False, delta=1e-4),
         {"max_grad_norm": [0.5, 1.0]},
-        mean_fits=2,
+        n_iter=2,
         delta=1e-4,
     ).fit(X, Y)
     gate = AbstainingClassifier(DPSGDClassifier(max_epochs=1, progress=False, delta=1e-4))

@@ -24,7 +24,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from skfairdp import AbstainingClassifier, Certificate, certify
-from skfairdp.certificate import signing, verifying
+from skfairdp.certificate import examination, signing
 from skfairdp.certificate.signing import check_signature, sign_certificate
 from skfairdp.command_line import main
 from skfairdp.fairness import recomputing
@@ -179,7 +179,7 @@ KINDS = {
 }
 
 
-def examined(certificate: Certificate) -> verifying.Examination:
+def examined(certificate: Certificate) -> examination.Examination:
     return Certificate.from_json(certificate.to_json()).examine()
 
 
@@ -205,7 +205,7 @@ def test_certificates_of_answers_and_of_releases_are_recomputed(model) -> None:
 
 @pytest.mark.slow
 def test_the_certificate_of_a_search_is_recomputed() -> None:
-    search = PrivateSearchCV(ROSTER["DP-SGD"], {"max_grad_norm": [0.3, 1.0]}, mean_fits=2)
+    search = PrivateSearchCV(ROSTER["DP-SGD"], {"max_grad_norm": [0.3, 1.0]}, n_iter=2)
     search.fit(X, Y, sensitive_features=GROUPS)
     found = examined(certify(search, X, Y, sensitive_features=GROUPS))
     assert (found.wrong, found.missing) == ((), ())
@@ -227,10 +227,10 @@ def test_no_figure_can_be_made_better_than_what_it_follows_from(texts, name) -> 
 
 
 def test_an_examination_that_believes_the_file_lets_forgeries_pass(texts, monkeypatch) -> None:
-    monkeypatch.setattr(verifying, "recomputed_bound", lambda claim, how=None: claim.bound)
+    monkeypatch.setattr(examination, "recomputed_bound", lambda claim, how=None: claim.bound)
     assert ("fairness", 0, "bound") in [path for path, _ in forgeries(texts["exact"])]
     monkeypatch.setattr(
-        verifying,
+        examination,
         "recomputed_epsilons",
         lambda stated: {None: 0.0, **dict.fromkeys(stated.per_group or {}, 0.0)},
     )

@@ -17,7 +17,7 @@ from sklearn.model_selection import (
 )
 
 from skfairdp import DPSGDClassifier, certify
-from skfairdp.certificate import searching
+from skfairdp.certificate import search_fits
 from skfairdp.model_selection import RecordSplit, search_cost
 
 FAILURE = 1e-6
@@ -163,6 +163,6 @@ def test_declared_sizes_that_are_taken_from_rows_are_not_read_off_a_cut_by_recor
 
 def test_a_claim_that_forgot_the_cut_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The broken twin: all splits taken for ones in which removing a record moves nobody."""
-    monkeypatch.setattr(searching, "_moves_nobody", lambda search: True)
+    monkeypatch.setattr(search_fits, "_moves_nobody", lambda search: True)
     search = GridSearchCV(declared(), {"max_grad_norm": [0.5]}, cv=3).fit(X, Y)
     assert search_cost(search).fits.adjacency == "add-remove"

@@ -39,6 +39,7 @@ from skfairdp import (
     default_net,
     rows,
 )
+from skfairdp.assumptions import VALIDATION
 from skfairdp.base import PrivateEstimator
 from skfairdp.comparators import (
     CFAIREncoder,
@@ -51,7 +52,6 @@ from skfairdp.inprocessing.public_parity import PublicParity
 from skfairdp.metrics import fairness_report, group_gap
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.preprocessing import PublicEncoder, PublicScaler
-from skfairdp.privacy.guarantee import VALIDATION
 from tests.common.ledgers import EVERY, build
 from tests.common.roster import FAST, SMOOTHED, VOTING, people
 from tests.privacy.ledger.statements import ledger_in
@@ -306,7 +306,7 @@ OTHERS: dict[str, Callable[[], Any]] = {
         DPSGDClassifier(**FREE), groups=["a", "b"]
     ),
     "search": lambda: PrivateSearchCV(
-        DPSGDClassifier(**FAST), {"max_grad_norm": [0.5, 1.0]}, epsilon=float("inf"), mean_fits=2
+        DPSGDClassifier(**FAST), {"max_grad_norm": [0.5, 1.0]}, epsilon=float("inf"), n_iter=2
     ),
 }
 VOTES: dict[str, Any] = {"n_teachers": 5, "epsilon": float("inf"), "progress": False}

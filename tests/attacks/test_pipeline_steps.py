@@ -249,7 +249,7 @@ def test_a_private_search_refuses_steps_with_functions_of_the_rows() -> None:
     search = PrivateSearchCV(
         make_pipeline(kept(small), DPSGDClassifier(max_epochs=1, delta=1e-3, progress=False)),
         {"dpsgdclassifier__max_grad_norm": [1.0]},
-        mean_fits=1,
+        n_iter=1,
         delta=1e-3,
     )
     with pytest.raises(ValueError, match="columns chosen by a function"):

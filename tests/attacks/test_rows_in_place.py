@@ -111,7 +111,7 @@ def test_candidates_all_get_the_same_rows(kind: str) -> None:
     Noted.given = []
     if kind == "search":
         prior = {"dpsgdclassifier__max_grad_norm": [0.5, 1.0]}
-        search = PrivateSearchCV(model, prior, mean_fits=4, epsilon=3.0, objective="auc")
+        search = PrivateSearchCV(model, prior, n_iter=4, epsilon=3.0, scoring="roc_auc")
         search.fit(X, y, sensitive_features=groups)
     else:
         grid = {"dpsgdclassifier__max_grad_norm": [0.5, 1.0]}

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skfairdp.exceptions import TableError
 from skfairdp.postprocessing import AbstainingClassifier
+from tests.processes import in_one_worker
 
 GROUPS = ("a", "b")
 
@@ -108,6 +109,7 @@ def test_a_shared_table_is_never_stale(tmp_path: Path) -> None:
     assert not model.turnstile_.asked.any()
 
 
+@in_one_worker
 def test_processes_and_threads_lose_no_answer(tmp_path: Path) -> None:
     model = fitted(tmp_path / "answers")
     with joblib.parallel_config(backend="loky", n_jobs=2):

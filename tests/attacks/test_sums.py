@@ -7,6 +7,7 @@ exact, because both sums are float64 numbers and fractions hold them.
 from __future__ import annotations
 
 import math
+import os
 from fractions import Fraction
 
 import numpy as np
@@ -177,8 +178,10 @@ def test_a_record_moves_a_sum_of_several_blocks_by_its_bound_at_most(case):
     check(*case)
 
 
+# `SKFAIRDP_CASES=100000 pytest -m campaign -s tests/attacks/test_sums.py` tries as many as it says.
 @pytest.mark.campaign
-@settings(max_examples=20_000, **COMMON)
+@pytest.mark.timeout(0)
+@settings(max_examples=int(os.environ.get("SKFAIRDP_CASES", "20000")), **COMMON)
 @given(doors(largest=400))
 def test_campaign_of_sums(case):
     check(*case)

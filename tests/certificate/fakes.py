@@ -8,6 +8,7 @@ import numpy as np
 from dp_accounting.dp_event import GaussianDpEvent
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
+from skfairdp.certifiable import Certifiable
 from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.privacy import PrivacyGuarantee, epsilon
@@ -21,7 +22,7 @@ def stated(sigma: float = 5.0, **changes: Any) -> PrivacyGuarantee:
     )
 
 
-class ThresholdClassifier(ClassifierMixin, BaseEstimator):
+class ThresholdClassifier(Certifiable, ClassifierMixin, BaseEstimator):
     """Predicts whether a weighted sum exceeds a threshold; the weights are given.
 
     With `spread` it does so with a probability, by a draw that a key fixes for a row.
@@ -71,7 +72,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator):
         return ()  # tests state other guarantees than fit did
 
 
-class Doubler(TransformerMixin, BaseEstimator):
+class Doubler(Certifiable, TransformerMixin, BaseEstimator):
     """A step that learns nothing."""
 
     _learns_from_rows = False
@@ -84,7 +85,7 @@ class Doubler(TransformerMixin, BaseEstimator):
         return 2.0 * np.asarray(X)
 
 
-class PrivateCenterer(TransformerMixin, BaseEstimator):
+class PrivateCenterer(Certifiable, TransformerMixin, BaseEstimator):
     """A step of ours that charges privacy."""
 
     _charges_privacy = True

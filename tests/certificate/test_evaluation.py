@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,9 @@ from sklearn.linear_model import LogisticRegression
 
 from skfairdp import certify
 from skfairdp.exceptions import UnknownGroupError
+from skfairdp.fairness import Notion
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound, score_gap_upper_bound
+from skfairdp.fairness.notions import pairs
 from skfairdp.privacy import NoiseSource
 from tests.certificate.fakes import ThresholdClassifier
 
@@ -135,6 +139,27 @@ def test_string_labels_and_many_classes_are_evaluated():
     strata = {count.stratum for count in certificate.fairness[0].counts}
     assert len(strata) == 9
     assert "label red, prediction blue" in strata
+
+
+def negatives(classes):
+    return [("those to be refused", pairs(classes, label=0), pairs(classes, prediction=1))]
+
+
+def test_rows_of_a_notion_of_yours_are_a_part_whatever_it_calls_them(model, rows):
+    notion = Notion(
+        name="predictive_equality",
+        rates="false positive rates",
+        meaning="The share of those to be refused who are not.",
+        needs_labels=True,
+        cells=negatives,
+    )
+    certificate = certify(model, rows.X, rows.y, sensitive_features=rows.groups, notion=notion)
+    assert certificate.examine().holds
+    assert dataclasses.replace(certificate, n_rows=601).examine().holds
+    assert not dataclasses.replace(certificate, n_rows=9).examine().holds
+    known = certify(model, rows.X, sensitive_features=rows.groups)
+    assert known.examine().holds
+    assert not dataclasses.replace(known, n_rows=601).examine().holds
 
 
 def test_random_predictions_are_counted_and_their_probabilities_averaged_apart(rows):

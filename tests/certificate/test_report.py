@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from skfairdp import Certificate, PrivacyLedger
-from skfairdp.certificate.rates import group_rates
+from skfairdp.certificate.group_rates import group_rates
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.privacy import PrivacyGuarantee
 

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 from skfairdp import Certificate, PrivacyLedger
-from skfairdp.certificate import vector
 from skfairdp.certificate.signing import check_signature, load_public_key
 from skfairdp.command_line import main
 from skfairdp.command_line.files import write_whole
@@ -56,7 +55,7 @@ def there() -> set[str]:
 
 def test_a_page_that_fails_costs_neither_model_nor_certificate(capsys, monkeypatch) -> None:
     """Files are written in the order of what it would cost to make them again."""
-    broken_at(monkeypatch, "skfairdp.certificate.statement.html_report", RuntimeError("no page"))
+    broken_at(monkeypatch, "skfairdp.certificate.certificate.html_page", RuntimeError("no page"))
     code, said = run(capsys)
     assert code == 4
     assert there() == {"m.pkl", "c.json", "card.md"}
@@ -182,7 +181,6 @@ def test_a_picture_that_fails_costs_no_page(folder, capsys, monkeypatch) -> None
     assert "The picture of it could not be drawn: ValueError." in page
     assert page.count("<svg") == 1
     assert "Traceback" not in capsys.readouterr().err
-    assert vector.rates_picture  # the same function that draws where labels are text
 
 
 def test_a_signed_report_verifies_with_the_public_key(capsys) -> None:

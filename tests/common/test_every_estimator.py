@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone
 
 import skfairdp
 from skfairdp import certify
-from skfairdp.base import PrivateEstimator
+from skfairdp.base import Certifiable, PrivateEstimator
 from tests.common import roster
 from tests.common.roster import EVERY, SETTINGS, build, exported, people, settings_of
 
@@ -86,6 +86,7 @@ def test_no_row_is_in_a_pickle(name: str) -> None:
 @every
 def test_a_certificate_states_what_the_estimator_states(name: str) -> None:
     model = fitted(name)
+    assert isinstance(model, Certifiable)
     certificate = certify(model)
     texts = str(certificate), certificate.to_html(), certificate.to_model_card()
     assert all(type(model).__name__ in text for text in texts[1:])

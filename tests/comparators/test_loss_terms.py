@@ -11,7 +11,6 @@ import torch
 from scipy import integrate, stats
 from torch.nn import functional
 
-from skfairdp.comparators.base import Rows, Sizes
 from skfairdp.comparators.cfair import CFAIREncoder, balancing_weights
 from skfairdp.comparators.cfb import CFBEncoder
 from skfairdp.comparators.ffvae import (
@@ -20,6 +19,7 @@ from skfairdp.comparators.ffvae import (
     shuffled,
 )
 from skfairdp.comparators.laftr import LAFTREncoder, group_normalised
+from skfairdp.comparators.losses import Batch, Widths
 from skfairdp.comparators.networks import (
     GaussianEncoder,
     ReversedGradient,
@@ -34,14 +34,14 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def batch(n: int = 40, n_groups: int = 2, n_classes: int = 2) -> tuple[Rows, Sizes]:
+def batch(n: int = 40, n_groups: int = 2, n_classes: int = 2) -> tuple[Batch, Widths]:
     source = generator(3)
     x = torch.randn((n, 4), generator=source)
     x[:, 3] = (x[:, 3] > 0).float()
     y = torch.randint(n_classes, (n,), generator=source)
     s = torch.randint(n_groups, (n, 1), generator=source)
     binary = torch.tensor([False, False, False, True])
-    return Rows(x, y, s), Sizes(4, 2, n_classes, (n_groups,), (5,), binary)
+    return Batch(x, y, s), Widths(4, 2, n_classes, (n_groups,), (5,), binary)
 
 
 @pytest.mark.parametrize(("n_groups", "n_strata"), [(2, 1), (2, 2), (3, 2)])
@@ -333,7 +333,7 @@ def test_ffvaes_loss_has_a_prior_on_the_sensitive_components():
 def test_ffvae_reads_each_attribute_from_its_own_block():
     rows, _ = batch()
     attributes = torch.stack([rows.groups, torch.arange(len(rows)) % 3], dim=1)
-    sizes = Sizes(4, 2, 0, (2, 3), (5,), torch.zeros(4, dtype=torch.bool))
+    sizes = Widths(4, 2, 0, (2, 3), (5,), torch.zeros(4, dtype=torch.bool))
     objective = FFVAEEncoder()._objective(sizes, rows, generator())
     assert objective.widths == [2, 1, 3]
     b, c = (torch.randn((len(rows), w), generator=generator()) for w in (1, 3))

@@ -268,7 +268,8 @@ def test_removing_a_record_moves_both_sums_by_at_most_their_bounds(module):
         for k, bound in enumerate((CLIP, STATISTIC_CLIP)):
             moved = float((full[k] - part[k]).norm())
             allowed = weights[bench.codes[row]] * bound
-            assert moved <= (0.0 if row == 7 else allowed * (1 + 1e-9))
+            # The row of NaN adds nothing: only the order in which others are added may change.
+            assert moved <= allowed * (1e-12 if row == 7 else 1 + 1e-9)
             tight[k] |= moved >= 0.99 * allowed
     assert tight == [True, True]  # bounds that bind: a wider clip would break them
 

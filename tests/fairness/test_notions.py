@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from fairlearn.metrics import (
@@ -7,9 +9,10 @@ from fairlearn.metrics import (
     equal_opportunity_difference,
     equalized_odds_difference,
 )
+from sklearn.base import clone
 
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate
-from skfairdp.fairness.notions import NOTIONS, get_notion, get_notions
+from skfairdp.fairness.notions import NOTIONS, Notion, get_notion, get_notions, pairs
 
 
 def table_of(group, label, prediction, shape):
@@ -100,3 +103,113 @@ def test_without_labels_only_demographic_parity_is_possible():
 def test_unknown_missing_and_repeated_names_are_refused(names):
     with pytest.raises(ValueError, match="notion="):
         get_notions(names)
+
+
+# Notions of one's own.
+
+
+def negatives(classes):
+    return [(f"label {classes[0]}", pairs(classes, label=0), pairs(classes, prediction=1))]
+
+
+FACTS = {
+    "name": "predictive_equality",
+    "rates": "false positive rates",
+    "meaning": "Among people whose true label is negative, the positive share is compared.",
+    "needs_labels": True,
+    "cells": negatives,
+}
+
+
+def notion(**changes):
+    return Notion(**(FACTS | changes))
+
+
+def test_a_notion_of_ones_own_is_taken_where_names_are():
+    own = notion()
+    assert get_notion(own) is own
+    assert [n.name for n in get_notions([own, "accuracy_parity"])] == [own.name, "accuracy_parity"]
+    assert own.words == (own.rates, own.meaning)
+    assert get_notion("accuracy_parity").words is None
+    rng = np.random.default_rng(0)
+    table = rng.integers(1, 50, size=(3, 2, 2))
+    rates = table[:, 0, 1] / table[:, 0].sum(axis=1)
+    assert gap_of(own, table) == pytest.approx(rates.max() - rates.min())
+    assert pickle.loads(pickle.dumps(own)) == own == clone(own, safe=False)
+
+
+def gap_of(own, table):
+    (stratum,) = own.strata([0, 1])
+    hits, misses = stratum.count(table)
+    return np.ptp(hits / (hits + misses))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "Predictive equality"},
+        {"name": ""},
+        {"name": None},
+        {"rates": " "},
+        {"meaning": 7},
+        {"cells": [1]},
+    ],
+    ids=str,
+)
+def test_a_notion_without_facts_is_refused(changes):
+    (name,) = changes
+    with pytest.raises(ValueError, match=name):
+        notion(**changes)
+
+
+def rate(trials, successes, words="all"):
+    return lambda classes: [(words, trials(classes), successes(classes))]
+
+
+def positive(classes):
+    return pairs(classes, prediction=1)
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (lambda classes: [], "has no rates"),
+        (lambda classes: negatives(classes) * 2, "two of one name"),
+        (rate(lambda c: pairs(c, label=0).astype(int), positive), "masks of truth values"),
+        (rate(lambda c: pairs([*c, 2], label=0), positive), "masks of truth values"),
+        # The share of true positives among the predicted ones: who counts is not fixed.
+        (rate(positive, lambda c: pairs(c, label=1)), "counts rows by their predictions"),
+        (rate(lambda c: pairs(c, label=0), lambda c: pairs(c, label=0)), "for every model"),
+        (rate(lambda c: pairs(c, label=0), lambda c: pairs(c, label=1)), "for every model"),
+    ],
+)
+def test_rates_that_bounds_are_not_proved_for_are_refused(cells, words):
+    with pytest.raises(ValueError, match=words):
+        notion(cells=cells).strata(["no", "yes"])
+
+
+def test_a_notion_cannot_claim_that_it_needs_no_labels():
+    with pytest.raises(ValueError, match="depends on labels"):
+        notion(needs_labels=False).strata(["no", "yes"], with_labels=False)
+    same = notion(needs_labels=False, cells=rate(pairs, positive))
+    assert [s.successes.shape for s in same.strata([0, 1], with_labels=False)] == [(1, 2)]
+
+
+def test_a_known_name_means_what_it_means():
+    impostor = notion(name="demographic_parity")
+    for looked_up in (get_notion, get_notions):
+        with pytest.raises(ValueError, match="another notion"):
+            looked_up(impostor)
+    assert get_notion(NOTIONS["demographic_parity"]) is NOTIONS["demographic_parity"]
+    with pytest.raises(ValueError, match="names a notion twice"):
+        get_notions([notion(), notion()])
+    with pytest.raises(ValueError, match="not known"):
+        get_notions([3])
+
+
+def test_which_notions_compare_predictions_follows_from_their_cells():
+    found = {n.name for n in NOTIONS.values() if n.compares_predictions}
+    assert found == {"demographic_parity", "equal_opportunity", "equalized_odds"}
+    assert notion().compares_predictions
+    right = rate(pairs, lambda c: np.eye(len(c), dtype=bool))
+    assert not notion(cells=right).compares_predictions

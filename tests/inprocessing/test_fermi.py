@@ -10,7 +10,7 @@ from torch import nn
 from skfairdp import DPFermiClassifier
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.release import NoisyRelease
-from skfairdp.inprocessing.ermi import DualMatrix, ErmiObjective, best_matrix
+from skfairdp.inprocessing.ermi import DualMatrix, ErmiObjective
 from skfairdp.inprocessing.rates.objective import soft_predictions
 from skfairdp.privacy.accounting.plan_cost import epsilons
 from skfairdp.privacy.sizes import Sizes
@@ -113,6 +113,11 @@ def test_gradient_by_w_is_that_of_finite_differences(loss, by_label):
         shift[entry] = step
         change = problem.psi(W + shift.reshape(W.shape)) - problem.psi(W - shift.reshape(W.shape))
         np.testing.assert_allclose(got[:, entry], change / (2 * step), atol=1e-8)
+
+
+def best_matrix(joint):
+    """W that maximises the mean of psi, from the joint law of group and prediction."""
+    return joint / np.sqrt(joint.sum(axis=1, keepdims=True)) / joint.sum(axis=0)
 
 
 def chi_square(joint):

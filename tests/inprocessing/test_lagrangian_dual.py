@@ -19,7 +19,6 @@ from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.sampling import PoissonSampler
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.inprocessing.attribute.group_multipliers import LossOrRates
-from skfairdp.inprocessing.clip_choice import best_clip, dual_error_bound, primal_error_bound
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.metrics.gaps import group_gap
 from skfairdp.privacy import epsilon
@@ -342,22 +341,3 @@ def test_a_change_of_one_group_moves_two_blocks_by_the_clip_norm(
     moved = np.linalg.norm(blocks - other_blocks, axis=1) * 300
     assert (moved <= 0.01 * (1 + 1e-6)).all()
     assert np.abs(table - other_table).sum() * 300 == pytest.approx(2.0)
-
-
-def test_clip_choice_minimises_the_corrected_bounds() -> None:
-    norms = np.random.default_rng(0).gamma(2.0, 1.0, 5000)
-    cost = 0.2
-    chosen = best_clip(norms, cost)
-    assert chosen == pytest.approx(np.quantile(norms, 0.8), rel=1e-2)
-    grid = np.linspace(0.05, 12.0, 400)
-    values = [cost * c + np.maximum(norms - c, 0).mean() for c in grid]
-    assert cost * chosen + np.maximum(norms - chosen, 0).mean() <= min(values) + 1e-9
-    assert best_clip(norms, 2.0) == pytest.approx(norms.min())
-    bound = primal_error_bound(
-        1.0, norms, noise_std=0.1, n_parameters=100, group_weights=[2.0, 1.0]
-    )
-    expected = 0.1 * math.sqrt(100) * math.sqrt(5.0) + 3.0 * np.maximum(norms - 1.0, 0).mean()
-    assert bound == pytest.approx(expected)
-    assert dual_error_bound(1.0, [0.5, 2.0], noise_std=0.1) == pytest.approx(
-        0.1 * math.sqrt(2 / math.pi) + 0.5
-    )

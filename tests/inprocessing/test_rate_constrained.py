@@ -285,7 +285,7 @@ def test_tolerances_outside_the_interval_are_refused(tolerance) -> None:
         ("fairness", "is not known"),
         ([], "empty"),
         (["demographic_parity", "demographic_parity"], "twice"),
-        ([3], "must name notions"),
+        ([3], "notion=3 is not known"),
         (7, "'notion'"),
     ],
 )

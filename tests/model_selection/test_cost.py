@@ -63,7 +63,7 @@ def test_public_validation_rows_leave_the_fits() -> None:
 
 def test_a_private_search_has_its_own_finite_figure() -> None:
     X, y, _ = people()
-    search = PrivateSearchCV(DPSGDClassifier(**FAST), {"max_grad_norm": [1.0]}, mean_fits=2)
+    search = PrivateSearchCV(DPSGDClassifier(**FAST), {"max_grad_norm": [1.0]}, n_iter=2)
     cost = search_cost(search.fit(X, y))
     assert cost.privacy == search.privacy_
     assert cost.n_fits is None

@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from skfairdp import DPSGDClassifier
 from skfairdp.metrics import demographic_parity_scorer
 from skfairdp.model_selection import ParetoDisplay, PrivateSearchCV, pareto_frontier
+from skfairdp.model_selection.frontier import results_of_search
 from tests.common.roster import FAST, people
 
 mpl = pytest.importorskip("matplotlib")
@@ -107,10 +108,13 @@ def test_points_of_a_grid_search_and_of_a_private_one() -> None:
     shown = ParetoDisplay.from_search(grid).results
     assert shown["epsilon"].tolist() == [1.0, 2.0]
     assert (shown["gap"] >= 0).all()
-    own = PrivateSearchCV(DPSGDClassifier(**FAST), {"max_grad_norm": [1.0]}, mean_fits=1)
+    own = PrivateSearchCV(DPSGDClassifier(**FAST), {"max_grad_norm": [1.0]}, n_iter=1)
     own.fit(X, y, sensitive_features=groups)
     shown = ParetoDisplay.from_search(own).results
     assert len(shown) == 1
+    assert shown["accuracy"][0] == own.best_score_
     assert shown["epsilon"][0] == own.privacy_.epsilon
+    own.set_params(scoring="roc_auc").fit(X, y, sensitive_features=groups)
+    assert results_of_search(own)["auc"][0] == own.best_score_
     with pytest.raises(TypeError, match="takes a fitted search"):
         ParetoDisplay.from_search(DPSGDClassifier())

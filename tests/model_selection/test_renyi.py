@@ -71,7 +71,7 @@ def test_every_candidate_stays_below_the_common_event(rate: float, steps: int) -
 
 
 def test_an_impossible_budget_is_refused() -> None:
-    with pytest.raises(ValueError, match="mean_fits=1e\\+06.*epsilon=0.01"):
+    with pytest.raises(ValueError, match="n_iter=1e\\+06.*epsilon=0.01"):
         search_budget(plan(0.01, 500), NumberOfRuns(1e6, 1.0), 0.01, 1e-5)
 
 

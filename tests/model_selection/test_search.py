@@ -25,7 +25,7 @@ from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import get_notion
 from skfairdp.model_selection import PrivateSearchCV
 from skfairdp.model_selection import search as search_module
-from skfairdp.model_selection.holding_out import Rows, divide
+from skfairdp.model_selection.holding_out import SearchRows, divide
 from skfairdp.model_selection.number_of_runs import NumberOfRuns
 from skfairdp.model_selection.renyi_curves import curve
 from skfairdp.model_selection.scoring import BINS, Score, noisy_table, score_of
@@ -40,9 +40,11 @@ from tests.model_selection.test_runs import misfit
 CLIPS = {"max_grad_norm": [0.3, 1.0]}
 
 
-def build(estimator: Any = None, distributions: Any = None, **parameters: Any) -> PrivateSearchCV:
+def build(
+    estimator: Any = None, param_distributions: Any = None, **parameters: Any
+) -> PrivateSearchCV:
     inner = DPSGDClassifier(**FAST) if estimator is None else estimator
-    return PrivateSearchCV(inner, distributions or CLIPS, **{"mean_fits": 2, **parameters})
+    return PrivateSearchCV(inner, param_distributions or CLIPS, **{"n_iter": 2, **parameters})
 
 
 def kept_beyond_the_winner(search: PrivateSearchCV) -> set[str]:
@@ -72,7 +74,7 @@ def fits() -> list[DPSGDClassifier]:
 
 def test_the_whole_search_meets_the_budget_and_says_so() -> None:
     X, y, groups = people()
-    search = build(epsilon=1.5, delta=1e-5, tolerance=0.2, mean_fits=4)
+    search = build(epsilon=1.5, delta=1e-5, tolerance=0.2, n_iter=4)
     search.fit(X, y, sensitive_features=groups)
     stated = certify(search).privacy
     assert 1.48 <= stated.epsilon <= 1.5
@@ -105,7 +107,7 @@ def test_epsilon_is_the_same_whatever_the_scores(monkeypatch: pytest.MonkeyPatch
 def test_the_logarithmic_number_of_runs_leaves_less_noise_for_the_same_budget() -> None:
     X, y, _ = people()
     noise = [
-        build(mean_fits=10, shape=shape, distributions={"max_grad_norm": [1.0]})._budget(
+        build(n_iter=10, shape=shape, param_distributions={"max_grad_norm": [1.0]})._budget(
             NumberOfRuns(10.0, shape), divide(X, y, None, 0.25, NoiseSource()).training
         )
         for shape in (0.0, 1.0)
@@ -159,7 +161,7 @@ def test_a_search_runs_as_often_as_the_law_says(mean, shape, monkeypatch) -> Non
         counted[-1] += 1
         return one
 
-    search = build(mean_fits=mean, shape=shape)
+    search = build(n_iter=mean, shape=shape)
     budget = search._budget(
         NumberOfRuns(float(mean), float(shape)), divide(X, y, None, 0.25, NoiseSource()).training
     )
@@ -237,7 +239,7 @@ def test_candidates_are_independent_draws_from_the_prior(fits, monkeypatch) -> N
 def test_two_searches_share_neither_noise_nor_split_nor_candidates() -> None:
     X, y, _ = people()
     prior = {"max_grad_norm": stats.loguniform(0.1, 2.0)}
-    first, second = (build(distributions=prior, random_state=0).fit(X, y) for _ in "ab")
+    first, second = (build(param_distributions=prior, random_state=0).fit(X, y) for _ in "ab")
     assert first.best_params_ != second.best_params_
     assert not np.array_equal(first.noisy_counts_, second.noisy_counts_)
 
@@ -255,7 +257,7 @@ def test_equal_scores_leave_the_first_candidate(fits, monkeypatch) -> None:
 
 def test_nothing_but_the_winner_is_kept() -> None:
     X, y, groups = people()
-    search = build(tolerance=0.1, mean_fits=4).fit(X, y, sensitive_features=groups)
+    search = build(tolerance=0.1, n_iter=4).fit(X, y, sensitive_features=groups)
     assert kept_beyond_the_winner(search) == set()
     for name in ("cv_results_", "n_splits_", "refit_time_", "scorer_"):
         assert not hasattr(search, name)
@@ -275,7 +277,7 @@ class Leaky(PrivateSearchCV):
 
 def test_a_search_that_returned_its_results_would_be_noticed() -> None:
     X, y, _ = people()
-    search = Leaky(DPSGDClassifier(**FAST), CLIPS, mean_fits=2).fit(X, y)
+    search = Leaky(DPSGDClassifier(**FAST), CLIPS, n_iter=2).fit(X, y)
     assert kept_beyond_the_winner(search) == {"cv_results_"}
     # And it would not travel.
     assert not hasattr(pickle.loads(pickle.dumps(search)), "cv_results_")
@@ -303,8 +305,8 @@ def test_one_record_moves_one_count_of_the_score_table(with_scores: bool) -> Non
     X, y, groups = people()
     model = DPSGDClassifier(**FAST).fit(X, y)
     labels, codes = np.unique(groups, return_inverse=True)
-    whole = Rows(X, y, groups, Groups(tuple(labels), codes))
-    less = Rows(X[1:], y[1:], groups[1:], Groups(tuple(labels), codes[1:]))
+    whole = SearchRows(X, y, groups, Groups(tuple(labels), codes))
+    less = SearchRows(X[1:], y[1:], groups[1:], Groups(tuple(labels), codes[1:]))
     tables = [
         noisy_table(model, rows, float("inf"), NoiseSource(), with_scores=with_scores)
         for rows in (whole, less)
@@ -318,7 +320,7 @@ def test_one_record_moves_one_count_of_the_score_table(with_scores: bool) -> Non
 def test_every_count_of_the_table_has_noise_of_the_stated_size(with_scores: bool) -> None:
     X, y, _ = people()
     model = DPSGDClassifier(**FAST).fit(X, y)
-    rows = Rows(X, y, None, Groups(("all",), np.zeros(300, dtype=np.int64)))
+    rows = SearchRows(X, y, None, Groups(("all",), np.zeros(300, dtype=np.int64)))
     exact = noisy_table(model, rows, float("inf"), NoiseSource(), with_scores=with_scores)
     source, epsilon = NoiseSource(), 0.5
     drawn = np.stack(
@@ -372,7 +374,7 @@ def test_a_good_candidate_is_found_and_an_unfair_one_is_not() -> None:
     # So many candidates that one of the two is never drawn in 6e-5 of all searches:
     # E .5^J = (g / (1 - (1 - g) / 2))^20 with g = 20 / 45.
     search = build(
-        DPSGDClassifier(max_epochs=4), prior, epsilon=20.0, delta=1e-5, mean_fits=25, shape=20.0
+        DPSGDClassifier(max_epochs=4), prior, epsilon=20.0, delta=1e-5, n_iter=25, shape=20.0
     )
     assert search.fit(X, y).best_params_ == {"net__lr": 0.01}
     strict = clone(search).set_params(tolerance=0.05).fit(X, y, sensitive_features=groups)
@@ -414,7 +416,7 @@ def test_groups_reach_the_last_step_of_a_pipeline(routing: bool) -> None:
 def test_it_can_be_cloned_set_and_certified() -> None:
     X, y, groups = people()
     search = build(FairDPClassifier(**FAST), tolerance=0.2)
-    search.set_params(estimator__max_epochs=1, mean_fits=1)
+    search.set_params(estimator__max_epochs=1, n_iter=1)
     other = clone(search).fit(X, y, sensitive_features=groups)
     assert not hasattr(search, "privacy_")
     certificate = other.certify(X, y, sensitive_features=groups)
@@ -437,7 +439,7 @@ def test_it_can_be_cloned_set_and_certified() -> None:
 def test_scikit_learns_checks() -> None:
     inner = DPSGDClassifier(max_epochs=15, progress=False)
     search = build(
-        inner, mean_fits=1, holdout_fraction=0.1, delta=1e-4, reproducible_noise=True,
+        inner, n_iter=1, holdout_fraction=0.1, delta=1e-4, reproducible_noise=True,
         random_state=0,
     )  # fmt: skip
     assert unexpected(search, {}) == []
@@ -464,7 +466,7 @@ def test_without_noise_or_with_repeatable_noise_nothing_is_promised() -> None:
 def test_the_ledger_hears_of_one_search_and_keeps_a_crashed_one(tmp_path, monkeypatch) -> None:
     X, y, groups = people()
     ledger = PrivacyLedger(tmp_path / "ledger.db")
-    search = build(mean_fits=6, ledger=ledger).fit(X, y)
+    search = build(n_iter=6, ledger=ledger).fit(X, y)
     (entry,) = ledger.entries()
     assert (entry.activity, entry.state) == ("search", "committed")
     assert ledger.totals()[0].epsilon == search.privacy_.epsilon
@@ -488,12 +490,12 @@ def test_the_ledger_hears_of_one_search_and_keeps_a_crashed_one(tmp_path, monkey
     [
         (build(LogisticRegression(), {"C": [1.0]}), "'estimator' must be, or be a Pipeline"),
         (build(PATEClassifier()), "PATEClassifier, whose cost is not known"),
-        (build(distributions={"epsilon": [1, 2]}), "names epsilon, which the search sets"),
-        (build(distributions={"max_grad_nrom": [1]}), "max_grad_nrom"),
-        (build(distributions=[3]), "must be a mapping of parameter to list"),
-        (build(mean_fits=0.5), "'mean_fits' parameter .* >= 1"),
+        (build(param_distributions={"epsilon": [1, 2]}), "names epsilon, which the search sets"),
+        (build(param_distributions={"max_grad_nrom": [1]}), "max_grad_nrom"),
+        (build(param_distributions=[3]), "must be a mapping of parameter to list"),
+        (build(n_iter=0.5), "'n_iter' parameter .* >= 1"),
         (build(shape=-0.5), "'shape' parameter .* >= 0"),
-        (build(objective="f1"), "'objective' parameter"),
+        (build(scoring="f1"), "'scoring' parameter"),
         (build(holdout_fraction=0), "'holdout_fraction' parameter"),
         (build(tolerance=0.1), "sensitive_features=None"),
         (build(DPSGDClassifier(ledger="x.db")), "ledger of its own"),
@@ -509,3 +511,21 @@ def test_bad_settings_are_refused_and_leave_nothing_behind(search, message) -> N
     with pytest.raises(ValueError, match=message):
         search.fit(X, y)
     assert not hasattr(search, "privacy_")
+
+
+def test_old_names_of_parameters_work_for_one_release() -> None:
+    inner = DPSGDClassifier(**FAST)
+    with pytest.warns(FutureWarning, match="is called") as caught:
+        search = PrivateSearchCV(inner, distributions=CLIPS, mean_fits=3, objective="auc")
+    told = [str(warning.message) for warning in caught]
+    assert sum("'mean_fits' of PrivateSearchCV is called 'n_iter'" in text for text in told) == 1
+    assert len(told) == 3
+    assert all(w.filename == __file__ for w in caught)
+    assert (search.n_iter, search.scoring, search.param_distributions) == (3, "roc_auc", CLIPS)
+    assert {"n_iter", "scoring", "param_distributions"} < set(search.get_params(deep=False))
+    assert "mean_fits" not in search.get_params()
+    with pytest.warns(FutureWarning, match="mean_fits"):
+        assert search.set_params(mean_fits=5) is search
+    assert clone(search).n_iter == 5
+    with pytest.raises(TypeError, match="both 'n_iter' and 'mean_fits'"):
+        PrivateSearchCV(inner, CLIPS, n_iter=2, mean_fits=3)

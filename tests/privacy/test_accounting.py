@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from skfairdp.privacy import Block, CountRelease, Plan, PrivacyGuarantee, Segment
-from skfairdp.privacy.accounting.events import FailureDpEvent
+from skfairdp.privacy.accounting.events import FailureDpEvent, undominated_cells
 from skfairdp.privacy.accounting.plan_cost import (
     accountant_name,
     compose,
@@ -21,7 +21,6 @@ from skfairdp.privacy.accounting.plan_cost import (
     epsilons,
     events,
     guarantee,
-    undominated_cells,
 )
 from tests.privacy.oracle import oracle_epsilon, oracle_epsilons
 from tests.privacy.plans import DELTA, fairdp_plan, sgd_plan

@@ -52,7 +52,7 @@ def test_one_step_by_an_integral_over_both_cells() -> None:
         plain = norm.pdf(x, 0, sigma)
         return (1 - rate) * plain + rate * norm.pdf(x, 1, sigma) if drawn else plain
 
-    grid = np.linspace(-9, 10, 3801)
+    grid = np.linspace(-9, 10, 1901)
     width = grid[1] - grid[0]
     with_record, without = density(grid, True) * width, density(grid, False) * width
     left, right = np.multiply.outer(with_record, without), np.multiply.outer(without, with_record)

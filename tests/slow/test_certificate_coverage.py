@@ -92,6 +92,9 @@ def test_bound_from_noisy_counts_covers_the_true_gap(
         drawn = source.discrete_laplace(epsilon, (terms, *successes.shape))
         return drawn.sum(axis=0)
 
+    # A fourth of the hold-outs: each bound is an optimisation of its own.
+    successes = successes[: HOLDOUTS // 4]
+    too_many = int(stats.binom.isf(1e-6, len(successes), 1 - LEVEL)) + 1
     noisy_successes, noisy_failures = successes + noise(), trials - successes + noise()
     ones = np.array([terms])
     bounds = np.array(
@@ -104,7 +107,7 @@ def test_bound_from_noisy_counts_covers_the_true_gap(
             for hit, miss in zip(noisy_successes, noisy_failures, strict=True)
         ]
     )
-    assert (bounds < gap).sum() < TOO_MANY
+    assert (bounds < gap).sum() < too_many
 
 
 def test_the_check_catches_noise_that_the_bound_was_not_told_of():
@@ -146,7 +149,7 @@ def test_certificates_of_several_notions_hold_together(spread, count_epsilon):
     model.fit(np.zeros((2, 1)), [0, 1], sensitive_features=names)
     rng = np.random.default_rng(1)
     source = None if count_epsilon is None else NoiseSource(1)
-    failures, n_holdouts = 0, 300
+    failures, n_holdouts = 0, 150
     for _ in range(n_holdouts):
         group, label = rng.integers(3, size=900), rng.integers(2, size=900)
         feature = rng.normal(shifts[group] + label)[:, np.newaxis]

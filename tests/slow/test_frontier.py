@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from skfairdp.metrics import group_gap
+from tests.processes import in_one_worker, run_fresh
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, in_one_worker]
 
 FOLDER = Path(__file__).parents[2] / "examples" / "reproduce"
 
 
 def run(*arguments: str) -> str:
-    finished = subprocess.run(
-        [sys.executable, str(FOLDER / "frontier.py"), *arguments],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        env={**os.environ, "MPLBACKEND": "Agg", "PYTHONIOENCODING": "utf-8"},
-        check=False,
-    )
+    finished = run_fresh(FOLDER / "frontier.py", *arguments, environment={"MPLBACKEND": "Agg"})
     assert finished.returncode == 0, finished.stderr[-2000:]
     return finished.stdout
 

@@ -11,7 +11,7 @@ from skfairdp.fairness.disparity import smallest_cold_start
 
 pytestmark = pytest.mark.slow
 
-STREAMS, QUERIES = 850, 160  # for each of twelve shapes: 10,200 streams
+STREAMS, QUERIES = 300, 160  # for each of twelve shapes: 3,600 streams
 
 
 def excess(tables: NDArray[np.int64], tolerance: NDArray[np.float64]) -> NDArray[np.float64]:

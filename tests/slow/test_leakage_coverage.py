@@ -16,7 +16,7 @@ from skfairdp.metrics import classifier_lower_bound
 
 pytestmark = pytest.mark.slow
 
-DRAWS = 1_000
+DRAWS = 400
 LEVEL = 0.8
 TOO_MANY = int(stats.binom.isf(1e-6, DRAWS, 1 - LEVEL)) + 1
 

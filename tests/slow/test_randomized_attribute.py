@@ -23,7 +23,7 @@ from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 
 pytestmark = pytest.mark.slow
 
-EPSILON, N_RUNS = 1.0, 1500
+EPSILON, N_RUNS = 1.0, 300
 # A right claim is refuted with chance at most 1e-9 a test.
 REFUTED = 1e-9
 

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+from tests.processes import Ended, in_one_worker, run_fresh
+
+pytestmark = [pytest.mark.slow, in_one_worker]
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "reproduce" / "fairdp_tables.py"
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "MPLBACKEND": "Agg"},
-        check=False,
-    )
+def run(*arguments: str) -> Ended:
+    return run_fresh(SCRIPT, *arguments, environment={"MPLBACKEND": "Agg"})
 
 
 def test_one_data_set_and_seed_give_a_page_and_a_rerun_fits_nothing(data_home, tmp_path):

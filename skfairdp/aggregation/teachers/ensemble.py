@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-__all__ = ["Teachers", "fixed_answers"]
-
 
 class Teachers(ABC):
     """An ensemble trained on disjoint shards; it holds models and no rows of its own.
@@ -75,17 +73,8 @@ class Teachers(ABC):
 def fixed_answers(y_codes: np.ndarray, rows: list[np.ndarray]) -> np.ndarray:
     """Find the teachers that have nothing to learn.
 
-    Parameters
-    ----------
-    y_codes : ndarray of int64, shape (n_rows,)
-        Class of each record.
-    rows : list of ndarray of int64
-        Records of each shard.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_teachers,)
-        0 for an empty shard, the class of a shard that has one class, -1 else.
+    `y_codes` (n_rows,): class of each record. Result (n_teachers,): 0 for an empty shard, the
+    class of a shard that has one class, -1 else.
     """
     fixed = np.full(len(rows), -1, dtype=np.int64)
     for index, own in enumerate(rows):

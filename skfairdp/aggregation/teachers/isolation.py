@@ -21,8 +21,6 @@ import numpy as np
 import torch
 from joblib import parallel_config
 
-__all__ = ["alone", "own_globals"]
-
 # Global generators, streams and loggers are one a process: threads take turns.
 _TURN = threading.RLock()
 
@@ -31,11 +29,8 @@ _TURN = threading.RLock()
 def own_globals(generator: np.random.Generator) -> Iterator[None]:
     """Seed the global generators of numpy, Python and torch in the block, and put them back.
 
-    Parameters
-    ----------
-    generator : numpy.random.Generator
-        Where the seeds come from. They are no secret: other threads of the process can see
-        them while the block runs, and their draws from global generators move it.
+    `generator`: where the seeds come from. They are no secret: other threads of the process can
+    see them while the block runs, and their draws from global generators move it.
     """
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
     with _TURN, torch.random.fork_rng(devices=devices):
@@ -61,10 +56,7 @@ def alone(generator: np.random.Generator) -> Iterator[None]:
     starts no workers in it, for their generators would remember earlier blocks. In other
     threads of this process nothing is printed or logged either meanwhile.
 
-    Parameters
-    ----------
-    generator : numpy.random.Generator
-        Seeds the global generators, see `own_globals`.
+    `generator`: seeds the global generators, see `own_globals`.
     """
     with (
         own_globals(generator),

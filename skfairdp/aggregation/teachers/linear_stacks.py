@@ -12,25 +12,16 @@ from torch import Tensor
 from skfairdp.aggregation.teachers.ensemble import Teachers
 from skfairdp.engine.clipping.linear_stacks import Activation
 
-__all__ = ["BatchedTeachers", "Layer", "activated"]
-
 # Hidden units computed at once while voting: 4 MiB in float32, which stay in the cache.
 _UNITS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One linear layer of all teachers, and the activations that follow it.
+    """One linear layer of all teachers, and the activations that follow it."""
 
-    Parameters
-    ----------
-    weight : Tensor, shape (n_teachers, n_outputs, n_inputs)
-    bias : Tensor of shape (n_teachers, n_outputs, 1), or None
-    activations : sequence of Activation
-    """
-
-    weight: Tensor
-    bias: Tensor | None
+    weight: Tensor  # (n_teachers, n_outputs, n_inputs)
+    bias: Tensor | None  # (n_teachers, n_outputs, 1)
     activations: Sequence[Activation]
 
 
@@ -72,17 +63,7 @@ class BatchedTeachers(Teachers):
 
 
 def activated(hidden: Tensor, activations: Sequence[Activation]) -> Tensor:
-    """Apply elementwise functions one after the other, in place where they can be.
-
-    Parameters
-    ----------
-    hidden : Tensor
-    activations : sequence of Activation
-
-    Returns
-    -------
-    Tensor
-    """
+    """Apply elementwise functions one after the other, in place where they can be."""
     for activation in activations:
         hidden = activation.forward(hidden)
     return hidden

@@ -7,16 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-__all__ = ["batches"]
-
 _STEPS_DRAWN_AHEAD = 64
 
 
 def batches(
-    shards: list[np.ndarray],
-    generators: list[np.random.Generator],
-    n_steps: int,
-    batch_size: int,
+    shards: list[np.ndarray], generators: list[np.random.Generator], n_steps: int, batch_size: int
 ) -> Iterator[np.ndarray]:
     """Draw the minibatches of every teacher from its own shard by its own generator.
 
@@ -24,19 +19,9 @@ def batches(
     records come about equally often. The number of records in a batch is the same for
     all; a batch larger than the shard holds records more than once.
 
-    Parameters
-    ----------
-    shards : list of ndarray of int64
-        Records of each shard, at least one.
-    generators : list of numpy.random.Generator
-        One a teacher.
-    n_steps, batch_size : int
-        Number of batches and of records in each.
-
-    Yields
-    ------
-    ndarray of int64, shape (n_teachers * batch_size,)
-        Records of one step, teacher by teacher.
+    `shards`: records of each shard, at least one. `n_steps`, `batch_size`: number of batches and
+    of records in each. Yields (n_teachers * batch_size,): records of one step, teacher by
+    teacher.
     """
     for start in range(0, n_steps, _STEPS_DRAWN_AHEAD):
         steps = min(_STEPS_DRAWN_AHEAD, n_steps - start)

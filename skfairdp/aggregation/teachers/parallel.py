@@ -26,8 +26,6 @@ from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.objectives import BinaryObjective, objective_for
 from skfairdp.engine.training import Progress
 
-__all__ = ["SeparateTeachers", "answer", "descend", "teach", "train_separately"]
-
 # Streams of a teacher beside the one of its own parameters.
 _FITTING, _ANSWERING = 1, 2
 
@@ -83,32 +81,10 @@ def train_separately(
 ) -> SeparateTeachers:
     """Fit a clone of a classifier, or of a net, on every shard.
 
-    Parameters
-    ----------
-    teacher : estimator or skorch.NeuralNet
-        The pattern, never fitted itself.
-    X : ndarray, shape (n_rows, ...)
-        Private rows.
-    y_codes : ndarray of int64, shape (n_rows,)
-        Their class codes.
-    rows : list of ndarray of int64
-        Records of each shard.
-    fixed : ndarray of int64, shape (n_teachers,)
-        -1 for the teachers to train.
-    n_classes : int
-        Number of classes.
-    seed : int
-        With its number, it determines what a teacher draws at random.
-    n_steps, batch_size : int
-        Steps of a net and records in each; not used for other classifiers.
-    n_jobs : int or None
-        Workers, as joblib counts them.
-    progress : Progress
-        Counts teachers.
-
-    Returns
-    -------
-    SeparateTeachers
+    `X` (n_rows, ...): private rows. `y_codes` (n_rows,): their class codes. `fixed`
+    (n_teachers,): -1 for the teachers to train. `seed`: with its number, it determines what a
+    teacher draws at random. `n_steps`, `batch_size`: steps of a net and records in each; not used
+    for other classifiers.
 
     Notes
     -----
@@ -161,23 +137,9 @@ def teach(
 ) -> Any:
     """Fit one teacher on its shard, with random numbers of its own and without a word.
 
-    Parameters
-    ----------
-    teacher : estimator or skorch.NeuralNet
-        Unfitted, and changed.
-    X : ndarray, shape (n_own, ...)
-        Records of its shard.
-    y_codes : ndarray of int64, shape (n_own,)
-        Their class codes.
-    seed, index : int
-        Seed of the ensemble and number of the teacher.
-    n_classes, n_steps, batch_size : int
-        As in `train_separately`.
-
-    Returns
-    -------
-    object
-        Has ``predict``.
+    `X` (n_own, ...): records of its shard. `y_codes` (n_own,): their class codes. `seed`,
+    `index`: seed of the ensemble and number of the teacher. `n_classes`, `n_steps`, `batch_size`:
+    as in `train_separately`. Result: has ``predict``.
     """
     generator = teacher_generator(seed, index)
     with alone(teacher_generator(seed, index, _FITTING)):
@@ -198,23 +160,8 @@ def teach(
 def answer(model: Any, X: np.ndarray, seed: int, index: int) -> np.ndarray:
     """Let one teacher classify public rows, with random numbers of its own.
 
-    Parameters
-    ----------
-    model : object
-        What `teach` returned.
-    X : ndarray, shape (n_rows, ...)
-        Public rows.
-    seed, index : int
-        As in `teach`.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_rows,)
-
-    Raises
-    ------
-    ValueError
-        It gives something else than a class code for each row.
+    `model`: what `teach` returned. `X` (n_rows, ...): public rows. `seed`, `index`: as in
+    `teach`. Result (n_rows,).
     """
     with alone(teacher_generator(seed, index, _ANSWERING)):
         # Its own copy: what a teacher writes into its rows must not reach the next one.
@@ -224,7 +171,7 @@ def answer(model: Any, X: np.ndarray, seed: int, index: int) -> np.ndarray:
     return codes
 
 
-# What a shard makes a teacher raise is nobody's business: it costs the teacher its vote.
+# What a shard makes a teacher raise is private: it costs the teacher its vote.
 def _taught_or_none(teacher: Any, *arguments: Any) -> Any:
     try:
         return None if teacher is None else teach(teacher, *arguments)
@@ -249,18 +196,7 @@ def descend(
 ) -> None:
     """Train one net in the plain way, without noise.
 
-    Parameters
-    ----------
-    prepared : PreparedNet
-        Changed in place.
-    X : ndarray, shape (n_rows, ...)
-        Rows.
-    y_codes : ndarray of int64, shape (n_rows,)
-        Class codes.
-    generator : numpy.random.Generator
-        Draws minibatches.
-    n_steps, batch_size : int
-        Steps, and records in each.
+    `X` (n_rows, ...): rows. `y_codes` (n_rows,): class codes.
     """
     module, objective = prepared.module.train(), objective_for(prepared.criterion)
     rows = as_tensor(X, module)

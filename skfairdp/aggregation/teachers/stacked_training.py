@@ -25,24 +25,12 @@ from skfairdp.engine.optimizers import ELEMENTWISE
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.training import Progress
 
-__all__ = ["can_be_batched", "train_batched"]
-
 
 def can_be_batched(prepared: PreparedNet, row_shape: tuple[int, ...]) -> bool:
     """Tell whether teachers made like this one can be trained in one pass.
 
-    Parameters
-    ----------
-    prepared : PreparedNet
-        One teacher.
-    row_shape : tuple of int
-        Shape of one row.
-
-    Returns
-    -------
-    bool
-        True for stacks of linear layers with elementwise activations, a loss whose
-        derivative is known and an optimizer that treats every weight by itself.
+    Result: true for stacks of linear layers with elementwise activations, a loss whose derivative
+    is known and an optimizer that treats every weight by itself.
     """
     stack = linear_stack(prepared.module)
     objective = objective_for(prepared.criterion)
@@ -73,31 +61,11 @@ def train_batched(
 ) -> BatchedTeachers:
     """Train all teachers in one pass.
 
-    Parameters
-    ----------
-    prepared : PreparedNet
-        The pattern of a teacher; `can_be_batched` holds for it.
-    X : ndarray, shape (n_rows, ...)
-        Private rows.
-    y_codes : ndarray of int64, shape (n_rows,)
-        Their class codes.
-    rows : list of ndarray of int64
-        Records of each shard.
-    fixed : ndarray of int64, shape (n_teachers,)
-        Answers of teachers with nothing to learn. They keep their place in every
-        product, on empty rows.
-    n_classes : int
-        Number of classes.
-    seed : int
-        With its number, it determines a teacher's initial weights and minibatches.
-    n_steps, batch_size : int
-        Steps of every teacher and records in each.
-    progress : Progress
-        Counts steps.
-
-    Returns
-    -------
-    BatchedTeachers
+    `prepared`: the pattern of a teacher; `can_be_batched` holds for it. `X` (n_rows, ...):
+    private rows. `y_codes` (n_rows,): their class codes. `fixed` (n_teachers,): answers of
+    teachers with nothing to learn. They keep their place in every product, on empty rows. `seed`:
+    with its number, it determines a teacher's initial weights and minibatches. `n_steps`,
+    `batch_size`: steps of every teacher and records in each.
     """
     stack = linear_stack(prepared.module)
     assert stack is not None  # can_be_batched

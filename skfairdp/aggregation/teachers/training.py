@@ -17,8 +17,6 @@ from skfairdp.engine.inspection import refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, default_net, prepare_net
 from skfairdp.engine.training import Progress
 
-__all__ = ["check_teacher", "default_teacher", "train_teachers"]
-
 
 def default_teacher() -> NeuralNet:
     """Build the net that stands behind ``teacher=None``.
@@ -92,7 +90,7 @@ def train_teachers(
     n_classes : int
         Number of classes.
     seed : int
-        Seeds initial weights, minibatches and ``random_state``; they protect nobody.
+        Seeds initial weights, minibatches and ``random_state``; they protect no record.
     n_steps : int, default=200
         Training steps of a net.
     batch_size : int, default=32
@@ -147,27 +145,9 @@ def check_teacher(
 ) -> tuple[Any, PreparedNet | None]:
     """Refuse what cannot be a teacher.
 
-    Parameters
-    ----------
-    teacher : object
-        What the user gave.
-    row_shape : tuple of int
-        Shape of one row.
-    n_classes : int
-        Number of classes.
-
-    Returns
-    -------
-    teacher : skorch.NeuralNet or scikit-learn classifier
-        The pattern of all teachers.
-    prepared : PreparedNet or None
-        One teacher as a pattern for all that are trained in one pass; None where each
-        has to be trained apart.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As in `train_teachers`.
+    Result `teacher`: the pattern of all teachers; `prepared`: one teacher as a pattern for all
+    that are trained in one pass; None where each has to be trained apart. Raises TypeError,
+    ValueError: as in `train_teachers`.
     """
     teacher = default_teacher() if teacher is None else teacher
     if isinstance(teacher, NeuralNet):

@@ -12,8 +12,6 @@ from skorch import NeuralNet
 from skfairdp.aggregation.teachers.parallel import answer, teach
 from skfairdp.aggregation.teachers.training import check_teacher
 
-__all__ = ["try_teacher"]
-
 _N_STEPS, _BATCH_SIZE = 3, 4
 _MOST_ANSWERS = 1000
 
@@ -29,21 +27,8 @@ def try_teacher(
     otherwise than before, something in it outlived the fit in between (a generator or a
     cache that all its clones share), and one record would change other teachers too.
 
-    Parameters
-    ----------
-    teacher : None, skorch.NeuralNet or scikit-learn classifier
-        Never fitted itself.
-    X_public : ndarray, shape (n_public, ...)
-        At least one row.
-    n_rows, n_teachers, n_classes : int
-        Numbers of records, of shards and of classes.
-
-    Raises
-    ------
-    TypeError
-        `teacher` is no classifier.
-    ValueError
-        It is refused. The message may quote public rows.
+    `X_public` (n_public, ...): at least one row. `n_rows`, `n_teachers`, `n_classes`: numbers of
+    records, of shards and of classes. Raises TypeError: `teacher` is no classifier.
     """
     pattern, prepared = check_teacher(teacher, X_public.shape[1:], n_classes)
     if prepared is not None:

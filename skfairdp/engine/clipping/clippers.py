@@ -27,18 +27,12 @@ __all__ = ["Clipper", "make_clipper", "rounding_margin"]
 class Clipper(Protocol):
     """Weighted sums of clipped per-record gradients.
 
-    Attributes
-    ----------
-    path : str
-        ``"fused"`` or ``"functional"``; both give the same sums.
-    margin : float
-        The clip norm is lowered by this fraction, so that no rounding lifts a
-        record's vector above `max_norm` (:func:`rounding_margin`).
-    one_by_one : bool
-        Whether records go through the module in batches of one.
+    `one_by_one`: whether records go through the module in batches of one.
     """
 
-    path: str
+    path: str  # ``"fused"`` or ``"functional"``; both give the same sums
+    # The clip norm is lowered by this fraction, so that no rounding lifts a record's vector above
+    # `max_norm` (:func:`rounding_margin`)
     margin: float
 
     @property
@@ -55,30 +49,15 @@ class Clipper(Protocol):
     ) -> torch.Tensor:
         """Return ``sum_i weights[s, i] * clip(gradient of record i)``.
 
-        Parameters
-        ----------
-        X : torch.Tensor of shape (B, ...)
-            Rows, in the dtype and on the device of the parameters.
-        targets : tuple of torch.Tensor
-            Each of shape (B, ...); passed to the objective.
-        max_norm : float or torch.Tensor of shape (B,), float64
-            L2 bound of one record's gradient over all trainable parameters, > 0; one
-            for all records or one for each.
-        weights : torch.Tensor of shape (B,) or (S, B)
-            Weight of each record in each of S sums.
-        outputs : list, optional
-            Gets the module's outputs appended, in the order of the rows (in several
-            pieces for a large batch). They cost nothing: the same forward pass.
-        rows : int, default=256
-            Rows of the blocks that go through the module (fewer where a row is large): a
-            public number, see :mod:`skfairdp.engine.row_blocks`.
-
-        Returns
-        -------
-        torch.Tensor of float64, shape (p,) or (S, p)
-            In the order of the flat parameter vector. The next call may overwrite
-            it. A record whose gradient is not finite contributes exactly 0; an empty
-            batch gives zeros.
+        `X` (B, ...): rows, in the dtype and on the device of the parameters. `targets`: each of
+        shape (B, ...); passed to the objective. `max_norm` (B,): l2 bound of one record's
+        gradient over all trainable parameters, > 0; one for all records or one for each.
+        `weights` (B,): weight of each record in each of S sums. `outputs`: gets the module's
+        outputs appended, in the order of the rows (in several pieces for a large batch). They
+        cost nothing: the same forward pass. `rows`: rows of the blocks that go through the module
+        (fewer where a row is large): a public number, see :mod:`skfairdp.engine.row_blocks`.
+        Result (p,): in the order of the flat parameter vector. The next call may overwrite it. A
+        record whose gradient is not finite contributes exactly 0; an empty batch gives zeros.
         """
         ...
 
@@ -87,20 +66,8 @@ class Clipper(Protocol):
     ) -> torch.Tensor:
         """Return the norms of the records' gradients, which must not leave the engine.
 
-        Parameters
-        ----------
-        X : torch.Tensor of shape (B, ...)
-            Rows.
-        targets : tuple of torch.Tensor
-            Passed to the objective.
-        rows : int, default=256
-            As in `clipped_sums`.
-
-        Returns
-        -------
-        torch.Tensor of shape (B,), float64
-            Upper bounds, tight up to rounding; NaN or infinite for a gradient that is
-            not finite.
+        `X` (B, ...): rows. `rows`: as in `clipped_sums`. Result: (B,): upper bounds, tight up to
+        rounding; NaN or infinite for a gradient that is not finite.
         """
         ...
 
@@ -168,27 +135,12 @@ def make_clipper(
 ) -> Clipper:
     """Return the way to sum clipped per-record gradients of a module.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Batch first. Refused if it mixes records.
-    flat : FlatParameters
-        ``flatten(module)``; only its parameters are trained, clipped and summed.
-    objective : callable
-        ``objective(output, *targets)`` returns the losses of the records, shape (B,),
-        each depending on its own record only; see
-        :func:`skfairdp.engine.objectives.objective_for`.
-
-    Returns
-    -------
-    Clipper
-        With ``path`` "fused" for stacks of linear layers and elementwise activations
-        (``nn.Sequential`` and our ``MLP``), else "functional".
-
-    Raises
-    ------
-    ValueError
-        If a layer mixes the records of a batch.
+    `module`: batch first. Refused if it mixes records. `flat`: ``flatten(module)``; only its
+    parameters are trained, clipped and summed. `objective`: ``objective(output, *targets)``
+    returns the losses of the records, shape (B,), each depending on its own record only; see
+    :func:`skfairdp.engine.objectives.objective_for`. Result: with ``path`` "fused" for stacks of
+    linear layers and elementwise activations (``nn.Sequential`` and our ``MLP``), else
+    "functional". Raises ValueError: if a layer mixes the records of a batch.
 
     Examples
     --------
@@ -200,8 +152,9 @@ def make_clipper(
     >>> flat = flatten(module)
     >>> clipper = make_clipper(module, flat, objective_for(torch.nn.BCEWithLogitsLoss()))
     >>> X, y = 100 * torch.ones(5, 2), torch.zeros(5)
-    >>> total = clipper.clipped_sums(X, (y,), max_norm=1.0, weights=torch.ones(5) / 5)
-    >>> bool(total.norm() <= 1.0), clipper.path
+    >>> weights = torch.full((5,), 0.2, dtype=torch.float64)
+    >>> total = clipper.clipped_sums(X, (y,), max_norm=1.0, weights=weights)
+    >>> bool(total.norm() <= 1.0 + 1e-9), clipper.path
     (True, 'fused')
     """
     refuse_mixing_modules(module)

@@ -61,24 +61,11 @@ _IN_PLACE = ("vmap: inplace", "doesn't match the broadcast shape")
 class FunctionalClipper:
     """Sums of clipped gradients of any module.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Batch first. Buffers that its forward pass writes to are copies, so that no
-        statistic of private rows stays on the module.
-    flat : FlatParameters
-        Of the same module; parameters that are absent count as frozen.
-    objective : callable
-        ``objective(output, *targets)`` returns the per-record losses, shape (B,).
-
-    Attributes
-    ----------
-    path : str
-        ``"functional"``.
-    margin : float
-        Relative rounding margin by which the clip norm is lowered.
-    one_by_one : bool
-        Whether records go through the module in batches of one.
+    `module`: batch first. Buffers that its forward pass writes to are copies, so that no
+    statistic of private rows stays on the module. `flat`: of the same module; parameters that are
+    absent count as frozen. `objective`: ``objective(output, *targets)`` returns the per-record
+    losses, shape (B,). `path`: ``"functional"``. `margin`: relative rounding margin by which the
+    clip norm is lowered. `one_by_one`: whether records go through the module in batches of one.
     """
 
     path = "functional"

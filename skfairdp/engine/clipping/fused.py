@@ -33,20 +33,9 @@ _BLOCK_ELEMENTS = 1 << 23
 class FusedClipper:
     """Sums of clipped gradients of a :class:`~skfairdp.engine.clipping.linear_stacks.LinearStack`.
 
-    Parameters
-    ----------
-    stack : LinearStack
-    flat : FlatParameters
-        Of the same module; parameters that are absent count as frozen.
-    objective : callable
-        ``objective(output, *targets)`` returns the per-record losses, shape (B,).
-
-    Attributes
-    ----------
-    path : str
-        ``"fused"``.
-    margin : float
-        Relative rounding margin by which the clip norm is lowered.
+    `flat`: of the same module; parameters that are absent count as frozen. `objective`:
+    ``objective(output, *targets)`` returns the per-record losses, shape (B,). `path`:
+    ``"fused"``. `margin`: relative rounding margin by which the clip norm is lowered.
     """
 
     path = "fused"
@@ -87,9 +76,7 @@ class FusedClipper:
     def accepts(self, X: torch.Tensor) -> bool:
         """Tell whether the outer-product identity holds for such a batch.
 
-        Parameters
-        ----------
-        X : torch.Tensor of shape (B, ...)
+        `X` (B, ...).
         """
         return (X.dim() == 2 or (self._stack.flattens and X.dim() > 2)) and self._stack.holds
 

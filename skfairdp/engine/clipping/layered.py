@@ -33,15 +33,8 @@ _PATCH_ELEMENTS = 1 << 18
 def record_layers(module: nn.Module) -> list[tuple[str, nn.Module]] | None:
     """Return the layers of a convolutional stack by name, None for any other module.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Exactly our ``SmallCNN`` or nested ``nn.Sequential``, of ``Conv2d``, ``GroupNorm``,
-        pooling, ``Flatten``, elementwise activations and ``Linear``.
-
-    Returns
-    -------
-    list of (str, torch.nn.Module) or None
+    `module`: exactly our ``SmallCNN`` or nested ``nn.Sequential``, of ``Conv2d``, ``GroupNorm``,
+    pooling, ``Flatten``, elementwise activations and ``Linear``.
     """
     leaves = leaves_of(module)
     if leaves is None or not all(_keeps_records_apart(leaf) for _, leaf in leaves):
@@ -69,13 +62,7 @@ def _keeps_records_apart(layer: nn.Module) -> bool:
 class LayeredClipper(FunctionalClipper):
     """Sums of clipped gradients of a convolutional stack.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-    layers : list of (str, torch.nn.Module)
-        ``record_layers(module)``.
-    flat : FlatParameters
-    objective : callable
+    `layers`: ``record_layers(module)``.
     """
 
     def __init__(
@@ -142,11 +129,13 @@ def _frozen(layer: nn.Module, value: torch.Tensor) -> torch.Tensor:
     bias = layer.bias.detach() if isinstance(layer.bias, torch.Tensor) else None
     if isinstance(layer, nn.Conv2d):
         assert weight is not None
-        return _Convolution.apply(value, weight, bias, layer)
+        convolved: torch.Tensor = _Convolution.apply(value, weight, bias, layer)
+        return convolved
     if isinstance(layer, nn.GroupNorm):
         return functional.group_norm(value, layer.num_groups, weight, bias, layer.eps)
     assert weight is not None
-    return _Linear.apply(value, weight, bias)
+    product: torch.Tensor = _Linear.apply(value, weight, bias)
+    return product
 
 
 class _Linear(torch.autograd.Function):
@@ -157,7 +146,7 @@ class _Linear(torch.autograd.Function):
         ctx: Any, value: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
     ) -> torch.Tensor:
         ctx.save_for_backward(weight)
-        product = exact_matmul(value, weight.t())
+        product: torch.Tensor = exact_matmul(value, weight.t())
         return product if bias is None else product + bias
 
     @staticmethod

@@ -22,21 +22,14 @@ _aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class Activation:
-    """An elementwise function and its derivative.
+    """An elementwise function and its derivative."""
 
-    Parameters
-    ----------
-    forward : callable
-        Maps the input to the output, a new tensor unless `in_place`.
-    backward : callable
-        Maps (upstream gradient, saved tensor) to the gradient of the input.
-    in_place : bool
-        True when `forward` overwrites its input and `backward` reads the output;
-        False when `backward` reads the input.
-    """
-
+    # Maps the input to the output, a new tensor unless `in_place`
     forward: Callable[[torch.Tensor], torch.Tensor]
+    # Maps (upstream gradient, saved tensor) to the gradient of the input
     backward: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    # True when `forward` overwrites its input and `backward` reads the output; False when
+    # `backward` reads the input
     in_place: bool
 
 
@@ -49,14 +42,6 @@ def activation_for(layer: nn.Module) -> Activation | None:
     """Return the elementwise function that a layer computes, None if not known.
 
     The derivatives are those that torch's own automatic differentiation calls.
-
-    Parameters
-    ----------
-    layer : torch.nn.Module
-
-    Returns
-    -------
-    Activation or None
     """
     if type(layer) is nn.ReLU:
         return _RELU
@@ -99,32 +84,19 @@ def activation_for(layer: nn.Module) -> Activation | None:
 
 @dataclass
 class LinearStack:
-    """A module as a sequence of linear layers with activations in between.
-
-    Parameters
-    ----------
-    linears : list of torch.nn.Linear
-    prefixes : list of str
-        Their names in ``module.named_modules()``.
-    before : list of Activation
-        Applied to the input of the first linear layer.
-    between : list of list of Activation
-        ``between[i]`` follows ``linears[i]``; the last one is empty.
-    tail : list of torch.nn.Module
-        Row-wise functions after the last linear layer.
-    dropouts : list of torch.nn.Dropout
-        The stack holds only while none of them is active.
-    flattens : bool
-        True if the input is flattened first.
-    """
+    """A module as a sequence of linear layers with activations in between."""
 
     linears: list[nn.Linear] = field(default_factory=list)
-    prefixes: list[str] = field(default_factory=list)
+    prefixes: list[str] = field(default_factory=list)  # Their names in ``module.named_modules()``
+    # Applied to the input of the first linear layer
     before: list[Activation] = field(default_factory=list)
+    # ``between[i]`` follows ``linears[i]``; the last one is empty
     between: list[list[Activation]] = field(default_factory=list)
+    # Row-wise functions after the last linear layer
     tail: list[nn.Module] = field(default_factory=list)
+    # The stack holds only while none of them is active
     dropouts: list[nn.Dropout] = field(default_factory=list)
-    flattens: bool = False
+    flattens: bool = False  # True if the input is flattened first
 
     @property
     def holds(self) -> bool:
@@ -135,17 +107,8 @@ class LinearStack:
 def leaves_of(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]] | None:
     """Return the layers that a module applies one after the other, with their names.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-    prefix : str, default=""
-        Name of `module` in the module that holds it.
-
-    Returns
-    -------
-    list of (str, torch.nn.Module) or None
-        None if hooks or a replaced forward make the order uncertain. A module that is
-        no known container is a layer itself.
+    `prefix`: name of `module` in the module that holds it. Result: none if hooks or a replaced
+    forward make the order uncertain. A module that is no known container is a layer itself.
     """
     hooked = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
     if hooked or module._backward_pre_hooks or "forward" in vars(module):
@@ -173,14 +136,6 @@ def _acts_on_rows(layer: nn.Module) -> bool:
 
 def linear_stack(module: nn.Module) -> LinearStack | None:
     """Return the stack that a module is, None if it is anything else.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-
-    Returns
-    -------
-    LinearStack or None
 
     Examples
     --------

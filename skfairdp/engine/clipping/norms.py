@@ -51,12 +51,7 @@ from collections.abc import Sequence
 
 import torch
 
-__all__ = ["ARITHMETIC", "clip_factors", "rounding_margin", "row_capacity", "sum_margin"]
-
-ARITHMETIC = (
-    "what a row adds to a sum is computed from that row alone, to the last bit; sums are formed in "
-    "float64, and a row's bound is lowered by all that their rounding can move"
-)
+__all__ = ["clip_factors", "rounding_margin", "row_capacity", "sum_margin"]
 
 _EXTRA_ROUNDINGS = 16
 _UNIT = 2.0**-53
@@ -67,23 +62,9 @@ _OTHER_ADDITIONS = 67
 def rounding_margin(dtype: torch.dtype, n_terms: int = 1024) -> float:
     """Return the fraction by which a clip norm is lowered for a record's own rounding.
 
-    Parameters
-    ----------
-    dtype : torch.dtype
-        Arithmetic of the module, ``torch.float32`` or ``torch.float64``.
-    n_terms : int, default=1024
-        Largest number of squares that are added in that arithmetic to get one
-        record's norm.
-
-    Returns
-    -------
-    float
-        Relative margin ``m``: vectors are clipped to ``(1 - m) * max_norm``.
-
-    Raises
-    ------
-    ValueError
-        If so many terms are added that the norm has no guaranteed digit.
+    `dtype`: arithmetic of the module, ``torch.float32`` or ``torch.float64``. `n_terms`: largest
+    number of squares that are added in that arithmetic to get one record's norm. Result: relative
+    margin ``m``: vectors are clipped to ``(1 - m) * max_norm``.
 
     Examples
     --------
@@ -105,22 +86,8 @@ def rounding_margin(dtype: torch.dtype, n_terms: int = 1024) -> float:
 def row_capacity(expected: float, n_rows: int = 0) -> int:
     """Return how many rows a sum may be over, from the number that its plan expects.
 
-    Parameters
-    ----------
-    expected : float
-        Declared or public number of rows.
-    n_rows : int, default=0
-        How many there are.
-
-    Returns
-    -------
-    int
-        Four times what is expected, between 2**16 and 2**32: a declared size need not be exact.
-
-    Raises
-    ------
-    ValueError
-        There are more rows. The number is not shown.
+    `expected`: declared or public number of rows. Result: four times what is expected, between
+    2**16 and 2**32: a declared size need not be exact.
 
     Examples
     --------
@@ -141,26 +108,9 @@ def row_capacity(expected: float, n_rows: int = 0) -> int:
 def sum_margin(rows: int, capacity: int, weights: Sequence[float], additions: int = 0) -> float:
     """Return the fraction by which a clip norm is lowered for the rounding of a sum.
 
-    Parameters
-    ----------
-    rows : int
-        Rows of a block.
-    capacity : int
-        No sum is over more rows.
-    weights : sequence of float
-        Weight of each cell, >= 0; a cell without weight is in no sum.
-    additions : int, default=0
-        What else a term takes part in: how many roundings after the block's sum.
-
-    Returns
-    -------
-    float
-        Relative margin, for the cell of the smallest weight.
-
-    Raises
-    ------
-    ValueError
-        The weights differ so much that the sum of a cell is lost in the others' rounding.
+    `capacity`: no sum is over more rows. `weights`: weight of each cell, >= 0; a cell without
+    weight is in no sum. `additions`: what else a term takes part in: how many roundings after the
+    block's sum. Result: relative margin, for the cell of the smallest weight.
 
     Examples
     --------
@@ -188,22 +138,10 @@ def clip_factors(
 ) -> tuple[torch.Tensor, bool]:
     """Return the factor that brings each record's vector to at most `max_norm`.
 
-    Parameters
-    ----------
-    squared_norms : torch.Tensor of shape (B,), float64
-        Upper bounds of the squared L2 norms; overwritten.
-    max_norm : float or torch.Tensor of shape (B,), float64
-        L2 bound of one record's vector, > 0; one for all records or one for each.
-    margin : float
-        Relative rounding margin.
-
-    Returns
-    -------
-    factors : torch.Tensor of shape (B,), float64
-        In [0, 1]; 0 for a norm that is NaN or infinite.
-    all_finite : bool
-        False if some norm was NaN or infinite. The caller must then also blank the
-        record's vectors, because 0 times NaN is NaN.
+    `squared_norms` (B,): upper bounds of the squared L2 norms; overwritten. `max_norm` (B,): l2
+    bound of one record's vector, > 0; one for all records or one for each. Result `factors` (B,):
+    in [0, 1]; 0 for a norm that is NaN or infinite; `all_finite`: false if some norm was NaN or
+    infinite. The caller must then also blank the record's vectors, because 0 times NaN is NaN.
     """
     total = squared_norms.sum().item()
     factors = squared_norms.rsqrt_().mul_(max_norm * (1.0 - margin)).clamp_(max=1.0)

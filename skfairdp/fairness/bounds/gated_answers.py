@@ -7,21 +7,18 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skfairdp import assumptions
 from skfairdp.fairness.derivation import COUNTED, Derivation
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.scopes import ANSWERED
 from skfairdp.figures import as_given, rounded_up
 
-__all__ = ["answered_guarantee", "coverage_sentence"]
+ANSWERED_OF_ASKED = "answered"  # stratum of the counts of answered among all queries
 
 
 def answered_guarantee(
-    gate: ParityGate,
-    *,
-    groups: Sequence[Hashable],
-    classes: Sequence[Hashable],
-    asked: ArrayLike,
+    gate: ParityGate, *, groups: Sequence[Hashable], classes: Sequence[Hashable], asked: ArrayLike
 ) -> FairnessGuarantee:
     """State how even the answers are that a gate let pass, and what follows from them.
 
@@ -73,7 +70,7 @@ def answered_guarantee(
     shares = table / np.maximum(answers, 1)[:, np.newaxis]
     gap = float(np.ptp(shares, axis=0).max()) if defined else 1.0
     counts = [
-        CellCount(group, "answered", int(n), int(of))
+        CellCount(group, ANSWERED_OF_ASKED, int(n), int(of))
         for group, n, of in zip(groups, answers, queries, strict=True)
     ]
     counts += [
@@ -98,16 +95,7 @@ def answered_guarantee(
 def coverage_sentence(groups: Sequence[Hashable], answered: ArrayLike, asked: ArrayLike) -> str:
     """Say how many queries were answered, over all and by group.
 
-    Parameters
-    ----------
-    groups : sequence, length n_groups
-        Group labels.
-    answered, asked : array-like of int, shape (n_groups,)
-        Answers and queries of each group.
-
-    Returns
-    -------
-    str
+    `answered`, `asked` (n_groups,): answers and queries of each group.
 
     Examples
     --------
@@ -115,13 +103,18 @@ def coverage_sentence(groups: Sequence[Hashable], answered: ArrayLike, asked: Ar
     >>> coverage_sentence(("a", "b"), [9, 5], [10, 10])
     'Coverage: 14 of 20 queries were answered (0.700); by group a: 0.900, b: 0.500.'
     """
+    return f"Coverage: {answered_of_asked(groups, answered, asked)}."
+
+
+def answered_of_asked(groups: Sequence[Hashable], answered: ArrayLike, asked: ArrayLike) -> str:
+    """Say how many queries were answered; the part of `coverage_sentence` after the colon."""
     given, of = np.asarray(answered), np.asarray(asked)
     by_group = ", ".join(
         f"{group}: {_share(int(n), int(m))}" for group, n, m in zip(groups, given, of, strict=True)
     )
     return (
-        f"Coverage: {given.sum()} of {of.sum()} queries were answered "
-        f"({_share(int(given.sum()), int(of.sum()))}); by group {by_group}."
+        f"{given.sum()} of {of.sum()} queries were answered "
+        f"({_share(int(given.sum()), int(of.sum()))}); by group {by_group}"
     )
 
 
@@ -140,9 +133,7 @@ def _texts(
     gaps = gate.gaps()
     z, k = divmod(int(gaps.argmax()), gate.n_classes)
     texts = [
-        f"It is counted on the table of the {int(answers.sum())} answers given so far. It says "
-        "nothing about people who have not asked or were not answered, about other models that "
-        "learn from these answers, or about how often answers are right.",
+        assumptions.ANSWERS_SO_FAR.format(answers=int(answers.sum())),
         f"Worst cell of the table: Γ = {rounded_up(float(gaps[z, k]))}, the share of label "
         f"{classes[k]} in group {groups[z]} minus its share in all other groups together; "
         f"wanted: at most {as_given(gate.tolerance)}.",
@@ -154,10 +145,9 @@ def _texts(
             "query will be refused."
         )
     texts += [
-        coverage_sentence(groups, answers, asked)
-        + " A refusal is a decision too, and the gate does not even out refusals.",
-        "Which queries were answered depends on the order in which they came.",
-        "Groups are as recorded.",
+        f"{coverage_sentence(groups, answers, asked)} {assumptions.REFUSALS}",
+        assumptions.ORDER_OF_QUERIES,
+        assumptions.RECORDED.format(what="Groups are"),
     ]
     return tuple(texts)
 

@@ -17,26 +17,17 @@ from typing import Any, Literal
 
 from scipy import special, stats
 
+from skfairdp import assumptions
 from skfairdp.fairness.derivation import LAST_STEP, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.scopes import TRAINING
 
-__all__ = ["THEOREM2_NOTIONS", "theorem2_bound", "theorem2_guarantee"]
-
 # Events that do not depend on the prediction; accuracy parity is not among them.
-THEOREM2_NOTIONS = ("demographic_parity", "equal_opportunity", "equalized_odds")
+THEOREM2_NOTIONS = tuple(n.name for n in NOTIONS.values() if n.compares_predictions)
 
 Prediction = Literal["score_mean", "vote", "gibbs"]
 GroupUpdate = Literal["mean", "sum"]
-
-CONDITIONS = (
-    "The bound is about rates averaged over the noise of the last training step, not about the "
-    "one model that was released.",
-    "Two classes; a row is positive when its probability exceeds one half; a bias of the head, if "
-    "there is one, is clipped, projected and noised with its weights.",
-    "The last step of the head is plain gradient descent (no Adam, momentum, weight decay or "
-    "averaging) after its weights were clipped.",
-)
 
 
 def theorem2_bound(
@@ -207,6 +198,6 @@ def theorem2_guarantee(
         scope=TRAINING,
         method="noise of the last head step (FairDP Theorem 2, corrected)",
         groups=groups,
-        assumptions=CONDITIONS,
+        assumptions=assumptions.LAST_STEP,
         derivation=Derivation.of(LAST_STEP, **inputs),
     )

@@ -1,7 +1,7 @@
 """How much a released representation is proved to tell about the group of a person.
 
 Mutual information cannot be bounded from above by samples alone, but it can be bounded from below:
-whoever guesses the group from the representation better than chance has shown information.
+a guess of the group from the representation that is better than chance shows information.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from sklearn.model_selection import train_test_split
 from skfairdp.fairness.bounds.rate_gaps import clopper_pearson
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.information import MutualInformation, nats_per, numeric_rows
-
-__all__ = ["classifier_lower_bound"]
 
 # Shares of the prior in the mixed prediction that are tried; one is chosen on training rows.
 _SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 0.95)

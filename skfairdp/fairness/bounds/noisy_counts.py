@@ -19,15 +19,6 @@ from scipy import optimize, signal, stats
 
 from skfairdp.fairness.bounds.rate_gaps import clopper_pearson, gap_estimate, largest_difference
 
-__all__ = [
-    "NoisyCells",
-    "noise_tail",
-    "noisy_gap_estimate",
-    "private_gap_lower_bound",
-    "private_gap_upper_bound",
-    "private_rate_intervals",
-]
-
 # Share of the error probability that is spent on the noise when the numbers of rows are
 # private, fixed before any data is seen. Noise tails are exponential, so a small share
 # widens the box by little.
@@ -102,19 +93,8 @@ def private_rate_intervals(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Confidence interval of the rate of each cell by itself, from noisy counts.
 
-    Parameters
-    ----------
-    cells : NoisyCells
-        The noisy counts.
-    epsilon : float > 0
-        Privacy cost of the table.
-    confidence_level : float in (0, 1), default=0.95
-        Probability that the interval of one cell, fixed beforehand, holds its rate; each end
-        fails with at most half of the error.
-
-    Returns
-    -------
-    lower, upper : ndarray of float64, shape (n_strata, n_groups)
+    `confidence_level`: probability that the interval of one cell, fixed beforehand, holds its
+    rate; each end fails with at most half of the error. Result (n_strata, n_groups).
 
     Examples
     --------
@@ -140,19 +120,8 @@ def private_gap_lower_bound(
     Which pair of cells differs most is read off the counts here, so the bounds of all
     cells must hold together, and the error is shared by their number.
 
-    Parameters
-    ----------
-    cells : NoisyCells
-        The noisy counts, with private numbers of rows.
-    epsilon : float > 0
-        Privacy cost of the table.
-    confidence_level : float in (0, 1), default=0.95
-        Probability that the largest difference is at least the bound.
-
-    Returns
-    -------
-    float
-        The bound, at least 0.
+    `cells`: the noisy counts, with private numbers of rows. `confidence_level`: probability that
+    the largest difference is at least the bound. Result: the bound, at least 0.
 
     Examples
     --------
@@ -239,18 +208,9 @@ def _upper_by_inversion(contrast: int, n: int, terms: int, epsilon: float, error
 def noise_tail(terms: int, epsilon: float, error: float) -> int:
     """Smallest integer t with ``Pr(Z > t) <= error``, Z a sum of discrete Laplace variables.
 
-    Parameters
-    ----------
-    terms : int >= 1
-        Number of independent variables in the sum.
-    epsilon : float > 0
-        ``Pr(one variable = z)`` is proportional to ``exp(-epsilon |z|)``.
-    error : float in (0, 1)
-        Probability that the sum exceeds t; by symmetry also that it is below -t.
-
-    Returns
-    -------
-    int
+    `terms`: number of independent variables in the sum. `epsilon`: ``Pr(one variable = z)`` is
+    proportional to ``exp(-epsilon |z|)``. `error`: probability that the sum exceeds t; by
+    symmetry also that it is below -t.
 
     Examples
     --------
@@ -292,15 +252,7 @@ def _require(condition: bool, message: str) -> None:
 def noisy_gap_estimate(cells: NoisyCells) -> float | None:
     """Largest difference of noisy rates between two groups within one stratum.
 
-    Parameters
-    ----------
-    cells : NoisyCells
-        The noisy counts.
-
-    Returns
-    -------
-    float or None
-        None when no stratum has rows of two groups.
+    Result: none when no stratum has rows of two groups.
     """
     hit: NDArray
     rows: NDArray

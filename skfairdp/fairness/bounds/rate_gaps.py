@@ -15,14 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-__all__ = [
-    "clopper_pearson",
-    "gap_estimate",
-    "gap_upper_bound",
-    "largest_difference",
-    "score_gap_upper_bound",
-]
-
 
 def clopper_pearson(
     successes: ArrayLike, failures: ArrayLike, error: float
@@ -64,14 +56,7 @@ def clopper_pearson(
 def largest_difference(upper: ArrayLike, lower: ArrayLike) -> NDArray[np.float64]:
     """Largest ``upper[u] - lower[v]`` over groups ``u != v`` and over strata, within [0, 1].
 
-    Parameters
-    ----------
-    upper, lower : array-like, shape (..., n_strata, n_groups)
-        Bounds on the rate of each cell.
-
-    Returns
-    -------
-    ndarray of float64, shape (...)
+    `upper`, `lower` (..., n_strata, n_groups): bounds on the rate of each cell. Result: (...).
     """
     high, low = np.asarray(upper, dtype=np.float64), np.asarray(lower, dtype=np.float64)
     difference = high[..., :, np.newaxis] - low[..., np.newaxis, :]

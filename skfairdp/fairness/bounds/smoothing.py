@@ -22,8 +22,6 @@ from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion
 from skfairdp.fairness.scopes import AVERAGED
 
-__all__ = ["OwnModels", "own_models_bound", "smoothing_distance"]
-
 # Share of the error probability that is set aside for the draws of the noise.
 _DRAWS = 0.1
 
@@ -31,17 +29,8 @@ _DRAWS = 0.1
 def smoothing_distance(distance: float | NDArray[Any], std: float) -> NDArray[np.float64]:
     """Total variation between two Gaussian laws of one standard deviation.
 
-    Parameters
-    ----------
-    distance : float or ndarray
-        L2 distance of their centres.
-    std : float
-        Standard deviation of every coordinate, > 0.
-
-    Returns
-    -------
-    ndarray of float64
-        ``2 Phi(distance / (2 std)) - 1``.
+    `distance`: l2 distance of their centres. `std`: standard deviation of every coordinate, > 0.
+    Result: ``2 Phi(distance / (2 std)) - 1``.
 
     Examples
     --------
@@ -65,22 +54,11 @@ def own_models_bound(
     For any groups u, v: the gap of the common model is at most the difference of u's rate
     under u's model and v's under v's, plus both total variations.
 
-    Parameters
-    ----------
-    sums, trials : ndarray, shape (n_strata, n_groups)
-        Sum of smoothed decisions of each cell under its group's own model, and its rows.
-    distances : ndarray, shape (n_groups,)
-        Total variation between the common model and each group's own.
-    error : float
-        Probability that the bound may fail, in (0, 1).
-    n_draws : int or None, default=None
-        Draws that stand for the noise, shared by all models and rows; None where the
-        probabilities are exact.
-
-    Returns
-    -------
-    float
-        In [0, 1]; 1 where a cell has no rows.
+    `sums`, `trials` (n_strata, n_groups): sum of smoothed decisions of each cell under its
+    group's own model, and its rows. `distances` (n_groups,): total variation between the common
+    model and each group's own. `error`: probability that the bound may fail, in (0, 1).
+    `n_draws`: draws that stand for the noise, shared by all models and rows; None where the
+    probabilities are exact. Result: in [0, 1]; 1 where a cell has no rows.
 
     Notes
     -----
@@ -108,22 +86,14 @@ def own_models_bound(
 
 @dataclass(frozen=True)
 class OwnModels:
-    """Released models of the groups beside a smoothed common one.
+    """Released models of the groups beside a smoothed common one."""
 
-    Parameters
-    ----------
-    scores : callable
-        Maps rows and their group codes to the smoothed decision on each row by its own
-        group's model.
-    distances : ndarray, shape (n_groups,)
-        Total variation between the common model and each group's own.
-    n_draws : int or None
-        Draws that stand for the noise; None for exact probabilities.
-    """
-
+    # Maps rows and their group codes to the smoothed decision on each row by its own group's
+    # model
     scores: Callable[[Any, NDArray[np.int64]], NDArray[np.float64]]
+    # (n_groups,): total variation between the common model and each group's own
     distances: NDArray[np.float64]
-    n_draws: int | None
+    n_draws: int | None  # Draws that stand for the noise; None for exact probabilities
 
     def claim(
         self,
@@ -137,29 +107,15 @@ class OwnModels:
     ) -> FairnessGuarantee:
         """State the bound.
 
-        Parameters
-        ----------
-        notion : Notion
-            What is compared.
-        counts : pair of ndarray, shape (n_strata, n_groups)
-            Successes and failures of each cell under its group's own model.
-        groups : tuple
-            Labels.
-        claims : int
-            How many claims share the error probability, this one among them.
-        confidence_level : float
-            What is stated, for all of them together.
-        assumptions : tuple of str
-            Those of the held-out rows.
-
-        Returns
-        -------
-        FairnessGuarantee
+        `counts` (n_strata, n_groups): successes and failures of each cell under its group's own
+        model. `claims`: how many claims share the error probability, this one among them.
+        `confidence_level`: what is stated, for all of them together.
         """
         sums, rows = counts[0], counts[0] + counts[1]
         error = 1.0 - level_of_one(confidence_level, claims)
         return FairnessGuarantee(
             notion=notion.name,
+            words=notion.words,
             bound=own_models_bound(sums, rows, self.distances, error=error, n_draws=self.n_draws),
             scope=AVERAGED,
             method="smoothing: every group's own model, and its distance to the common one",

@@ -10,25 +10,16 @@ from skfairdp.exceptions import SkfairdpError
 from skfairdp.fairness.notions import Stratum
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 
-__all__ = ["attenuated_bound", "estimated_joint", "even_decisions", "onto_simplex"]
-
 # Share of a uniform table mixed into an estimated one, so that no rate divides by nothing:
-# a group without any mass is taken to behave like everybody.
+# a group without any mass is taken to behave like all rows.
 _FLOOR = 1e-3
 
 
 def onto_simplex(table: NDArray[np.float64]) -> NDArray[np.float64]:
     """Nearest tables without negative entries, each with the sum it had.
 
-    Parameters
-    ----------
-    table : ndarray, shape (..., K)
-        The last axis is projected; its sums must not be negative.
-
-    Returns
-    -------
-    ndarray of float64, shape (..., K)
-        Euclidean projections.
+    `table` (..., K): the last axis is projected; its sums must not be negative. Result: (..., K):
+    euclidean projections.
 
     Examples
     --------
@@ -63,24 +54,13 @@ def attenuated_bound(
     by in the true group z, where p and q are the shares of true groups and of reports:
     differences look smaller than they are.
 
-    Parameters
-    ----------
-    reported : ndarray, shape (K,)
-        Number, or share, of rows by report.
-    response : RandomizedResponse
-        How reports were made.
-    tolerance : float
-        Largest accepted difference of rates between two true groups.
-
-    Returns
-    -------
-    float
-        Largest ``|rate among reports z - overall rate|``, for every z, under which any
-        two true groups differ by at most the tolerance.
+    `reported` (K,): number, or share, of rows by report. `tolerance`: largest accepted difference
+    of rates between two true groups. Result: largest ``|rate among reports z - overall rate|``,
+    for every z, under which any two true groups differ by at most the tolerance.
     """
     reported = np.asarray(reported, dtype=np.float64)
     if reported.sum() == 0.0:
-        return tolerance  # nobody to compare
+        return tolerance  # no group to compare
     true = _estimated(reported / reported.sum(), response)
     shown = response.matrix @ true
     if len(true) == 2:
@@ -98,21 +78,9 @@ def estimated_joint(
 ) -> NDArray[np.float64]:
     """Estimate the joint law of prediction, label and true group.
 
-    Parameters
-    ----------
-    scores : ndarray of float64, shape (n,)
-        Probability with which each row gets a positive prediction.
-    labels : ndarray of int64, shape (n,)
-        0 or 1.
-    reports : ndarray of int64, shape (n,)
-        Randomised groups.
-    response : RandomizedResponse
-        How they were made.
-
-    Returns
-    -------
-    ndarray of float64, shape (2, 2, K)
-        Prediction x label x true group; sums to one, nothing negative.
+    `scores` (n,): probability with which each row gets a positive prediction. `labels` (n,): 0 or
+    1. `reports` (n,): randomised groups. Result (2, 2, K): prediction x label x true group; sums
+    to one, nothing negative.
     """
     n_groups = response.n_values
     cells = labels * n_groups + reports
@@ -136,28 +104,12 @@ def even_decisions(
     A linear program (Hardt, Price and Srebro, "Equality of Opportunity in Supervised
     Learning", 2016) over the probability of a positive decision given the prediction and
     the group that is seen at prediction. There always is a solution: the same coin for
-    everybody is even under every notion.
+    all people is even under every notion.
 
-    Parameters
-    ----------
-    joint : ndarray, shape (2, 2, K)
-        Prediction x label x true group.
-    strata : tuple of Stratum
-        Rates that are compared between groups, for two classes.
-    tolerance : float
-        Largest difference of each rate between two true groups.
-    seen : ndarray, shape (K, K)
-        Probability of each group seen (row) given the true one (column).
-
-    Returns
-    -------
-    ndarray of float64, shape (2, K)
-        Probability of a positive decision by prediction and group seen.
-
-    Raises
-    ------
-    SkfairdpError
-        The solver failed.
+    `joint` (2, 2, K): prediction x label x true group. `strata`: rates that are compared between
+    groups, for two classes. `tolerance`: largest difference of each rate between two true groups.
+    `seen` (K, K): probability of each group seen (row) given the true one (column). Result (2,
+    K): probability of a positive decision by prediction and group seen.
     """
     n_groups = joint.shape[2]
     # Column (prediction, seen), row (prediction, true): the decision rate a true group meets.
@@ -170,7 +122,7 @@ def even_decisions(
         trials = (stratum.successes | stratum.failures).any(axis=1).astype(float)
         mass = np.einsum("pyk,y->k", joint, trials)
         if mass.sum() == 0.0:
-            continue  # nobody has this label
+            continue  # no row has this label
         slope = np.einsum("pyk,y->pk", joint, gain) / mass
         start = np.einsum("pyk,y->k", joint, stratum.successes[:, 0].astype(float)) / mass
         for k in range(n_groups):

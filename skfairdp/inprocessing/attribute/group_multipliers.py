@@ -13,24 +13,13 @@ from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.objective import RateObjective
 from skfairdp.inprocessing.rates.training import DualAscent, Lagrangian
 
-__all__ = ["BlockLagrangian", "LossOrRates"]
-
 
 class LossOrRates(RateObjective):
     """Loss of a public record, or the share in the constraints of one of a secret batch.
 
     The cell of a public record is `nobody`; no record of a secret batch has it.
 
-    Parameters
-    ----------
-    loss : Objective
-    constraints : RateConstraints
-    sharpness : float
-        Factor on the logits before they become soft predictions.
-
-    Attributes
-    ----------
-    nobody : int
+    `sharpness`: factor on the logits before they become soft predictions.
     """
 
     def __init__(self, loss: Objective, constraints: RateConstraints, sharpness: float) -> None:
@@ -57,26 +46,12 @@ class BlockLagrangian(Lagrangian):
     only act on the noisy sums. Within a group they differ between labels; that part is
     normalised and stays with the records, whose vectors are clipped after it.
 
-    Parameters
-    ----------
-    constraints : RateConstraints
-    dual : DualAscent
-    memory : float
-        Weight in [0, 1) of the past in the moving mean of the released histograms.
-    noise_std : float
-        Standard deviation of the noise on an entry of one released histogram.
-    loss_rows : PublicRows
-        Where the gradient of the loss comes from, which needs no noise.
-    loss_batch : int
-        Rows of a batch of these.
-
-    Attributes
-    ----------
-    cell_weights : ndarray of float64, shape (n_groups,)
-        Weight of each group's noisy gradient sum.
-    coefficients : ndarray of float64, shape (n_groups, n_labels, n_classes)
-        What a record of each cell contributes to its group's block: those of one record
-        differ by at most 1.
+    `memory`: weight in [0, 1) of the past in the moving mean of the released histograms.
+    `noise_std`: standard deviation of the noise on an entry of one released histogram.
+    `loss_rows`: where the gradient of the loss comes from, which needs no noise. `loss_batch`:
+    rows of a batch of these. `cell_weights` (n_groups,): weight of each group's noisy gradient
+    sum. `coefficients` (n_groups, n_labels, n_classes): what a record of each cell contributes to
+    its group's block: those of one record differ by at most 1.
     """
 
     def __init__(

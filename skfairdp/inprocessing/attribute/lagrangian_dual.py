@@ -10,19 +10,40 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.random import RandomState
-from numpy.typing import ArrayLike
 from torch import Tensor
 
+from skfairdp.assumptions import (
+    ARITHMETIC,
+    DECLINING,
+    GROUP_SIZES_HIDDEN,
+    closed_sets,
+    seed_known,
+    through_noise,
+)
 from skfairdp.engine.clipping.clippers import make_clipper
-from skfairdp.engine.clipping.norms import ARITHMETIC
 from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.public_features import PublicRows
 from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.notions import Notion
 from skfairdp.inprocessing.attribute.group_multipliers import BlockLagrangian, LossOrRates
-from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, Run
+from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
-from skfairdp.inprocessing.rates.training import ConstrainedClassifier, DualAscent, Lagrangian
-from skfairdp.parameters import GROUPS, MAPPING, NORM, SEQUENCE, Choice, Kind, Number
+from skfairdp.inprocessing.rates.training import (
+    NOTION,
+    ConstrainedClassifier,
+    DualAscent,
+    Lagrangian,
+)
+from skfairdp.parameters import (
+    COUNT,
+    MAPPING,
+    NORM,
+    POSITIVE,
+    PROBABILITY,
+    SEQUENCE,
+    Choice,
+    Number,
+)
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
@@ -31,16 +52,13 @@ from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.relations import PROTECTS
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
-__all__ = ["LagrangianDualClassifier"]
-
-_POSITIVE = Number(0.0, low_open=True)
 _GRADIENT, _TABLE = "gradients of rates", "table of predictions"
 _RELATION = "change-attribute"
 _PROTECTED = "sensitive_features"
 
 
 class LagrangianDualClassifier(ConstrainedClassifier):
-    """Network whose rates are equalised without revealing anybody's sensitive attribute.
+    """Network whose rates are equalised without revealing a person's sensitive attribute.
 
     Features and labels are public here; who belongs to which group is protected. The
     loss is therefore learned without noise. In every step of the second phase a Poisson
@@ -48,23 +66,19 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     gradients of the constrained rates and a table of predictions; multipliers weigh the
     noisy sums. It is PF-LD with sound accounting, and F-LD for ``epsilon=inf``.
 
-    A person whose attribute is missing (None, NaN) takes part in the loss alone.
+    A person whose attribute is missing (None, NaN) takes part in the loss alone. Without
+    `sensitive_features` there is no constraint, and nothing is released.
 
     Parameters
     ----------
-    net : skorch.NeuralNet or None, default=None
-        Module, criterion, optimizer, learning rate and device. None is a
-        multilayer perceptron with Adam, see `skfairdp.default_net`.
-    notion : str or sequence of str, default="demographic_parity"
-        Which rates of every group shall equal those of everybody: one or several of
+    notion : str, Notion or sequence of them, default="demographic_parity"
+        Which rates of every group shall equal those of all rows: one or several of
         "demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity".
     tolerance : float or mapping of notion to float, default=0.01
-        Difference to everybody's rate, in [0, 1), that raises no multiplier.
+        Difference to the rate of all rows, in [0, 1), that raises no multiplier.
     epsilon : float or None, default=1.0
         Privacy budget of the attribute in nats, at least 1e-4; the noise is calibrated
         to it. Infinity trains without noise. None when `noise_multiplier` is given.
-    delta : float, default=1e-6
-        Probability in (0, 1/n) that the privacy loss exceeds `epsilon`.
     noise_multiplier : float or None, default=None
         Noise standard deviation over the norm of one record's whole contribution to its
         group's block, instead of `epsilon`.
@@ -104,38 +118,14 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         the set is then public.
     classes : sequence or None, default=None
         Declared class labels; rows of others are left out. None takes them from `y`.
-    learning_rate_schedule : None, "linear", "cosine" or sequence of pairs, \
-default="linear"
-        Factor on the learning rate over the steps; pairs are (fraction of steps,
-        factor).
-    random_state : int, RandomState or None, default=None
-        Seeds the initial weights; never noise or batches.
-    reproducible_noise : bool, default=False
-        Also seeds noise and batches, for tests; voids the privacy guarantee.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-    ledger : None, path or PrivacyLedger, default=None
-        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
-    classes_ : ndarray, shape (n_classes,)
-        Class labels.
-    groups_ : tuple
-        Groups of the plan.
-    module_ : torch.nn.Module
-        The trained network.
     multipliers_ : ndarray of float64, shape (n_constraints,)
         Signed multipliers at the end.
-    noise_multiplier_ : float
-        Calibrated noise multiplier.
-    plan_ : Plan
-        Everything the accountant charged.
     privacy_ : PrivacyGuarantee or None
         What is guaranteed for a change of one person's attribute; None after
         ``epsilon=inf``.
-    n_features_in_ : int
-        Number of features.
 
     Raises
     ------
@@ -162,26 +152,19 @@ default="linear"
     """
 
     _parameters = {
-        **{
-            name: checks
-            for name, checks in GRADIENT_PARAMETERS.items()
-            # A sum over two cells that is rounded as one is no product of two releases.
-            if name not in ("dataset_size", "exact_noise")
-        },
-        "notion": (Kind((str,), "a notion's name"), SEQUENCE),
+        "notion": (NOTION, SEQUENCE),
         "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
         "max_constraint_norm": (NORM,),
-        "histogram_share": (Number(0.0, 1.0, low_open=True, high_open=True),),
-        "sharpness": (_POSITIVE,),
+        "histogram_share": (PROBABILITY,),
+        "sharpness": (POSITIVE,),
         "dual": (Choice(("steps", "epochs")),),
-        "dual_rate": (_POSITIVE,),
+        "dual_rate": (POSITIVE,),
         "penalty": (Number(0.0),),
-        "max_multiplier": (_POSITIVE,),
+        "max_multiplier": (POSITIVE,),
         "memory": (Number(0.0, 1.0, high_open=True),),
         "averaged_share": (Number(0.0, 1.0),),
-        "loss_batch_size": (Number(1, integer=True), Choice(("auto",))),
+        "loss_batch_size": (COUNT, Choice(("auto",))),
         "warmup_epochs": (Number(0, integer=True),),
-        "groups": (GROUPS, NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (*ConstrainedClassifier._released, "multipliers_")
 
@@ -191,7 +174,7 @@ default="linear"
         self,
         net: Any = None,
         *,
-        notion: str | Sequence[str] = "demographic_parity",
+        notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
         tolerance: float | Mapping[str, float] = 0.01,
         epsilon: float | None = 1.0,
         delta: float = 1e-6,
@@ -245,29 +228,6 @@ default="linear"
         self.reproducible_noise = reproducible_noise
         self.progress = progress
         self.ledger = ledger
-
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> LagrangianDualClassifier:
-        """Train the network.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Training rows; not protected.
-        y : array-like, shape (n_samples,)
-            Labels; not protected.
-        sensitive_features : array-like, Series or DataFrame, shape (n_samples,) or \
-(n_samples, k)
-            The protected attribute; several columns form intersections. None or NaN in a
-            row: not disclosed. None altogether: no constraint, and nothing released.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, sensitive_features=sensitive_features)
-        return self
 
     # -- rows, groups and plan --------------------------------------------------------
 
@@ -337,7 +297,7 @@ default="linear"
         warmup = steps_for(int(self.warmup_epochs), n, self._loss_batch(n))
         segments = [segment(warmup, batch)]
         if n_cells == 1:
-            segments.append(segment(steps, batch))  # nobody's attribute is known
+            segments.append(segment(steps, batch))  # no attribute is known
         elif self.dual == "steps":
             segments.append(segment(steps, batch, gradient, (_TABLE, bound, of_table)))
         else:
@@ -440,25 +400,22 @@ default="linear"
             return None
         if noise.reproducible:
             return PrivacyGuarantee.void(
-                "reproducible_noise=True ties the noise to random_state: whoever knows or guesses "
-                "the seed can subtract it",
+                seed_known(),
                 adjacency=_RELATION,
                 protects=_PROTECTED,
             )
-        named = "taken from the rows and public" if self.groups is None else "declared"
+        (groups_known,) = closed_sets(groups=self.groups is not None)
         return guarantee(
             plan,
             protects=_PROTECTED,
             budget=self.epsilon,
             assumptions=(
                 f"protects {PROTECTS[_PROTECTED]}",
-                f"the set of groups is {named}; how many people are in a group is protected",
-                "whoever declines to disclose the attribute, or discloses it after all, is "
-                "covered by the same epsilon",
+                f"{groups_known}; {GROUP_SIZES_HIDDEN}",
+                DECLINING,
                 noise_text(noise),
                 ARITHMETIC,
-                "one row is one person; the attribute reaches the model through the noisy sums "
-                "alone, and running time is not part of what is released",
+                through_noise(what="the attribute reaches the model"),
             ),
         )
 

@@ -26,9 +26,19 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from skfairdp.assumptions import (
+    ASKED_ANEW,
+    ATTACKER,
+    OTHERS_PUBLIC,
+    RANDOMIZED_FIRST,
+    RANDOMNESS,
+    VALIDATION,
+    closed_sets,
+    seed_known,
+)
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.exact_products import exact_matmul
-from skfairdp.exceptions import PrivacyWarning
+from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import get_notion
 from skfairdp.inprocessing.attribute.group_estimates import (
@@ -37,22 +47,12 @@ from skfairdp.inprocessing.attribute.group_estimates import (
     even_decisions,
 )
 from skfairdp.inprocessing.fairdp.head_decisions import row_uniforms
-from skfairdp.parameters import (
-    BOOLEAN,
-    GROUPS,
-    RANDOM_STATE,
-    Choice,
-    Number,
-    check_parameters,
-)
-from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
-from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.parameters import COUNT, Choice, Number, check_parameters
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.streams import ATTACKER
 from skfairdp.rows import check_features, check_rows, encode_labels
-
-__all__ = ["RandomizedAttributeClassifier"]
 
 _MOMENTS = {
     "demographic_parity": DemographicParity,
@@ -119,11 +119,6 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         Largest number of iterations of exponentiated gradient, each of one fit.
     random_state : int, RandomState or None, default=None
         Splits the rows into halves; never seeds the randomised response.
-    reproducible_noise : bool, default=False
-        Also seeds the randomised response and the draws of predictions, for tests;
-        voids the privacy guarantee.
-    ledger : None, path or PrivacyLedger, default=None
-        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
@@ -140,14 +135,10 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         The groups.
     key_ : bytes
         Makes a drawn prediction a function of the row.
-    n_features_in_ : int
-        Number of features.
     n_iter_ : int
         Iterations of exponentiated gradient; 1 when fitted without groups.
     predictors_ : list of classifiers
         What the mixture is made of.
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed; None after ``epsilon=inf``.
     response_ : RandomizedResponse or None
         How answers were made: the one object that both the randomiser and the guarantee
         read.
@@ -165,7 +156,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
 
     Notes
     -----
-    Each fit asks everybody anew and so spends `epsilon` once more; so does each group at
+    Each fit asks all people anew and so spends `epsilon` once more; so does each group at
     prediction with ``group_at_predict="randomized"``, for the person it belongs to.
     With "raw" the decisions depend on the group that is handed over, which nothing
     protects. Both are held to the same tolerance; but a revision by randomised group
@@ -205,16 +196,12 @@ class RandomizedAttributeClassifier(PrivateClassifier):
 
     _multiclass = False
     _nets = ("estimator",)
-    _parameters: ClassVar = {
+    _parameters = {
         "epsilon": (Number(1e-4, finite=False),),
         "notion": (Choice(tuple(_MOMENTS)),),
         "tolerance": (Number(0.0, 1.0, high_open=True),),
         "group_at_predict": (Choice(("none", "randomized", "raw")),),
-        "groups": (GROUPS, Choice((None,))),
-        "max_iter": (Number(1, integer=True),),
-        "random_state": RANDOM_STATE,
-        "reproducible_noise": (BOOLEAN,),
-        "ledger": LEDGER,
+        "max_iter": (COUNT,),
     }
     _released: ClassVar = (
         "classes_",
@@ -274,7 +261,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         if groups is not None:
             response = RandomizedResponse(float(self.epsilon), len(groups.labels))
         stated = self._guarantee(response, noise)
-        self._charge(stated)  # before anybody's attribute is randomised
+        self._charge(stated)  # before an attribute is randomised
         # From here on the attribute is known by its randomised answers alone.
         reports = None
         if groups is not None and response is not None:
@@ -330,10 +317,9 @@ class RandomizedAttributeClassifier(PrivateClassifier):
                 f"{len(groups.labels)}. Declare groups= if not all of them occur."
             )
         if math.isinf(self.epsilon):
-            warnings.warn(
+            warn_user(
                 "epsilon=inf uses the sensitive attribute as it is: nothing is protected.",
                 PrivacyWarning,
-                stacklevel=5,
             )
         return groups
 
@@ -399,11 +385,8 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         if math.isinf(response.epsilon):
             return None
         if noise.reproducible:
-            return void(
-                "reproducible_noise=True ties the randomised response to random_state: whoever "
-                "knows or guesses the seed can undo it"
-            )
-        named = "declared" if self.groups is not None else "taken from the rows and public"
+            return void(seed_known("the randomised response", "undo it"))
+        (groups_known,) = closed_sets(groups=self.groups is not None)
         later = {
             "none": "predictions need no group",
             "randomized": "the group of a person who is predicted is randomised as well, and "
@@ -417,11 +400,10 @@ class RandomizedAttributeClassifier(PrivateClassifier):
             protects="sensitive_features",
             accountant="pure: k-ary randomised response, exact in integers",
             assumptions=(
-                "local: the attribute of each row was randomised by itself before anything looked "
-                "at it, so the answers themselves could be published",
-                f"the set of groups is {named}; features, labels and the number of rows are public",
-                f"randomness from {noise.name}; the guarantee is for {ATTACKER}",
-                "one row is one person; every fit asks anew and spends epsilon once more",
+                RANDOMIZED_FIRST,
+                f"{groups_known}; {OTHERS_PUBLIC}",
+                RANDOMNESS.format(name=noise.name, attacker=ATTACKER),
+                ASKED_ANEW,
                 later,
                 VALIDATION,
             ),
@@ -500,7 +482,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         return np.asarray((1.0 - scores) * rates[0] + scores * rates[1])
 
     @property
-    def _draws_afresh(self) -> bool:
+    def _draws_afresh(self) -> bool:  # type: ignore[override]
         """Whether the group of each row is randomised anew whenever the row is predicted."""
         return self.decision_rates_ is not None and self.group_use_ == "randomized"
 

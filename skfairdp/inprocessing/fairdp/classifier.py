@@ -7,7 +7,6 @@ from os import PathLike
 from typing import Any, ClassVar, cast
 
 from numpy.random import RandomState
-from numpy.typing import ArrayLike
 
 from skfairdp.engine.inspection import find_head
 from skfairdp.engine.nets import PreparedNet
@@ -26,16 +25,20 @@ from skfairdp.inprocessing.fairdp.head_ensembles import EnsembleClassifier
 from skfairdp.inprocessing.fairdp.linear_heads import check_head, clip_norm, train_heads
 from skfairdp.inprocessing.fairdp.plan import fairdp_plan, group_multipliers
 from skfairdp.inprocessing.gradient import NONE, Run
-from skfairdp.inprocessing.grouped import GROUPED_PARAMETERS, GroupedClassifier
-from skfairdp.parameters import MAPPING, NOISE_MULTIPLIER, NORM, Choice, Number
+from skfairdp.inprocessing.grouped import GroupedClassifier
+from skfairdp.parameters import (
+    COUNT,
+    MAPPING,
+    NOISE_MULTIPLIER,
+    NORM,
+    POSITIVE,
+    PROBABILITY,
+    Choice,
+    Number,
+)
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes
-
-__all__ = ["FairDPClassifier"]
-
-_POSITIVE = Number(0.0, low_open=True)
-_UNIT = Number(0.0, 1.0, low_open=True, high_open=True)
 
 
 class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
@@ -52,23 +55,11 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
     net : skorch.NeuralNet or None, default=None
         Module with one logit and a linear head, BCEWithLogitsLoss, optimizer,
         learning rate and device. None is a multilayer perceptron with Adam.
-    epsilon : float or None, default=1.0
-        Privacy budget in nats, at least 1e-4, for every record of every group. None
-        when `noise_multiplier` is given; infinity trains without noise.
-    delta : float, default=1e-6
-        Probability in (0, 1/n).
     noise_multiplier : float, mapping or None, default=None
         Noise standard deviation over `max_grad_norm` on each group's sum, instead
         of `epsilon`; a mapping gives it a group.
-    max_grad_norm : float, default=1.0
-        Largest L2 norm C of one record's gradient.
     max_head_norm : float or None, default=1.0
         Largest L2 norm M of the head's weights and bias. None does not clip.
-    batch_size : int or "auto", default="auto"
-        Expected records in a batch over all groups; "auto" is
-        ``min(256, ceil(n / 10))``.
-    max_epochs : int, default=20
-        Passes over the data.
     sampling : {"proportional", "balanced"} or mapping, default="proportional"
         One sampling rate for all groups, the same expected number of records of
         every group, or a rate a group.
@@ -99,14 +90,6 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
         Declared number of records, for a fit without groups; must be the sum of
         `group_sizes` when both are given. With groups but without `group_sizes` it has
         no effect: sizes and adjacency then come from the rows.
-    group_sizes : mapping or None, default=None
-        Declared number of records of each group. Fixes the groups (rows of others
-        contribute nothing) and makes the guarantee one for adding or removing a
-        record. None takes sizes and groups from the rows ("zero-out" adjacency).
-    group_sizes_epsilon : float or None, default=None
-        Part of `epsilon` that buys noisy group sizes instead.
-    classes : sequence or None, default=None
-        Declared class labels.
     stop_tolerance : float or None, default=None
         Target of the gap on the training rows: a noisy (group x label x prediction)
         table is bought every `check_every` epochs, training ends when the gap passes
@@ -118,30 +101,13 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
         Epochs between two tables.
     check_epsilon : float, default=0.02
         Price of one table in nats, part of `epsilon`.
-    learning_rate_schedule : None, "linear", "cosine" or sequence of pairs, \
-default="linear"
-        Factor on the net's learning rate over the steps.
     head : str or None, default=None
         Name of the module's linear head. None finds it.
-    random_state : int, RandomState or None, default=None
-        Seeds the initial weights; never noise or batches.
-    reproducible_noise : bool, default=False
-        Also seeds noise and batches, for tests; voids the privacy guarantee.
-    exact_noise : bool, default=False
-        Round sums to a grid and draw their noise in whole numbers, exactly: no last bit of a
-        float64 then tells anything that the guarantee does not cover. Takes up to 1.3 times as
-        long.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-    ledger : None, path or PrivacyLedger, default=None
-        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
     classes_ : ndarray, shape (2,)
         Class labels.
-    groups_ : tuple or None
-        Groups of the plan.
     heads_ : ndarray, shape (n_heads, p)
         Weights of the heads, their bias last.
     last_step_ : dict
@@ -150,14 +116,8 @@ default="linear"
         The trained network; its head is the mean of `heads_`.
     noise_multiplier_ : float
         Calibrated noise multiplier on each group's sum.
-    plan_ : Plan
-        Everything the accountant charged.
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed.
     released_gaps_ : tuple of float
         Gaps read off the bought tables, in order.
-    n_features_in_ : int
-        Number of features.
 
     References
     ----------
@@ -177,23 +137,22 @@ default="linear"
 
     _multiclass: ClassVar[bool] = False
     _parameters = {
-        **GROUPED_PARAMETERS,
         "noise_multiplier": (NOISE_MULTIPLIER, MAPPING, NONE),
         "max_head_norm": (NORM, NONE),
         "sampling": (Choice(("proportional", "balanced")), MAPPING),
         "group_update": (Choice(("mean", "sum")),),
         "releases": (Choice(("average", "group_models")),),
         "sgd_fraction": (Number(0.0, 1.0),),
-        "sgd_learning_rate": (_POSITIVE,),
-        "final_batch_size": (Number(1, integer=True), NONE),
+        "sgd_learning_rate": (POSITIVE,),
+        "final_batch_size": (COUNT, NONE),
         "n_heads": (Number(1, 10_000, integer=True),),
         "prediction": (Choice(("score_mean", "vote", "gibbs")),),
-        "smoothing": (_POSITIVE, NONE),
-        "threshold": (_UNIT,),
+        "smoothing": (POSITIVE, NONE),
+        "threshold": (PROBABILITY,),
         "stop_tolerance": (Number(0.0, 1.0), NONE),
         "stop_notion": (Choice(tuple(NOTIONS)),),
-        "check_every": (Number(1, integer=True),),
-        "check_epsilon": (_POSITIVE,),
+        "check_every": (COUNT,),
+        "check_epsilon": (POSITIVE,),
     }
     _released: ClassVar[tuple[str, ...]] = (
         *EnsembleClassifier._released,
@@ -273,27 +232,6 @@ default="linear"
         self.exact_noise = exact_noise
         self.progress = progress
         self.ledger = ledger
-
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> FairDPClassifier:
-        """Train the network.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Private training rows.
-        y : array-like, shape (n_samples,)
-            Labels, two classes.
-        sensitive_features : array-like, Series or DataFrame, optional
-            Group of each row; several columns form intersections. None: one group.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, sensitive_features=sensitive_features)
-        return self
 
     # -- sizes and plan ---------------------------------------------------------------
 

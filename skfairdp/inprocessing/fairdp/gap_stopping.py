@@ -12,23 +12,12 @@ from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.fairness.notions import Notion
 from skfairdp.privacy.plan import CountRelease
 
-__all__ = ["GapStop", "released_gap"]
-
 
 def released_gap(table: np.ndarray, notion: Notion) -> float:
     """Largest difference of rates read off a noisy (group x label x prediction) table.
 
-    Parameters
-    ----------
-    table : ndarray of int, shape (n_groups, 2, 2)
-        Released counts; negative ones are read as zero.
-    notion : Notion
-        Which rates are compared.
-
-    Returns
-    -------
-    float
-        A probability difference. A group without rows in a stratum is left out.
+    `table` (n_groups, 2, 2): released counts; negative ones are read as zero. Result: a
+    probability difference. A group without rows in a stratum is left out.
     """
     gap = 0.0
     for stratum in notion.strata((0, 1)):
@@ -42,55 +31,25 @@ def released_gap(table: np.ndarray, notion: Notion) -> float:
 
 @dataclass
 class GapStop:
-    """Watch a bought gap every few epochs and go back to the last model within target.
+    """Watch a bought gap every few epochs and go back to the last model within target."""
 
-    Parameters
-    ----------
-    release : NoisyRelease
-        The only access to the rows.
-    price : CountRelease
-        The plan's entry for the tables.
-    module : nn.Module
-        Being trained.
-    vector : Tensor, shape (p,)
-        Its parameters.
-    notion : Notion
-        Which rates are compared.
-    tolerance : float
-        Target of the gap.
-    every : int
-        Steps between two tables.
-    n_groups : int
-        Number of groups.
-    cut : float
-        Logit above which the second class is predicted.
-    """
-
-    release: NoisyRelease
-    price: CountRelease
+    release: NoisyRelease  # The only access to the rows
+    price: CountRelease  # The plan's entry for the tables
     module: nn.Module
-    vector: Tensor
+    vector: Tensor  # (p,): its parameters
     notion: Notion
     tolerance: float
     every: int
     n_groups: int
-    cut: float
+    cut: float  # Logit above which the second class is predicted
     gaps: list[float] = field(default_factory=list)
     best_step: int | None = None
 
     def after_step(self, step: int) -> bool:
         """Buy a table where one is due; tell whether to stop.
 
-        Parameters
-        ----------
-        step : int
-            Number of steps done.
-
-        Returns
-        -------
-        bool
-            True when the gap went above the tolerance after a model within it had
-            been seen. Before that, the model with the smallest gap is kept.
+        Result: true when the gap went above the tolerance after a model within it had been seen.
+        Before that, the model with the smallest gap is kept.
         """
         if step % self.every or len(self.gaps) >= self.price.releases:
             return False

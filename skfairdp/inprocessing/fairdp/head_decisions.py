@@ -11,8 +11,6 @@ from scipy.stats import norm
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.keyed_draws import row_uniforms
 
-__all__ = ["HeadEnsemble", "logit", "row_uniforms"]
-
 
 def logit(probability: float) -> float:
     """Score at which a logistic model has the given probability; exactly 0 for 0.5."""
@@ -21,32 +19,17 @@ def logit(probability: float) -> float:
 
 @dataclass(frozen=True)
 class HeadEnsemble:
-    """Linear heads over shared features, and how they decide together.
+    """Linear heads over shared features, and how they decide together."""
 
-    Parameters
-    ----------
-    heads : ndarray of float64, shape (n_heads, p)
-        Weights of each head, its bias last where it has one.
-    bias : bool
-        Whether the last column is a bias.
-    prediction : {"score_mean", "vote", "gibbs"}
-        Mean score of the heads (itself one linear head), majority of their
-        decisions, or the decision of a head drawn for each row.
-    smoothing : float or None
-        Standard deviation of the Gaussian noise drawn afresh for each row on the
-        mean head.
-    cut : float
-        Score above which a head decides for the second class.
-    key : bytes
-        Makes the draws of "gibbs" and of smoothing a function of the row.
-    """
-
-    heads: np.ndarray
-    bias: bool
+    heads: np.ndarray  # (n_heads, p): weights of each head, its bias last where it has one
+    bias: bool  # Whether the last column is a bias
+    # Mean score of the heads (itself one linear head), majority of their decisions, or the
+    # decision of a head drawn for each row
     prediction: str
+    # Standard deviation of the Gaussian noise drawn afresh for each row on the mean head
     smoothing: float | None
-    cut: float
-    key: bytes
+    cut: float  # Score above which a head decides for the second class
+    key: bytes  # Makes the draws of "gibbs" and of smoothing a function of the row
 
     @property
     def randomised(self) -> bool:
@@ -62,14 +45,7 @@ class HeadEnsemble:
     def positive(self, features: np.ndarray) -> np.ndarray:
         """Probability of the second class: over draws, or over heads, or of the score.
 
-        Parameters
-        ----------
-        features : ndarray of float64, shape (n, d)
-            What enters the heads.
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
+        `features` (n, d): what enters the heads. Result (n,).
         """
         scores = self.scores(features)
         if self.smoothing is not None:
@@ -86,16 +62,8 @@ class HeadEnsemble:
     def decide(self, features: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Decide for the second class (True) or the first (False).
 
-        Parameters
-        ----------
-        features : ndarray of float64, shape (n, d)
-            What enters the heads.
-        X : ndarray, shape (n, ...)
-            The rows, which key the draws.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
+        `features` (n, d): what enters the heads. `X` (n, ...): the rows, which key the draws.
+        Result (n,).
         """
         if self.smoothing is not None:
             return row_uniforms(X, self.key) < self.positive(features)

@@ -12,8 +12,6 @@ from skfairdp.engine.inference import features_and_output
 from skfairdp.inprocessing.fairdp.head_decisions import HeadEnsemble, logit
 from skfairdp.inprocessing.gradient import GradientClassifier
 
-__all__ = ["EnsembleClassifier"]
-
 
 class EnsembleClassifier(GradientClassifier):
     """Template of a binary classifier whose training ends with several heads.
@@ -79,16 +77,6 @@ class EnsembleClassifier(GradientClassifier):
 
         With ``prediction="gibbs"`` or `smoothing` the draw is a keyed function of
         the row, so that the same row always gets the same answer.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-            Entries of ``classes_``.
         """
         X = self._features(X)
         positive = self._ensemble().decide(self._embed(X), X)

@@ -9,8 +9,6 @@ from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.privacy.plan import Segment
 
-__all__ = ["check_head", "clip_norm", "train_heads"]
-
 
 def clip_norm(weights: Tensor, max_norm: float | None) -> None:
     """Shrink a vector in place to an L2 norm; None does nothing."""
@@ -31,29 +29,12 @@ def train_heads(
 ) -> Tensor:
     """Take one plain gradient step for the body and one for each head (DP-MC).
 
-    Parameters
-    ----------
-    release : NoisyRelease
-        The only access to the rows.
-    last : Segment
-        One step; says how many heads there are.
-    vector : Tensor, shape (p,)
-        Parameters of the module; updated in place, the head to the mean of the heads.
-    where : slice
-        Positions of the head in `vector`.
-    max_grad_norm : float
-        Clipping norm C of the gradients; a cell's head sum of a micro-batch is
-        projected on the ball of radius ``b_k C / n_heads``.
-    learning_rate : float
-        Step size.
-    mean : bool
-        Whether the weights divide by expected batch sizes; a micro-batch is then
-        divided by its own, n_heads times smaller, expected size.
-
-    Returns
-    -------
-    Tensor of float64, shape (n_heads, p_head)
-        The heads.
+    `release`: the only access to the rows. `last`: one step; says how many heads there are.
+    `vector` (p,): parameters of the module; updated in place, the head to the mean of the heads.
+    `where`: positions of the head in `vector`. `max_grad_norm`: clipping norm C of the gradients;
+    a cell's head sum of a micro-batch is projected on the ball of radius ``b_k C / n_heads``.
+    `mean`: whether the weights divide by expected batch sizes; a micro-batch is then divided by
+    its own, n_heads times smaller, expected size. Result (n_heads, p_head): the heads.
     """
     sums = release.heads(
         last,
@@ -69,22 +50,7 @@ def train_heads(
 
 
 def check_head(module: nn.Module, head: nn.Linear, row_shape: tuple[int, ...]) -> None:
-    """Refuse a head that does not return the module's single logit.
-
-    Parameters
-    ----------
-    module : nn.Module
-        To be trained.
-    head : nn.Linear
-        One of its layers.
-    row_shape : tuple of int
-        Shape of one row.
-
-    Raises
-    ------
-    ValueError
-        The head has several outputs, or something follows it.
-    """
+    """Refuse a head that does not return the module's single logit."""
     if head.out_features != 1:
         raise ValueError(
             f"FairDPClassifier needs a 'net' with one logit; its head has {head.out_features}."

@@ -10,31 +10,14 @@ from skfairdp.parameters import NOISE_MULTIPLIER, Number
 from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
-__all__ = ["fairdp_plan", "group_multipliers", "group_rates"]
-
 _RATE = Number(0.0, 1.0, low_open=True)
 
 
 def group_multipliers(given: Any, sizes: Sizes, noise_multiplier: float) -> tuple[float, ...]:
     """Noise multiplier on each group's sum.
 
-    Parameters
-    ----------
-    given : float, mapping or None
-        The constructor parameter; a mapping sets each group's multiplier.
-    sizes : Sizes
-        Names the groups.
-    noise_multiplier : float
-        For all groups, where `given` is no mapping.
-
-    Returns
-    -------
-    tuple of float
-
-    Raises
-    ------
-    ValueError
-        The mapping misses a group or holds something else than numbers of at least 0.001.
+    `given`: the constructor parameter; a mapping sets each group's multiplier.
+    `noise_multiplier`: for all groups, where `given` is no mapping.
     """
     if not isinstance(given, Mapping):
         return (float(noise_multiplier),) * len(sizes.cells)
@@ -50,25 +33,9 @@ def group_multipliers(given: Any, sizes: Sizes, noise_multiplier: float) -> tupl
 def group_rates(sampling: Any, sizes: Sizes, batch_size: int) -> tuple[float, ...]:
     """Sampling rate of each group.
 
-    Parameters
-    ----------
-    sampling : "proportional", "balanced" or mapping
-        The same rate for all groups; the same expected number of records of every
-        group (at most the group); or the rate of each group.
-    sizes : Sizes
-        Records of each group.
-    batch_size : int
-        Expected records of a batch.
-
-    Returns
-    -------
-    tuple of float
-        In (0, 1], in the order of ``sizes.cells``.
-
-    Raises
-    ------
-    ValueError
-        A mapping that misses a group or holds a rate outside (0, 1].
+    `sampling`: the same rate for all groups; the same expected number of records of every group
+    (at most the group); or the rate of each group. Result: in (0, 1], in the order of
+    ``sizes.cells``.
     """
     if isinstance(sampling, Mapping):
         rates = tuple(sampling.get(cell) for cell in sizes.cells)
@@ -111,39 +78,12 @@ def fairdp_plan(
     of group k moves the weighted total by at most ``w_k C``, so when only the total
     leaves a step its multiplier is ``s / (w_k C)``, which is at least sigma_k.
 
-    Parameters
-    ----------
-    sizes : Sizes
-        Records of each group.
-    noise_multipliers : tuple of float
-        Noise standard deviation over C on each group's sum.
-    max_grad_norm : float
-        C.
-    batch_size, final_batch_size : int, "auto" or None
-        Expected records of a batch, and of a batch of the second phase and the last
-        step (None: the same).
-    max_epochs : int
-        Passes over the data.
-    sampling : "proportional", "balanced" or mapping
-        See `group_rates`.
-    group_update : {"mean", "sum"}
-        Whether group sums are divided by b_k.
-    releases : {"average", "group_models"}
-        What leaves a step, and so what is charged.
-    sgd_fraction : float
-        Share of the steps in the second phase and the last step.
-    n_heads : int
-        Micro-batches of the last step.
-    counts : tuple of CountRelease
-        Tables bought for stopping.
-    delta : float
-        Declared delta.
-    exact_noise : bool, default=False
-        Whether sums get their noise in whole numbers.
-
-    Returns
-    -------
-    Plan
+    `noise_multipliers`: noise standard deviation over C on each group's sum. `batch_size`,
+    `final_batch_size`: expected records of a batch, and of a batch of the second phase and the
+    last step (None: the same). `sampling`: see `group_rates`. `group_update`: whether group sums
+    are divided by b_k. `releases`: what leaves a step, and so what is charged. `sgd_fraction`:
+    share of the steps in the second phase and the last step. `exact_noise`: whether sums get
+    their noise in whole numbers.
     """
     size = expected_batch_size(batch_size, sizes.total)
     last_size = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, ClassVar
@@ -14,11 +13,11 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.assumptions import BOUNDS_DECLARED, NOT_PURE, of_training, seed_known
 from skfairdp.base import PrivateClassifier
-from skfairdp.engine.clipping.norms import ARITHMETIC
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.moment_sums import Moments, MomentSums, moment_margin
-from skfairdp.exceptions import PrivacyWarning
+from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.inprocessing.functional.plan import (
     cell_weights,
@@ -30,13 +29,12 @@ from skfairdp.inprocessing.functional.plan import (
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
 from skfairdp.inprocessing.grouped import declared_groups, settled_sizes
 from skfairdp.parameters import (
-    BOOLEAN,
-    CLASSES,
-    DATASET_SIZE,
     MAPPING,
     NOISE_MULTIPLIER,
+    NONE,
     NORM,
-    RANDOM_STATE,
+    POSITIVE,
+    PROBABILITY,
     Choice,
     Number,
     check_parameters,
@@ -44,16 +42,11 @@ from skfairdp.parameters import (
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import budget_guarantee, guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta, check_group_sizes
 from skfairdp.rows import check_features, check_rows, encode_labels
-
-__all__ = ["FunctionalMechanismClassifier"]
-
-_NONE = Choice((None,))
-_POSITIVE = Number(0.0, low_open=True)
 
 
 class FunctionalMechanismClassifier(PrivateClassifier):
@@ -73,8 +66,6 @@ class FunctionalMechanismClassifier(PrivateClassifier):
     epsilon : float or None, default=1.0
         Privacy budget in nats, at least 1e-4. Infinity adds no noise. None when
         `noise_multiplier` is given.
-    delta : float, default=1e-6
-        Probability in (0, 1/n).
     noise_multiplier : float or None, default=None
         Instead of `epsilon`. "gaussian": standard deviation over sensitivity, of both sums
         together; "laplace": 1 / epsilon.
@@ -112,35 +103,21 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         objective uses their total alone.
     group_sizes_epsilon : float or None, default=None
         Part of `epsilon` that buys noisy group sizes instead, for "group_average".
-    classes : sequence or None, default=None
-        Declared class labels.
-    random_state : int, RandomState or None, default=None
-        Without effect but with `reproducible_noise`; nothing here is random but noise.
-    reproducible_noise : bool, default=False
-        Seeds the noise, for tests; voids the privacy guarantee.
-    ledger : None, path or PrivacyLedger, default=None
-        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
     classes_ : ndarray, shape (2,)
         Class labels.
-    groups_ : tuple or None
-        Groups named at fit.
     group_thetas_ : ndarray, shape (n_groups, d) or None
         Each group's own weights, with ``releases="group_models"``.
     noise_multiplier_ : float
         Calibrated noise multiplier.
     plan_ : Plan
         Everything the accountant charged.
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed.
     rows_ : BoundedRows
         The map from features to rows in the unit ball, from declared figures only.
     theta_ : ndarray, shape (d,)
         Weights of such rows, the intercept's last where there is one.
-    n_features_in_ : int
-        Number of features.
 
     Raises
     ------
@@ -167,25 +144,18 @@ class FunctionalMechanismClassifier(PrivateClassifier):
     _multiclass: ClassVar[bool] = False
     _nets: ClassVar[tuple[str, ...]] = ()
     _parameters = {
-        "epsilon": (Number(1e-4, finite=False), _NONE),
-        "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
-        "noise_multiplier": (NOISE_MULTIPLIER, _NONE),
+        "noise_multiplier": (NOISE_MULTIPLIER, NONE),
         "noise": (Choice(("gaussian", "laplace")),),
         "sensitivity": (Choice(("tight", "published")),),
         "objective": (Choice(("pooled", "group_average")),),
         "releases": (Choice(("average", "group_models")),),
         "max_row_norm": (NORM,),
         "intercept_scale": (Number(0.0, 1.0, high_open=True),),
-        "quadratic_share": (Number(0.0, 1.0, low_open=True, high_open=True),),
+        "quadratic_share": (PROBABILITY,),
         "repair": (Choice(("floor", "trim", "ridge")),),
         "repair_strength": (Number(0.0),),
-        "dataset_size": (DATASET_SIZE, _NONE),
-        "group_sizes": (MAPPING, _NONE),
-        "group_sizes_epsilon": (_POSITIVE, _NONE),
-        "classes": (CLASSES, _NONE),
-        "random_state": RANDOM_STATE,
-        "reproducible_noise": (BOOLEAN,),
-        "ledger": LEDGER,
+        "group_sizes": (MAPPING, NONE),
+        "group_sizes_epsilon": (POSITIVE, NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (
         *PrivateClassifier._released,
@@ -244,28 +214,6 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         self.random_state = random_state
         self.reproducible_noise = reproducible_noise
         self.ledger = ledger
-
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> FunctionalMechanismClassifier:
-        """Release the coefficients and solve for the weights.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Private training rows.
-        y : array-like, shape (n_samples,)
-            Labels, two classes.
-        sensitive_features : array-like, optional
-            Group of each row. Used by ``objective="group_average"``, else only named in
-            `groups_`. None: one group.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, sensitive_features=sensitive_features)
-        return self
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
@@ -395,11 +343,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
             return float(self.noise_multiplier)
         assert self.epsilon is not None
         if math.isinf(self.epsilon):
-            warnings.warn(
-                "epsilon=inf trains without noise: nothing is protected.",
-                PrivacyWarning,
-                stacklevel=5,
-            )
+            warn_user("epsilon=inf trains without noise: nothing is protected.", PrivacyWarning)
             return 0.0
         budget = self.epsilon - sizes.prior_epsilon
         if budget <= 0.0:
@@ -421,82 +365,30 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         if plan.noiseless:
             return None
         if noise.reproducible:
-            return PrivacyGuarantee.void(
-                "reproducible_noise=True ties the noise to random_state: whoever knows or guesses "
-                "the seed can subtract it"
-            )
-        read_off = "taken from the rows and public"
-        laplace = self.noise == "laplace"
-        pure = "Laplace noise on floating-point numbers is not a pure mechanism"
+            return PrivacyGuarantee.void(seed_known())
         return guarantee(
             plan,
             protects="record",
             budget=self.epsilon if self.noise_multiplier is None else None,
-            assumptions=(
-                f"the set of class labels is {read_off if self.classes is None else 'declared'}",
-                *(
-                    ()
-                    if groups is None
-                    else (
-                        "the set of groups is "
-                        + (read_off if self.group_sizes is None else "declared"),
-                    )
-                ),
-                "feature_bounds and max_row_norm were declared, not computed from rows",
+            assumptions=of_training(
                 noise_text(noise),
-                ARITHMETIC,
-                *((pure,) if laplace else ()),
-                "one row is one person; rows reach the model through the noisy sums alone, and "
-                "running time is not part of what is released",
-                "the guarantee starts at the array passed to fit",
+                labels=self.classes is not None,
+                groups=None if groups is None else self.group_sizes is not None,
+                also=(BOUNDS_DECLARED, *((NOT_PURE,) if self.noise == "laplace" else ())),
             ),
         )
 
     # -- prediction -------------------------------------------------------------------
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Compute the logit of the second class.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score; clipped to the declared bounds like training rows.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples,)
-        """
+        """Compute the logit of the second class, for rows clipped to the declared bounds."""
         check_is_fitted(self)
         return exact_matmul(self.rows_.transform(check_features(self, X)), self.theta_)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Estimate class probabilities by the logistic function of the score.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, 2)
-            Columns in the order of ``classes_``.
-        """
         positive = expit(self.decision_function(X))
         return np.column_stack([1.0 - positive, positive])
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict the class of each row.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to classify.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-            Entries of ``classes_``.
-        """
         positive = self.decision_function(X) > 0.0
         return self.classes_[positive.astype(np.int64)]

@@ -10,8 +10,6 @@ from skfairdp.engine.moment_sums import Moments, l1_bounds, l2_bounds
 from skfairdp.privacy.plan import Block, LaplaceSum, Plan, Segment
 from skfairdp.privacy.sizes import Sizes
 
-__all__ = ["cell_weights", "functional_plan", "noise_norm", "solve", "weighted_total"]
-
 
 def cell_weights(sizes: Sizes) -> tuple[float, ...]:
     """Weights ``min(n) / n_k`` that let every cell count alike.
@@ -36,30 +34,12 @@ def functional_plan(
 ) -> Plan:
     """Lay out the release of the linear and of the quadratic coefficients.
 
-    Parameters
-    ----------
-    sizes : Sizes
-        Records of each cell.
-    noise_multiplier : float
-        For "gaussian" the combined standard deviation over the sensitivity; for "laplace"
-        1 / epsilon. 0 for no noise.
-    d : int
-        Coordinates of a row, the intercept's among them.
-    each_cell : bool
-        Whether every cell's sums are released, and not their weighted total.
-    noise : {"gaussian", "laplace"}
-        Law of the noise.
-    sensitivity : {"tight", "published"}
-        Which L1 bound is charged; "laplace" only.
-    quadratic_share : float
-        Share of the budget for the quadratic part: of epsilon for "laplace", of the squared
-        inverse multiplier for "gaussian". The published bound has one scale for both.
-    delta : float
-        Declared delta.
-
-    Returns
-    -------
-    Plan
+    `noise_multiplier`: for "gaussian" the combined standard deviation over the sensitivity; for
+    "laplace" 1 / epsilon. 0 for no noise. `d`: coordinates of a row, the intercept's among them.
+    `each_cell`: whether every cell's sums are released, and not their weighted total.
+    `sensitivity`: which L1 bound is charged; "laplace" only. `quadratic_share`: share of the
+    budget for the quadratic part: of epsilon for "laplace", of the squared inverse multiplier for
+    "gaussian". The published bound has one scale for both.
     """
     weights = (1.0,) * len(sizes.counts) if each_cell else cell_weights(sizes)
     shares = 1.0 - quadratic_share, quadratic_share
@@ -101,17 +81,7 @@ def weighted_total(moments: Moments, weights: np.ndarray) -> Moments:
 def noise_norm(plan: Plan, d: int) -> float:
     """Spectral norm that the noise of one released quadratic sum is expected to have.
 
-    Parameters
-    ----------
-    plan : Plan
-        What was released.
-    d : int
-        Side of the matrix.
-
-    Returns
-    -------
-    float
-        ``2 s sqrt(d)`` for entries of standard deviation s off the diagonal (Wigner).
+    Result: ``2 s sqrt(d)`` for entries of standard deviation s off the diagonal (Wigner).
     """
     if plan.segments:
         deviation = plan.segments[0].blocks[1].noise_std / math.sqrt(2.0)
@@ -123,22 +93,9 @@ def noise_norm(plan: Plan, d: int) -> float:
 def solve(linear: np.ndarray, quadratic: np.ndarray, *, repair: str, smallest: float) -> np.ndarray:
     """Minimise ``theta^T M theta + a^T theta`` after making M positive.
 
-    Parameters
-    ----------
-    linear : ndarray, shape (d,)
-        a.
-    quadratic : ndarray, shape (d, d)
-        M, symmetric.
-    repair : {"floor", "trim", "ridge"}
-        Raise eigenvalues below `smallest` to it; leave out their directions; or set
-        negative ones to 0 and add `smallest` to all.
-    smallest : float
-        In the units of M, >= 0.
-
-    Returns
-    -------
-    ndarray, shape (d,)
-        Zero where no direction is left.
+    `linear` (d,): a. `quadratic` (d, d): m, symmetric. `repair`: raise eigenvalues below
+    `smallest` to it; leave out their directions; or set negative ones to 0 and add `smallest` to
+    all. `smallest`: in the units of M, >= 0. Result (d,): zero where no direction is left.
     """
     values, vectors = np.linalg.eigh(quadratic)
     # Without noise directions that no row has must not be divided by rounding errors.

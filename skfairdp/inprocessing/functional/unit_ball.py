@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BoundedRows"]
-
 
 @dataclass(frozen=True, eq=False)
 class BoundedRows:
@@ -18,21 +16,12 @@ class BoundedRows:
     Features are clipped to their bounds and divided by the larger bound in absolute value,
     so that zeros stay zeros and a one-hot column keeps its sparsity. Longer rows are then
     shortened to `max_norm`, and a constant coordinate is appended inside the ball.
-
-    Parameters
-    ----------
-    lower, upper : ndarray of float64, shape (n_features,)
-        Bounds of each feature.
-    max_norm : float
-        L2 norm to which scaled rows are shortened.
-    intercept : float
-        The constant coordinate, in [0, 1); 0 appends none.
     """
 
-    lower: np.ndarray
+    lower: np.ndarray  # lower, upper: (n_features,): bounds of each feature
     upper: np.ndarray
-    max_norm: float
-    intercept: float
+    max_norm: float  # L2 norm to which scaled rows are shortened
+    intercept: float  # The constant coordinate, in [0, 1); 0 appends none
 
     @classmethod
     def declared(
@@ -40,24 +29,8 @@ class BoundedRows:
     ) -> BoundedRows:
         """Check declared bounds.
 
-        Parameters
-        ----------
-        bounds : pair (lower, upper)
-            Numbers, or sequences of shape (n_features,).
-        n_features : int
-            Number of features.
-        max_norm, intercept : float
-            See the class.
-
-        Returns
-        -------
-        BoundedRows
-            With `max_norm` at most ``sqrt(n_features)``.
-
-        Raises
-        ------
-        ValueError
-            Bounds that are missing, infinite, reversed, or of another shape.
+        `bounds`: numbers, or sequences of shape (n_features,). Result: with `max_norm` at most
+        ``sqrt(n_features)``.
         """
         wanted = (
             "'feature_bounds' must be a pair (lower, upper) of finite numbers, or of sequences "
@@ -89,15 +62,7 @@ class BoundedRows:
     def transform(self, X: np.ndarray) -> np.ndarray:
         """Map rows.
 
-        Parameters
-        ----------
-        X : ndarray, shape (n, n_features)
-            Finite features.
-
-        Returns
-        -------
-        ndarray of float64, shape (n, d)
-            Every row in the unit ball.
+        `X` (n, n_features): finite features. Result (n, d): every row in the unit ball.
         """
         largest = np.maximum(np.abs(self.lower), np.abs(self.upper))
         scaled = np.clip(np.asarray(X, dtype=np.float64), self.lower, self.upper)

@@ -16,8 +16,6 @@ from skfairdp.engine.objectives import (
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.objective import ConstrainedObjective, hard_histogram
 
-__all__ = ["CostObjective"]
-
 
 class CostObjective(ConstrainedObjective):
     """Cross-entropy weighted by what each decision would cost.
@@ -31,18 +29,10 @@ class CostObjective(ConstrainedObjective):
     sigmoid in place of the decision it has a slope wherever a decision is wrong, which
     keeps constraints effective on records far from the boundary.
 
-    Parameters
-    ----------
-    base : Objective
-        Loss of the net, which tells what its outputs are. The cell of a record, ``group *
-        n_labels + label``, is the last target, and all that is needed of them.
-    constraints : RateConstraints
-
-    Raises
-    ------
-    ValueError
-        The net's loss weighs classes, or smooths or ignores labels: costs are set by the
-        constraints alone.
+    `base`: loss of the net, which tells what its outputs are. The cell of a record, ``group *
+    n_labels + label``, is the last target, and all that is needed of them. Raises ValueError: the
+    net's loss weighs classes, or smooths or ignores labels: costs are set by the constraints
+    alone.
     """
 
     def __init__(self, base: Objective, constraints: RateConstraints) -> None:

@@ -10,25 +10,21 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.random import RandomState
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from skfairdp.engine.objectives import Objective
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.inprocessing.gradient import GRADIENT_PARAMETERS, NONE, Run
+from skfairdp.fairness.notions import Notion
+from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.cell_costs import CostObjective
 from skfairdp.inprocessing.rates.constraints import RateConstraints, tolerance_of_notions
 from skfairdp.inprocessing.rates.multipliers import ScaledAscent
-from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian
-from skfairdp.parameters import GROUPS, MAPPING, SEQUENCE, Kind, Number
+from skfairdp.inprocessing.rates.training import NOTION, ConstrainedClassifier, Lagrangian
+from skfairdp.parameters import MAPPING, POSITIVE, PROBABILITY, SEQUENCE, Number
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
-
-__all__ = ["RateConstrainedClassifier"]
-
-_POSITIVE = Number(0.0, low_open=True)
 
 
 class RateConstrainedClassifier(ConstrainedClassifier):
@@ -45,20 +41,13 @@ class RateConstrainedClassifier(ConstrainedClassifier):
 
     Parameters
     ----------
-    net : skorch.NeuralNet or None, default=None
-        Module, criterion, optimizer, learning rate and device. None is a
-        multilayer perceptron with Adam, see `skfairdp.default_net`.
-    notion : str or sequence of str, default="demographic_parity"
+    notion : str, Notion or sequence of them, default="demographic_parity"
         Which rates shall be alike in every pair of groups: one or several of
-        "demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity".
+        "demographic_parity", "equal_opportunity", "equalized_odds", "accuracy_parity", or
+        notions of yours (`skfairdp.fairness.Notion`).
     tolerance : float or mapping of notion to float, default=0.02
         Largest difference of rates, in [0, 1). Where notions share a rate, the smaller
         tolerance holds.
-    epsilon : float or None, default=1.0
-        Privacy budget in nats, at least 1e-4; the noise is calibrated to it. Infinity
-        trains without noise, for comparison. None when `noise_multiplier` is given.
-    delta : float, default=1e-6
-        Probability in (0, 1/n) that the privacy loss exceeds `epsilon`.
     noise_multiplier : float or None, default=None
         Noise standard deviation over the norm of one record's whole contribution to a
         step, instead of `epsilon`.
@@ -81,55 +70,18 @@ class RateConstrainedClassifier(ConstrainedClassifier):
         Share of the steps, at the end, over which weights are averaged.
     batch_size : int or "auto", default="auto"
         Expected records in a batch; "auto" is ``min(1024, ceil(n / 16))``.
-    max_epochs : int, default=30
-        Passes over the data, each of ``ceil(n / batch_size)`` steps.
-    dataset_size : int or None, default=None
-        Declared number of records; makes the guarantee one for adding or removing
-        a record. None takes the number of rows, which is then public
-        ("zero-out" adjacency).
-    groups : sequence or None, default=None
-        Declared groups; rows of others contribute nothing. None takes them from the
-        rows; the set is then public.
-    classes : sequence or None, default=None
-        Declared class labels. None takes them from `y`; they are then public.
     learning_rate_schedule : None, "linear", "cosine" or sequence of pairs, \
 default="linear"
         Factor on the learning rate, and on `dual_rate`, over the steps; pairs are
         (fraction of steps, factor).
-    random_state : int, RandomState or None, default=None
-        Seeds the initial weights; never noise or batches.
-    reproducible_noise : bool, default=False
-        Also seeds noise and batches, for tests; voids the privacy guarantee.
-    exact_noise : bool, default=False
-        Round sums to a grid and draw their noise in whole numbers, exactly: no last bit of a
-        float64 then tells anything that the guarantee does not cover. Takes up to 1.3 times as
-        long.
-    progress : bool or None, default=None
-        Show a progress bar; None shows it on a terminal.
-    ledger : None, path or PrivacyLedger, default=None
-        Where fits are charged before they use rows, see `skfairdp.PrivacyLedger`.
 
     Attributes
     ----------
-    classes_ : ndarray, shape (n_classes,)
-        Class labels.
-    groups_ : tuple
-        Groups of the plan.
-    module_ : torch.nn.Module
-        The trained network.
     multipliers_ : ndarray of float64, shape (n_constraints,)
         Signed multipliers at the end: rate by rate in the order of the notions, and for
         each rate the pairs of groups (first, second), (first, third), ...
     released_gaps_ : ndarray of float64, shape (n_constraints,)
         Noisy gaps of the last steps that moved them; not those of the averaged model.
-    noise_multiplier_ : float
-        Calibrated noise multiplier.
-    plan_ : Plan
-        Everything the accountant charged.
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed; None after ``epsilon=inf``.
-    n_features_in_ : int
-        Number of features.
 
     Raises
     ------
@@ -166,16 +118,14 @@ default="linear"
     """
 
     _parameters = {
-        **GRADIENT_PARAMETERS,
-        "notion": (Kind((str,), "the name of a notion"), SEQUENCE),
+        "notion": (NOTION, SEQUENCE),
         "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
-        "histogram_share": (Number(0.0, 1.0, low_open=True, high_open=True),),
-        "dual_rate": (_POSITIVE,),
+        "histogram_share": (PROBABILITY,),
+        "dual_rate": (POSITIVE,),
         "penalty": (Number(0.0),),
-        "max_multiplier": (_POSITIVE,),
+        "max_multiplier": (POSITIVE,),
         "memory": (Number(0.0, 1.0, high_open=True),),
         "averaged_share": (Number(0.0, 1.0),),
-        "groups": (GROUPS, NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (
         *ConstrainedClassifier._released,
@@ -190,7 +140,7 @@ default="linear"
         self,
         net: Any = None,
         *,
-        notion: str | Sequence[str] = "demographic_parity",
+        notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
         tolerance: float | Mapping[str, float] = 0.02,
         epsilon: float | None = 1.0,
         delta: float = 1e-6,
@@ -239,36 +189,11 @@ default="linear"
         self.progress = progress
         self.ledger = ledger
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
-    ) -> RateConstrainedClassifier:
-        """Train the network.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Private training rows.
-        y : array-like, shape (n_samples,)
-            Labels.
-        sensitive_features : array-like, Series or DataFrame, shape (n_samples,) or \
-(n_samples, k)
-            Group of each row, required; several columns form intersections.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, sensitive_features=sensitive_features)
-        return self
-
     # -- groups, sizes and plan -------------------------------------------------------
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        names = (self.notion,) if isinstance(self.notion, str) else tuple(self.notion)
-        if not all(isinstance(name, str) for name in names):
-            raise ValueError(f"'notion' must name notions; got {self.notion!r}.")
-        tolerance_of_notions(names, self.tolerance)
+        tolerance_of_notions(self.notion, self.tolerance)
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
         if sensitive_features is None:

@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp.fairness.notions import Stratum, get_notions
+from skfairdp.fairness.notions import Notion, Stratum, get_notions
 from skfairdp.parameters import Number
-
-__all__ = ["RateConstraints"]
 
 _TINY = float(np.finfo(np.float64).tiny)
 _TOLERANCE = Number(0.0, 1.0, high_open=True)
@@ -27,35 +25,16 @@ class RateConstraints:
     """Differences of rates between groups that shall stay within tolerances.
 
     A constraint belongs to a stratum of a notion and to two groups ("pairs"), or to one
-    group and everybody ("population"). Its gap is signed; the constraint holds when the
+    group and all rows ("population"). Its gap is signed; the constraint holds when the
     size of the gap is at most the tolerance. A stratum that several notions share is
     constrained once, by the smallest of their tolerances.
 
-    Parameters
-    ----------
-    notions : str or sequence of str
-        Names, see `skfairdp.fairness.notions.NOTIONS`.
-    classes : sequence, length n_classes
-        Class labels; of two, the rates of the second are compared, of more those of each.
-    n_groups : int
-        At least 2.
-    tolerances : float or mapping
-        Largest gap in [0, 1), one for all notions or one a notion.
-    against : {"pairs", "population"}, default="pairs"
-        What a group's rate is compared with.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Shape of the histograms, (n_groups, n_labels, n_classes).
-    tolerances : ndarray of float64, shape (n_constraints,)
-    names : tuple of tuple
-        Stratum name, group position, position of the other group (-1: the population).
-
-    Raises
-    ------
-    ValueError
-        An unknown or repeated notion, fewer than two groups, or a tolerance outside [0, 1).
+    `notions`: names, see `skfairdp.fairness.notions.NOTIONS`, or notions of yours. `classes`:
+    class labels; of two, the rates of the second are compared, of more those of each.
+    `n_groups`: at least 2. `tolerances`: largest gap in [0, 1), one for all notions or one a
+    notion. `against`: what a group's rate is compared with. `shape`: shape of the histograms,
+    (n_groups, n_labels, n_classes). `tolerances` (n_constraints,). `names`: stratum name, group
+    position, position of the other group (-1: the population).
 
     Examples
     --------
@@ -71,7 +50,7 @@ class RateConstraints:
 
     def __init__(
         self,
-        notions: str | Sequence[str],
+        notions: str | Notion | Sequence[str | Notion],
         classes: Sequence[Any],
         n_groups: int,
         tolerances: float | Mapping[str, float],
@@ -129,16 +108,8 @@ class RateConstraints:
 
         It is left there: cut off, small rates would be too large on average.
 
-        Parameters
-        ----------
-        histogram : array-like, shape (n_groups, n_labels, n_classes)
-            Released masses, in any unit; noise may make some negative.
-        floor : float, default=0.0
-            Masses below it count as so much.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_strata, n_groups)
+        `histogram` (n_groups, n_labels, n_classes): released masses, in any unit; noise may make
+        some negative. `floor`: masses below it count as so much. Result (n_strata, n_groups).
         """
         masses = np.maximum(self.masses(histogram), max(floor, _TINY))
         return np.asarray(self.successes(histogram) / masses)
@@ -146,17 +117,9 @@ class RateConstraints:
     def gaps(self, histogram: ArrayLike, *, floor: float = 0.0) -> NDArray[np.float64]:
         """Signed gap of every constraint.
 
-        Parameters
-        ----------
-        histogram : array-like, shape (n_groups, n_labels, n_classes)
-            Released masses.
-        floor : float, default=0.0
-            Where the mass of a side is at most this, nothing can be said about its
-            rate, and the gap counts as 0: such a constraint never binds.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_constraints,)
+        `histogram` (n_groups, n_labels, n_classes): released masses. `floor`: where the mass of a
+        side is at most this, nothing can be said about its rate, and the gap counts as 0: such a
+        constraint never binds. Result (n_constraints,).
         """
         return self.gaps_of(self.rates(histogram, floor=floor), self.masses(histogram), floor=floor)
 
@@ -182,18 +145,10 @@ class RateConstraints:
         loss of the batch. A cell's mass is taken as fixed: predictions move mass within
         a cell only.
 
-        Parameters
-        ----------
-        histogram : array-like, shape (n_groups, n_labels, n_classes)
-            Released masses.
-        multipliers : array-like, shape (n_constraints,)
-            Signed: positive to lower the gap, negative to raise it.
-        floor : float, default=0.0
-            Masses below it count as so much, which bounds the coefficients.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_groups, n_labels, n_classes)
+        `histogram` (n_groups, n_labels, n_classes): released masses. `multipliers`
+        (n_constraints,): signed: positive to lower the gap, negative to raise it. `floor`: masses
+        below it count as so much, which bounds the coefficients. Result (n_groups, n_labels,
+        n_classes).
         """
         return self.coefficients_of(self.masses(histogram), multipliers, floor=floor)
 
@@ -217,25 +172,11 @@ class RateConstraints:
 
 
 def tolerance_of_notions(
-    notions: str | Sequence[str], tolerances: float | Mapping[str, float]
+    notions: str | Notion | Sequence[str | Notion], tolerances: float | Mapping[str, float]
 ) -> dict[str, float]:
     """Give every notion its tolerance.
 
-    Parameters
-    ----------
-    notions : str or sequence of str
-        Names of notions.
-    tolerances : float or mapping
-        One for all, or one for each of the notions, by name.
-
-    Returns
-    -------
-    dict of str to float
-
-    Raises
-    ------
-    ValueError
-        A tolerance outside [0, 1), or a mapping that names other notions.
+    `tolerances`: one for all, or one for each of the notions, by name.
     """
     names = [notion.name for notion in get_notions(notions)]
     if isinstance(tolerances, Mapping):

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DualAscent", "ScaledAscent"]
-
-_SMALLEST_SCALE = 1e-3  # a gap of a tenth of a percent is nothing to hurry for
+_SMALLEST_SCALE = 1e-3  # gaps below a tenth of a percent do not speed the multipliers up
 
 
 class DualAscent:
@@ -20,15 +18,8 @@ class DualAscent:
     force adds `penalty` times the present violation: the derivative of the augmented
     Lagrangian, which damps the swings of the plain one.
 
-    Parameters
-    ----------
-    tolerances : ndarray of float, shape (n_constraints,)
-    rate : float
-        Step of the ascent.
-    penalty : float
-        Weight of the quadratic term, >= 0; 0 is plain dual ascent.
-    limit : float
-        Largest multiplier.
+    `tolerances` (n_constraints,). `penalty`: weight of the quadratic term, >= 0; 0 is plain dual
+    ascent.
     """
 
     def __init__(
@@ -45,16 +36,8 @@ class DualAscent:
     ) -> NDArray[np.float64]:
         """Take one step and return the signed multipliers in force.
 
-        Parameters
-        ----------
-        gaps : ndarray, shape (n_constraints,)
-            Signed, released.
-        noise_std : ndarray, shape (n_constraints,)
-            Standard deviation of the privacy noise in each of them.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_constraints,)
+        `gaps` (n_constraints,): signed, released. `noise_std` (n_constraints,): standard
+        deviation of the privacy noise in each of them. Result (n_constraints,).
         """
         return self._step(gaps, self._tolerances, self._rate)
 
@@ -79,18 +62,9 @@ class ScaledAscent(DualAscent):
     gap of .02 to begin with reaches its multiplier as soon as one with .2, and where the
     noise is large multipliers wander less. Steps shrink with the learning rate.
 
-    Parameters
-    ----------
-    tolerances : ndarray of float, shape (n_constraints,)
-    rate : float
-        Most that a multiplier moves in a step, in units of the loss, for a violation as
-        large as its scale.
-    penalty : float
-        What a violation as large as its scale adds to the multiplier in force.
-    limit : float
-        Largest multiplier.
-    factors : sequence of float
-        Factor on `rate` at every step.
+    `tolerances` (n_constraints,). `rate`: most that a multiplier moves in a step, in units of the
+    loss, for a violation as large as its scale. `penalty`: what a violation as large as its scale
+    adds to the multiplier in force. `factors`: factor on `rate` at every step.
     """
 
     def __init__(

@@ -6,45 +6,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skfairdp.engine.objectives import (
-    BinaryObjective,
-    NegativeLogLikelihoodObjective,
-    Objective,
-)
+from skfairdp.engine.objectives import BinaryObjective, NegativeLogLikelihoodObjective, Objective
 from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 
-__all__ = [
-    "ConstrainedObjective",
-    "RateObjective",
-    "SoftCosts",
-    "hard_histogram",
-    "soft_predictions",
-]
-
 
 class ConstrainedObjective(Objective):
-    """An objective whose constraint part follows released values.
-
-    Attributes
-    ----------
-    constraints : RateConstraints
-        What is constrained.
-    statistic : Statistic
-        What a record adds to the released histogram.
-    """
+    """An objective whose constraint part follows released values."""
 
     constraints: RateConstraints
-    statistic: Statistic
+    statistic: Statistic  # What a record adds to the released histogram
 
     def set_coefficients(self, coefficients: np.ndarray, like: Tensor) -> None:
         """Replace the coefficients of the cells by other released values.
 
-        Parameters
-        ----------
-        coefficients : ndarray, shape (n_groups, n_labels, n_classes)
-        like : Tensor
-            Gives dtype and device of the module.
+        `coefficients` (n_groups, n_labels, n_classes). `like`: gives dtype and device of the
+        module.
         """
         raise NotImplementedError
 
@@ -56,16 +33,9 @@ class SoftCosts(Objective):
     that follow from released values. Takes two targets: labels, and the cell of each
     record, a position in the leading axes of A or one past their end for none.
 
-    Parameters
-    ----------
-    base : Objective or None
-        Loss of a record; None leaves it out.
-    kind : Objective
-        Tells what the module's outputs are; mostly `base` itself.
-    shape : tuple of int
-        Shape of A, the classes last. It is zero at first.
-    sharpness : float
-        Factor s on the logits before they become soft predictions: ``sigmoid(s z)``.
+    `base`: loss of a record; None leaves it out. `kind`: tells what the module's outputs are;
+    mostly `base` itself. `shape`: shape of A, the classes last. It is zero at first. `sharpness`:
+    factor s on the logits before they become soft predictions: ``sigmoid(s z)``.
     """
 
     def __init__(
@@ -79,11 +49,7 @@ class SoftCosts(Objective):
     def set_coefficients(self, coefficients: np.ndarray, like: Tensor) -> None:
         """Replace A by other released values.
 
-        Parameters
-        ----------
-        coefficients : ndarray, shape (..., n_classes)
-        like : Tensor
-            Gives dtype and device of the module.
+        `coefficients` (..., n_classes). `like`: gives dtype and device of the module.
         """
         rows = coefficients.reshape(-1, coefficients.shape[-1])
         # A last row, of zeros, for records that belong to no cell.
@@ -121,16 +87,9 @@ class RateObjective(SoftCosts, ConstrainedObjective):
 
     The cell of a record is ``group * n_labels + label``.
 
-    Parameters
-    ----------
-    base : Objective or None
-        Loss of a record; None leaves it out.
-    kind : Objective
-        Tells what the module's outputs are; mostly `base` itself.
-    constraints : RateConstraints
-        What is constrained; kept for the loop.
-    sharpness : float
-        Factor s on the logits before they become soft predictions: ``sigmoid(s z)``.
+    `base`: loss of a record; None leaves it out. `kind`: tells what the module's outputs are;
+    mostly `base` itself. `constraints`: what is constrained; kept for the loop. `sharpness`:
+    factor s on the logits before they become soft predictions: ``sigmoid(s z)``.
     """
 
     def __init__(
@@ -148,14 +107,7 @@ class RateObjective(SoftCosts, ConstrainedObjective):
 def soft_predictions(output: Tensor, kind: Objective, sharpness: float) -> Tensor:
     """Turn outputs into sharpened class probabilities, shape (B, n_classes).
 
-    Parameters
-    ----------
-    output : Tensor, shape (B,) or (B, n_outputs)
-        Outputs of the module.
-    kind : Objective
-        Its loss, which tells what the outputs are.
-    sharpness : float
-        Factor on the logits.
+    `output` (B,): outputs of the module. `kind`: its loss, which tells what the outputs are.
     """
     if isinstance(kind, BinaryObjective):
         soft = torch.sigmoid(output.reshape(-1) * sharpness)
@@ -168,17 +120,8 @@ def soft_predictions(output: Tensor, kind: Objective, sharpness: float) -> Tenso
 def hard_histogram(kind: Objective, shape: tuple[int, int, int]) -> Statistic:
     """One-hot (group x label x predicted class) vector of each record.
 
-    Parameters
-    ----------
-    kind : Objective
-        Loss of the module.
-    shape : tuple of int
-        (n_groups, n_labels, n_classes).
-
-    Returns
-    -------
-    Statistic
-        Of size ``prod(shape)``; every vector has norm 1, or 0 for a record of no cell.
+    `shape`: (n_groups, n_labels, n_classes). Result: of size ``prod(shape)``; every vector has
+    norm 1, or 0 for a record of no cell.
     """
     n_classes = shape[2]
     size = shape[0] * shape[1] * n_classes

@@ -11,14 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from skfairdp.fairness.notions import Notion
 from skfairdp.inprocessing.gradient import GradientClassifier, Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.multipliers import DualAscent
 from skfairdp.inprocessing.rates.objective import ConstrainedObjective
+from skfairdp.parameters import Kind
 from skfairdp.privacy.plan import Segment
 
-__all__ = ["ConstrainedClassifier", "DualAscent", "Lagrangian", "TailAverage"]
-
+NOTION = Kind((str, Notion), "a notion or its name")
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -34,21 +35,10 @@ class Lagrangian:
     Where a mass is below three standard deviations of its noise, its rate is taken to be
     unknown, the gap to be 0, and the mass to be at that floor.
 
-    Parameters
-    ----------
-    constraints : RateConstraints
-    dual : DualAscent
-    memory : float
-        Weight in [0, 1) of the past in the rates.
-    noise_std : float
-        Standard deviation of the noise on an entry of one released histogram.
-
-    Attributes
-    ----------
-    masses, rates : ndarray of float64, shape (n_strata, n_groups)
-    gaps, multipliers : ndarray of float64, shape (n_constraints,)
-    coefficients : ndarray of float64, shape (n_groups, n_labels, n_classes)
-        What a record of each cell adds to its loss, see `RateConstraints.coefficients`.
+    `memory`: weight in [0, 1) of the past in the rates. `noise_std`: standard deviation of the
+    noise on an entry of one released histogram. `masses`, `rates` (n_strata, n_groups). `gaps`,
+    `multipliers` (n_constraints,). `coefficients` (n_groups, n_labels, n_classes): what a record
+    of each cell adds to its loss, see `RateConstraints.coefficients`.
     """
 
     def __init__(
@@ -86,12 +76,8 @@ class Lagrangian:
 class TailAverage:
     """Mean of the weights over the last steps.
 
-    Parameters
-    ----------
-    vector : Tensor, shape (p,)
-        The weights, as they are moved in place.
-    first_step : int
-        Number of steps done from which on weights enter.
+    `vector` (p,): the weights, as they are moved in place. `first_step`: number of steps done
+    from which on weights enter.
     """
 
     def __init__(self, vector: Tensor, first_step: int) -> None:
@@ -120,9 +106,14 @@ class ConstrainedClassifier(GradientClassifier):
     A mechanism lays out its plan (`_plan`), says what a step releases (`_release`) and
     how the multipliers move (`_lagrangian`). The loop feeds every released histogram to the
     Lagrangian and its coefficients back to the objective.
+
+    Attributes
+    ----------
+    groups_ : tuple
+        Groups of the plan.
     """
 
-    notion: str | Sequence[str]
+    notion: str | Notion | Sequence[str | Notion]
     tolerance: float | Mapping[str, float]
 
     @abstractmethod

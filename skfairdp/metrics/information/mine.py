@@ -16,8 +16,6 @@ from skfairdp.fairness.information import MutualInformation, numeric_rows
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["mine"]
-
 _HIDDEN = 100
 _AVERAGED = 100
 # Continuous s: held-out pairs of the product are made of this many random orders.
@@ -147,7 +145,7 @@ def _trained_value(
     rng: np.random.Generator,
 ) -> float:
     """Train the critic; mean held-out value of the last steps, nats."""
-    # Here, not above: torch belongs to the rooms that train models, and nobody who only reads a
+    # Here, not above: torch belongs to the rooms that train models, and a user who only reads a
     # table of counts should wait for it.
     import torch
 

@@ -16,8 +16,6 @@ from skfairdp.metrics.information.mine import mine
 from skfairdp.metrics.information.nearest_neighbours import estimator, nearest_neighbours
 from skfairdp.metrics.information.plug_in import contingency, plug_in, table_information
 
-__all__ = ["mutual_information", "permutation_p_value"]
-
 _METHODS = ("auto", "plug_in", "nearest_neighbours", "mine", "classifier")
 # A table needs this many rows per cell on average for the correction of its bias to hold.
 _ROWS_PER_CELL = 5
@@ -182,11 +180,7 @@ def permutation_p_value(
 
 
 def _statistic(
-    Z: ArrayLike,
-    s: ArrayLike,
-    method: str,
-    numbers: bool,
-    random_state: int | None,
+    Z: ArrayLike, s: ArrayLike, method: str, numbers: bool, random_state: int | None
 ) -> tuple[Callable[[NDArray[np.int64]], float], int]:
     """A function from an order of `s` to the estimate."""
     if method == "nearest_neighbours":

@@ -13,8 +13,6 @@ from scipy.special import digamma
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows
 
-__all__ = ["nearest_neighbours"]
-
 # In standard deviations of a column: far below any distance that means something, far above the
 # rounding of float64.
 _JITTER = 1e-9

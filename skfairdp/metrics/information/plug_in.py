@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation
 
-__all__ = ["plug_in"]
-
 
 def plug_in(
     Z: ArrayLike | pd.Series | pd.DataFrame,

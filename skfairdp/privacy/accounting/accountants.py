@@ -26,33 +26,15 @@ from skfairdp.privacy.accounting.directions import both_directions, loss_epsilon
 from skfairdp.privacy.accounting.events import FailureDpEvent, canonical, parts_of, without_failures
 from skfairdp.privacy.relations import NEIGHBOURS, accounted
 
-__all__ = ["accountant_name", "event_epsilon", "renyi_divergences", "renyi_form"]
-
 
 def event_epsilon(event: DpEvent, delta: float, adjacency: str = "add-remove") -> float:
     """Upper bound on epsilon of an event at a given delta.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        What was released.
-    delta : float
-        Probability in [0, 1).
-    adjacency : {"add-remove", "zero-out", "replace-one", "change-attribute"}, \
-default="add-remove"
-        Neighbouring relation of the statement. Under "change-attribute" the event is what
-        one cell releases about a record; the record leaves one cell and joins another.
-
-    Returns
-    -------
-    float
-        Epsilon in nats; infinity if the event releases something without noise.
-
-    Raises
-    ------
-    ValueError
-        If `delta` or `adjacency` is not one of the allowed values, or if no accountant
-        of dp_accounting takes the event under this relation.
+    `delta`: probability in [0, 1). `adjacency`: neighbouring relation of the statement. Under
+    "change-attribute" the event is what one cell releases about a record; the record leaves one
+    cell and joins another. Result: epsilon in nats; infinity if the event releases something
+    without noise. Raises ValueError: if `delta` or `adjacency` is not one of the allowed values,
+    or if no accountant of dp_accounting takes the event under this relation.
 
     Examples
     --------
@@ -154,19 +136,8 @@ def renyi_divergences(
 ) -> NDArray[np.float64] | None:
     """Bounds on the Renyi divergence of an event, order by order.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        What was released.
-    orders : tuple of float
-        Orders above 1.
-    adjacency : {"add-remove", "zero-out", "replace-one", "change-attribute"}
-        Neighbouring relation, as in `event_epsilon`.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_orders,), or None
-        In nats; None for an event without known divergences.
+    `orders`: orders above 1. `adjacency`: neighbouring relation, as in `event_epsilon`. Result
+    (n_orders,): in nats; None for an event without known divergences.
     """
     event = canonical(event)
     try:
@@ -214,15 +185,7 @@ def renyi_form(event: DpEvent) -> DpEvent:
     divergence of at most ``order * epsilon**2 / 2``, and of at most epsilon: the first is
     charged up to epsilon = 0.2, beyond which it wastes more at the orders that count.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        Any event.
-
-    Returns
-    -------
-    dp_accounting.DpEvent
-        Costs at least as much, failures apart; equal to `event` where nothing had to change.
+    Result: costs at least as much, failures apart; equal to `event` where nothing had to change.
     """
     match event:
         case FailureDpEvent():

@@ -17,8 +17,6 @@ from skfairdp.privacy.accounting.closed_form import ClosedFormBound
 from skfairdp.privacy.accounting.events import events, undominated_cells
 from skfairdp.privacy.plan import Plan
 
-__all__ = ["noise_multiplier_for"]
-
 # Multipliers outside are of no use: below .1 one full-batch step costs more than 90.
 SMALLEST, LARGEST = 0.1, 1e7
 # Accepted share of the target; aimed at from below, so that it is never exceeded.

@@ -13,22 +13,14 @@ from skfairdp.privacy.accounting.events import undominated_cells
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import NEIGHBOURS
 
-__all__ = ["ClosedFormBound"]
-
 
 class ClosedFormBound:
     """Closed-form bounds: a fast stand-in for the exact cost that guides the search.
 
     Nothing is claimed on its ground; the answer is always checked exactly.
 
-    Parameters
-    ----------
-    epsilon : float
-        Target of the search, in nats; sets the range of Renyi orders.
-    delta : float
-        Probability in (0, 1).
-    make_plan : callable
-        Maps a base noise multiplier to a plan.
+    `epsilon`: target of the search, in nats; sets the range of Renyi orders. `delta`: probability
+    in (0, 1). `make_plan`: maps a base noise multiplier to a plan.
     """
 
     def __init__(self, epsilon: float, delta: float, make_plan: Callable[[float], Plan]) -> None:
@@ -110,7 +102,7 @@ class ClosedFormBound:
             + self._k * (self._k - 1) / (2.0 * sigma**2)
         )
         moments = np.logaddexp.reduceat(terms, self._starts)
-        return np.maximum(moments, 0.0) / (self._orders - 1)
+        return np.asarray(np.maximum(moments, 0.0) / (self._orders - 1))
 
 
 def _pure(plan: Plan, cell: int) -> list[tuple[float, int]]:

@@ -32,8 +32,6 @@ from scipy.signal import lfilter
 
 from skfairdp.privacy.accounting.loss_distributions import ROUNDING, Losses
 
-__all__ = ["composed_epsilon"]
-
 Array = NDArray[np.float64]
 
 # Roundings of one level of a transform; see above.
@@ -50,20 +48,9 @@ def composed_epsilon(
 ) -> float | None:
     """Upper bound on epsilon of independent releases between the same two data sets.
 
-    Parameters
-    ----------
-    parts : sequence of (Losses, int)
-        Each with how often it occurs, on one grid.
-    interval : float
-        The grid's interval in nats.
-    delta : float
-        Probability in [0, 1).
-
-    Returns
-    -------
-    float or None
-        Epsilon in nats; infinity where delta does not cover the infinite losses; None where
-        the grid is too fine for memory.
+    `parts`: each with how often it occurs, on one grid. `delta`: probability in [0, 1). Result:
+    epsilon in nats; infinity where delta does not cover the infinite losses; None where the grid
+    is too fine for memory.
     """
     certain = sum(count * math.log1p(-part.infinity) for part, count in parts)
     left = delta + math.expm1(certain) * (1.0 + 1e-9)

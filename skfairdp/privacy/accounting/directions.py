@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from dp_accounting import NeighboringRelation, dp_event
@@ -34,8 +35,6 @@ from skfairdp.privacy.accounting.loss_distributions import Losses, from_curve, g
 from skfairdp.privacy.accounting.loss_grid import grid_interval
 from skfairdp.privacy.relations import NEIGHBOURS, accounted
 
-__all__ = ["both_directions", "loss_epsilon"]
-
 # Of delta, what the tails of all releases together may take; no tail is smaller than this.
 TAILS, SMALLEST = 1e-6, 1e-290
 
@@ -45,19 +44,8 @@ Pair = tuple[Losses, Losses]
 def loss_epsilon(event: DpEvent, delta: float, adjacency: str) -> float | None:
     """Epsilon by privacy loss distributions, None where they have no answer.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        In canonical form.
-    delta : float
-        Probability in [0, 1).
-    adjacency : str
-        One that is accounted for, see `skfairdp.privacy.relations.NEIGHBOURS`.
-
-    Returns
-    -------
-    float or None
-        In nats; infinity where delta does not cover the tails that are cut off.
+    `delta`: probability in [0, 1). `adjacency`: one that is accounted for (`NEIGHBOURS`). Result:
+    in nats; infinity where delta does not cover the tails that are cut off.
     """
     parts = _gathered(event)
     two_cells = NEIGHBOURS[adjacency].two_cells
@@ -89,15 +77,7 @@ def both_directions(event: DpEvent) -> DpEvent:
     A Renyi divergence of a product is the sum of the two directions', and each is at most
     the larger of the two, which is what an accountant charges.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        In canonical form.
-
-    Returns
-    -------
-    dp_accounting.DpEvent
-        To be accounted under adding or removing a record.
+    Result: to be accounted under adding or removing a record.
     """
     match event:
         case dp_event.ComposedDpEvent(events=parts):
@@ -177,5 +157,5 @@ def _of_the_library(event: DpEvent, adjacency: str, interval: float) -> Pair | N
     return _both(from_curve(partial(_array, curve), top, interval, top / interval))
 
 
-def _array(curve: Callable, epsilon: np.ndarray) -> np.ndarray:
+def _array(curve: Callable[[np.ndarray], Any], epsilon: np.ndarray) -> np.ndarray:
     return np.asarray(curve(epsilon), dtype=np.float64)

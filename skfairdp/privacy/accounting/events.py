@@ -12,16 +12,6 @@ from dp_accounting.dp_event import DpEvent
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.relations import NEIGHBOURS
 
-__all__ = [
-    "FailureDpEvent",
-    "canonical",
-    "covering_event",
-    "events",
-    "parts_of",
-    "undominated_cells",
-    "without_failures",
-]
-
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class FailureDpEvent(DpEvent):
@@ -29,15 +19,11 @@ class FailureDpEvent(DpEvent):
 
     Composed with the event of the release. Its probability is taken from delta before the
     accountants are asked, and costs nothing else.
-
-    Parameters
-    ----------
-    probability : float
-        Bound, under any data set, on the probability of the outcomes (or secret choices
-        that neighbouring data sets share, such as the other records of a batch) for which
-        the event of the release is no upper bound.
     """
 
+    # Bound, under any data set, on the probability of the outcomes (or secret choices that
+    # neighbouring data sets share, such as the other records of a batch) for which the event of
+    # the release is no upper bound
     probability: float
 
 
@@ -105,16 +91,8 @@ def covering_event(plan: Plan) -> DpEvent:
 def undominated_cells(plan: Plan) -> tuple[int, ...]:
     """Positions of the cells that may be the most expensive one.
 
-    Parameters
-    ----------
-    plan : Plan
-        What is released.
-
-    Returns
-    -------
-    tuple of int
-        Cells of which no other cell has, in every segment, at least the rate and at
-        most the multiplier; of equal cells the first.
+    Result: cells of which no other cell has, in every segment, at least the rate and at most the
+    multiplier; of equal cells the first.
     """
     profiles = [
         tuple(
@@ -142,21 +120,7 @@ def canonical(event: DpEvent) -> DpEvent:
     a Poisson batch become one query, and queries without cost or without noise are
     named as such.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        Any event; kinds that this package does not make are left as they are.
-
-    Returns
-    -------
-    dp_accounting.DpEvent
-        An equivalent event.
-
-    Raises
-    ------
-    ValueError
-        If a multiplier is negative or not a number, or a sampling probability is
-        outside [0, 1].
+    `event`: any event; kinds that this package does not make are left as they are.
 
     Examples
     --------
@@ -206,17 +170,8 @@ def canonical(event: DpEvent) -> DpEvent:
 def without_failures(event: DpEvent) -> tuple[DpEvent, float]:
     """Split an event into what the accountants take and what delta has to cover.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        In canonical form.
-
-    Returns
-    -------
-    event : dp_accounting.DpEvent
-        In canonical form, without failures.
-    probability : float
-        Of any failure, by the sum over all of them; of a random number of runs, by its mean.
+    Result `event`: in canonical form, without failures; `probability`: of any failure, by the sum
+    over all of them; of a random number of runs, by its mean.
     """
     match event:
         case FailureDpEvent(probability=probability):

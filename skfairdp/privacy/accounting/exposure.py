@@ -22,31 +22,17 @@ from skfairdp.privacy.relations import NEIGHBOURS, accounted
 if TYPE_CHECKING:
     from skfairdp.privacy.guarantee import PrivacyGuarantee
 
-__all__ = ["Exposure", "event_cost", "recomputed_epsilons"]
-
 
 @dataclass(frozen=True)
 class Exposure:
-    """What the records of some groups take part in.
+    """What the records of some groups take part in."""
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        What is released of such a record.
-    groups : tuple or None, default=None
-        Labels of its groups; None for a record of any group.
-    """
-
-    event: DpEvent
+    event: DpEvent  # What is released of such a record
+    # Labels of its groups; None for a record of any group
     groups: tuple[Hashable, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON types.
-
-        Returns
-        -------
-        dict
-        """
+        """Return JSON types."""
         named = None if self.groups is None else [label_to_json(k) for k in self.groups]
         return {"groups": named, "event": event_to_dict(self.event)}
 
@@ -54,14 +40,7 @@ class Exposure:
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
         """Rebuild from `to_dict`.
 
-        Parameters
-        ----------
-        document : mapping
-            What `to_dict` returned, also after a round trip through JSON.
-
-        Returns
-        -------
-        Exposure
+        `document`: what `to_dict` returned, also after a round trip through JSON.
         """
         groups = document["groups"]
         return cls(
@@ -73,20 +52,8 @@ class Exposure:
 def recomputed_epsilons(stated: PrivacyGuarantee) -> dict[Hashable | None, float]:
     """Epsilon that follows from what a guarantee stores.
 
-    Parameters
-    ----------
-    stated : PrivacyGuarantee
-        With an event, or with exposures.
-
-    Returns
-    -------
-    dict
-        Epsilon of a record of any group under None, and of each group of `per_group`.
-
-    Raises
-    ------
-    ValueError
-        When nothing is stored that an epsilon would follow from.
+    `stated`: with an event, or with exposures. Result: epsilon of a record of any group under
+    None, and of each group of `per_group`.
     """
     shares = stated.exposures or (() if stated.event is None else (Exposure(stated.event),))
     if not shares:
@@ -104,24 +71,8 @@ def recomputed_epsilons(stated: PrivacyGuarantee) -> dict[Hashable | None, float
 def event_cost(event: DpEvent, delta: float, adjacency: str) -> float:
     """Smallest epsilon that is known to cover an event.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        What was released.
-    delta : float
-        Probability in [0, 1).
-    adjacency : str
-        A key of ``ADJACENCIES``.
-
-    Returns
-    -------
-    float
-        That of an accountant, or of basic composition where pure releases make that smaller.
-
-    Raises
-    ------
-    ValueError
-        When no accountant takes the event under this relation.
+    `delta`: probability in [0, 1). `adjacency`: a key of ``ADJACENCIES``. Result: that of an
+    accountant, or of basic composition where pure releases make that smaller.
     """
     event = canonical(event)
     pure, others = 0.0, []

@@ -18,8 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri
 
-__all__ = ["ROUNDING", "Losses", "from_curve", "gaussian", "two_points"]
-
 Array = NDArray[np.float64]
 
 # Largest relative error of one float64 operation.
@@ -31,46 +29,22 @@ ELEMENTARY = 16.0
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """A privacy loss on a grid, rounded up.
+    """A privacy loss on a grid, rounded up."""
 
-    Parameters
-    ----------
-    lower : int
-        Grid position of the first mass.
-    masses : ndarray of float64, shape (n,)
-        Probability of each position, or a little more.
-    infinity : float
-        Probability of an infinite loss, or a little more.
-    blur : float, default=0.0
-        Nats by which a loss may lie above its position, by rounding.
-    """
-
-    lower: int
-    masses: Array
-    infinity: float
-    blur: float = 0.0
+    lower: int  # Grid position of the first mass
+    masses: Array  # (n,): probability of each position, or a little more
+    infinity: float  # Probability of an infinite loss, or a little more
+    blur: float = 0.0  # Nats by which a loss may lie above its position, by rounding
 
 
 def gaussian(rate: float, sigma: float, interval: float, tail: float) -> tuple[Losses, Losses]:
     """Losses of one Gaussian query over a Poisson sample: the record leaves, and it joins.
 
-    Parameters
-    ----------
-    rate : float
-        Sampling probability in (0, 1].
-    sigma : float
-        Noise standard deviation over sensitivity, > 0.
-    interval : float
-        Grid interval in nats.
-    tail : float
-        Probability beyond which each tail is treated as an infinite, or the lowest, loss.
-
-    Returns
-    -------
-    leaving, joining : Losses
-        Of N(0, sigma**2) mixed with N(1, sigma**2) at the given rate against the first
-        alone, and the reverse. The second has the masses of the first under the other data
-        set: each times ``exp(-loss)``, at minus the loss.
+    `rate`: sampling probability in (0, 1]. `sigma`: noise standard deviation over sensitivity, >
+    0. `tail`: probability beyond which each tail is treated as an infinite, or the lowest, loss.
+    Result: of N(0, sigma**2) mixed with N(1, sigma**2) at the given rate against the first alone,
+    and the reverse. The second has the masses of the first under the other data set: each times
+    ``exp(-loss)``, at minus the loss.
     """
     # In units of sigma; the record moves the mean by `shift`.
     shift = 1.0 / sigma
@@ -113,17 +87,7 @@ def gaussian(rate: float, sigma: float, interval: float, tail: float) -> tuple[L
 def two_points(size: float, interval: float) -> Losses:
     """Losses of a count with discrete Laplace noise: `size` or minus `size`, nothing between.
 
-    Parameters
-    ----------
-    size : float
-        Pure privacy loss in nats, > 0.
-    interval : float
-        Grid interval in nats.
-
-    Returns
-    -------
-    Losses
-        The same whether the record leaves or joins.
+    `size`: pure privacy loss in nats, > 0. Result: the same whether the record leaves or joins.
     """
     position = math.floor(size / interval)
     rest = min(max(size - position * interval, 0.0), interval)
@@ -142,22 +106,10 @@ def from_curve(
 ) -> Losses:
     """Losses of a release that costs the same in both directions, from its delta(epsilon).
 
-    Parameters
-    ----------
-    curve : callable
-        Maps an ascending array of epsilon >= 0, shape (n,), to delta, shape (n,).
-    top : float
-        Epsilon from which on delta is charged as an infinite loss.
-    interval : float
-        Grid interval in nats.
-    roundings : float
-        How many roundings a value of the curve may be wrong by, relative to the probability
-        of a larger loss and for every unit of its logarithm.
-
-    Returns
-    -------
-    Losses
-        Its delta is a chord through the curve at every grid point.
+    `curve`: maps an ascending array of epsilon >= 0, shape (n,), to delta, shape (n,). `top`:
+    epsilon from which on delta is charged as an infinite loss. `roundings`: how many roundings a
+    value of the curve may be wrong by, relative to the probability of a larger loss and for every
+    unit of its logarithm. Result: its delta is a chord through the curve at every grid point.
     """
     last = max(math.ceil(top / interval), 1)
     delta = np.minimum.accumulate(

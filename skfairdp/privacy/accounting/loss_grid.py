@@ -14,8 +14,6 @@ from dp_accounting import dp_event
 
 from skfairdp.privacy.accounting.events import parts_of
 
-__all__ = ["grid_interval"]
-
 # dp_accounting's own interval, never exceeded unless the range of losses is huge.
 COARSEST = 1e-4
 # Below this the library's differences of hockey-stick curves lose their digits.

@@ -10,25 +10,14 @@ from typing import TypedDict
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
+from skfairdp.assumptions import VALIDATION
 from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
-from skfairdp.privacy.accounting.events import canonical, covering_event, events, undominated_cells
+from skfairdp.privacy.accounting.events import canonical, covering_event, events
 from skfairdp.privacy.accounting.exposure import Exposure
-from skfairdp.privacy.guarantee import VALIDATION, PrivacyGuarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import NEIGHBOURS, accounted
-
-__all__ = [
-    "accountant_name",
-    "budget_guarantee",
-    "compose",
-    "covering_event",
-    "epsilon",
-    "epsilons",
-    "events",
-    "guarantee",
-    "undominated_cells",
-]
 
 
 class _Relation(TypedDict):
@@ -119,30 +108,12 @@ def guarantee(
 ) -> PrivacyGuarantee:
     """State what a plan promises.
 
-    Parameters
-    ----------
-    plan : Plan
-        What is released.
-    protects : str, default="record"
-        What is protected.
-    budget : float or None, default=None
-        Target epsilon that the plan was calibrated to. Needed, and stated instead of the
-        plan's own cost, where the plan was made from a private answer
-        (``plan.prior_epsilon > 0``): the cost then depends on that answer, and only
-        the target was fixed before.
-    assumptions : iterable of str, default=()
-        Conditions of the statement; `VALIDATION` is added.
-
-    Returns
-    -------
-    PrivacyGuarantee
-        For the plan's delta and adjacency; void for a plan without noise, and for one
-        made from a private answer without a budget.
-
-    Raises
-    ------
-    ValueError
-        If the plan costs more than the budget.
+    `budget`: target epsilon that the plan was calibrated to. Needed, and stated instead of the
+    plan's own cost, where the plan was made from a private answer (``plan.prior_epsilon > 0``):
+    the cost then depends on that answer, and only the target was fixed before. `assumptions`:
+    conditions of the statement; `VALIDATION` is added. Result: for the plan's delta and
+    adjacency; void for a plan without noise, and for one made from a private answer without a
+    budget.
 
     Examples
     --------
@@ -157,11 +128,7 @@ def guarantee(
     assumptions = dict.fromkeys((*assumptions, VALIDATION))
     costs = epsilons(plan)
     largest = max(costs.values())
-    relation: _Relation = {
-        "delta": plan.delta,
-        "adjacency": plan.adjacency,
-        "protects": protects,
-    }
+    relation: _Relation = {"delta": plan.delta, "adjacency": plan.adjacency, "protects": protects}
     if math.isinf(largest):
         return _void(("The plan releases sums or counts without noise.", *assumptions), relation)
     if budget is not None and largest > budget:
@@ -210,21 +177,10 @@ def budget_guarantee(
 ) -> PrivacyGuarantee | None:
     """State what is known before a plan that will be made from a bought answer.
 
-    Parameters
-    ----------
-    epsilon : float or None
-        The budget in nats, of which the answer is a part. None: the noise is fixed
-        instead, and nothing is known.
-    delta : float
-        Delta of the fit.
-    reproducible : bool, default=False
-        Whether the noise repeats with a seed.
-
-    Returns
-    -------
-    PrivacyGuarantee or None
-        The budget itself, without an event; void where the final statement will be; None
-        without noise.
+    `epsilon`: the budget in nats, of which the answer is a part. None: the noise is fixed
+    instead, and nothing is known. `reproducible`: whether the noise repeats with a seed. Result:
+    the budget itself, without an event; void where the final statement will be; None without
+    noise.
     """
     if epsilon is not None and math.isinf(epsilon):
         return None
@@ -351,8 +307,5 @@ def _composed_cost(
 
 def _void(assumptions: tuple[str, ...], relation: _Relation) -> PrivacyGuarantee:
     return PrivacyGuarantee(
-        epsilon=math.inf,
-        event=dp_event.NonPrivateDpEvent(),
-        assumptions=assumptions,
-        **relation,
+        epsilon=math.inf, event=dp_event.NonPrivateDpEvent(), assumptions=assumptions, **relation
     )

@@ -12,16 +12,6 @@ from dp_accounting import dp_event as events
 
 from skfairdp.privacy.accounting.events import FailureDpEvent
 
-__all__ = [
-    "event_from_dict",
-    "event_to_dict",
-    "label_from_json",
-    "label_to_json",
-    "number_from_json",
-    "number_to_json",
-    "plain_label",
-]
-
 # Only these are read back: a document cannot name a class of its own choice.
 KINDS: dict[str, type[events.DpEvent]] = {
     kind.__name__: kind
@@ -46,20 +36,8 @@ LIMITS = {"sampling_probability": (0.0, 1.0), "shape": (-1.0, math.inf)}
 def event_to_dict(event: events.DpEvent) -> dict[str, Any]:
     """Write an event as nested dictionaries.
 
-    Parameters
-    ----------
-    event : dp_accounting.DpEvent
-        An event of one of the kinds this package makes.
-
-    Returns
-    -------
-    dict
-        ``{"kind": class name, field: value, ...}``.
-
-    Raises
-    ------
-    ValueError
-        If the event is of another kind.
+    `event`: an event of one of the kinds this package makes. Result: ``{"kind": class name,
+    field: value, ...}``.
     """
     kind = type(event).__name__
     if KINDS.get(kind) is not type(event):
@@ -73,20 +51,8 @@ def event_to_dict(event: events.DpEvent) -> dict[str, Any]:
 def event_from_dict(document: Mapping[str, Any]) -> events.DpEvent:
     """Read an event written by `event_to_dict`.
 
-    Parameters
-    ----------
-    document : mapping
-        What `event_to_dict` returned.
-
-    Returns
-    -------
-    dp_accounting.DpEvent
-        Equal to the one written, with tuples for lists.
-
-    Raises
-    ------
-    ValueError
-        If the document names an unknown kind of event.
+    `document`: what `event_to_dict` returned. Result: equal to the one written, with tuples for
+    lists.
     """
     kind = document.get("kind")
     if kind not in KINDS:
@@ -143,23 +109,7 @@ def plain_label(label: Hashable) -> Hashable:
 
 
 def label_to_json(label: Hashable) -> Any:
-    """Write a group label; an intersection (a tuple) becomes a list.
-
-    Parameters
-    ----------
-    label : str, bool, int, float, None, or tuple of them
-        The label.
-
-    Returns
-    -------
-    object
-        Plain JSON value.
-
-    Raises
-    ------
-    ValueError
-        If the label is of another type.
-    """
+    """Write a group label; an intersection (a tuple) becomes a list."""
     label = plain_label(label)
     if isinstance(label, tuple):
         return [label_to_json(part) for part in label]

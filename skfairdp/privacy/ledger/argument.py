@@ -7,30 +7,13 @@ import os
 from skfairdp.parameters import Choice, Kind
 from skfairdp.privacy.ledger.ledger import PrivacyLedger
 
-__all__ = ["LEDGER", "as_ledger"]
-
-LEDGER = (
-    Choice((None,)),
-    Kind((str, os.PathLike, PrivacyLedger), "a path or a PrivacyLedger"),
-)
+LEDGER = (Choice((None,)), Kind((str, os.PathLike, PrivacyLedger), "a path or a PrivacyLedger"))
 
 
 def as_ledger(ledger: str | os.PathLike[str] | PrivacyLedger | None) -> PrivacyLedger | None:
     """Open what an estimator was given as its ledger.
 
-    Parameters
-    ----------
-    ledger : None, path or PrivacyLedger
-        A path stands for its data set "default".
-
-    Returns
-    -------
-    PrivacyLedger or None
-
-    Raises
-    ------
-    ValueError
-        It is something else.
+    `ledger`: a path stands for its data set "default".
     """
     if ledger is None or isinstance(ledger, PrivacyLedger):
         return ledger

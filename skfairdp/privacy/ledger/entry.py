@@ -8,8 +8,6 @@ from typing import Any, Self
 
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
-__all__ = ["COMMITTED", "DECLARED", "RESERVED", "RETURNED", "VOIDED", "Entry", "charges"]
-
 RESERVED, COMMITTED, RETURNED = "reserved", "committed", "returned"
 # Not what was done with rows, but what was found about it afterwards.
 VOIDED, DECLARED = "void", "declare"
@@ -17,57 +15,32 @@ VOIDED, DECLARED = "void", "declare"
 
 @dataclass(frozen=True)
 class Entry:
-    """What one fit, certificate, transform or search spends.
+    """What one fit, certificate, transform or search spends."""
 
-    Parameters
-    ----------
-    number : int
-        Position in the file, from 1.
-    data_set : str
-        Name of the data set.
-    activity : str
-        What was done: "fit", "certify", "transform", "search". Or what was found about a
-        model: "void", that nothing bounds what it shows of the rows; "declare", that this
-        was taken back, as its steps were declared public.
-    estimator : str
-        Name of what did it.
-    guarantee : PrivacyGuarantee or None
-        What it promises, with the event that was released. Void where nothing is
-        promised; None where no protected row was touched, as for a certificate from
-        public rows.
-    state : {"reserved", "committed", "returned"}
-        "reserved" before it is done, and for ever if it never was: it is charged alike.
-        "returned" if it ended before a row was used: it is not charged.
-    ordinal : int
-        How many times this was done on this data set up to and with this entry. A
-        certificate from public rows is counted on these rows instead, whatever the data set.
-    reserved_at : str
-        Time of the reservation, UTC.
-    committed_at : str or None
-        Time of completion, UTC.
-    rows : str or None
-        Keyed digest of the public rows that a certificate is from, see
-        `skfairdp.privacy.ledger.row_digests.row_set_digest`.
-    """
-
-    number: int
+    number: int  # Position in the file, from 1
     data_set: str
+    # What was done: "fit", "certify", "transform", "search". Or what was found about a model:
+    # "void", that nothing bounds what it shows of the rows; "declare", that this was taken back,
+    # as its steps were declared public
     activity: str
     estimator: str
+    # What it promises, with the event that was released. Void where nothing is promised; None
+    # where no protected row was touched, as for a certificate from public rows
     guarantee: PrivacyGuarantee | None
+    # "reserved" before it is done, and for ever if it never was: it is charged alike. "returned"
+    # if it ended before a row was used: it is not charged
     state: str
+    # How many times this was done on this data set up to and with this entry. A certificate from
+    # public rows is counted on these rows instead, whatever the data set
     ordinal: int
     reserved_at: str
     committed_at: str | None = None
+    # Keyed digest of the public rows that a certificate is from, see
+    # `skfairdp.privacy.ledger.row_digests.row_set_digest`
     rows: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, strings and numbers, fit for JSON.
-
-        Returns
-        -------
-        dict
-        """
+        """Plain lists, strings and numbers, fit for JSON."""
         guarantee = None if self.guarantee is None else self.guarantee.to_dict()
         return {**vars(self), "guarantee": guarantee}
 
@@ -75,14 +48,7 @@ class Entry:
     def from_dict(cls, document: dict[str, Any]) -> Self:
         """Rebuild an entry from `to_dict`.
 
-        Parameters
-        ----------
-        document : dict
-            What `to_dict` returned, also after a JSON round trip.
-
-        Returns
-        -------
-        Entry
+        `document`: what `to_dict` returned, also after a JSON round trip.
         """
         stated = document["guarantee"]
         guarantee = None if stated is None else PrivacyGuarantee.from_dict(stated)
@@ -92,16 +58,8 @@ class Entry:
 def charges(entries: Iterable[Entry]) -> list[tuple[Entry, PrivacyGuarantee]]:
     """List the entries that count, each with what it promises.
 
-    Parameters
-    ----------
-    entries : iterable of Entry
-        All entries of one data set, oldest first.
-
-    Returns
-    -------
-    list of (Entry, PrivacyGuarantee)
-        Without those that touched no protected row, that were returned, or that were
-        taken back.
+    `entries`: all entries of one data set, oldest first. Result: without those that touched no
+    protected row, that were returned, or that were taken back.
     """
     counted: list[tuple[Entry, PrivacyGuarantee]] = []
     for entry in entries:

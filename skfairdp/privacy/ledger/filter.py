@@ -21,8 +21,6 @@ from skfairdp.privacy.accounting.events import canonical, without_failures
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.relations import accounted
 
-__all__ = ["filtered_epsilon"]
-
 # Share of delta for releases that may, in their far tails, not be what their events say.
 TAILS = 1e-6
 # Few enough to be quick, and close enough to lose little.
@@ -37,24 +35,11 @@ def filtered_epsilon(
 ) -> float:
     """Epsilon that a filter for one budget charges; within the budget, all of it is kept.
 
-    Parameters
-    ----------
-    parts : sequence of PrivacyGuarantee
-        At least one, none void, all read in the budget's relation, in the order of their
-        choice. The first was fixed beforehand; each other one may have been chosen by
-        looking at what the earlier ones released.
-    epsilon : float
-        The budget in nats. Orders follow from it, so they are fixed in advance.
-    delta : float
-        The budget's delta.
-    adjacency : str
-        The budget's relation.
-
-    Returns
-    -------
-    float
-        If it is at most `epsilon` after every choice, everything together is (epsilon,
-        delta)-private. Infinity where deltas alone are too large.
+    `parts`: at least one, none void, all read in the budget's relation, in the order of their
+    choice. The first was fixed beforehand; each other one may have been chosen by looking at what
+    the earlier ones released. `epsilon`: the budget in nats. Orders follow from it, so they are
+    fixed in advance. Result: if it is at most `epsilon` after every choice, everything together
+    is (epsilon, delta)-private. Infinity where deltas alone are too large.
 
     Notes
     -----

@@ -9,8 +9,6 @@ from skfairdp.privacy.ledger.entry import COMMITTED, DECLARED, VOIDED, Entry, ch
 from skfairdp.privacy.ledger.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.store import reading, writing
 
-__all__ = ["declare_public", "record_void"]
-
 Choice = Callable[[tuple[Entry, ...]], Iterable[PrivacyGuarantee]]
 
 
@@ -19,19 +17,9 @@ def record_void(ledger: PrivacyLedger, found: PrivacyGuarantee, model: str) -> N
 
     Every total is infinite from then on. A reason that is known already is not written again.
 
-    Parameters
-    ----------
-    ledger : PrivacyLedger
-        What the fit charged; without a file, there is no total that could be untrue.
-    found : PrivacyGuarantee
-        Void; its assumptions are the reasons.
-    model : str
-        Name of the model.
-
-    Raises
-    ------
-    LedgerError
-        The file cannot be read or written.
+    `ledger`: what the fit charged; without a file, there is no total that could be untrue.
+    `found`: void; its assumptions are the reasons. Raises LedgerError: the file cannot be read or
+    written.
     """
 
     def unknown(entries: tuple[Entry, ...]) -> list[PrivacyGuarantee]:
@@ -47,19 +35,8 @@ def declare_public(ledger: PrivacyLedger, without: PrivacyGuarantee, model: str)
 
     The declaration is an assumption like any other, and the entry that it makes says so.
 
-    Parameters
-    ----------
-    ledger : PrivacyLedger
-        What the fit charged.
-    without : PrivacyGuarantee
-        What is found about the model without the declaration.
-    model : str
-        Name of the model.
-
-    Raises
-    ------
-    LedgerError
-        The file cannot be read or written.
+    `without`: what is found about the model without the declaration. Raises LedgerError: the file
+    cannot be read or written.
     """
 
     def standing(entries: tuple[Entry, ...]) -> list[PrivacyGuarantee]:

@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from skfairdp.exceptions import LedgerError
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger.entry import (
-    COMMITTED,
-    RETURNED,
-    Entry,
-    charges,
-)
+from skfairdp.privacy.ledger.entry import COMMITTED, RETURNED, Entry, charges
 from skfairdp.privacy.ledger.records import FORMAT, Head
 from skfairdp.privacy.ledger.rendering import (
     ledger_frame,
@@ -31,8 +26,6 @@ from skfairdp.privacy.ledger.totals import Budget, totals
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["PrivacyLedger"]
 
 ACTIVITIES = ("fit", "certify", "transform", "search")
 
@@ -57,7 +50,7 @@ class PrivacyLedger:
         reveals nothing, or make one with `skfairdp.privacy.ledger.data_set_name`.
     budget : (float, float) or None, default=None
         Largest total (epsilon, delta) of the data set, in nats. Written at the first use
-        and not changed afterwards; whoever opens the file later need not repeat it.
+        and not changed afterwards; it need not be repeated.
         What would exceed it is refused before a row is used.
     adjacency : str or None, default=None
         Relation of the budget, e.g. "zero-out". None takes that of the first entry.
@@ -75,7 +68,7 @@ class PrivacyLedger:
     adding or removing a record also holds, at the same cost, for blanking it, so
     "zero-out" totals include "add-remove" entries (and a mixture of the two has no other
     total). A fit without a guarantee, such as one with ``epsilon=inf``, makes every total
-    infinite. A total counts every entry for everybody: it is an upper bound where a run
+    infinite. A total counts every entry for all people: it is an upper bound where a run
     drew each record into one of two parts.
 
     A budget is a guarantee whatever made you choose a plan: releases are charged by a filter
@@ -86,10 +79,10 @@ class PrivacyLedger:
 
     The file holds plans, names and times, no row, and nothing made from a protected one. Of
     held-out rows that were declared public it holds a digest, so that certificates on the
-    same rows are counted under whatever name; its key is in the file too, so that whoever has
+    same rows are counted under whatever name; its key is in the file too, so that a holder of
     the file can test a guess of all these rows together. Its records are chained by digests
     that are compared whenever it is opened, so that one that was lost, changed or moved is
-    found. That finds accidents: whoever may write the file can make another chain, or put an
+    found. That finds accidents: who may write the file can make another chain, or put an
     old copy in its place. Who has noted an earlier `head` can find that out, by `holds`.
 
     Examples

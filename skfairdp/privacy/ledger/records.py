@@ -9,8 +9,6 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["BUDGET", "FORMAT", "Damaged", "Head", "Record", "append", "begin", "verified"]
-
 FORMAT = "skfairdp ledger 2"
 BUDGET = "budget"
 SCHEMA = """
@@ -28,7 +26,7 @@ _COLUMNS = "position, data_set, kind, entry, content, digest"
 
 
 class Damaged(Exception):
-    """A file that nobody of us has left like that."""
+    """A file that this package has not left like that."""
 
 
 class Head(NamedTuple):
@@ -62,24 +60,8 @@ def append(
 ) -> Record:
     """Write one record behind the last, and move the head.
 
-    Parameters
-    ----------
-    connection : sqlite3.Connection
-        Inside a transaction that writes.
-    head : Head
-        The last record; position 0 for the first.
-    data_set : str
-        Name of the rows.
-    kind : str
-        What it says.
-    entry : int
-        Number of the entry that it is about; 0 for none.
-    value : object
-        Plain lists, strings and numbers.
-
-    Returns
-    -------
-    Record
+    `head`: the last record; position 0 for the first. `entry`: number of the entry that it is
+    about; 0 for none.
     """
     content = json.dumps(value, allow_nan=False)
     position = head.position + 1
@@ -97,16 +79,7 @@ def begin(connection: sqlite3.Connection, **more: Any) -> Record:
     Its random number keeps digests from telling a reader without the file whether a guess
     of its entries is right, and tells two ledgers with equal entries apart.
 
-    Parameters
-    ----------
-    connection : sqlite3.Connection
-        Inside a transaction that writes.
-    **more : object
-        What else the first record says.
-
-    Returns
-    -------
-    Record
+    `**more`: what else the first record says.
     """
     for statement in SCHEMA.split(";"):
         connection.execute(statement)
@@ -117,20 +90,7 @@ def begin(connection: sqlite3.Connection, **more: Any) -> Record:
 def verified(connection: sqlite3.Connection) -> list[Record]:
     """Read all records, and compare them with their digests and with the head.
 
-    Parameters
-    ----------
-    connection : sqlite3.Connection
-        Inside a transaction.
-
-    Returns
-    -------
-    list of Record
-        At least the first.
-
-    Raises
-    ------
-    Damaged
-        A record was changed, moved, inserted or removed.
+    Result: at least the first.
     """
     rows = connection.execute(f"SELECT {_COLUMNS} FROM records ORDER BY position")
     records = list(map(Record._make, rows))

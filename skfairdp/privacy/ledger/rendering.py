@@ -10,26 +10,9 @@ import pandas as pd
 
 from skfairdp.figures import as_given, rounded_up, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger.entry import (
-    COMMITTED,
-    DECLARED,
-    RESERVED,
-    RETURNED,
-    Entry,
-    charges,
-)
+from skfairdp.privacy.ledger.entry import COMMITTED, DECLARED, RESERVED, RETURNED, Entry, charges
 from skfairdp.privacy.ledger.totals import FIXED, covered
 from skfairdp.privacy.relations import ADJACENCIES, protected_text
-
-__all__ = [
-    "HEADINGS",
-    "ledger_cells",
-    "ledger_frame",
-    "ledger_page",
-    "ledger_statements",
-    "stays_charged",
-    "ledger_text",
-]
 
 Budget = tuple[float, float] | None
 
@@ -52,17 +35,7 @@ HEADINGS = ("no.", "time (UTC)", "what", "by", "ε", "δ", "relation", "state")
 
 
 def ledger_frame(entries: Sequence[Entry]) -> pd.DataFrame:
-    """Return one row an entry.
-
-    Parameters
-    ----------
-    entries : sequence of Entry
-        The entries.
-
-    Returns
-    -------
-    DataFrame
-    """
+    """Return one row an entry."""
     rows = [
         {
             "number": entry.number,
@@ -86,18 +59,7 @@ def ledger_frame(entries: Sequence[Entry]) -> pd.DataFrame:
 def ledger_text(data_set: str, statements: Sequence[str], entries: Sequence[Entry]) -> str:
     """Print a ledger.
 
-    Parameters
-    ----------
-    data_set : str
-        Name of the rows.
-    statements : sequence of str
-        What `ledger_statements` says.
-    entries : sequence of Entry
-        The entries.
-
-    Returns
-    -------
-    str
+    `statements`: what `ledger_statements` says.
     """
     lines = [f"Privacy ledger of the data set {data_set!r}"]
     lines += [f"  {line}" for line in statements]
@@ -114,18 +76,7 @@ def ledger_text(data_set: str, statements: Sequence[str], entries: Sequence[Entr
 def ledger_page(data_set: str, statements: Sequence[str], entries: Sequence[Entry]) -> str:
     """Render a ledger as HTML with its own style; every value is escaped.
 
-    Parameters
-    ----------
-    data_set : str
-        Name of the rows.
-    statements : sequence of str
-        What `ledger_statements` says.
-    entries : sequence of Entry
-        The entries.
-
-    Returns
-    -------
-    str
+    `statements`: what `ledger_statements` says.
     """
     said = "".join(f"<li>{escape(line)}</li>" for line in statements)
     head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in HEADINGS)
@@ -147,20 +98,7 @@ def ledger_statements(
 ) -> list[str]:
     """Say in sentences how much was spent.
 
-    Parameters
-    ----------
-    budget : (float, float) or None
-        Largest total.
-    entries : sequence of Entry
-        The entries.
-    totals : sequence of PrivacyGuarantee
-        Their compositions.
-    head : str
-        Number and digest of the file's last record.
-
-    Returns
-    -------
-    list of str
+    `head`: number and digest of the file's last record.
     """
     lines = [_counted(entries)]
     if budget is not None:
@@ -234,17 +172,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def ledger_cells(entry: Entry) -> tuple[str, ...]:
-    """Return the cells of an entry's row, as `HEADINGS` names them.
-
-    Parameters
-    ----------
-    entry : Entry
-        The entry.
-
-    Returns
-    -------
-    tuple of str
-    """
+    """Return the cells of an entry's row, as `HEADINGS` names them."""
     stated = entry.guarantee
     what = f"{entry.activity} {entry.ordinal}"
     start = (str(entry.number), entry.reserved_at.removesuffix("+00:00").replace("T", " "), what)
@@ -261,19 +189,7 @@ def ledger_cells(entry: Entry) -> tuple[str, ...]:
 
 
 def stays_charged(path: str, entry: Entry) -> str:
-    """Say that a reservation counts although what it was made for broke off.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    entry : Entry
-        The reservation, with a guarantee.
-
-    Returns
-    -------
-    str
-    """
+    """Say that a reservation counts although what it was made for broke off."""
     *_, by, epsilon, delta, _, _ = ledger_cells(entry)
     return (
         f"Entry {entry.number} of the privacy ledger {path!r} ({entry.activity} by {by}, ε = "

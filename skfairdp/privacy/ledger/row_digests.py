@@ -12,8 +12,6 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix, issparse
 
-__all__ = ["data_set_name", "row_set_digest"]
-
 _KEY_BYTES = 32
 
 
@@ -24,29 +22,15 @@ def data_set_name(rows: ArrayLike | pd.DataFrame, key: bytes) -> str:
     when a row is corrected. This is for data sets that arrive without a name. Call
     it once on *all* rows, before any split: a fold has another digest than the whole.
 
-    Parameters
-    ----------
-    rows : array-like or DataFrame, shape (n_rows, n_columns)
-        All rows, in the order in which they are stored.
-    key : bytes
-        At least 32 random bytes (``secrets.token_bytes(32)``), kept apart from the
-        ledger, as a password is. Whoever has both a name and its key can test a
-        guess of the rows.
-
-    Returns
-    -------
-    str
-        "rows-" and 32 hexadecimal digits. Without the key they are as good as random;
-        equal names under one key show that rows are equal.
-
-    Raises
-    ------
-    ValueError
-        `key` is too short.
+    `rows` (n_rows, n_columns): all rows, in the order in which they are stored. `key`: at least
+    32 random bytes (``secrets.token_bytes(32)``), kept apart from the ledger, as a password is.
+    With a name and its key one can test a guess of the rows. Result: "rows-" and 32
+    hexadecimal digits. Without the key they are as good as random; equal names under one key show
+    that rows are equal.
 
     Notes
     -----
-    A digest without a key would tell whoever reads the ledger whether a guess of the
+    A digest without a key would tell a reader of the ledger whether a guess of the
     rows is right, and with it whether one person is among otherwise known rows: the
     very question that differential privacy leaves open. The same holds for a key that
     is stored in the ledger. Hence the ledger makes no names, and no digest of protected rows.
@@ -71,21 +55,12 @@ def data_set_name(rows: ArrayLike | pd.DataFrame, key: bytes) -> str:
 def row_set_digest(rows: Any, key: bytes) -> str:
     """Digest of a set of rows that need no protection, whatever their order.
 
-    Whoever has digest and key can test a guess of the *whole* set, and of nothing less: there
+    With digest and key one can test a guess of the *whole* set, and of nothing less: there
     are no digests of single rows, so that sets which share some rows are not recognised.
 
-    Parameters
-    ----------
-    rows : array-like, DataFrame or sparse matrix, shape (n_rows, ...)
-        The rows, as often as they occur. Containers, names of columns and kinds of numbers
-        make no difference; columns in another order do, and so do values in another precision.
-    key : bytes
-        Up to 64 bytes.
-
-    Returns
-    -------
-    str
-        32 hexadecimal digits.
+    `rows` (n_rows, ...): the rows, as often as they occur. Containers, names of columns and kinds
+    of numbers make no difference; columns in another order do, and so do values in another
+    precision. `key`: up to 64 bytes. Result: 32 hexadecimal digits.
 
     Examples
     --------

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from skfairdp.exceptions import LedgerError
-from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger.entry import COMMITTED, RESERVED, RETURNED, Entry
-from skfairdp.privacy.ledger.records import BUDGET, Damaged, Head, Record, append, begin, verified
-from skfairdp.privacy.ledger.row_digests import row_set_digest
-from skfairdp.privacy.ledger.totals import Budget
-
-__all__ = ["Store", "reading", "upgrade", "writing"]
+from skfairdp.privacy.ledger.entry import COMMITTED, RESERVED
+from skfairdp.privacy.ledger.open_records import Store, parsed
+from skfairdp.privacy.ledger.records import BUDGET, Damaged, Record, begin, verified
 
 APPLICATION = 0x5AFA1EDB  # in the file's header, so that another data base is told apart
 VERSION = 2
@@ -30,148 +22,13 @@ SHORTEST = 512
 PATIENCE = 600.0
 
 
-class Store:
-    """What the records of an open ledger say; all of them were compared with their digests.
-
-    Parameters
-    ----------
-    connection : sqlite3.Connection or None
-        Open, inside a transaction if it writes. None stands for a file that does not
-        exist, which has no entries.
-    records : list of Record
-        All that it holds.
-    """
-
-    def __init__(self, connection: sqlite3.Connection | None, records: list[Record]) -> None:
-        self._connection = connection
-        self._records = records
-
-    @property
-    def head(self) -> Head:
-        """Number and digest of the last record; position 0 without a file."""
-        last = self._records[-1:]
-        return Head(last[0].position, last[0].digest) if last else Head(0, "")
-
-    def holds(self, head: Head) -> bool:
-        """Whether the chain went through a head that was noted earlier."""
-        return head == (0, "") or any(
-            head == (record.position, record.digest) for record in self._records
-        )
-
-    def entries(self, data_set: str) -> tuple[Entry, ...]:
-        """All entries of a data set, oldest first."""
-        about = (r for r in self._records if r.entry and r.data_set == data_set)
-        return self._entries(about)
-
-    @staticmethod
-    def _entries(records: Iterable[Record]) -> tuple[Entry, ...]:
-        found: dict[int, dict[str, Any]] = {}
-        for record in records:
-            named = {"number": record.entry, "data_set": record.data_set, "state": record.kind}
-            found.setdefault(record.entry, {}).update(_read(record), **named)
-        return tuple(map(_entry, found.values()))
-
-    def data_sets(self) -> tuple[str, ...]:
-        """Names of all data sets that have entries or a budget, sorted."""
-        return tuple(sorted({record.data_set for record in self._records[1:]}))
-
-    def committed(self, data_set: str) -> int:
-        """Number of committed entries."""
-        kinds = [record.kind for record in self._records if record.data_set == data_set]
-        return kinds.count(COMMITTED)
-
-    def budget(self, data_set: str) -> Budget | None:
-        """Budget of a data set."""
-        found = [r for r in self._records if (r.data_set, r.kind) == (data_set, BUDGET)]
-        if not found:
-            return None
-        try:
-            return Budget(**_read(found[-1]))
-        except (ValueError, TypeError) as error:
-            raise Damaged(f"the budget of {data_set!r} cannot be read ({error})") from error
-
-    def set_budget(self, data_set: str, budget: Budget) -> None:
-        """Write the budget of a data set, unless that is what the file has."""
-        if budget != self.budget(data_set):
-            self._append(data_set, BUDGET, 0, vars(budget))
-
-    def reserve(
-        self,
-        data_set: str,
-        activity: str,
-        estimator: str,
-        guarantee: PrivacyGuarantee | None,
-        public_rows: Any = None,
-    ) -> Entry:
-        """Add an entry that is charged from now on; `public_rows` are known again by a digest."""
-        number = 1 + max((record.entry for record in self._records), default=0)
-        rows = None
-        if public_rows is not None:
-            # Another key in every file, so that digests of two files say nothing of each other.
-            rows = row_set_digest(public_rows, str(_read(self._records[0])["random"]).encode())
-        value: dict[str, Any] = {
-            "activity": activity,
-            "estimator": estimator,
-            "guarantee": None if guarantee is None else guarantee.to_dict(),
-            "ordinal": 1 + self._done(data_set, activity, rows),
-            "reserved_at": _now(),
-        }
-        if rows is not None:
-            value["rows"] = rows
-        self._append(data_set, RESERVED, number, value)
-        return _entry({"number": number, "data_set": data_set, "state": RESERVED, **value})
-
-    def end(self, entry: Entry, state: str) -> Entry | None:
-        """Record what became of a reservation; None if the file has no such one open."""
-        about = [record for record in self._records if record.entry == entry.number]
-        if len(about) != 1 or self._entries(about) != (entry,):
-            return None
-        value: dict[str, Any] = {} if state == RETURNED else {"committed_at": _now()}
-        self._append(entry.data_set, state, entry.number, value)
-        return dataclasses.replace(entry, state=state, **value)
-
-    def _done(self, data_set: str, activity: str, rows: str | None) -> int:
-        """Largest ordinal of an activity on a data set, or on public rows under whatever name.
-
-        One that was given back is free again. Asked within a transaction, so that no two
-        entries have the same.
-        """
-        back = {record.entry for record in self._records if record.kind == RETURNED}
-        values = (
-            _read(record)
-            for record in self._records
-            if record.kind == RESERVED
-            and record.entry not in back
-            and (rows is not None or record.data_set == data_set)
-        )
-        alike = (v for v in values if (v["activity"], v.get("rows")) == (activity, rows))
-        return max((value["ordinal"] for value in alike), default=0)
-
-    def _append(self, data_set: str, kind: str, entry: int, value: dict[str, object]) -> None:
-        assert self._connection is not None
-        self._records.append(append(self._connection, self.head, data_set, kind, entry, value))
-
-
 @contextmanager
 def writing(path: Path, *, new: bool = True) -> Iterator[Store]:
     """Open a ledger for one exclusive transaction.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    new : bool, default=True
-        Whether a file that does not exist is made.
-
-    Yields
-    ------
-    Store
-        All is written when the block ends, and nothing if it fails.
-
-    Raises
-    ------
-    LedgerError
-        The file cannot be written, is damaged, or is no ledger of this version.
+    `new`: whether a file that does not exist is made. Yields: all is written when the block ends,
+    and nothing if it fails. Raises LedgerError: the file cannot be written, is damaged, or is no
+    ledger of this version.
     """
     if new:
         with _explained(path, "write"):
@@ -184,19 +41,7 @@ def writing(path: Path, *, new: bool = True) -> Iterator[Store]:
 def reading(path: Path) -> Iterator[Store]:
     """Open a ledger for reading; a file that does not exist has no entries.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Yields
-    ------
-    Store
-
-    Raises
-    ------
-    LedgerError
-        The file cannot be read, is damaged, or is no ledger of this version.
+    Raises LedgerError: the file cannot be read, is damaged, or is no ledger of this version.
     """
     if not path.exists():
         yield Store(None, [])
@@ -213,15 +58,7 @@ def reading(path: Path) -> Iterator[Store]:
 def upgrade(path: Path) -> None:
     """Give the entries of a ledger of version 1, which had no chain, to one of this version.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Raises
-    ------
-    LedgerError
-        It is no ledger of version 1, or cannot be read or written.
+    Raises LedgerError: it is no ledger of version 1, or cannot be read or written.
     """
     with _transaction(path) as connection:
         _check_file(connection, path, version=1)
@@ -242,7 +79,7 @@ def upgrade(path: Path) -> None:
         for number, data_set, *values, state, committed_at in entries:
             names = ("activity", "estimator", "guarantee", "ordinal", "reserved_at")
             value = dict(zip(names, values, strict=True))
-            value["guarantee"] = _parsed(value["guarantee"], number)
+            value["guarantee"] = parsed(value["guarantee"], number)
             store._append(data_set, RESERVED, number, value)
             if state == COMMITTED:
                 store._append(data_set, COMMITTED, number, {"committed_at": committed_at})
@@ -380,27 +217,3 @@ def _check_size(connection: sqlite3.Connection, path: Path) -> None:
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
-
-
-def _read(record: Record) -> dict[str, Any]:
-    return _parsed(record.content, record.entry)
-
-
-def _parsed(content: str | None, number: int) -> Any:
-    try:
-        return None if content is None else json.loads(content)
-    except (ValueError, TypeError) as error:
-        raise Damaged(f"entry {number} cannot be read ({error})") from error
-
-
-def _entry(values: dict[str, Any]) -> Entry:
-    try:
-        if not all(isinstance(values[name], str) for name in ("activity", "estimator", "state")):
-            raise TypeError("a name is no text")
-        return Entry.from_dict(values)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Damaged(f"entry {values['number']} cannot be read ({error})") from error
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

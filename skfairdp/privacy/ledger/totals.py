@@ -14,8 +14,6 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.filter import filtered_epsilon
 from skfairdp.privacy.relations import ADJACENCIES, IMPLIED, PROTECTS, check_name
 
-__all__ = ["FIXED", "Budget", "covered", "totals"]
-
 FIXED = (
     "a total of several charges holds where no plan was chosen by looking at earlier releases; a "
     "budget holds in either case"
@@ -31,17 +29,7 @@ def covered(
 ) -> list[PrivacyGuarantee]:
     """Read guarantees in one relation; one that says nothing there is void, and says why.
 
-    Parameters
-    ----------
-    guarantees : iterable of PrivacyGuarantee
-        Of any relations.
-    adjacency, protects : str
-        The relation.
-
-    Returns
-    -------
-    list of PrivacyGuarantee
-        As many as were given, in their order.
+    Result: as many as were given, in their order.
     """
     read = (_implied(item, adjacency, protects) for item in guarantees)
     return [dataclasses.replace(item, adjacency=adjacency, protects=protects) for item in read]
@@ -78,19 +66,9 @@ def totals(
 ) -> tuple[PrivacyGuarantee, ...]:
     """Compose guarantees about the same rows, relation by relation.
 
-    Parameters
-    ----------
-    guarantees : sequence of PrivacyGuarantee
-        Everything that was spent.
-    delta : float or None, default=None
-        Delta of the totals; None takes what `compose` takes.
-
-    Returns
-    -------
-    tuple of PrivacyGuarantee
-        One a relation, in order of appearance; they stand side by side and have no sum.
-        Each counts everything: void, with the reasons, if one release has no bound in its
-        relation. Empty if nothing was spent.
+    `delta`: delta of the totals; None takes what `compose` takes. Result: one a relation, in
+    order of appearance; they stand side by side and have no sum. Each counts everything: void,
+    with the reasons, if one release has no bound in its relation. Empty if nothing was spent.
     """
     bounded = dict.fromkeys((g.adjacency, g.protects) for g in guarantees if not g.is_void)
     relations = bounded or dict.fromkeys((g.adjacency, g.protects) for g in guarantees[:1])
@@ -116,24 +94,12 @@ def _total(parts: list[PrivacyGuarantee], delta: float | None) -> PrivacyGuarant
 
 @dataclass(frozen=True)
 class Budget:
-    """How much may be spent on one data set, in one relation.
+    """How much may be spent on one data set, in one relation."""
 
-    Parameters
-    ----------
-    epsilon : float
-        Largest total privacy loss in nats, > 0.
-    delta : float
-        Delta of the total, in [0, 1).
-    adjacency : str or None, default=None
-        Relation of the total. None takes that of the first entry.
-    protects : str or None, default=None
-        What is protected. None takes that of the first entry.
-    """
-
-    epsilon: float
-    delta: float
-    adjacency: str | None = None
-    protects: str | None = None
+    epsilon: float  # Largest total privacy loss in nats, > 0
+    delta: float  # Delta of the total, in [0, 1)
+    adjacency: str | None = None  # Relation of the total. None takes that of the first entry
+    protects: str | None = None  # What is protected. None takes that of the first entry
 
     def __post_init__(self) -> None:
         if not 0.0 < self.epsilon < math.inf or not 0.0 <= self.delta < 1.0:
@@ -147,32 +113,12 @@ class Budget:
             check_name("protects", self.protects, PROTECTS)
 
     def same_amount(self, other: Budget) -> bool:
-        """Whether the figures agree, and the relations as far as both name one.
-
-        Parameters
-        ----------
-        other : Budget
-            The other one.
-
-        Returns
-        -------
-        bool
-        """
+        """Whether the figures agree, and the relations as far as both name one."""
         named = None in (self.adjacency, other.adjacency) or self.adjacency == other.adjacency
         return (self.epsilon, self.delta) == (other.epsilon, other.delta) and named
 
     def for_first(self, guarantee: PrivacyGuarantee) -> Budget:
-        """Return the budget in the relation of its first entry, where it named none.
-
-        Parameters
-        ----------
-        guarantee : PrivacyGuarantee
-            Of the entry.
-
-        Returns
-        -------
-        Budget
-        """
+        """Return the budget in the relation of its first entry, where it named none."""
         if guarantee.is_void:
             return self
         adjacency = guarantee.adjacency if self.adjacency is None else self.adjacency
@@ -188,22 +134,7 @@ class Budget:
     ) -> None:
         """Raise unless there is room for one more release.
 
-        Parameters
-        ----------
-        spent : sequence of PrivacyGuarantee
-            All earlier entries.
-        new : PrivacyGuarantee
-            What is about to be spent.
-        data_set : str
-            For the message.
-        afterwards : sequence of PrivacyGuarantee, default=()
-            What must still fit later.
-
-        Raises
-        ------
-        BudgetExceededError
-            The total would exceed the budget, nothing bounds the new release, or it
-            speaks of another relation.
+        `new`: what is about to be spent.
         """
         if new.is_void:
             raise BudgetExceededError(

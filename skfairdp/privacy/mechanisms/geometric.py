@@ -1,4 +1,4 @@
-"""Geometric numbers from uniform integers alone, whoever draws the integers."""
+"""Geometric numbers from uniform integers alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = ["Draw", "RESOLUTION", "geometric", "units_of"]
 
 # Exact samplers need a rational epsilon: a multiple of this one.
 RESOLUTION = 2**32
@@ -21,19 +19,7 @@ Draw = Callable[[int, NDArray[np.intp]], NDArray[np.int64]]
 def units_of(epsilon: float) -> int:
     """Round epsilon down to a whole number of units of 2**-32, which can only add noise.
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy cost of one step, in nats. Between 2**-32 and 2**20.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    ValueError
-        If `epsilon` is out of range.
+    `epsilon`: privacy cost of one step, in nats. Between 2**-32 and 2**20.
     """
     if not 1.0 / RESOLUTION <= epsilon <= 2.0**20:
         raise ValueError(
@@ -46,21 +32,10 @@ def units_of(epsilon: float) -> int:
 def geometric(draw: Draw, units: int, size: int) -> NDArray[np.int64]:
     """Draw k >= 0 with probability proportional to ``exp(-k * units / 2**32)``.
 
-    Parameters
-    ----------
-    draw : callable
-        Where the uniform integers come from.
-    units : int
-        What `units_of` returned.
-    size : int
-        How many.
-
-    Returns
-    -------
-    ndarray of int64, shape (size,)
-        Exact in law, given uniform integers: no logarithm, no division of random numbers
-        and no rounding (Canonne, Kamath and Steinke, "The Discrete Gaussian for
-        Differential Privacy", 2020, algorithm 2).
+    `draw`: where the uniform integers come from. `units`: what `units_of` returned. Result
+    (size,): exact in law, given uniform integers: no logarithm, no division of random numbers and
+    no rounding (Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy",
+    2020, algorithm 2).
     """
     # First with a rate of one per RESOLUTION: remainder and quotient are independent.
     remainder = np.empty(size, dtype=np.int64)

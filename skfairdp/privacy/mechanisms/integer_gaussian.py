@@ -32,8 +32,6 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RoundedGaussian", "SCALE_BITS", "rounded_gaussian"]
-
 Integers = NDArray[np.int64]
 Words = Callable[[int], NDArray[np.uint64]]
 
@@ -55,14 +53,9 @@ CHUNK = 2**14
 class RoundedGaussian:
     """Sampler of a Gaussian of standard deviation 2**38, rounded to whole numbers.
 
-    Attributes
-    ----------
-    unit : float
-        Weight of a number over the integral of the density, 1 at 0 and not normalised,
-        from half below it to half above it.
-    weights : tuple of int
-        Slots of each cell from 0 up, and of its mirror image below 0: at least the weight of
-        any number in it. Slots that are left are rejected.
+    `unit`: weight of a number over the integral of the density, 1 at 0 and not normalised, from
+    half below it to half above it. `weights`: slots of each cell from 0 up, and of its mirror
+    image below 0: at least the weight of any number in it. Slots that are left are rejected.
     """
 
     def __init__(self) -> None:
@@ -89,16 +82,8 @@ class RoundedGaussian:
     def draw(self, size: int, words: Words) -> Integers:
         """Draw independent numbers.
 
-        Parameters
-        ----------
-        size : int
-            How many.
-        words : callable
-            Returns a given number of independent words, uniform on 0 .. 2**64 - 1.
-
-        Returns
-        -------
-        ndarray of int64, shape (size,)
+        `words`: returns a given number of independent words, uniform on 0 .. 2**64 - 1. Result
+        (size,).
         """
         drawn = np.zeros(size, dtype=np.int64)
         self.add_to(drawn, words)
@@ -107,12 +92,8 @@ class RoundedGaussian:
     def add_to(self, numbers: NDArray[Any], words: Words) -> None:
         """Add a number to each entry of an array.
 
-        Parameters
-        ----------
-        numbers : ndarray of int64 or float64, shape (n,)
-            Whole numbers, changed in place; sums are exact where they are below ``2**53``.
-        words : callable
-            As in `draw`.
+        `numbers` (n,): whole numbers, changed in place; sums are exact where they are below
+        ``2**53``. `words`: as in `draw`.
         """
         for start in range(0, len(numbers), CHUNK):
             part = numbers[start : start + CHUNK]
@@ -133,18 +114,8 @@ class RoundedGaussian:
     def propose(self, word: NDArray[np.uint64], words: Words) -> tuple[Integers, NDArray[np.intp]]:
         """Read one number from each word, and which of them are rejected.
 
-        Parameters
-        ----------
-        word : ndarray of uint64, shape (n,)
-            Independent and uniform; overwritten.
-        words : callable
-            As in `draw`, for what these words leave open.
-
-        Returns
-        -------
-        values : ndarray of int64, shape (n,)
-        rejected : ndarray of int
-            Ascending positions.
+        `word` (n,): independent and uniform; overwritten. `words`: as in `draw`, for what these
+        words leave open. Result `values` (n,); `rejected`: ascending positions.
         """
         quarters = word.view(np.uint16).reshape(-1, 4)
         highest, lowest = (3, 0) if sys.byteorder == "little" else (0, 3)
@@ -163,11 +134,7 @@ class RoundedGaussian:
         return values, unsure[~kept]
 
     def _decide(
-        self,
-        values: Integers,
-        cell: NDArray[np.int16],
-        first: NDArray[np.uint16],
-        words: Words,
+        self, values: Integers, cell: NDArray[np.int16], first: NDArray[np.uint16], words: Words
     ) -> NDArray[np.bool_]:
         """Whether a uniform number, of which the first bits are known, is below the chance."""
         finer = words(len(values))
@@ -184,22 +151,14 @@ class RoundedGaussian:
     def chance(self, values: Integers, cell: NDArray[np.integer]) -> NDArray[np.float64]:
         """Probability with which a number of a cell is kept, right to a part in 1e13.
 
-        Parameters
-        ----------
-        values : ndarray of int64, shape (n,)
-            The numbers.
-        cell : ndarray of int, shape (n,)
-            Their cells; 0 for the one after the last.
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
+        `values` (n,): the numbers. `cell` (n,): their cells; 0 for the one after the last. Result
+        (n,).
         """
         # The density at the number: its mean over a grid step differs by a part in 1e20.
         z = values * 2.0**-SCALE_BITS
         z *= z
         z *= -0.5
-        return np.exp(z, out=z) * self._chances.take(cell + N_CELLS)
+        return np.asarray(np.exp(z, out=z) * self._chances.take(cell + N_CELLS))
 
     def _decide_exactly(self, value: int, cell: int, bits: int, words: Words) -> bool:
         """The same in digits, of which there are always enough."""

@@ -11,8 +11,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RandomizedResponse"]
-
 # Probabilities are multiples of one over this; a power of two, so that the generator's
 # bits are used as they come.
 _RESOLUTION = 2**62
@@ -34,18 +32,6 @@ class RandomizedResponse:
     is not trusted: for any two true values, no report is more than ``exp(epsilon)``
     times as likely under one as under the other (pure local differential privacy).
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy cost of one report in nats, > 0; infinity reports the truth.
-    n_values : int
-        K, the number of possible values, >= 2.
-
-    Raises
-    ------
-    ValueError
-        A parameter is outside what is allowed.
-
     Notes
     -----
     The report is the truth with probability ``pi = e^eps / (e^eps + K - 1)`` and each
@@ -66,8 +52,8 @@ class RandomizedResponse:
     [0.25, 0.75]
     """
 
-    epsilon: float
-    n_values: int
+    epsilon: float  # Privacy cost of one report in nats, > 0; infinity reports the truth
+    n_values: int  # K, the number of possible values, >= 2
 
     def __post_init__(self) -> None:
         """Refuse parameters that make no sense."""
@@ -127,18 +113,9 @@ class RandomizedResponse:
     def report(self, codes: NDArray[np.int64], noise: Integers) -> NDArray[np.int64]:
         """Randomise values, each by itself.
 
-        Parameters
-        ----------
-        codes : ndarray of int64, shape (n,)
-            True values in ``0 .. K-1``. A negative code, for none of them, is answered
-            by one of the K at random with equal chance, so not even this shows.
-        noise : NoiseSource or another source of uniform integers
-            Source of the randomness.
-
-        Returns
-        -------
-        ndarray of int64, shape (n,)
-            Reports in ``0 .. K-1``.
+        `codes` (n,): true values in ``0 .. K-1``. A negative code, for none of them, is answered
+        by one of the K at random with equal chance, so not even this shows. Result (n,): reports
+        in ``0 .. K-1``.
         """
         unlisted = noise.integers(self.n_values, len(codes))
         drawn = noise.integers(_RESOLUTION, len(codes))
@@ -151,15 +128,8 @@ class RandomizedResponse:
     def invert(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
         """Estimate a table over true values from the same table over reports.
 
-        Parameters
-        ----------
-        table : ndarray, shape (..., K)
-            Counts or probabilities by report in the last axis.
-
-        Returns
-        -------
-        ndarray of float64, shape (..., K)
-            Unbiased, with the same sums over the last axis; entries can be negative.
+        `table` (..., K): counts or probabilities by report in the last axis. Result: (..., K):
+        unbiased, with the same sums over the last axis; entries can be negative.
         """
         table = np.asarray(table, dtype=np.float64)
         spread = self.change_probability * table.sum(axis=-1, keepdims=True)

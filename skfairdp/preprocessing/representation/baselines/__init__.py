@@ -7,12 +7,5 @@ from skfairdp.deprecation import moved
 __getattr__ = moved(
     __name__,
     "skfairdp.comparators",
-    (
-        "CFAIREncoder",
-        "CFBEncoder",
-        "FFVAEEncoder",
-        "LAFTREncoder",
-        "PPVAEEncoder",
-        "VFAEEncoder",
-    ),
+    ("CFAIREncoder", "CFBEncoder", "FFVAEEncoder", "LAFTREncoder", "PPVAEEncoder", "VFAEEncoder"),
 )

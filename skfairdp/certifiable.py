@@ -1,0 +1,107 @@
+"""What certificates, searches and post-processing ask of an estimator."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from numpy.typing import ArrayLike, NDArray
+
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+
+__all__ = ["Certifiable", "certifiable"]
+
+
+class Certifiable:
+    """The questions that a certificate asks a fitted estimator, each with an answer.
+
+    The answers below promise nothing, and stand for every estimator of another library. A
+    subclass overrides those to which it has another one. Whoever does so promises it to the
+    reader of a certificate: nothing checks that an answer is true, except that figures are
+    computed again from the events and derivations that come with them.
+
+    All estimators of this package are subclasses by `skfairdp.base.PrivateEstimator`, which
+    also says what their fits left (`_changed_since_fit`).
+
+    Attributes
+    ----------
+    _charges_privacy : bool
+        Whether ``privacy_``, a `PrivacyGuarantee` or None after a fit, states what was spent
+        on the rows that this estimator was fitted with. A step of a Pipeline that does not,
+        and learns from rows, voids the Pipeline's privacy.
+    _learns_from_rows : bool
+        Whether a fit takes anything from the rows but the number of columns.
+    _releases_representation : bool
+        Whether what follows sees people through private releases of this step alone.
+    _post_processes : str or None
+        Name of the fitted attribute with the model whose answers this estimator changes; the
+        training rows are those of that model.
+    _draws_afresh : bool
+        Whether two predictions of one row may differ.
+    _plans_ahead : bool
+        Whether its cost is known before a fit: its plan is ``_plan(sizes,
+        noise_multiplier)`` of what ``_sizes`` and ``_calibrate`` give. Searches need it.
+
+    Examples
+    --------
+    >>> from sklearn.base import BaseEstimator, TransformerMixin
+    >>> from skfairdp.certifiable import Certifiable, certifiable
+    >>> class Halves(Certifiable, TransformerMixin, BaseEstimator):
+    ...     _learns_from_rows = False
+    ...     def fit(self, X, y=None):
+    ...         return self
+    ...     def transform(self, X):
+    ...         return X / 2
+    >>> certifiable(Halves())._learns_from_rows, certifiable(object())._learns_from_rows
+    (False, True)
+    """
+
+    privacy_: PrivacyGuarantee | None
+    _charges_privacy: bool = False
+    _learns_from_rows: bool = True
+    _releases_representation: bool = False
+    _post_processes: str | None = None
+    _draws_afresh: bool = False
+    _plans_ahead: bool = False
+
+    def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
+        """Bounds on a notion's gap that are known before any evaluation."""
+        return []
+
+    def _success_scores(self, X: ArrayLike) -> NDArray[Any] | None:
+        """Probability of the second class over the predictor's own randomness.
+
+        None for a predictor without randomness that a key fixes.
+        """
+        return None
+
+    def _own_models(self, labels: tuple[Any, ...]) -> Any:
+        """Models of the groups `labels`, for a second bound on held-out rows; None: none.
+
+        See `skfairdp.fairness.bounds.smoothing.OwnModels`.
+        """
+        return None
+
+    def _changed_since_fit(self) -> tuple[str, ...]:
+        """What is not as the fit left it, in words; then nothing was promised for it."""
+        return ("what its fit left was not noted",)
+
+
+_SILENT = Certifiable()
+
+
+def certifiable(step: object) -> Certifiable:
+    """Find who answers for a step of a model.
+
+    Parameters
+    ----------
+    step : object
+        Any object.
+
+    Returns
+    -------
+    Certifiable
+        The step, if its own class says that it answers; else one that promises nothing.
+    """
+    # Not isinstance: a wrapper may pass for the class of what it holds.
+    return cast(Certifiable, step) if issubclass(type(step), Certifiable) else _SILENT

@@ -1,0 +1,203 @@
+"""A certificate: claims that can be verified, shown and filed."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from skfairdp.certificate.claims import Claims
+from skfairdp.certificate.examination import Examination, contradictions, examine
+from skfairdp.certificate.render.html import html_page, notebook_html
+from skfairdp.certificate.render.markdown import markdown_card
+from skfairdp.certificate.render.plot import draw_bounds
+from skfairdp.certificate.render.sections import certificate_sections
+from skfairdp.certificate.render.text import plain_text
+from skfairdp.certificate.unwrap import unwrap
+from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Certificate(Claims):
+    __doc__ = Claims.__doc__
+    # By this name pickles find it, whatever its file is called.
+    __module__ = "skfairdp.certificate"
+
+    def examine(self) -> Examination:
+        """Recompute what is claimed from what is stored.
+
+        Returns
+        -------
+        Examination
+            Which figures follow, which do not, and which could not be recomputed.
+        """
+        return examine(self)
+
+    def verify(self, model: object) -> bool:
+        """Whether this certificate names a model in this very state, and its figures hold.
+
+        Parameters
+        ----------
+        model : estimator, Pipeline or fitted search
+            A fitted model.
+
+        Returns
+        -------
+        bool
+            True if the digest is that of the model, and neither what `examine` recomputes nor
+            what the model itself promises about its training records contradicts the
+            certificate. False too where the model depends on something that no
+            digest can cover. It does not show who issued the certificate; for that see
+            `skfairdp.certificate.signing`.
+
+        Raises
+        ------
+        IncomparableModelError
+            The model has functions or classes of yours, and another version of Python made
+            the certificate.
+        """
+        python = self.library_versions.get("python", "")
+        deployed = unwrap(model)
+        return (
+            deployed.matches(self.model_digest, python)
+            and not any(contradictions(self, deployed))
+            and self.examine().holds
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a claim.
+
+        Returns
+        -------
+        DataFrame
+            The value is epsilon for privacy, and an upper bound on the difference of
+            rates for a notion.
+        """
+        privacy: dict[str, Any] = {
+            "value": float("inf"),
+            "scope": "none: trained with epsilon=inf",
+            "informative": False,
+        }
+        if self.privacy is not None:
+            privacy = {
+                "value": self.privacy.epsilon,
+                "delta": self.privacy.delta,
+                "scope": f"{self.privacy.protects}, {self.privacy.adjacency}",
+                "method": self.privacy.accountant,
+                "informative": not self.privacy.is_void,
+            }
+        same = ("estimate", "confidence_level", "scope", "method", "informative")
+        rows = [{"claim": "privacy"} | privacy] + [
+            {"claim": claim.notion, "value": claim.bound} | {n: getattr(claim, n) for n in same}
+            for claim in self.fairness
+        ]
+        columns = ["claim", "value", "estimate", "delta", "confidence_level", "scope", "method"]
+        frame = pd.DataFrame(rows, columns=[*columns, "informative"])
+        return frame.astype(dict.fromkeys(columns[1:5], "float64"))
+
+    def plot(self, *, ax: Axes | None = None, threshold: float | None = None) -> Axes:
+        """Draw each notion's observed difference and its upper bound.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; None makes a new figure.
+        threshold : float, optional
+            Largest acceptable difference, drawn as a line.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        ValueError
+            When there is no fairness claim to draw.
+        """
+        if not self.fairness:
+            raise ValueError(
+                "The certificate has no fairness claim to draw; certify with held-out rows and "
+                "their sensitive_features."
+            )
+        return draw_bounds(self.fairness, ax, threshold)
+
+    def to_html(
+        self,
+        *,
+        title: str = "Certificate of privacy and fairness",
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
+        epsilon: float | None = None,
+        tolerance: float | None = None,
+    ) -> str:
+        """Write a whole page that can be filed, sent and printed by itself.
+
+        Parameters
+        ----------
+        title : str, default="Certificate of privacy and fairness"
+            Heading of the page.
+        ledger : None, path or PrivacyLedger, default=None
+            Adds what the data set has spent in all.
+        epsilon : float, optional
+            Largest privacy loss that was asked for; adds whether it is kept.
+        tolerance : float, optional
+            Largest difference between groups that was asked for.
+
+        Returns
+        -------
+        str
+            An HTML document without links, scripts or outside resources: the claim in
+            one sentence, privacy, every notion with the rates and intervals of its
+            groups, coverage, assumptions, what is not claimed, the model's digest, and
+            pictures where matplotlib is installed.
+        """
+        sections = certificate_sections(
+            self, ledger=as_ledger(ledger), epsilon=epsilon, tolerance=tolerance
+        )
+        return html_page(title, self._subtitle, sections)
+
+    def to_model_card(
+        self,
+        *,
+        title: str = "Model card",
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
+        epsilon: float | None = None,
+        tolerance: float | None = None,
+    ) -> str:
+        """Write the same as Markdown, to be kept beside the model.
+
+        Parameters
+        ----------
+        title : str, default="Model card"
+            Heading of the card.
+        ledger : None, path or PrivacyLedger, default=None
+            Adds what the data set has spent in all.
+        epsilon : float, optional
+            Largest privacy loss that was asked for; adds whether it is kept.
+        tolerance : float, optional
+            Largest difference between groups that was asked for.
+
+        Returns
+        -------
+        str
+        """
+        sections = certificate_sections(
+            self, ledger=as_ledger(ledger), epsilon=epsilon, tolerance=tolerance
+        )
+        return markdown_card(title, self._subtitle, sections)
+
+    @property
+    def _subtitle(self) -> str:
+        name = self.model_name or "Model"
+        return f"{name}, certified {self.created[:10]}" if self.created else name
+
+    def _repr_html_(self) -> str:
+        return notebook_html(certificate_sections(self))
+
+    def __str__(self) -> str:
+        return plain_text(certificate_sections(self))
+
+    def __repr__(self) -> str:
+        return str(self)

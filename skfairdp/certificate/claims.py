@@ -1,0 +1,229 @@
+"""What a certificate claims: its fields, its sentence, what it satisfies, its JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Self
+
+from skfairdp.certificate.json_document import FORMAT, checked_document, own_version
+from skfairdp.certificate.sentence import certificate_sentence
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.notions import get_notion
+from skfairdp.fairness.scopes import DEPLOYED, SCOPES
+from skfairdp.parameters import Number
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+
+_AS_WRITTEN = ("model_digest", "model_name", "n_rows", "remarks", "created")
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What one fitted model guarantees; made by `skfairdp.certify`.
+
+    Parameters
+    ----------
+    privacy : PrivacyGuarantee or None
+        What the training records are promised. Its epsilon is infinite when nothing
+        is, with the reason among its assumptions; None after training with
+        ``epsilon=inf``.
+    fairness : tuple of FairnessGuarantee
+        Bounds on differences between groups, those from held-out rows first.
+    model_digest : str
+        Digest of the model's fitted state.
+    model_name : str
+        Class names of the model's steps.
+    n_rows : int or None
+        Held-out rows inside the claim; None without rows, or where their number is
+        private.
+    remarks : tuple of str
+        Why something is not claimed.
+    created : str
+        Time of certification, UTC; not part of equality.
+    versions : tuple of (str, str)
+        Library versions; not part of equality.
+    model_file : str or None
+        SHA-256 of the file that the model was written to, in hexadecimal digits, by which
+        the file can be told before anything in it is run; not part of equality.
+    """
+
+    privacy: PrivacyGuarantee | None
+    fairness: tuple[FairnessGuarantee, ...]
+    model_digest: str
+    model_name: str = ""
+    n_rows: int | None = None
+    remarks: tuple[str, ...] = ()
+    created: str = field(default="", compare=False)
+    versions: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    model_file: str | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fairness", tuple(self.fairness))
+        object.__setattr__(self, "remarks", tuple(self.remarks))
+        object.__setattr__(self, "versions", tuple((k, v) for k, v in self.versions))
+
+    @property
+    def library_versions(self) -> dict[str, str]:
+        """Versions of the libraries at the time of certification."""
+        return dict(self.versions)
+
+    @property
+    def sentence(self) -> str:
+        """The certificate in one sentence."""
+        return certificate_sentence(self.privacy, self.fairness, self.n_rows)
+
+    def satisfies(
+        self,
+        epsilon: float | None = None,
+        tolerance: float | None = None,
+        *,
+        delta: float | None = None,
+        adjacency: str | None = None,
+        protects: str | None = None,
+        notion: str | None = None,
+        confidence_level: float | None = None,
+        scope: str | None = None,
+    ) -> bool:
+        """Whether the certificate supports a requirement.
+
+        Parameters
+        ----------
+        epsilon : float, optional
+            Largest acceptable privacy loss, in nats.
+        tolerance : float, optional
+            Largest acceptable difference of rates between two groups, in [0, 1].
+        delta : float, optional
+            Largest acceptable delta; with `epsilon` only.
+        adjacency : str, optional
+            Relation that the privacy claim must be about.
+        protects : str, optional
+            What the privacy claim must protect.
+        notion : str, optional
+            The notion that `tolerance` is about; None asks it of all certified ones.
+        confidence_level : float, optional
+            Smallest acceptable confidence; None accepts the certificate's.
+        scope : str, optional
+            Scope that the fairness claim must have, see
+            `skfairdp.fairness.guarantee.FairnessGuarantee`. None asks about the deployed
+            model and people like those held out. No average over draws, training or
+            releases bounds that: such a claim must be asked for by name.
+
+        Returns
+        -------
+        bool
+            True only if everything asked for is guaranteed.
+
+        Raises
+        ------
+        ValueError
+            When nothing is asked for, a name is unknown, or a number is out of range.
+        """
+        if epsilon is None and tolerance is None:
+            raise ValueError("satisfies() needs epsilon, tolerance, or both.")
+        if epsilon is None and (delta, adjacency, protects) != (None, None, None):
+            raise ValueError("delta, adjacency and protects qualify epsilon, which is not given.")
+        if tolerance is None and (notion, confidence_level, scope) != (None, None, None):
+            raise ValueError(
+                "notion, confidence_level and scope qualify tolerance, which is not given."
+            )
+        if scope is not None and scope not in SCOPES:
+            raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
+        if notion is not None and notion not in {claim.notion for claim in self.fairness}:
+            get_notion(notion)
+        for name, value, allowed in (
+            ("epsilon", epsilon, Number(0.0, finite=False)),
+            ("tolerance", tolerance, Number(0.0, 1.0)),
+            ("confidence_level", confidence_level, Number(0.0, 1.0)),
+        ):
+            if value is not None and not allowed.accepts(value):
+                raise ValueError(f"{name}={value!r} is not allowed: give {allowed.describe()}.")
+        private = epsilon is None or (
+            self.privacy is not None
+            and self.privacy.satisfies(epsilon, delta, adjacency=adjacency, protects=protects)
+        )
+        fair = tolerance is None or self._fair(tolerance, notion, confidence_level, scope)
+        return private and fair
+
+    def _fair(
+        self, tolerance: float, notion: str | None, level: float | None, scope: str | None
+    ) -> bool:
+        eligible = [
+            claim
+            for claim in self.fairness
+            if claim.scope == (scope or DEPLOYED)
+            and (level is None or (claim.confidence_level or 1.0) >= level)
+        ]
+        asked = {claim.notion for claim in self.fairness} if notion is None else {notion}
+        return bool(asked) and all(
+            any(claim.notion == name and claim.bound <= tolerance for claim in eligible)
+            for name in asked
+        )
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """Write the certificate as JSON; infinity is the text "inf".
+
+        Parameters
+        ----------
+        indent : int or None, default=2
+            Indentation of the text.
+
+        Returns
+        -------
+        str
+        """
+        document = {
+            "format": FORMAT,
+            "sentence": self.sentence,
+            "privacy": None if self.privacy is None else self.privacy.to_dict(),
+            "fairness": [claim.to_dict() for claim in self.fairness],
+            "model_digest": self.model_digest,
+            "model_name": self.model_name,
+            "model_file": self.model_file,
+            "n_rows": self.n_rows,
+            "remarks": list(self.remarks),
+            "created": self.created,
+            "library_versions": self.library_versions,
+        }
+        return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read a certificate that `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            The JSON text.
+
+        Returns
+        -------
+        Certificate
+
+        Raises
+        ------
+        ValueError
+            When the text is not a certificate of a known format, or states what no
+            certificate can.
+        """
+        document = checked_document(text)
+        privacy = document["privacy"]
+        try:
+            found = cls(
+                privacy=None if privacy is None else PrivacyGuarantee.from_dict(privacy),
+                fairness=tuple(map(FairnessGuarantee.from_dict, document["fairness"])),
+                model_file=document.get("model_file"),
+                versions=tuple(document["library_versions"].items()),
+                **{name: document[name] for name in _AS_WRITTEN},
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"The text is not a whole certificate: {type(error).__name__}: {error}."
+            ) from error
+        # Other versions may say the same in other words; the first ones named no file.
+        same = found.library_versions.get("skfairdp") == own_version()
+        if same and "model_file" in document and document["sentence"] != found.sentence:
+            raise ValueError(
+                "The sentence of the certificate is not what its figures say, which is: "
+                f"{found.sentence}"
+            )
+        return found

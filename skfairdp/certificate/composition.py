@@ -1,0 +1,268 @@
+"""The privacy half of a certificate: what all steps of a deployed model spent together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
+
+from skfairdp.assumptions import (
+    COUNTS_RELEASED,
+    DECLARED_PUBLIC,
+    HELD_OUT_BY_DRAW,
+    HELD_OUT_BY_POSITION,
+    LATER_STEPS,
+)
+from skfairdp.certificate.evaluation_settings import EvaluationSettings
+from skfairdp.certificate.search_fits import search_reason
+from skfairdp.certificate.unwrap import Deployed, charges_privacy, kind_of, learns_from_rows
+from skfairdp.figures import as_given, significant_up
+from skfairdp.privacy.accounting.exposure import Exposure
+from skfairdp.privacy.accounting.plan_cost import compose
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger.totals import covered
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.relations import PROTECTS
+
+_REPRODUCIBLE = "The noise of the counts is reproducible: whoever knows its seed can subtract it."
+
+
+def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGuarantee | None:
+    """Compose what the parts of a deployed model promise.
+
+    Void, with the reasons first among its assumptions, when a part is not covered; None when a
+    part was trained with ``epsilon=inf``. Raises a ValueError when `public_steps`, the names of
+    steps that were fitted without protected rows, names one that does not exist.
+    """
+    shown, deployed = deployed, deployed.trained
+    leaves = deployed.leaves()
+    _check_names(public_steps, [name for name, _ in leaves])
+    place = deployed.place_of_release
+    # What post-processing learns from, besides the model inside it, is not looked into here.
+    if place is not None and shown is deployed:
+        return _of_releases(deployed, place, public_steps)
+    public = [(name, step) for name, step in leaves if _listed(name, public_steps)]
+    other = [(name, step) for name, step in leaves if not _listed(name, public_steps)]
+
+    stated = [step.privacy_ for _, step in other if charges_privacy(step)]
+    own_search = next((search for search in deployed.searches if charges_privacy(search)), None)
+    if own_search is not None:
+        stated.append(own_search.privacy_)
+    elif charges_privacy(deployed.final):
+        stated.append(deployed.final.privacy_)
+    if None in stated:
+        return None
+
+    stated = _in_one_relation(stated)
+    reasons = [*shown.changes, *_unpaid(other)]
+    if not charges_privacy(deployed.final):
+        reasons.append(_foreign(deployed.final))
+    elif own_search is None:
+        reasons += [search_reason(search, deployed.final) for search in deployed.searches]
+    reasons += _relations(stated)
+    declared = _declared(public)
+    if reasons:
+        return _void(reasons, stated, declared)
+    total = stated[0] if len(stated) == 1 else compose(stated)
+    return dataclasses.replace(total, assumptions=total.assumptions + declared)
+
+
+def declared_public(deployed: Deployed, public_steps: Sequence[str]) -> tuple[str, ...]:
+    """Say which steps were declared public, as `model_privacy` says it."""
+    leaves = deployed.trained.leaves()
+    return _declared([leaf for leaf in leaves if _listed(leaf[0], public_steps)])
+
+
+def with_counts(
+    privacy: PrivacyGuarantee | None, settings: EvaluationSettings, source: NoiseSource
+) -> PrivacyGuarantee | None:
+    """Add the cost of a noisy table of counts of held-out rows, where they are protected.
+
+    With ``holdout="per_record"`` each record was assigned to training or hold-out by its own draw:
+    then it is in one of the two, and the larger cost counts. With "by_index" the costs compose,
+    for records that are blanked and keep their position: add-remove has no finite cost.
+    """
+    if privacy is None or settings.count_epsilon is None:
+        return privacy
+    count_epsilon, by_index = float(settings.count_epsilon), settings.holdout != "per_record"
+    note = _note(count_epsilon, source)
+    if privacy.is_void or privacy.protects != "record":
+        # Another relation: the two costs stand side by side and are never added.
+        return dataclasses.replace(privacy, assumptions=(*privacy.assumptions, note))
+    if source.reproducible:
+        return _void([_REPRODUCIBLE], [privacy], ())
+    # Counts with public sizes speak of blanked records; so does, at the same cost, a
+    # guarantee for removal under declared sizes. Cut by position, the parts of other records
+    # move when one is removed, not when it is blanked.
+    moved = by_index and privacy.adjacency == "add-remove"
+    adjacency = "zero-out" if settings.public_sizes or moved else privacy.adjacency
+    model = dataclasses.replace(privacy, adjacency=adjacency)
+    alone = counts_guarantee(count_epsilon, public_sizes=settings.public_sizes, source=source)
+    assert alone is not None
+    counts = dataclasses.replace(alone, adjacency=adjacency)
+    if by_index:
+        total = compose([model, counts])
+        return dataclasses.replace(total, assumptions=(*total.assumptions, HELD_OUT_BY_POSITION))
+    per_group = model.per_group
+    shares = model.exposures
+    if shares == () and model.event is not None:
+        shares = (Exposure(model.event),)
+    return dataclasses.replace(
+        model,
+        epsilon=max(model.epsilon, count_epsilon),
+        per_group=per_group and {k: max(v, count_epsilon) for k, v in per_group.items()},
+        # Covers a record of either part, for composition with further releases.
+        event=None if model.event is None else ComposedDpEvent([model.event, counts.event]),
+        exposures=shares and (*shares, Exposure(DiscreteLaplaceDpEvent(count_epsilon, 1))),
+        assumptions=(*model.assumptions, note, HELD_OUT_BY_DRAW),
+    )
+
+
+def counts_guarantee(
+    count_epsilon: float | None, *, public_sizes: bool, source: NoiseSource
+) -> PrivacyGuarantee | None:
+    """State what a table of counts of held-out rows costs by itself; None for public rows."""
+    if count_epsilon is None:
+        return None
+    if source.reproducible:
+        return PrivacyGuarantee.void(_REPRODUCIBLE)
+    return PrivacyGuarantee(
+        epsilon=count_epsilon,
+        delta=0.0,
+        adjacency="zero-out" if public_sizes else "add-remove",
+        accountant="pure: one table of L1 sensitivity 1",
+        event=DiscreteLaplaceDpEvent(count_epsilon, 1),
+        assumptions=(_note(count_epsilon, source),),
+    )
+
+
+def _note(count_epsilon: float, source: NoiseSource) -> str:
+    return COUNTS_RELEASED.format(name=source.name, epsilon=as_given(count_epsilon))
+
+
+def _of_releases(
+    deployed: Deployed, place: int, public_steps: Sequence[str]
+) -> PrivacyGuarantee | None:
+    """State what people are promised whom later steps see through their releases alone."""
+    name, step = deployed.stages[place]
+    own: PrivacyGuarantee | None = step.privacy_
+    if own is None:
+        return None
+    earlier = dataclasses.replace(deployed, stages=deployed.stages[:place]).leaves()
+    later = dataclasses.replace(deployed, stages=deployed.stages[place + 1 :]).leaves()
+    public = [leaf for leaf in earlier if _listed(leaf[0], public_steps)]
+    other = [leaf for leaf in earlier if not _listed(leaf[0], public_steps)]
+    reasons = [*deployed.changes, *_unpaid(other)]
+    reasons += [
+        f"Step {where!r} ({type(one).__name__}) comes before the releases of {name!r} and learned "
+        "from rows under a promise of another kind; the two have no total. Certify each by itself."
+        for where, one in other
+        if charges_privacy(one)
+    ]
+    reasons += [
+        f"A {type(search).__name__} released every row again for each of its fits, and these "
+        "releases are not counted; search on public rows, or on one release made before."
+        for search in deployed.searches
+    ]
+    declared = _declared(public)
+    if reasons:
+        return _void(reasons, [own], declared)
+    beside = [*later, (type(deployed.final).__name__, deployed.final)]
+    texts = [
+        LATER_STEPS.format(name=name),
+        *(_beside(where, one.privacy_) for where, one in beside if charges_privacy(one)),
+    ]
+    return dataclasses.replace(own, assumptions=(*own.assumptions, *texts, *declared))
+
+
+def _beside(name: str, stated: PrivacyGuarantee | None) -> str:
+    """Say what a later step promises, which is of another kind and never added."""
+    if stated is None or stated.is_void:
+        return f"step {name!r} promises nothing of its own"
+    return (
+        f"beside this, and never added to it, step {name!r} promises ε = "
+        f"{significant_up(stated.epsilon)}, δ = {significant_up(stated.delta, 3)} for "
+        f"{PROTECTS[stated.protects]}, labels included, under {stated.adjacency}, to those who see "
+        "the model and no release"
+    )
+
+
+def _unpaid(steps: Sequence[tuple[str, Any]]) -> list[str]:
+    """Why steps leave rows uncovered that they learned from without noise."""
+    return [
+        f"Step {name!r} ({kind_of(step)}) learned from rows without noise, so every row can "
+        "show in the features of every other. Use declared bounds and categories (PublicScaler, "
+        "PublicEncoder), or list the step in public_steps if it never saw protected rows."
+        for name, step in steps
+        if not charges_privacy(step) and learns_from_rows(step)
+    ]
+
+
+def _declared(steps: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
+    return tuple(
+        DECLARED_PUBLIC.format(name=name, kind=kind_of(step))
+        for name, step in steps
+        if charges_privacy(step) or learns_from_rows(step)
+    )
+
+
+def _listed(name: str, public_steps: Sequence[str]) -> bool:
+    """Whether a step, or a container around it, is listed."""
+    return any(name == listed or name.startswith(f"{listed}__") for listed in public_steps)
+
+
+def _check_names(public_steps: Sequence[str], names: list[str]) -> None:
+    if isinstance(public_steps, str):
+        raise ValueError(f"public_steps={public_steps!r} must be a list of names of steps.")
+    for listed in public_steps:
+        if not any(_listed(name, (listed,)) for name in names):
+            raise ValueError(
+                f"public_steps names {listed!r}, which is no earlier step of the model; its "
+                f"earlier steps are {names}."
+            )
+
+
+def _foreign(final: Any) -> str:
+    name = type(final).__name__
+    parts = final.get_params(deep=True).values() if hasattr(final, "get_params") else ()
+    if any(charges_privacy(part) for part in parts):
+        return (
+            f"{name} is a model around an estimator of skfairdp, and what it makes of the rows is "
+            "not accounted for; certify the inner estimator, or a Pipeline that ends in it."
+        )
+    return (
+        f"{name} is not an estimator of skfairdp: nothing bounds what it reveals about its "
+        "training rows."
+    )
+
+
+def _in_one_relation(stated: list[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
+    """Read a promise for removal, as that of a table, as one for blanked records beside one."""
+    relations = {(item.adjacency, item.protects) for item in stated if not item.is_void}
+    if relations == {("add-remove", "record"), ("zero-out", "record")}:
+        return covered(stated, "zero-out", "record")
+    return stated
+
+
+def _relations(stated: list[PrivacyGuarantee]) -> list[str]:
+    relations = {(item.adjacency, item.protects) for item in stated if not item.is_void}
+    if len(relations) < 2:
+        return []
+    return [
+        "The steps make promises of different kinds, which have no total: "
+        + "; ".join(f"{protects} under {adjacency}" for adjacency, protects in sorted(relations))
+    ]
+
+
+def _void(
+    reasons: list[str], stated: list[PrivacyGuarantee], declared: tuple[str, ...]
+) -> PrivacyGuarantee:
+    last = stated[-1] if stated else PrivacyGuarantee.void(reasons[0])
+    relation = {"adjacency": last.adjacency, "protects": last.protects}
+    void = PrivacyGuarantee.void(reasons[0], delta=last.delta, **relation)
+    # Only reasons: what the other steps assume is no reason for the lack of a claim.
+    inherited = tuple(text for item in stated if item.is_void for text in item.assumptions)
+    texts = tuple(dict.fromkeys((*reasons, *inherited, *declared)))
+    return dataclasses.replace(void, assumptions=texts)

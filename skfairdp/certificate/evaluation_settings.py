@@ -1,0 +1,148 @@
+"""How held-out rows are evaluated, and what the result rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skfairdp import assumptions
+from skfairdp.fairness.derivation import level_of_one
+from skfairdp.fairness.groups import Groups
+from skfairdp.fairness.notions import Notion
+from skfairdp.figures import as_given
+from skfairdp.parameters import Check, Choice, Number
+
+_NONE = Choice((None,))
+_ALLOWED: dict[str, tuple[Check, ...]] = {
+    "confidence_level": (Number(0.0, 1.0, low_open=True, high_open=True),),
+    "bound": (Choice(("exact", "difference")),),
+    "count_epsilon": (_NONE, Number(1e-4, 1e3)),
+    "cell_sizes": (Choice(("private", "public")),),
+    "holdout": (_NONE, Choice(("public", "per_record", "by_index"))),
+    "n_certificates": (Number(1, integer=True),),
+    "certificate_index": (_NONE, Number(1, integer=True)),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSettings:
+    """How an evaluation is made; fixed before the rows are looked at, see `skfairdp.certify`.
+
+    `counted` says whether a ledger has counted the certificates; `bounds_each`, how many bounds
+    are made for every notion.
+    """
+
+    notions: tuple[Notion, ...]
+    confidence_level: float = 0.95
+    bound: str = "exact"
+    count_epsilon: float | None = None
+    cell_sizes: str = "private"
+    holdout: str | None = None
+    groups: Sequence[Hashable] | None = None
+    n_certificates: int = 1
+    certificate_index: int | None = None
+    counted: bool = False
+    bounds_each: int = 1
+
+    def __post_init__(self) -> None:
+        for name, checks in _ALLOWED.items():
+            value = getattr(self, name)
+            if not any(check.accepts(value) for check in checks):
+                allowed = " or ".join(check.describe() for check in checks)
+                raise ValueError(f"{name}={value!r} is not allowed: give {allowed}.")
+        if self.private and self.bound != "exact":
+            raise ValueError("bound='difference' has no form for noisy counts; use bound='exact'.")
+        if self.holdout is not None and self.private is (self.holdout == "public"):
+            raise ValueError(
+                f"holdout={self.holdout!r} contradicts count_epsilon={self.count_epsilon!r}: rows "
+                "that need protection need count_epsilon, and public ones do not."
+            )
+        if self.certificate_index is not None:
+            self.check_index(self.certificate_index)
+
+    def check_index(self, certificate_index: int) -> None:
+        """Refuse the number of a certificate beyond those that were planned."""
+        if 1 < self.n_certificates < certificate_index:
+            raise ValueError(
+                f"certificate_index={certificate_index!r} must lie between 1 and n_certificates="
+                f"{self.n_certificates!r}; a ledger counts the certificates on a data set."
+            )
+
+    @property
+    def private(self) -> bool:
+        """Whether the held-out rows are protected."""
+        return self.count_epsilon is not None
+
+    @property
+    def public_sizes(self) -> bool:
+        """Whether the numbers of rows of the (group, label) cells are public."""
+        return self.cell_sizes == "public"
+
+    @property
+    def claims(self) -> int:
+        """Number of claims that share the error probability."""
+        return self.n_certificates * len(self.notions) * self.bounds_each
+
+    @property
+    def level_of_one_claim(self) -> float:
+        """Confidence of one claim, such that all of them hold together."""
+        return level_of_one(self.confidence_level, self.claims)
+
+
+def holdout_assumptions(
+    settings: EvaluationSettings,
+    groups: Groups,
+    with_labels: bool,
+    how: str,
+    classes: Sequence[Any],
+) -> tuple[str, ...]:
+    """What must be true for a bound from held-out rows to hold; `how` says what rates count."""
+    return tuple(_assumptions(settings, groups, with_labels, how, classes))
+
+
+def _assumptions(
+    settings: EvaluationSettings,
+    groups: Groups,
+    with_labels: bool,
+    how: str,
+    classes: Sequence[Any],
+) -> Iterator[str]:
+    yield from assumptions.held_out_rows(how, with_labels=with_labels)
+    if len(classes) == 2:
+        # As text: scikit-learn sorts labels, so that "deny" is positive and "approve" is not.
+        yield assumptions.POSITIVE_OUTCOME.format(other=classes[0], positive=classes[1])
+    dropped = int((groups.codes < 0).sum())
+    if settings.count_epsilon is not None:
+        yield "Rows without a listed group are outside the claim; their number is private."
+        yield assumptions.NOISY_COUNTS.format(epsilon=as_given(settings.count_epsilon))
+        if settings.public_sizes:
+            yield assumptions.PUBLIC_CELLS
+    else:
+        if dropped:
+            yield f"Rows without a group are outside the claim: {dropped} were left out."
+        yield assumptions.PUBLIC_ROWS
+    if settings.claims > 1:
+        kinds = " times bounds of each" if settings.bounds_each > 1 else ""
+        yield assumptions.SHARED_ERROR.format(claims=settings.claims, kinds=kinds)
+    if settings.certificate_index is not None:
+        several = (
+            f" of {settings.n_certificates} that were planned."
+            if settings.n_certificates > 1
+            else "; the confidence is that of one certificate fixed beforehand, not of the best "
+            "among several."
+        )
+        number = f"This is certificate number {settings.certificate_index}"
+        yield f"{number} {_on_what(settings)}{several}"
+
+
+def _on_what(settings: EvaluationSettings) -> str:
+    """What the number of a certificate counts."""
+    if not settings.counted:
+        return "on these held-out rows"
+    if settings.private:
+        return "from protected rows under the ledger's name, which does not look at the rows"
+    return (
+        "on these held-out rows, whatever their order and name in the ledger (others that share "
+        "some of them are counted apart)"
+    )

@@ -1,0 +1,259 @@
+"""Recompute what a certificate claims from what it stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from skfairdp.certificate.claims import Claims
+from skfairdp.certificate.group_rates import LEVEL
+from skfairdp.certificate.sentence import group_text
+from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
+from skfairdp.fairness.derivation import CLOPPER_PEARSON, HOEFFDING, NOISY_COUNTS, Derivation
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.notions import NOTIONS
+from skfairdp.fairness.recomputing import (
+    recomputed_bound,
+    recomputed_estimate,
+    recomputed_intervals,
+)
+from skfairdp.fairness.scopes import SCOPES
+from skfairdp.figures import as_given
+from skfairdp.privacy.accounting.exposure import event_cost, recomputed_epsilons
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.relations import PROTECTS
+
+DIGEST_SHOWS = (
+    "A matching digest shows that the certificate names this model in this state. It does not show "
+    "who issued the certificate, or that its counts and events are those of this model: whoever "
+    "can write a file can write both."
+)
+# Bounds and estimates are computed alike everywhere but for last bits, and for a root that is
+# found to 1e-7.
+BOUND_TOLERANCE = 1e-6
+# Accountants of other versions place their grids otherwise.
+EPSILON_TOLERANCE = 1e-4
+# A promise about removed records is one about blanked ones, at the same cost.
+_IMPLIED = ("add-remove", "zero-out")
+# Certificates of earlier versions say only this much of where a bound came from.
+_BY_METHOD = {
+    "exact (Clopper-Pearson)": CLOPPER_PEARSON,
+    "difference (Hoeffding)": HOEFFDING,
+    "Hoeffding, on the probabilities of the random predictions": HOEFFDING,
+}
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What came of recomputing a certificate.
+
+    `recomputed` figures follow from what is stored; those that were `missing` were not recomputed,
+    with the reason; `wrong` ones do not follow, or contradict each other.
+    """
+
+    recomputed: tuple[str, ...]
+    missing: tuple[str, ...]
+    wrong: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is wrong; something may still not have been recomputed."""
+        return not self.wrong
+
+
+RECOMPUTED, MISSING, WRONG = "recomputed", "missing", "wrong"
+Findings = Iterator[tuple[str, str]]
+
+
+def examine(certificate: Claims) -> Examination:
+    """Recompute every figure of a certificate that follows from others in it.
+
+    Counts give estimates, intervals and bounds; events give epsilon.
+
+    Examples
+    --------
+    >>> import dataclasses
+    >>> import numpy as np
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from skfairdp import certify
+    >>> X, y = np.zeros((400, 1)), np.tile([0, 1, 1, 1], 100)
+    >>> certificate = certify(DummyClassifier().fit(X, y), X,
+    ...                       sensitive_features=np.repeat(["a", "b"], 200))
+    >>> certificate.examine().holds
+    True
+    >>> claim = dataclasses.replace(certificate.fairness[0], bound=0.001)
+    >>> dataclasses.replace(certificate, fairness=(claim,)).examine().holds
+    False
+    """
+    found = [*_findings(certificate)]
+    return Examination(
+        **{kind: tuple(t for k, t in found if k == kind) for kind in (RECOMPUTED, MISSING, WRONG)}
+    )
+
+
+def contradictions(certificate: Claims, deployed: Deployed) -> list[str]:
+    """What a certificate states otherwise than the model that its digest names.
+
+    Its name, or a promise about training records that is stronger than the model's own. What
+    other steps, counts of held-out rows and a search cost on top is not compared. Nothing for a
+    model with another digest.
+    """
+    python = certificate.library_versions.get("python", "")
+    if not deployed.matches(certificate.model_digest, python):
+        return []
+    return list(_otherwise(certificate, deployed))
+
+
+def _otherwise(certificate: Claims, deployed: Deployed) -> Iterator[str]:
+    if certificate.model_name not in ("", deployed.name):
+        yield f"the model is {deployed.name}, and not {certificate.model_name}"
+    trained, stated = deployed.trained, certificate.privacy
+    if stated is None or stated.is_void or not charges_privacy(trained.final):
+        return
+    # Of releases every call costs, so that a later state of the same model has spent more.
+    if trained.place_of_release is not None or releases_rows(trained.final):
+        return
+    own = trained.final.privacy_
+    if own is None or own.is_void:
+        yield "the model promises nothing about its training records"
+        return
+    if stated.protects != own.protects:
+        yield f"the model protects {PROTECTS[own.protects]}, and not {PROTECTS[stated.protects]}"
+    elif stated.adjacency != own.adjacency and (own.adjacency, stated.adjacency) != _IMPLIED:
+        yield f"the model's promise is about {own.adjacency!r}, and not {stated.adjacency!r}"
+    elif stated.delta < own.delta or (
+        stated.delta == own.delta and stated.epsilon < own.epsilon * (1.0 - EPSILON_TOLERANCE)
+    ):
+        yield (
+            f"the model promises ε = {_shown(own.epsilon)} at δ = {as_given(own.delta)}, less than "
+            f"ε = {_shown(stated.epsilon)} at δ = {as_given(stated.delta)}"
+        )
+
+
+def _findings(certificate: Claims) -> Findings:
+    for claim in certificate.fairness:
+        yield from _of_claim(claim)
+        yield from _of_rows(claim, certificate.n_rows)
+    yield from _shared_errors(certificate.fairness)
+    if certificate.privacy is not None and not certificate.privacy.is_void:
+        yield from _of_privacy(certificate.privacy, certificate.fairness)
+
+
+def _compared(what: str, stated: float | None, found: float | None) -> tuple[str, str]:
+    if stated is None or found is None:
+        same = stated is found
+    else:
+        same = abs(stated - found) <= BOUND_TOLERANCE
+    if same:
+        return RECOMPUTED, what
+    return WRONG, f"{what} is stated as {_shown(stated)}, but {_shown(found)} follows"
+
+
+def _of_claim(claim: FairnessGuarantee) -> Findings:
+    name = f"{claim.notion} ({claim.scope})"
+    try:
+        if claim.counts:
+            yield _compared(f"estimate of {name}", claim.estimate, recomputed_estimate(claim))
+        elif claim.estimate is not None:
+            yield MISSING, f"estimate of {name}: it stores no counts"
+        if claim.derivation is None:
+            yield _bound_without_source(name, claim)
+        else:
+            yield _compared(f"bound on {name}", claim.bound, recomputed_bound(claim))
+        yield from _intervals(name, claim)
+    except (ValueError, ArithmeticError, TypeError) as error:
+        yield WRONG, f"{name} cannot follow from what it stores: {error}"
+
+
+def _bound_without_source(name: str, claim: FairnessGuarantee) -> tuple[str, str]:
+    kind = _BY_METHOD.get(claim.method)
+    if claim.counts and kind is not None and claim.confidence_level is not None:
+        # Whatever else shared the error probability, it can only have widened the bound.
+        least = recomputed_bound(claim, Derivation.of(kind, claims=1))
+        if claim.bound < least - BOUND_TOLERANCE:
+            stated = f"bound on {name} is stated as {_shown(claim.bound)}"
+            return WRONG, f"{stated}, but at least {_shown(least)} follows"
+    return MISSING, f"bound on {name}: the file does not say what it follows from"
+
+
+def _intervals(name: str, claim: FairnessGuarantee) -> Findings:
+    if all(count.low is None for count in claim.counts):
+        return
+    if claim.derivation is None or claim.derivation.kind != NOISY_COUNTS:
+        yield MISSING, f"intervals of {name}: the file does not say what they follow from"
+        return
+    for count, low, high in zip(claim.counts, *recomputed_intervals(claim, LEVEL), strict=True):
+        where = f"interval of {group_text(count.group)} in {name}"
+        yield _compared(f"lower end of the {where}", count.low, float(low))
+        yield _compared(f"upper end of the {where}", count.high, float(high))
+
+
+def _of_rows(claim: FairnessGuarantee, n_rows: int | None) -> Findings:
+    """Compare the number of rows with the counts, which are of all rows or of a part."""
+    counted = claim.confidence_level is not None and claim.counts
+    if not counted or n_rows is None or any(count.noisy for count in claim.counts):
+        return
+    notion = NOTIONS.get(claim.notion)  # of yours, what it counts is not stored
+    every = notion is not None and all(
+        (stratum.successes | stratum.failures).all() for stratum in notion.strata((0, 1))
+    )
+    for stratum in dict.fromkeys(count.stratum for count in claim.counts):
+        total = sum(count.trials for count in claim.counts if count.stratum == stratum)
+        if total > n_rows + 0.5 or (every and total < n_rows - 0.5):
+            yield WRONG, f"n_rows is stated as {n_rows}, but {claim.notion} counts {total:g} rows"
+            return
+
+
+def _shared_errors(claims: Sequence[FairnessGuarantee]) -> Findings:
+    """Claims that say they share the error probability with fewer claims than there are."""
+    for scope in SCOPES:  # each has an error probability of its own
+        of_it = [claim.derivation for claim in claims if claim.scope == scope]
+        named = [how.values.get("claims") for how in of_it if how is not None]
+        sharing = [number for number in named if number is not None]
+        if sharing and min(sharing) < len(sharing):
+            shared = f"{len(sharing)} claims ({scope}) share the error probability"
+            yield WRONG, f"{shared}, but a bound allows for {min(sharing)}"
+
+
+def _of_privacy(privacy: PrivacyGuarantee, fairness: Sequence[FairnessGuarantee]) -> Findings:
+    try:
+        found = recomputed_epsilons(privacy)
+    except (ValueError, ArithmeticError, TypeError) as error:
+        yield MISSING, f"epsilon: {error}"
+    else:
+        if privacy.exposures and privacy.event is not None:
+            whole = event_cost(privacy.event, privacy.delta, privacy.adjacency)
+            if whole < found[None] * (1.0 - EPSILON_TOLERANCE):
+                costs = f"the event that covers all records costs {_shown(whole)}"
+                yield WRONG, f"{costs}, less than the {_shown(found[None])} of some"
+        # Before files said who takes part in what, one event covered records of every group and
+        # part, and could cost more than each of them.
+        noisy = any(count.noisy for claim in fairness for count in claim.counts)
+        covers_all = privacy.exposures is None and (bool(privacy.per_group) or noisy)
+        for group, figure in {None: privacy.epsilon, **(privacy.per_group or {})}.items():
+            what = "epsilon" if group is None else f"epsilon of a record of {group_text(group)}"
+            cost = _shown(found[group])
+            if figure >= found[group] * (1.0 - EPSILON_TOLERANCE):
+                yield RECOMPUTED, what
+            elif covers_all:
+                unsaid = "the file does not say which records took part in its event"
+                yield MISSING, f"{what}: {unsaid}, which costs {cost} and covers all"
+            else:
+                stated = f"{what} is stated as {_shown(figure)} at δ = {as_given(privacy.delta)}"
+                yield WRONG, f"{stated}, but its event costs {cost}"
+    if privacy.protects == "record":
+        yield from _cheaper_counts(privacy.epsilon, fairness)
+
+
+def _cheaper_counts(epsilon: float, fairness: Sequence[FairnessGuarantee]) -> Findings:
+    """Noisy counts that cost more than all that was spent on a record."""
+    for claim in fairness:
+        how = claim.derivation
+        price = how.values["epsilon"] if how is not None and how.kind == NOISY_COUNTS else 0.0
+        if price > epsilon * (1.0 + EPSILON_TOLERANCE):
+            counts = f"the counts of {claim.notion} alone cost {_shown(price)}"
+            yield WRONG, f"epsilon is stated as {_shown(epsilon)}, but {counts}"
+
+
+def _shown(figure: float | None) -> str:
+    return "nothing" if figure is None else as_given(figure)

@@ -1,0 +1,51 @@
+"""Whether a fitted model is still what its fit left."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+from skfairdp.certificate.digest import bind
+from skfairdp.exceptions import UnboundModelError
+
+_PYTHON = "python"  # no attribute or parameter is called so, as they end in _ or have a prefix
+
+
+def bind_each(parts: Mapping[str, Any]) -> dict[str, str]:
+    """Digest each part of a fitted model, by name.
+
+    For a part that no digest can cover, the reason; "+" after the digest of one that byte code is
+    in, and the version of Python that wrote it.
+    """
+    return {_PYTHON: platform.python_version()} | {n: _digest(v) for n, v in parts.items()}
+
+
+def _digest(part: Any) -> str:
+    try:
+        bound = bind(part)
+    except UnboundModelError as error:
+        return str(error)
+    return bound.digest + "+" * bound.with_code
+
+
+def changes(kept: Mapping[str, str] | None, parts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say what is not as it was when `bind_each` returned `kept`; empty where nothing changed."""
+    if kept is None:
+        return ("what its fit left was not noted",)
+    now = bind_each(parts)
+    found = []
+    for name in sorted({*kept, *now} - {_PYTHON}):
+        then, here = kept.get(name, "absent"), now.get(name, "absent")
+        if not here.startswith("sha256:") and name in now:
+            found.append(f"{name} is not known to be what it left: {here}")
+        elif then == here:
+            continue
+        elif then.endswith("+") and here.endswith("+") and kept[_PYTHON] != now[_PYTHON]:
+            found.append(
+                f"{name} holds code of yours, which Python {kept[_PYTHON]} wrote then and Python "
+                f"{now[_PYTHON]} cannot compare"
+            )
+        else:
+            found.append(f"{name} is not what it left")
+    return tuple(found)

@@ -1,0 +1,119 @@
+"""The JSON document of a certificate: which keys and kinds of values it may hold."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import math
+import re
+from collections.abc import Callable, Collection
+from dataclasses import fields
+from typing import Any
+
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+
+FORMAT = "skfairdp certificate 1"
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+_TEXT: tuple[Callable[[Any], bool], str] = (lambda value: isinstance(value, str), "a text")
+# What each key holds, in words for those who wrote something else.
+_NEEDED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "format": _TEXT,
+    "sentence": _TEXT,
+    "model_digest": (lambda value: isinstance(value, str) and value != "", "a digest"),
+    "model_name": _TEXT,
+    "created": _TEXT,
+    "privacy": (lambda value: value is None or isinstance(value, dict), "an object, or null"),
+    "fairness": (lambda value: isinstance(value, list), "a list"),
+    "n_rows": (lambda value: value is None or _is_count(value), "an integer >= 0, or null"),
+    "remarks": (_is_texts, "a list of texts"),
+    "library_versions": (
+        lambda value: isinstance(value, dict) and _is_texts([*value.values()]),
+        "names and versions",
+    ),
+}
+# Not in files of earlier versions, or only in those that were signed.
+_OPTIONAL: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "model_file": (
+        lambda value: (
+            value is None
+            or (isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None)
+        ),
+        "a SHA-256, or null",
+    ),
+    "signature": (lambda value: True, "a signature"),  # its own module looks at it
+}
+_PRIVACY = {part.name for part in fields(PrivacyGuarantee)} - {"exposures"}
+
+
+def strict_json(text: str) -> Any:
+    """Parse JSON that has one meaning: no number beyond floats, no key twice.
+
+    Raises a ValueError for anything else.
+    """
+    try:
+        return json.loads(
+            text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_without_repeats
+        )
+    except RecursionError:
+        raise ValueError("The text is nested too deeply.") from None
+
+
+def checked_document(text: str) -> dict[str, Any]:
+    """Parse the text of a certificate; a ValueError for what `Claims.to_json` never wrote."""
+    document = strict_json(text)
+    found = document.get("format") if isinstance(document, dict) else None
+    if found != FORMAT:
+        raise ValueError(f"The text has another format than {FORMAT!r}.")
+    _check_keys("The certificate", document, _NEEDED, _OPTIONAL)
+    for name, (kept, wanted) in (_NEEDED | _OPTIONAL).items():
+        if name in document and not kept(document[name]):
+            raise ValueError(f"{name!r} of a certificate must be {wanted}.")
+    if document["privacy"] is not None:
+        _check_keys("'privacy'", document["privacy"], _PRIVACY, ("exposures",))
+    return document
+
+
+def own_version() -> str:
+    """Version of this package, as certificates name it."""
+    try:
+        return importlib.metadata.version("skfairdp")
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed as a distribution"
+
+
+def _check_keys(
+    what: str, found: dict[str, Any], needed: Collection[str], optional: Collection[str]
+) -> None:
+    missing = sorted(set(needed) - set(found))
+    if missing:
+        raise ValueError(f"The text is not a whole certificate: {what} lacks {', '.join(missing)}.")
+    unknown = sorted(set(found) - {*needed, *optional})
+    if unknown:
+        raise ValueError(f"{what} holds {', '.join(unknown)}, which no certificate has.")
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number of JSON.")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError("A number is too large.")
+    return value
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("A key occurs twice in one object.")
+    return found

@@ -1,0 +1,119 @@
+"""What a certificate charges to a ledger, and what it tells the ledger of its training."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from skfairdp.certificate.composition import counts_guarantee, declared_public, model_privacy
+from skfairdp.certificate.evaluation_settings import EvaluationSettings
+from skfairdp.certificate.holdout import check_holdout_labels, comparable_groups
+from skfairdp.certificate.unwrap import Deployed, charges_privacy
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
+from skfairdp.privacy.ledger.findings import declare_public, record_void
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.rows import count_rows
+
+
+def makes_claims(
+    deployed: Deployed,
+    X: Any,
+    y: ArrayLike | None,
+    sensitive_features: ArrayLike | None,
+    settings: EvaluationSettings,
+) -> bool:
+    """Whether an evaluation will look at the rows and release counts.
+
+    What it would refuse without asking the model about a row is refused here, before anything
+    is charged: a ValueError for rows, labels or groups that do not fit together or not to the
+    model, an UnknownGroupError for a group that it does not know.
+    """
+    if isinstance(comparable_groups(deployed, X, sensitive_features, settings), str):
+        return False
+    _check_columns(deployed, X)
+    classes = check_holdout_labels(deployed, y, count_rows(X), settings.private)
+    for notion in settings.notions:
+        notion.strata((0, 1) if classes is None else classes, with_labels=y is not None)
+    return True
+
+
+def _check_columns(deployed: Deployed, X: Any) -> None:
+    first = deployed.stages[0][1] if deployed.stages else deployed.final
+    try:
+        shape = np.shape(X)
+    except ValueError:  # rows of different lengths, which predict refuses without their number
+        shape = ()
+    # Steps that pick columns by name take more than they need; ours do so for ids alone.
+    if not charges_privacy(first) or hasattr(first, "id_column") or len(shape) != 2:
+        return
+    if shape[1] != first.n_features_in_:
+        raise ValueError(
+            f"X has {shape[1]} features, but {type(first).__name__} was fitted with "
+            f"{first.n_features_in_}; pass the columns that it was fitted with."
+        )
+
+
+@contextmanager
+def charged(
+    book: PrivacyLedger, settings: EvaluationSettings, source: NoiseSource, name: str, X: Any
+) -> Iterator[int]:
+    """Charge an evaluation of a model before a block, and commit after it.
+
+    Yields how many certificates the ledger has seen, this one included: on these rows where they
+    need no protection, else under the ledger's name. A number beyond those that were planned is
+    refused and given back, as the model was not asked yet.
+    """
+    cost = counts_guarantee(
+        settings.count_epsilon, public_sizes=settings.public_sizes, source=source
+    )
+    rows = None if settings.private else X
+    entry = book.reserve(cost, activity="certify", estimator=name, public_rows=rows)
+    try:
+        settings.check_index(settings.certificate_index or entry.ordinal)
+    except BaseException:
+        book.give_back(entry)
+        raise
+    with book.finishing(entry):
+        yield entry.ordinal
+
+
+def tell_ledgers(
+    deployed: Deployed, privacy: PrivacyGuarantee | None, public_steps: Sequence[str]
+) -> None:
+    """Tell the ledgers that training charged where their totals do not hold.
+
+    A fit knows nothing of a step before it that learned from rows without noise, or of
+    exact scores that a search has shown: it charged its own cost. The totals are void from
+    when that is found out, until such steps are declared public.
+    """
+    for ledger in _ledgers(deployed.trained):
+        if privacy is not None and privacy.is_void:
+            # What was put into a model after its fit says nothing about what the fit has shown.
+            others = {*deployed.changes, *declared_public(deployed, public_steps)}
+            reasons = tuple(text for text in privacy.assumptions if text not in others)
+            if reasons:
+                found = dataclasses.replace(privacy, assumptions=reasons)
+                record_void(ledger, found, deployed.name)
+        elif public_steps:
+            without = model_privacy(deployed, ())
+            if without is not None and without.is_void:
+                declare_public(ledger, without, deployed.name)
+
+
+def _ledgers(deployed: Deployed) -> tuple[PrivacyLedger, ...]:
+    """Ledgers of all parts, also where another estimator holds one of ours."""
+    parts = (*deployed.searches, *(step for _, step in deployed.leaves()), deployed.final)
+    held = (
+        as_ledger(value)
+        for part in parts
+        if hasattr(part, "get_params")
+        for name, value in part.get_params(deep=True).items()
+        if name.rpartition("__")[2] == "ledger"
+    )
+    return tuple(dict.fromkeys(book for book in held if book is not None))

@@ -1,0 +1,65 @@
+"""What the sections of a certificate are made of, before they become text, HTML or Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Running text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A list of sentences."""
+
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class KeyFigures:
+    """The numbers to be seen first: (name, number, what it is, whether it is a claim).
+
+    All of them stand in the sections below, too.
+    """
+
+    figures: tuple[tuple[str, str, str, bool], ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; columns from `numbers_from` on, if any, hold numbers.
+
+    Without headings it lists names with what is stated of them.
+    """
+
+    caption: str
+    rows: tuple[tuple[str, ...], ...]
+    headings: tuple[str, ...] = ()
+    numbers_from: int | None = None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture that ``draw(ax=)`` draws on axes of matplotlib, and what it shows in words."""
+
+    words: str
+    height: float
+    draw: Callable[..., object]
+
+
+Element = Paragraph | Listing | KeyFigures | Table | Picture
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with what stands under it; the plain text leaves out what is `extra`."""
+
+    title: str
+    elements: tuple[Element, ...]
+    parts: tuple[Section, ...] = ()
+    extra: bool = False

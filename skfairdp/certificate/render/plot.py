@@ -1,0 +1,122 @@
+"""Pictures of a certificate: bounds and rates on axes of matplotlib, and these as SVG."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from skfairdp.certificate.group_rates import GroupRate
+from skfairdp.certificate.render.elements import Picture
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.figures import as_given, percent_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BLUE = "#2f6fab"
+WIDTH = 7.0
+
+
+def height_of_bounds(fairness: Sequence[FairnessGuarantee]) -> float:
+    """Height of a picture of bounds, in inches."""
+    return 1.4 + 0.7 * len(fairness)
+
+
+def draw_bounds(
+    fairness: Sequence[FairnessGuarantee], ax: Axes | None = None, threshold: float | None = None
+) -> Axes:
+    """Draw each claim's estimate and upper bound, and the largest acceptable difference."""
+    if ax is None:
+        import matplotlib.pyplot as plt  # only where a picture is shown
+
+        size = (WIDTH, height_of_bounds(fairness))
+        _, ax = plt.subplots(figsize=size, layout="constrained")
+    for row, claim in enumerate(fairness):
+        _draw_claim(ax, row, claim, labelled=row == 0)
+    if threshold is not None:
+        ax.axvline(
+            threshold, color="#b3261e", linestyle="--", label=f"threshold {as_given(threshold)}"
+        )
+    names = [f"{c.notion.replace('_', ' ')}\n({_scope(c)})" for c in fairness]
+    ax.set_yticks(range(len(fairness)), names)
+    ax.set_ylim(len(fairness) - 0.4, -0.6)
+    shown = [c.bound for c in fairness if c.informative]
+    shown += [c.estimate for c in fairness if c.estimate is not None]
+    shown += [] if threshold is None else [threshold]
+    ax.set_xlim(0.0, min(1.0, 1.15 * max(shown, default=1.0)) or 1.0)
+    ax.set_xlabel("largest difference of rates between two groups")
+    _add_grid(ax)
+    handles, labels = ax.get_legend_handles_labels()
+    if handles:
+        ax.legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+    return ax
+
+
+def _scope(claim: FairnessGuarantee) -> str:
+    level = claim.confidence_level
+    return claim.scope if level is None else f"{claim.scope}, {percent_text(level)}"
+
+
+def _add_grid(ax: Axes) -> None:
+    ax.grid(axis="x", alpha=0.3)
+    ax.set_axisbelow(True)
+
+
+def _draw_claim(ax: Axes, row: int, claim: FairnessGuarantee, *, labelled: bool) -> None:
+    if claim.informative:
+        start = 0.0 if claim.estimate is None else claim.estimate
+        ax.plot([start, claim.bound], [row, row], color=BLUE, linewidth=3, solid_capstyle="butt")
+        label = "upper bound" if labelled else None
+        ax.plot(claim.bound, row, marker="|", markersize=18, mew=3, color=BLUE, label=label)
+        place: dict[str, Any] = {"xytext": (0, 11), "textcoords": "offset points", "ha": "center"}
+        ax.annotate(claim.figure, (claim.bound, row), **place)
+    else:
+        left: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "left", "va": "center"}
+        ax.annotate(claim.figure, (0.02, row), style="italic", **left)
+    if claim.estimate is not None:
+        label = "observed" if labelled else None
+        ax.plot(claim.estimate, row, "o", color=BLUE, markerfacecolor="white", label=label)
+
+
+def draw_rates(rates: Sequence[GroupRate], label: str, ax: Axes) -> None:
+    """Draw the rate of every group with its interval."""
+    for row, item in enumerate(rates):
+        if item.low is not None and item.high is not None:
+            ax.plot([item.low, item.high], [row, row], color=BLUE, linewidth=2.5)
+        if item.rate is not None:
+            ax.plot(item.rate, row, "o", color=BLUE, markerfacecolor="white", markersize=7)
+    several = len({item.stratum for item in rates}) > 1
+    names = [f"{r.group} ({r.stratum})" if several else r.group for r in rates]
+    ax.set_yticks(range(len(rates)), names)
+    ax.set_ylim(len(rates) - 0.5, -0.5)
+    ax.set_xlim(-0.01, 1.01)
+    ax.set_xlabel(label)
+    _add_grid(ax)
+
+
+def svg(picture: Picture) -> str | None:
+    """Draw a picture as SVG without links; None where matplotlib is not installed."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure  # not pyplot: nobody's figures are touched
+    except ImportError:
+        return None
+    written = io.StringIO()
+    # Text stays text, so that it can be read aloud and searched; ids differ between pictures.
+    style: Any = {"svg.fonttype": "none", "svg.hashsalt": picture.words}
+    # Labels are what people wrote: a dollar in them is money.
+    style |= {"font.family": "sans-serif", "text.parse_math": False, "text.usetex": False}
+    with matplotlib.rc_context(style):
+        figure = Figure(figsize=(WIDTH, picture.height), layout="constrained")
+        picture.draw(ax=figure.subplots())
+        figure.savefig(written, format="svg", metadata={"Date": None}, transparent=True)
+    code = written.getvalue()
+    code = re.sub(r"<metadata>.*?</metadata>", "", code[code.index("<svg") :], flags=re.DOTALL)
+    code = re.sub(r' xmlns(:\w+)?="[^"]*"', "", code).replace("xlink:href", "href")
+    # Ids such as "axes_1" occur in every picture of matplotlib and nothing refers to them.
+    code = re.sub(r'<g id="[^"]*"', "<g", code)
+    name = f'<svg role="img" aria-label="{escape(picture.words, quote=True)}"'
+    return code.replace("<svg", name, 1).strip()

@@ -1,0 +1,218 @@
+"""What a search over parameters cost, beside the one fit that it kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from dp_accounting.dp_event import ComposedDpEvent, DpEvent, SelfComposedDpEvent
+from sklearn.base import clone
+from sklearn.model_selection import (
+    KFold,
+    PredefinedSplit,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+)
+
+from skfairdp.assumptions import FOLDS_BY_POSITION, FOLDS_IN_PROPORTION
+from skfairdp.certifiable import certifiable
+from skfairdp.certificate.unwrap import charges_privacy, unwrap
+from skfairdp.figures import epsilon_text, significant_up
+from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
+from skfairdp.privacy.accounting.events import canonical, covering_event
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.sizes import Sizes
+
+FOLD_SPLITTERS = (int, KFold, StratifiedGroupKFold, StratifiedKFold)
+
+
+@dataclasses.dataclass(frozen=True)
+class FitsOfSearch:
+    """What the fits of a search cost, its scores left aside.
+
+    `folds` is how many training folds one row is in, at most; `privacy` the composition of the
+    fits of all candidates and the refit.
+    """
+
+    n_candidates: int
+    folds: int
+    privacy: PrivacyGuarantee
+
+    @property
+    def n_fits(self) -> int:
+        """Fits that a row takes part in, the refit included."""
+        return self.n_candidates * self.folds + 1
+
+    def costs(self, compose: str = "compose") -> str:
+        """Say what these fits compose to, with a form of that verb."""
+        return (
+            f"Its {self.n_fits} fits on overlapping rows ({self.n_candidates} candidates times "
+            f"{self.folds} folds a row is in, and the refit) {compose} to ε = "
+            f"{epsilon_text(self.privacy.epsilon)} at δ = {significant_up(self.privacy.delta)}, "
+            f"{self.privacy.adjacency}"
+        )
+
+
+def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
+    """Compose the fits of a search of scikit-learn, of which `final` is the model that it kept.
+
+    None where the cost of the other candidates cannot be read off their parameters.
+    """
+    if any(charges_privacy(step) for _, step in unwrap(search).leaves()):
+        return None  # a step that was fitted, and charged, as often as the last one
+    stated: PrivacyGuarantee | None = getattr(final, "privacy_", None)
+    results = getattr(search, "cv_results_", {})
+    candidates = results.get("params", ())
+    if stated is None or stated.is_void or stated.event is None or not len(candidates):
+        return None
+    if not isinstance(getattr(final, "plan_", None), Plan):
+        return None
+    others = _others(search, final, candidates, results)
+    if others is None:
+        return None
+    event = ComposedDpEvent([stated.event, *others])
+    by_index = not _moves_nobody(search)
+    # With declared sizes blanking a record costs what removing it does.
+    moved = by_index and stated.adjacency == "add-remove"
+    adjacency = "zero-out" if moved else stated.adjacency
+    return FitsOfSearch(
+        len(candidates),
+        _fits_per_row(search),
+        dataclasses.replace(
+            stated,
+            epsilon=event_epsilon(event, stated.delta, adjacency),
+            adjacency=adjacency,
+            accountant=accountant_name(event, stated.delta, adjacency),
+            per_group=None,
+            event=canonical(event),
+            exposures=(),
+            assumptions=(
+                *stated.assumptions,
+                FOLDS_IN_PROPORTION,
+                *([FOLDS_BY_POSITION] if by_index and adjacency == "zero-out" else []),
+            ),
+        ),
+    )
+
+
+def search_reason(search: Any, final: Any) -> str:
+    """Say why a search voids privacy, and what its fits alone compose to."""
+    reason = (
+        f"{type(search).__name__} chose this model by scores of its training rows without noise, "
+        "and those have no finite cost."
+    )
+    fits = fits_of_search(search, final)
+    return reason if fits is None else f"{reason} {fits.costs('would alone compose')}."
+
+
+def _fits_per_row(search: Any) -> int:
+    """Training folds that one row is in: all but one of k folds, else at most all splits."""
+    return search.n_splits_ - 1 if _in_folds(search) else search.n_splits_
+
+
+def _in_folds(search: Any) -> bool:
+    own = getattr(search.cv, "in_folds", False) is True
+    return search.cv is None or isinstance(search.cv, FOLD_SPLITTERS) or own
+
+
+def _by_record(search: Any) -> bool:
+    return getattr(search.cv, "assigns_each_record", False) is True
+
+
+def _moves_nobody(search: Any) -> bool:
+    """Whether all other rows stay in their folds when one is removed."""
+    if getattr(search, "resource", None) == "n_samples":
+        return False  # a halving search draws rows by position
+    # With one predefined fold every other row is trained on, wherever it stands.
+    fixed = isinstance(search.cv, PredefinedSplit) and search.n_splits_ == 1
+    return fixed or _by_record(search)
+
+
+def _others(
+    search: Any, final: Any, candidates: list[Mapping[str, Any]], results: Mapping[str, Any]
+) -> list[DpEvent] | None:
+    """Events of all fits that a row takes part in, but for the refit."""
+    refit = final.privacy_.event
+    if not final.plan_.segments and not any(_sets_cost(point) for point in candidates):
+        # Nothing is sampled, so the cost of a fit does not depend on the number of rows.
+        return [SelfComposedDpEvent(refit, len(candidates) * _fits_per_row(search))]
+    if not certifiable(final)._plans_ahead:
+        return None
+    whole = _sizes_of(final.plan_)
+    if not _agree(_event(search, final, search.best_params_, whole), final.privacy_):
+        return None  # the plan depends on more than is known here
+    events = []
+    for i, point in enumerate(candidates):
+        n = whole.total
+        if getattr(search, "resource", None) == "n_samples":  # a halving search
+            n = min(n, int(results["n_resources"][i]))
+        trained_on = _training_sizes(search, n)
+        if trained_on is None and whole.adjacency != "add-remove":
+            return None
+        # Declared sizes are those of every fit.
+        declared = [whole.total] * _fits_per_row(search)
+        for rows in declared if whole.adjacency == "add-remove" else trained_on or ():
+            event = _event(search, final, point, _part(whole, rows))
+            if event is None:
+                return None
+            events.append(event)
+    return events
+
+
+def _sets_cost(point: Mapping[str, Any]) -> bool:
+    return any(key.rsplit("__", 1)[-1] in ("epsilon", "delta") for key in point)
+
+
+def _sizes_of(plan: Plan) -> Sizes:
+    """Sizes that a plan was made for: expected records of a batch by their rate."""
+    first = plan.segments[0]
+    pairs = zip(first.expected_sizes, first.rates, strict=True)
+    return Sizes(plan.cells, tuple(round(size / rate) for size, rate in pairs), plan.adjacency)
+
+
+def _part(whole: Sizes, rows: int) -> Sizes:
+    counts = tuple(max(1, count * rows // whole.total) for count in whole.counts)
+    return dataclasses.replace(whole, counts=counts)
+
+
+def _training_sizes(search: Any, n: int) -> list[int] | None:
+    """Rows of each fit that one row takes part in; None where the splitter needs the rows."""
+    if _by_record(search):
+        return None
+    if _in_folds(search):
+        return [n - math.ceil(n / search.n_splits_)] * (search.n_splits_ - 1)
+    if not hasattr(search.cv, "split"):
+        return None
+    try:
+        return [len(train) for train, _ in search.cv.split(np.zeros((n, 1)))]
+    except (TypeError, ValueError):
+        return None
+
+
+def _event(search: Any, final: Any, point: Mapping[str, Any], sizes: Sizes) -> DpEvent | None:
+    """What a fit with a candidate's parameters releases; None where that is not known."""
+    candidate = clone(search.estimator).set_params(
+        **{key: clone(value, safe=False) for key, value in point.items()}
+    )
+    while hasattr(candidate, "steps"):
+        candidate = candidate.steps[-1][1]
+    settings = candidate.get_params(deep=False) if type(candidate) is type(final) else {}
+    opaque = settings.get("group_sizes_epsilon") is not None or settings.get("reproducible_noise")
+    if not settings or opaque or settings.get("epsilon") == math.inf:
+        return None
+    try:
+        plan = candidate._plan(sizes, candidate._calibrate(sizes))
+    except (TypeError, ValueError):
+        return None  # such a fit fails too, and may have released something before
+    return None if plan.noiseless else covering_event(plan)
+
+
+def _agree(event: DpEvent | None, stated: PrivacyGuarantee) -> bool:
+    if event is None:
+        return False
+    cost = event_epsilon(event, stated.delta, stated.adjacency)
+    return math.isclose(cost, stated.epsilon, rel_tol=1e-6)

@@ -1,0 +1,184 @@
+"""What was found out about a named (epsilon, tolerance)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from skfairdp.fairness.bounds.noisy_counts import (
+    private_gap_lower_bound,
+    private_gap_upper_bound,
+)
+from skfairdp.fairness.notions import get_notion
+from skfairdp.figures import as_given, epsilon_text, percent_text, rounded_up, significant_up
+from skfairdp.model_selection.candidates import (
+    final_of,
+)
+from skfairdp.model_selection.scoring import cells_of
+from skfairdp.model_selection.specification_attempts import (
+    Attempt,
+    all_fits,
+    as_text,
+)
+from skfairdp.privacy.accounting.accountants import event_epsilon
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+
+
+@dataclass(frozen=True, eq=False)
+class Specification:
+    """Answer to a specification, with everything it rests on.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss that was allowed, in nats.
+    tolerance : float
+        Gap that was allowed.
+    privacy : PrivacyGuarantee
+        What all attempts cost together.
+    attempts : tuple of Attempt
+        Every model that was trained, in the order in which it was named.
+    confidence_level : float
+        Probability that the upper bounds of all attempts hold together; that their lower
+        bounds do is as likely.
+    best : int or None
+        Position of the chosen attempt; None if no attempt kept the tolerance.
+    """
+
+    epsilon: float
+    tolerance: float
+    privacy: PrivacyGuarantee
+    attempts: tuple[Attempt, ...]
+    confidence_level: float
+    best: int | None
+
+    @property
+    def found(self) -> bool:
+        """Whether a model keeps both."""
+        return self.best is not None
+
+    @property
+    def model(self) -> Any:
+        """The best model that keeps both; None if there is none."""
+        return None if self.best is None else self.attempts[self.best].model
+
+    @property
+    def certificate(self) -> Any:
+        """Certificate of that model; None if there is none."""
+        return None if self.best is None else self.attempts[self.best].certificate
+
+    @property
+    def nearest(self) -> tuple[Attempt, ...]:
+        """Attempts of which no other has both a smaller bound and a better objective.
+
+        The first has the smallest bound.
+        """
+        order = sorted(self.attempts, key=lambda a: (a.claim.bound, -a.value))
+        kept: list[Attempt] = []
+        for attempt in order:
+            if not kept or attempt.value > kept[-1].value:
+                kept.append(attempt)
+        return tuple(kept)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words."""
+        level = percent_text(self.confidence_level)
+        asked = f"ε = {as_given(self.epsilon)} and a gap of at most {as_given(self.tolerance)}"
+        cost = (
+            f"All {len(self.attempts)} attempts together cost ε = "
+            f"{epsilon_text(self.privacy.epsilon)} at "
+            f"δ = {significant_up(self.privacy.delta)}, and share the error probability."
+        )
+        if self.best is not None:
+            chosen = self.attempts[self.best]
+            return (
+                f"Found: with {level} confidence the model with {as_text(chosen.parameters)} keeps "
+                f"{asked}: its gap is at most {rounded_up(chosen.claim.bound)}. {cost}"
+            )
+        first = self.nearest[0]
+        broken = sum(attempt.verdict == "broken" for attempt in self.attempts)
+        text = (
+            f"Not found: none of {len(self.attempts)} models could be shown to keep {asked}. "
+            f"{broken} of them break it with {level} confidence, "
+            f"{len(self.attempts) - broken} are undecided. The nearest, with "
+            f"{as_text(first.parameters)}, has a gap of at most {rounded_up(first.claim.bound)}. "
+        )
+        if first.attainable > self.tolerance:
+            text += (
+                "The held-out rows are too few for this tolerance: a model without any gap would "
+                f"have got {rounded_up(first.attainable)}. "
+            )
+        return f"{text}{cost} This is no proof about models that were not tried."
+
+    def verify(self) -> bool:
+        """Compute all figures anew: bounds from noisy counts, epsilon from plans.
+
+        Returns
+        -------
+        bool
+            Whether they agree with what is stated, and each certificate with its model.
+        """
+        n = len(self.attempts)
+        level = 1.0 - (1.0 - self.confidence_level) / n
+        price = self.epsilon / n
+        for attempt in self.attempts:
+            classes = final_of(attempt.model).classes_
+            cells = cells_of(
+                attempt.noisy_counts.sum(axis=-1), get_notion(attempt.claim.notion), classes
+            )
+            bounds = (
+                private_gap_upper_bound(cells, price, confidence_level=level),
+                private_gap_lower_bound(cells, price, confidence_level=level),
+            )
+            if bounds != (attempt.claim.bound, attempt.lower):
+                return False
+            if verdict_on(*bounds, self.tolerance) != attempt.verdict:
+                return False
+            if not attempt.certificate.verify(attempt.model):
+                return False
+        fits = all_fits(final_of(attempt.model).plan_ for attempt in self.attempts)
+        spent = event_epsilon(fits, self.privacy.delta, self.privacy.adjacency)
+        return self.best == best_of(self.attempts) and spent <= self.privacy.epsilon <= self.epsilon
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row an attempt, for `pareto_frontier` and tables.
+
+        Returns
+        -------
+        DataFrame
+            Columns epsilon, value, bound, estimate, lower, attainable, verdict and one
+            for each parameter.
+        """
+        return pd.DataFrame(
+            {
+                **attempt.parameters,
+                "epsilon": self.privacy.epsilon,
+                "value": attempt.value,
+                "gap": attempt.claim.bound,
+                "estimate": attempt.claim.estimate,
+                "lower": attempt.lower,
+                "attainable": attempt.attainable,
+                "verdict": attempt.verdict,
+            }
+            for attempt in self.attempts
+        )
+
+    def __str__(self) -> str:
+        """The answer in words."""
+        return self.sentence
+
+
+def verdict_on(upper: float, lower: float, tolerance: float) -> str:
+    """Say whether bounds on a gap keep a tolerance."""
+    if upper <= tolerance:
+        return "kept"
+    return "broken" if lower > tolerance else "undecided"
+
+
+def best_of(attempts: tuple[Attempt, ...]) -> int | None:
+    """Position of the best attempt that keeps the tolerance."""
+    kept = [i for i, attempt in enumerate(attempts) if attempt.verdict == "kept"]
+    return max(kept, key=lambda i: attempts[i].value, default=None)

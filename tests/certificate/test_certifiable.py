@@ -1,0 +1,98 @@
+"""One protocol of questions: who answers is believed, who only passes them on is not."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import skfairdp
+from skfairdp import certify
+from skfairdp.certifiable import Certifiable, certifiable
+from skfairdp.certificate.unwrap import charges_privacy, learns_from_rows, releases_rows
+from tests.certificate.fakes import Doubler, ThresholdClassifier, stated
+
+QUESTIONS = [name for name in vars(Certifiable) if name[0] == "_" != name[1]]
+
+
+def test_the_questions_are_those_that_are_documented():
+    assert len(QUESTIONS) == 10
+    for name in QUESTIONS:
+        described = inspect.getdoc(Certifiable) if not callable(getattr(Certifiable, name)) else (
+            inspect.getdoc(getattr(Certifiable, name))
+        )  # fmt: skip
+        assert described
+        assert callable(getattr(Certifiable, name)) or f"\n{name} : " in described
+
+
+def test_nobody_looks_for_an_answer_elsewhere():
+    """No getattr or hasattr with the name of a question in the package."""
+    found = []
+    for path in Path(skfairdp.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            if call and node.func.id in ("getattr", "hasattr") and len(node.args) > 1:
+                name = getattr(node.args[1], "value", None)
+                found += [f"{path.name}:{node.lineno}"] if name in QUESTIONS else []
+    assert found == []
+
+
+@pytest.mark.parametrize("step", [LogisticRegression(), object(), None, "passthrough"])
+def test_what_answers_nothing_promises_nothing(step):
+    silent = certifiable(step)
+    assert not charges_privacy(step)
+    assert not releases_rows(step)
+    assert (silent._post_processes, silent._draws_afresh, silent._plans_ahead) == (
+        None,
+        False,
+        False,
+    )
+    assert silent._learns_from_rows
+    assert silent._mechanism_fairness("demographic_parity") == []
+    assert silent._success_scores(None) is silent._own_models(()) is None
+    assert silent._changed_since_fit() != ()
+
+
+class Wrapper:
+    """Passes every question on, and itself off as what it holds."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    @property
+    def __class__(self):
+        return type(self.inner)
+
+
+@pytest.mark.parametrize("inner", [ThresholdClassifier(), Doubler()])
+def test_a_wrapper_is_not_believed_what_it_passes_on(inner):
+    wrapper = Wrapper(inner)
+    assert isinstance(wrapper, Certifiable)
+    assert wrapper._charges_privacy == inner._charges_privacy
+    assert not charges_privacy(wrapper)
+    assert learns_from_rows(wrapper)
+
+
+class Outside(Certifiable, LogisticRegression):
+    """An estimator of somebody else that states what its fit spent."""
+
+    _charges_privacy = True
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.privacy_ = stated()
+        return self
+
+    def _changed_since_fit(self):
+        return ()
+
+
+def test_an_estimator_of_others_that_answers_is_certified(rows):
+    assert certify(Outside().fit(rows.X, rows.y)).privacy == stated()
+    assert certify(LogisticRegression().fit(rows.X, rows.y)).privacy.is_void

@@ -1,0 +1,42 @@
+"""What version 0.1.0 has written is read, means the same and is written alike."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from skfairdp import Certificate
+
+STORED = Path(__file__).parent / "stored"
+stored = pytest.mark.parametrize("name", ["public", "protected"])
+
+
+@stored
+def test_a_file_is_read_holds_and_is_written_alike(name: str) -> None:
+    text = (STORED / f"{name}.json").read_text(encoding="utf-8")
+    certificate = Certificate.from_json(text)
+    assert certificate.sentence == json.loads(text)["sentence"]
+    assert certificate.examine().holds
+    assert not certificate.examine().missing
+    assert certificate.to_json() == text
+
+
+@stored
+def test_a_pickle_is_read_by_the_place_that_its_class_had(name: str) -> None:
+    written = (STORED / f"{name}.pickle").read_bytes()
+    assert b"skfairdp.certificate.statement" in written
+    certificate = pickle.loads(written)
+    assert type(certificate) is Certificate
+    assert certificate == Certificate.from_json((STORED / f"{name}.json").read_text("utf-8"))
+
+
+@stored
+def test_a_new_pickle_names_no_file_of_the_package(name: str) -> None:
+    certificate = Certificate.from_json((STORED / f"{name}.json").read_text("utf-8"))
+    again = pickle.dumps(certificate)
+    assert pickle.loads(again) == certificate
+    assert b"skfairdp.certificate.statement" not in again
+    assert b"skfairdp.certificate.certificate" not in again

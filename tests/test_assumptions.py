@@ -1,0 +1,89 @@
+"""Assumptions of certificates: written once, used, and kept by a place that exists."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from skfairdp import assumptions
+from skfairdp.assumptions import CERTIFIER, CLOSED_SETS, DEPLOYER, OWNER, PLACES
+
+PACKAGE = Path(assumptions.__file__).parent
+OTHERS = [path for path in sorted(PACKAGE.rglob("*.py")) if path.name != "assumptions.py"]
+PEOPLE = {OWNER, CERTIFIER, DEPLOYER}
+
+
+@pytest.mark.parametrize("place", sorted(set(PLACES.values()) - PEOPLE))
+def test_a_place_that_keeps_an_assumption_exists(place: str) -> None:
+    module, _, name = place.partition(":")
+    found = importlib.import_module(module)
+    assert not name or hasattr(found, name)
+
+
+def texts(path: Path) -> Iterator[str]:
+    """Strings in the code of a file, docstrings among them, with nothing for what is filled in."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def longest_part(sentence: str) -> str:
+    """The longest part of a sentence that stands in it whatever it is filled in with."""
+    return max(re.split(r"\{\w*\}", sentence), key=len)
+
+
+# The words of a set alone are too common to be looked for.
+SENTENCES = {*PLACES, assumptions.SEED, assumptions.READ_OFF} - {assumptions.SET}
+PARTS = set(map(longest_part, SENTENCES))
+
+
+def second_copies(paths: list[Path]) -> list[tuple[str, str]]:
+    return [
+        (path.name, part)
+        for path in paths
+        for text in texts(path)
+        for part in PARTS
+        if part in text
+    ]
+
+
+def test_a_sentence_is_written_once() -> None:
+    assert len(PARTS) > 60
+    assert min(map(len, PARTS)) > len(" as recorded")
+    assert second_copies(OTHERS) == []
+
+
+def test_a_second_copy_would_be_found(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.py"
+    for sentence in (assumptions.START, assumptions.ARITHMETIC):
+        copy.write_text(f"x = f{sentence.replace('{method}', '{print}')!r}", encoding="utf-8")
+        assert second_copies([copy])
+
+
+def test_every_sentence_is_stated_by_somebody() -> None:
+    stated = {
+        name: value
+        for name, value in vars(assumptions).items()
+        if isinstance(value, str) and value in PLACES
+    }
+    assert set(stated.values()) | set(assumptions.LAST_STEP) == set(PLACES)
+    used = {
+        node.id if isinstance(node, ast.Name) else node.attr
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+    }
+    assert set(stated) - used == set()
+
+
+def test_the_sets_are_declared_or_read_off() -> None:
+    assert len(CLOSED_SETS) == 4
+    assert "the set of groups is declared" in CLOSED_SETS
+    assert assumptions.closed_sets(labels=False) == (
+        "the set of class labels is taken from the rows and public",
+    )
