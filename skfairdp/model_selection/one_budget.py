@@ -60,7 +60,8 @@ def fit_within(
     Raises
     ------
     ValueError
-        If the Pipeline or the budget is not as described. Nothing is charged then.
+        If the Pipeline or the budget is not as described: nothing is charged then. What the
+        classifier refuses, such as labels of one class, it refuses after the encoder's charge.
 
     Examples
     --------

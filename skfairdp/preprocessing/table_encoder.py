@@ -111,8 +111,8 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
     References
     ----------
     A. Korolova, K. Kenthapadi, N. Mishra and A. Ntoulas, "Releasing Search Queries and Clicks
-    Privately", WWW 2009, for counts of unknown categories; F. Tschorsch and others have called
-    it τ-thresholding.
+    Privately", WWW 2009, for noisy counts with a threshold; the proof for what is done here is
+    in the documentation's page on tables.
 
     Examples
     --------
