@@ -1,5 +1,6 @@
 """Private classifiers, and certificates of what holds for them and between groups."""
 
+from skfairdp.additive import DPAdditiveClassifier
 from skfairdp.aggregation import FairPATEClassifier, PATEClassifier, PublicRows, SFPATEClassifier
 from skfairdp.certificate import Certificate, certify
 from skfairdp.comparators.covariance import CovarianceConstrainedClassifier
@@ -19,7 +20,7 @@ from skfairdp.inprocessing import (
 )
 from skfairdp.monitoring import GapMonitor
 from skfairdp.postprocessing import AbstainingClassifier, SmoothedClassifier
-from skfairdp.preprocessing import PrivateThinningClassifier
+from skfairdp.preprocessing import PrivateTableEncoder, PrivateThinningClassifier
 from skfairdp.privacy import PrivacyLedger
 from skfairdp.representation import LaplaceTransformer, PrivateFairEncoder
 
@@ -27,6 +28,7 @@ __all__ = [
     "AbstainingClassifier",
     "Certificate",
     "CovarianceConstrainedClassifier",
+    "DPAdditiveClassifier",
     "DPFermiClassifier",
     "DPSGDClassifier",
     "DPSGDFClassifier",
@@ -41,6 +43,7 @@ __all__ = [
     "PATEClassifier",
     "PrivacyLedger",
     "PrivateFairEncoder",
+    "PrivateTableEncoder",
     "PrivateThinningClassifier",
     "PublicRows",
     "RandomizedAttributeClassifier",

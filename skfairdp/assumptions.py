@@ -35,6 +35,25 @@ NOISE_ALONE = _kept(
     "skfairdp.engine.release:NoisyRelease",
     "{what} through the noisy {noisy} alone, and running time is not part of what is released",
 )
+COLUMNS = _kept(
+    "skfairdp.preprocessing.cells:refuse_dtype",
+    "names, number and order of the columns are public, and so is which of them hold dates, which "
+    "are refused",
+)
+CELLS = _kept(
+    OWNER,
+    "the guarantee starts at the table passed to fit, and is about its cells: how they were read "
+    "from a file is not part of it",
+)
+COUNTED_CELLS = _kept(
+    "skfairdp.engine.table_release:TableRelease",
+    "cells reach the levels through noisy counts alone, and how long that takes is not part of "
+    "what is released",
+)
+LEVELS = _kept(
+    "skfairdp.additive.design:levels_of",
+    "the levels of the columns {how}, and are not counted here",
+)
 ARITHMETIC = _kept(
     "skfairdp.engine.clipping.norms",
     "what a row adds to a sum is computed from that row alone, to the last bit; sums are formed in "

@@ -32,6 +32,7 @@ LAYERS = (
         "aggregation",
         "comparators",
     },
+    {"additive"},
     {"model_selection", "metrics", "audit", "monitoring"},
     {"command_line"},
     {"__main__"},

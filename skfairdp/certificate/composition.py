@@ -22,6 +22,7 @@ from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.plan_cost import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger.totals import covered
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.relations import PROTECTS
 
@@ -54,6 +55,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     if None in stated:
         return None
 
+    stated = _in_one_relation(stated)
     reasons = [*shown.changes, *_unpaid(other)]
     if not charges_privacy(deployed.final):
         reasons.append(_foreign(deployed.final))
@@ -234,6 +236,14 @@ def _foreign(final: Any) -> str:
         f"{name} is not an estimator of skfairdp: nothing bounds what it reveals about its "
         "training rows."
     )
+
+
+def _in_one_relation(stated: list[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
+    """Read a promise for removal, as that of a table, as one for blanked records beside one."""
+    relations = {(item.adjacency, item.protects) for item in stated if not item.is_void}
+    if relations == {("add-remove", "record"), ("zero-out", "record")}:
+        return covered(stated, "zero-out", "record")
+    return stated
 
 
 def _relations(stated: list[PrivacyGuarantee]) -> list[str]:

@@ -19,6 +19,7 @@ from sklearn.model_selection import (
 
 from skfairdp.assumptions import FOLDS_BY_POSITION, FOLDS_IN_PROPORTION
 from skfairdp.certifiable import certifiable
+from skfairdp.certificate.unwrap import charges_privacy, unwrap
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.events import canonical, covering_event
@@ -61,6 +62,8 @@ def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
 
     None where the cost of the other candidates cannot be read off their parameters.
     """
+    if any(charges_privacy(step) for _, step in unwrap(search).leaves()):
+        return None  # a step that was fitted, and charged, as often as the last one
     stated: PrivacyGuarantee | None = getattr(final, "privacy_", None)
     results = getattr(search, "cv_results_", {})
     candidates = results.get("params", ())

@@ -8,6 +8,7 @@ import pytest
 
 from skfairdp.engine.moment_sums import MomentSums
 from skfairdp.engine.release import NoisyRelease
+from skfairdp.engine.table_release import TableRelease
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
 from tests.common import roster
@@ -40,6 +41,7 @@ def forbid_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(NoisyRelease, "__init__", touched)
     monkeypatch.setattr(MomentSums, "__init__", touched)
+    monkeypatch.setattr(TableRelease, "__init__", touched)
     monkeypatch.setattr(RandomizedResponse, "report", touched)
     monkeypatch.setattr("skfairdp.aggregation.vote_classifier.assign_shards", touched)
     monkeypatch.setattr("skfairdp.comparators.covariance.fit_constrained", touched)

@@ -13,6 +13,7 @@ import skfairdp
 from skfairdp import (
     AbstainingClassifier,
     CovarianceConstrainedClassifier,
+    DPAdditiveClassifier,
     DPFermiClassifier,
     DPSGDClassifier,
     DPSGDFClassifier,
@@ -25,6 +26,7 @@ from skfairdp import (
     LaplaceTransformer,
     PATEClassifier,
     PrivateFairEncoder,
+    PrivateTableEncoder,
     PrivateThinningClassifier,
     RandomizedAttributeClassifier,
     RateConstrainedClassifier,
@@ -54,14 +56,19 @@ _FAIR_MODELS = FunctionalMechanismClassifier(
 #   attribute    protects the attribute alone; promises, and declares, other things
 #   constrained  can't be fitted without groups, which scikit-learn's own checks do not pass
 #   voting       needs public rows and has no net of its own: here every other row is public
-#   closed form  without a net
+#   closed form  without a net that is given
 #   around       around another estimator, whose parameters it passes on
 #   smoothed     like that, and post-processing
 #   apart        around estimators of other libraries, or like them
 #   releasing    releases rows, and takes no part in what predictions promise
+#   tables       learns levels of columns, and predicts nothing
 #   answering    decides about the answers of a fitted model
 SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
     DPSGDClassifier: ("rows", {"DP-SGD": _DPSGD}),
+    DPAdditiveClassifier: (
+        "closed form",
+        {"additive": DPAdditiveClassifier(_ROWS, n_bins=8, **FAST)},
+    ),
     FairDPClassifier: (
         "rows",
         {
@@ -187,6 +194,7 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
             "encoder, trained privately": PrivateFairEncoder(train_privately=True, **FAST),
         },
     ),
+    PrivateTableEncoder: ("tables", {"table": PrivateTableEncoder(epsilon=1.0)}),
     AbstainingClassifier: ("answering", {"abstaining": AbstainingClassifier(_DPSGD)}),
 }
 
@@ -226,7 +234,7 @@ def of(*kinds: str) -> dict[str, Any]:
 ROSTER, NEEDS_GROUPS = of("rows", "grouped"), of("grouped")
 AROUND, ATTRIBUTE, CONSTRAINED = of("around"), of("attribute"), of("constrained")
 VOTING, CLOSED_FORM, SMOOTHED, APART = of("voting"), of("closed form"), of("smoothed"), of("apart")
-RELEASING, ANSWERING = of("releasing"), of("answering")
+RELEASING, ANSWERING, TABLES = of("releasing"), of("answering"), of("tables")
 
 every_constrained = pytest.mark.parametrize("name", CONSTRAINED)
 every_attribute = pytest.mark.parametrize("name", ATTRIBUTE)

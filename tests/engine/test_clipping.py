@@ -61,7 +61,7 @@ def binary_rows(n_rows: int, shape=(4,), dtype=torch.float64, seed: int = 0):
 
 def in_blocks_of_eight(monkeypatch):
     for path in ("fused", "functional"):
-        monkeypatch.setattr(f"skfairdp.engine.clipping.clippers.{path}.rows_within", lambda *_: 8)
+        monkeypatch.setattr(f"skfairdp.engine.clipping.{path}.rows_within", lambda *_: 8)
 
 
 def assert_close(got: torch.Tensor, want: torch.Tensor, weights, max_norm: float) -> None:

@@ -1,0 +1,123 @@
+"""The columns of zeros and ones that an additive model is linear in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skfairdp.preprocessing.levels import OTHER, Categories, Intervals, Levels
+
+__all__ = ["Design", "levels_of"]
+
+# Neighbouring bins share a column with so many others, those with as many again, and so on
+# while at least FEWEST columns remain: noise then averages where the function is smooth.
+MERGED, FEWEST = 8, 4
+# Euclidean norm of every row, the constant 1 of the intercept left out.
+NORM = 4.0
+
+
+def levels_of(X: object) -> tuple[tuple[str, Levels], ...]:
+    """Read the levels of each column of a table off its dtypes.
+
+    Parameters
+    ----------
+    X : object
+        What was passed as features.
+
+    Returns
+    -------
+    tuple of (str, Intervals or Categories)
+
+    Raises
+    ------
+    ValueError
+        It is no table of levels. Dtypes of other makers are refused, as the categories that
+        pandas finds are those that occur in the rows.
+    """
+    found: list[tuple[str, Levels]] = []
+    if isinstance(X, pd.DataFrame) and X.shape[1]:
+        for name, dtype in X.dtypes.items():
+            categories = getattr(dtype, "categories", None)
+            if isinstance(categories, pd.IntervalIndex):
+                level: Levels = Intervals(tuple(map(float, categories.left[1:])))
+            elif categories is not None and OTHER in categories:
+                level = Categories(tuple(categories))
+            else:
+                break
+            if dtype != level.dtype():
+                break
+            found.append((str(name), level))
+        else:
+            return tuple(found)
+    raise ValueError(
+        "'X' is no table of levels. Declare bounds=… (and categories=…) of its columns, or put a "
+        "skfairdp.preprocessing.PublicBinner or a PrivateTableEncoder before the model in a "
+        "Pipeline; both with encoding='levels'."
+    )
+
+
+class Design:
+    """Where each level of each column is among the inputs of a linear net.
+
+    Parameters
+    ----------
+    levels : sequence of Intervals or Categories
+        Of each column.
+    """
+
+    def __init__(self, levels: Sequence[Levels]) -> None:
+        self.levels = tuple(levels)
+        self._blocks: list[list[tuple[int, int, int]]] = []
+        self.width = 0
+        for level in self.levels:
+            count, merged, blocks = level.count, 1, []
+            while merged == 1 or (isinstance(level, Intervals) and count // merged >= FEWEST):
+                size = -(-count // merged) + 1  # the last one is for a missing value
+                blocks.append((merged, self.width, size))
+                self.width += size
+                merged *= MERGED
+            self._blocks.append(blocks)
+        self.value = NORM / math.sqrt(sum(map(len, self._blocks)))
+
+    def codes(self, table: pd.DataFrame) -> Iterator[NDArray[np.int64]]:
+        """Level of each row, column by column; a missing value is after the last one."""
+        for place, level in enumerate(self.levels):
+            found = table.iloc[:, place].cat.codes.to_numpy().astype(np.int64)
+            yield np.where(found < 0, level.count, found)
+
+    def rows(self, table: pd.DataFrame) -> NDArray[np.float32]:
+        """Inputs of the net: every row has as many entries as any other, all of one size."""
+        inputs = np.zeros((len(table), self.width), dtype=np.float32)
+        at = np.arange(len(table))
+        for place, codes in enumerate(self.codes(table)):
+            for start, positions in self._positions(place):
+                inputs[at, start + positions[codes]] = self.value
+        return inputs
+
+    def contributions(self, weights: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """What each level of each column adds to the logit, a missing value last.
+
+        Parameters
+        ----------
+        weights : ndarray of float64, shape (width,)
+            Of the linear net.
+
+        Returns
+        -------
+        list of ndarray of float64, shape (n_levels + 1,)
+        """
+        return [
+            self.value
+            * np.sum([weights[start + at] for start, at in self._positions(place)], axis=0)
+            for place in range(len(self.levels))
+        ]
+
+    def _positions(self, place: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Input within its block of each level, a missing value last."""
+        for merged, start, size in self._blocks[place]:
+            levels = np.arange(self.levels[place].count) // merged
+            yield start, np.append(levels, size - 1)

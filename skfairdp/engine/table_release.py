@@ -1,0 +1,179 @@
+"""The one door for columns of a table: cells reach released state only through its counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from skfairdp.exceptions import PlanError
+from skfairdp.privacy.meter import Meter
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Plan, Segment
+
+__all__ = ["Cells", "TableRelease", "threshold"]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The private cells of one column: each is a number, a text, or missing.
+
+    Parameters
+    ----------
+    numbers : ndarray of float64, shape (n,)
+        NaN where there is none.
+    texts : ndarray of int, shape (n,)
+        Position in `distinct`; -1 where there is none.
+    distinct : tuple of str
+        The texts that occur.
+    """
+
+    numbers: NDArray[np.float64]
+    texts: NDArray[np.int64]
+    distinct: tuple[str, ...] = ()
+
+    def as_texts(self) -> tuple[NDArray[np.int64], list[str]]:
+        """All cells as texts: position of each in the second value, -1 for a missing one."""
+        numbers, values = pd.factorize(self.numbers)
+        where = {text: place for place, text in enumerate(self.distinct)}
+        written = [where.setdefault(f"{value:.17g}", len(where)) for value in values]
+        found = np.append(np.asarray(written, dtype=np.int64), -1)[numbers]
+        return np.where(self.texts >= 0, self.texts, found), list(where)
+
+
+class TableRelease:
+    """Turn private columns into noisy counts, as the plan says.
+
+    Parameters
+    ----------
+    columns : sequence of Cells
+        Private columns.
+    plan : Plan
+        What was charged, with steps that draw every row. Every release is drawn from it.
+    noise : NoiseSource
+        Draws the noise: whole numbers of a fine grid, exactly.
+
+    Attributes
+    ----------
+    meter : Meter
+        What is still to be released.
+
+    Raises
+    ------
+    PlanError
+        By every release: the plan does not hold it, or holds no more of it. Here: the plan
+        draws samples, or its noise is not exact.
+    """
+
+    def __init__(self, columns: Sequence[Cells], plan: Plan, noise: NoiseSource) -> None:
+        if not plan.exact_noise or any(segment.rates != (1.0,) for segment in plan.segments):
+            raise PlanError("Tables are counted over all rows, with exact noise: plan for that.")
+        self.meter = Meter(plan)
+        self._columns = columns
+        self._noise = noise
+
+    def histograms(
+        self,
+        segment: Segment,
+        column: int,
+        first: Callable[[Cells], NDArray[np.int64]],
+        size: int,
+        then: Callable[[NDArray[np.float64]], tuple[Callable[[Cells], NDArray[np.int64]], int]]
+        | None = None,
+    ) -> list[NDArray[np.float64]]:
+        """Release one histogram of a column for each block of a segment.
+
+        Parameters
+        ----------
+        segment : Segment
+            Each histogram may depend on the noisy counts of those before it: the blocks of a
+            step are charged together whatever was answered.
+        column : int
+            Which column.
+        first : callable
+            Maps the cells to the count that each adds one to, negative for none; it depends
+            on nothing but the cell itself and on what was released.
+        size : int
+            Number of counts.
+        then : callable, optional
+            Maps noisy counts to the next such map and number of counts.
+
+        Returns
+        -------
+        list of ndarray of float64
+        """
+        self._draw(segment)
+        released: list[NDArray[np.float64]] = []
+        for block in segment.blocks:
+            if released and then is not None:
+                first, size = then(released[-1])
+            codes = first(self._columns[column])
+            exact = np.bincount(codes[codes >= 0], minlength=size).astype(np.float64)
+            released.append(self._noisy(exact, block.noise_std))
+        return released
+
+    def frequent(self, segment: Segment, column: int) -> list[str]:
+        """Release which texts of a column have a noisy count above the segment's threshold.
+
+        Noise is added to the texts that occur, all in one query with the noise of the whole
+        step. That alone would show who brought a text that nobody else has; the threshold is
+        such that it does with the probability `segment.failure`, which is charged.
+
+        Parameters
+        ----------
+        segment : Segment
+            With a failure probability.
+        column : int
+            Which column.
+
+        Returns
+        -------
+        list of str
+            Sorted, as their order in the rows is private.
+        """
+        self._draw(segment)
+        codes, texts = self._columns[column].as_texts()
+        exact = np.bincount(codes[codes >= 0], minlength=len(texts)).astype(np.float64)
+        noisy = self._noisy(exact, segment.multiplier(0))
+        kept = np.flatnonzero(noisy >= threshold(segment.multiplier(0), segment.failure))
+        return sorted(texts[place] for place in kept)
+
+    def _draw(self, segment: Segment) -> None:
+        if any((b.max_norm, b.weights) != (1.0, (1.0,)) for b in segment.blocks):
+            raise PlanError("A cell adds one to one count: plan a norm and a weight of 1.")
+        self.meter.draw(segment)
+
+    def _noisy(self, exact: NDArray[np.float64], std: float) -> NDArray[np.float64]:
+        """Add the noise: the only way that a count leaves."""
+        return exact if std == 0.0 else self._noise.on_grid(exact, std)
+
+
+def threshold(std: float, failure: float) -> float:
+    """Noisy count that a text of one row reaches with a probability of at most `failure`.
+
+    Parameters
+    ----------
+    std : float
+        Standard deviation of the noise; 0 for none.
+    failure : float
+        A probability in (0, 1).
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    PlanError
+        There is noise, and no probability is set aside.
+    """
+    if std == 0.0:
+        return 1.0
+    if not 0.0 < failure < 1.0:
+        raise PlanError("The texts of a column are private: plan a failure probability.")
+    # One count is rounded, and shifted by one; a part in 2**30 covers grid and round-off.
+    return 1.0 + std * (-float(ndtri(failure)) + 2.0**-30)

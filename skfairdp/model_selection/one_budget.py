@@ -1,0 +1,129 @@
+"""One budget for a Pipeline that learns from the rows more than once."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from skfairdp.base import PrivateClassifier, PrivateEstimator
+from skfairdp.figures import as_given
+from skfairdp.parameters import Number
+from skfairdp.preprocessing import PrivateTableEncoder
+from skfairdp.privacy.accounting.plan_cost import compose
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger.totals import covered
+
+__all__ = ["fit_within"]
+
+# A total from this share of the budget on is near enough.
+_NEAR = 0.99
+_MOST_TRIES = 12
+
+
+def fit_within(
+    pipeline: Pipeline,
+    X: Any,
+    y: ArrayLike,
+    *,
+    epsilon: float,
+    table_share: float = 0.3,
+    sensitive_features: ArrayLike | None = None,
+) -> Pipeline:
+    """Fit a Pipeline of a private table encoder and a private classifier under one budget.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        With a `PrivateTableEncoder` and, last, a classifier of this package that has an
+        `epsilon`. It is cloned; other steps have to learn nothing from the rows.
+    X : DataFrame or array-like
+        Private rows.
+    y : array-like
+        Their labels.
+    epsilon : float
+        Budget of the whole in nats, at the classifier's delta.
+    table_share : float, default=0.3
+        Epsilon of the encoder, alone, in that of the whole. Because the releases are composed
+        and not added up, 0.3 costs the classifier about 5 in 100 of its own.
+    sensitive_features : array-like, optional
+        Groups, for the classifier.
+
+    Returns
+    -------
+    Pipeline
+        Fitted. Its certificate states a total of at most `epsilon`, and at least 0.99 of it.
+
+    Raises
+    ------
+    ValueError
+        If the Pipeline or the budget is not as described: nothing is charged then. What the
+        classifier refuses, such as labels of one class, it refuses after the encoder's charge.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skfairdp import DPAdditiveClassifier, PrivateTableEncoder, certify
+    >>> from skfairdp.model_selection import fit_within
+    >>> X = np.random.default_rng(0).normal(size=(5000, 2))
+    >>> steps = make_pipeline(PrivateTableEncoder(), DPAdditiveClassifier(max_epochs=5))
+    >>> model = fit_within(steps, X, X[:, 0] > 0, epsilon=1.0)
+    >>> 0.99 <= certify(model).privacy.epsilon <= 1.0
+    True
+    """
+    final = pipeline.steps[-1][1]
+    tables = [step for _, step in pipeline.steps[:-1] if isinstance(step, PrivateTableEncoder)]
+    charging = [step for _, step in pipeline.steps[:-1] if isinstance(step, PrivateEstimator)]
+    named = isinstance(final, PrivateClassifier) and "epsilon" in final.get_params(deep=False)
+    if len(tables) != 1 or tables != charging or not named:
+        raise ValueError(
+            "'pipeline' must have one PrivateTableEncoder and end in a classifier of skfairdp "
+            "with a parameter epsilon, and no other step may be private."
+        )
+    for name, value, allowed in (
+        ("epsilon", epsilon, Number(1e-3)),
+        ("table_share", table_share, Number(0.0, 1.0, low_open=True, high_open=True)),
+    ):
+        if not allowed.accepts(value):
+            raise ValueError(f"{name!r} must be {allowed.describe()}; got {value!r}.")
+    if any(getattr(step, "reproducible_noise", False) for step in (tables[0], final)):
+        raise ValueError("reproducible_noise=True voids the guarantee: there is no budget to keep.")
+    steps, rows = [], X
+    for name, step in pipeline.steps[:-1]:
+        fitted = step if step in (None, "passthrough") else clone(step)
+        if isinstance(fitted, PrivateTableEncoder):
+            fitted.set_params(
+                epsilon=table_share * epsilon, delta=min(step.delta, final.delta / 10)
+            )
+            spent = fitted._quote(rows, None)
+        if fitted is step:
+            continue
+        rows = fitted.fit_transform(rows)
+        steps.append((name, fitted))
+    model = clone(final)
+    if "noise_multiplier" in model.get_params(deep=False):
+        model.set_params(noise_multiplier=None)
+    share = epsilon * math.sqrt(1.0 - table_share**2)
+    most = epsilon
+    for _ in range(_MOST_TRIES):
+        model.set_params(epsilon=share)
+        total = _total(spent, model._quote(rows, y, sensitive_features))
+        if _NEAR * epsilon <= total <= epsilon:
+            break
+        if total > epsilon:
+            most = share
+        share = min(share * 0.5 * (1.0 + _NEAR) * epsilon / total, 0.5 * (share + most))
+    else:
+        raise ValueError(f"No epsilon of the last step makes a total of {as_given(epsilon)}.")
+    model.fit(rows, y, sensitive_features=sensitive_features)
+    return Pipeline([*steps, (pipeline.steps[-1][0], model)], memory=pipeline.memory)
+
+
+def _total(spent: PrivacyGuarantee | None, stated: PrivacyGuarantee | None) -> float:
+    assert spent is not None
+    assert stated is not None
+    return compose(covered([spent, stated], stated.adjacency, stated.protects)).epsilon

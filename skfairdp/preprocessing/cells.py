@@ -1,0 +1,95 @@
+"""Cells of a column, each read by itself: a number, a text, or missing."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Hashable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skfairdp.engine.table_release import Cells
+from skfairdp.rows import factorized
+
+__all__ = ["looks_like_an_identifier", "read_cells", "refuse_dtype"]
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
+_TRUTH = {"true": 1.0, "false": 0.0}
+_IDENTIFIER = re.compile(
+    r"(?:^|[^a-z])(?:id|ids|uuid|guid|ssn|iban|passport|e?mail|phone|nbr|mrn|surname|"
+    r"first name|last name|full name)(?:$|[^a-z])"
+)
+
+
+def looks_like_an_identifier(name: Hashable) -> bool:
+    """Whether a column's name is that of an identifier; no value is looked at."""
+    split = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)).lower()
+    return bool(_IDENTIFIER.search(re.sub(r"[_\W]+", " ", split)))
+
+
+def refuse_dtype(values: pd.Series, name: Hashable) -> None:
+    """Refuse a column whose dtype has no cells that can be read here."""
+    if values.dtype.kind in "mMcV" or isinstance(
+        values.dtype, pd.PeriodDtype | pd.IntervalDtype | pd.DatetimeTZDtype
+    ):
+        raise ValueError(
+            f"Column {name!r} has the dtype {values.dtype}. Turn it into numbers first (a date "
+            "into its year, month, weekday, or days since a public date), or drop it with "
+            "columns={...: 'drop'}."
+        )
+
+
+def read_cells(values: pd.Series) -> Cells:
+    """Read a column, whatever its dtype.
+
+    Parameters
+    ----------
+    values : Series
+        Anything.
+
+    Returns
+    -------
+    Cells
+        The reading of a cell depends on no other cell: text that is a number in decimal
+        digits is that number, "true" and "false" are 1 and 0, other text counts without the
+        white space around it, and what is neither number nor text is missing.
+    """
+    dtype = values.dtype
+    if pd.api.types.is_numeric_dtype(dtype):
+        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0
+        return Cells(numbers, np.full(len(numbers), -1, dtype=np.int64))
+    if isinstance(dtype, pd.CategoricalDtype):
+        codes, distinct = values.cat.codes.to_numpy().astype(np.int64), list(dtype.categories)
+    else:
+        codes, distinct = factorized(values)
+    codes = np.maximum(codes, -1)
+    found = [_read(value) for value in distinct]
+    where: dict[str, int] = {}
+    texts = [-1 if text is None else where.setdefault(text, len(where)) for _, text in found]
+    return Cells(
+        _taken([number for number, _ in found], math.nan, codes),
+        _taken(texts, -1, codes),
+        tuple(where),
+    )
+
+
+def _taken(values: list[Any], missing: float, codes: NDArray[np.int64]) -> NDArray[Any]:
+    return np.array([*values, missing])[codes]
+
+
+def _read(value: Any) -> tuple[float, str | None]:
+    if isinstance(value, str):
+        text = value.strip()
+        if text.lower() in _TRUTH:
+            return _TRUTH[text.lower()], None
+        return (float(text) + 0.0, None) if _NUMBER.match(text) else (math.nan, text)
+    if isinstance(value, Real | bool | np.bool_):
+        try:
+            return float(value) + 0.0, None
+        except OverflowError:  # a whole number beyond the floats
+            return (math.inf if value > 0 else -math.inf), None  # type: ignore[operator]
+    return math.nan, None

@@ -1,0 +1,203 @@
+"""Levels of one column: intervals of a number, or categories; missing values beside them.
+
+A table of levels is a DataFrame of pandas categoricals. Their dtypes carry intervals and
+categories from step to step of a Pipeline, and a missing value stays a missing value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skfairdp.rows import positions
+
+__all__ = [
+    "OTHER",
+    "Categories",
+    "Intervals",
+    "Levels",
+    "encoded_levels",
+    "LevelsMixin",
+    "level_names",
+]
+
+# Where a value goes that is none of the categories.
+OTHER = "(other)"
+_ZERO = 1e-30
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Intervals, closed on the left, that cover all numbers.
+
+    Parameters
+    ----------
+    edges : tuple of float
+        Inner edges, finite and ascending.
+    """
+
+    edges: tuple[float, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of levels, a missing value not counted."""
+        return len(self.edges) + 1
+
+    def dtype(self) -> pd.CategoricalDtype:
+        """Return the dtype of the encoded column."""
+        breaks = pd.IntervalIndex.from_breaks([-math.inf, *self.edges, math.inf], closed="left")
+        return pd.CategoricalDtype(breaks, ordered=True)
+
+    def codes(self, numbers: NDArray[np.floating]) -> NDArray[np.int64]:
+        """Number of the interval of each value; -1 for NaN."""
+        found = np.searchsorted(np.asarray(self.edges, dtype=np.float64), numbers, side="right")
+        return np.where(np.isnan(numbers), -1, found).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Categories:
+    """Categories, and one level for all others.
+
+    Parameters
+    ----------
+    known : tuple of hashable
+        Distinct.
+    """
+
+    known: tuple[Hashable, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of levels, a missing value not counted."""
+        return len(self.known) + (OTHER not in self.known)
+
+    def dtype(self) -> pd.CategoricalDtype:
+        """Return the dtype of the encoded column."""
+        others = () if OTHER in self.known else (OTHER,)
+        return pd.CategoricalDtype(pd.Index([*self.known, *others], dtype=object))
+
+    def codes(self, values: pd.Series | NDArray[np.object_]) -> NDArray[np.int64]:
+        """Number of the category of each value; -1 for a missing one."""
+        found = positions(values, self.known)
+        other = self.known.index(OTHER) if OTHER in self.known else len(self.known)
+        found = np.where(found < 0, other, found)
+        return np.where(pd.isna(np.asarray(values, dtype=object)), -1, found)
+
+
+Levels = Intervals | Categories
+
+
+def level_names(dtype: pd.CategoricalDtype) -> list[str]:
+    """Names of the levels of a column, "missing" last."""
+    names = [_of_interval(n) if isinstance(n, pd.Interval) else str(n) for n in dtype.categories]
+    return [*names, "missing"]
+
+
+def _of_interval(interval: pd.Interval) -> str:
+    low, high = interval.left, interval.right
+    # What is above 0 and at most so large counts as 0.
+    below = "<= 0" if 0.0 < high < _ZERO else f"< {high:.6g}"
+    above = "> 0" if 0.0 < low < _ZERO else f">= {low:.6g}"
+    return (
+        " and ".join(text for end, text in ((low, above), (high, below)) if math.isfinite(end))
+        or "a number"
+    )
+
+
+def encoded_levels(table: pd.DataFrame, encoding: str) -> tuple[NDArray[np.float64], list[str]]:
+    """Turn a table of levels into numbers.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Of categoricals.
+    encoding : {"onehot", "thermometer"}
+        One column for each level, of which a row has one; or, for intervals, one for each
+        edge, which a row has if it is not below it. Missing values have a column of their own.
+
+    Returns
+    -------
+    encoded : ndarray of float64, shape (n, m)
+    names : list of str
+    """
+    parts: list[NDArray[np.float64]] = []
+    names: list[str] = []
+    for name in table.columns:
+        column = table[name].cat
+        codes, levels = column.codes.to_numpy(), len(column.categories)
+        labels = level_names(table[name].dtype)
+        if encoding == "thermometer" and column.ordered:
+            reached = codes[:, None] >= np.arange(1, levels)[None, :]
+            missing = (codes < 0)[:, None]
+            parts.append(np.concatenate([reached, missing], axis=1).astype(np.float64))
+            starts = [f">= {one.left:.6g}" for one in column.categories[1:]]
+            names += [f"{name} {start}" for start in starts] + [f"{name} missing"]
+            continue
+        part = np.zeros((len(table), levels + 1))
+        part[np.arange(len(table)), np.where(codes < 0, levels, codes)] = 1.0
+        parts.append(part)
+        names += [f"{name} {label}" for label in labels]
+    return np.concatenate(parts, axis=1), names
+
+
+class LevelsMixin(TransformerMixin):
+    """What a transformer has that puts out levels, as its `encoding` says."""
+
+    encoding: str
+    levels_: tuple[tuple[str, Levels], ...]
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Names of the output columns.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Ignored: the names are those of ``fit``.
+
+        Returns
+        -------
+        names : ndarray of shape (n_features_out,) of str
+        """
+        check_is_fitted(self)
+        empty = self._frame([np.empty(0, dtype=np.int64)] * len(self.levels_), None)
+        listed = self.encoding == "levels"
+        names = list(empty) if listed else encoded_levels(empty, self.encoding)[1]
+        return np.array(names, dtype=object)
+
+    def _frame(self, codes: Sequence[NDArray[np.int64]], index: pd.Index | None) -> pd.DataFrame:
+        """Return a table of levels from codes, column by column."""
+        columns = {
+            name: pd.Categorical.from_codes(code, dtype=level.dtype())
+            for (name, level), code in zip(self.levels_, codes, strict=True)
+        }
+        return pd.DataFrame(columns, index=index)
+
+    def _output(self, codes: Sequence[NDArray[np.int64]], X: Any) -> Any:
+        """Return what `transform` does."""
+        table = self._frame(codes, X.index if isinstance(X, pd.DataFrame) else None)
+        return table if self.encoding == "levels" else encoded_levels(table, self.encoding)[0]
+
+    def _labels(self) -> list[str]:
+        """Names of all columns of the input."""
+        named = getattr(self, "feature_names_in_", None)
+        if named is not None:
+            return [str(name) for name in named]
+        return [f"x{place}" for place in range(self.n_features_in_)]
+
+    def __sklearn_tags__(self) -> Any:
+        """Describe the transformer to scikit-learn."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = []
+        tags.requires_fit = True
+        return tags

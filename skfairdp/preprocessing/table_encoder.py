@@ -1,0 +1,367 @@
+"""Bins and categories of any table, learned under ε without a declaration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from os import PathLike
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.random import RandomState
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from skfairdp.assumptions import CELLS, COLUMNS, COUNTED_CELLS, ONE_ROW_ONE_PERSON, seed_known
+from skfairdp.base import PrivateEstimator
+from skfairdp.engine.table_release import Cells, TableRelease
+from skfairdp.parameters import (
+    BOOLEAN,
+    MAPPING,
+    RANDOM_STATE,
+    SEQUENCE,
+    Check,
+    Choice,
+    Number,
+    check_parameters,
+)
+from skfairdp.preprocessing.binner import ENCODINGS
+from skfairdp.preprocessing.cells import looks_like_an_identifier, read_cells, refuse_dtype
+from skfairdp.preprocessing.columns import checked, column, column_names, positions_of
+from skfairdp.preprocessing.levels import Categories, Levels, LevelsMixin
+from skfairdp.preprocessing.universal_grid import EDGES, N_CELLS, bins, divided
+from skfairdp.privacy.accounting.calibration import noise_multiplier_for
+from skfairdp.privacy.accounting.plan_cost import guarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
+from skfairdp.privacy.noise import NoiseSource, noise_text
+from skfairdp.privacy.plan import LEAST_MULTIPLIER, Block, Plan, Segment
+from skfairdp.privacy.sizes import check_delta
+
+__all__ = ["PrivateTableEncoder"]
+
+KINDS = ("number", "category", "drop")
+# Noise of the two counts that choose a kind, in that of a column's values: a 16th of its cost.
+_KIND_NOISE = 4.0
+# Into how many parts a cell of one histogram is divided at most for the next one.
+PARTS = (8, 64)
+# As many texts may occur, and exact noise is proved for twice as many numbers of a step.
+MOST_ROWS = 2**23 - 2**16
+# Share of delta that is set aside for texts of one row.
+_SHARE = 0.5
+
+
+class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
+    """Learn bins and categories of a table under ε; nothing has to be declared.
+
+    Every column gets levels: bins of about as many rows each where it holds numbers, the
+    categories that are common enough where it holds text, and a level for missing values. They
+    are learned from noisy counts, and all that later steps see of the table are these levels.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.1
+        Privacy budget of the whole table in nats, at least 1e-4. Infinity learns without noise,
+        for comparison.
+    delta : float, default=1e-7
+        Probability in (0, 1/n) that the privacy loss exceeds `epsilon`. Half of it is set
+        aside for categories of one row that are shown nevertheless.
+    n_bins : int, default=64
+        Bins of a column of numbers, about, from 2 to 1024; fewer where rows are few.
+    columns : mapping of column to {"number", "category", "drop"}, or None, default=None
+        Declared kinds, keyed by column label for a DataFrame and by integer position for an
+        array. Other kinds are chosen by noisy counts of numbers and texts. A dropped column is
+        not looked at.
+    id_columns : sequence of columns, default=()
+        Identifiers, which are dropped. A column whose name is that of an identifier has to be
+        here or in `columns`.
+    encoding : {"levels", "onehot", "thermometer"}, default="levels"
+        A DataFrame of categoricals, which :class:`skfairdp.DPAdditiveClassifier` takes; or an
+        array of zeros and ones for any other net.
+
+    Attributes
+    ----------
+    levels_ : tuple of (str, Intervals or Categories)
+        Name and levels of each column that is kept.
+    plan_ : Plan
+        Everything the accountant charged.
+    privacy_ : PrivacyGuarantee or None
+        What is guaranteed, for adding or removing a row; None after ``epsilon=inf``.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray, shape (n_features,)
+        Column labels, when all of them are strings.
+
+    See Also
+    --------
+    PublicBinner : Bins of declared bounds, which cost nothing.
+    skfairdp.DPAdditiveClassifier : A glass box on the levels.
+
+    Notes
+    -----
+    Each cell is read by itself as a number, a text, or missing, so that a single "n/a" does not
+    change what the others are. Numbers are counted on a grid for all floats (sign and binary
+    exponent), then twice more in finer cells where there are rows. A text is a
+    category if its noisy count passes a threshold that a text of one row passes with a
+    probability that is charged to delta; all others, and unseen ones, share the level
+    "(other)". In a column of numbers, a cell that is none is missing. A column in which nothing
+    is common enough has one level.
+
+    References
+    ----------
+    A. Korolova, K. Kenthapadi, N. Mishra and A. Ntoulas, "Releasing Search Queries and Clicks
+    Privately", WWW 2009, for noisy counts with a threshold; the proof for what is done here is
+    in the documentation's page on tables.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skfairdp.preprocessing import PrivateTableEncoder
+    >>> city = np.where(np.arange(20_000) % 4, "Oslo", "Bonn")
+    >>> flats = pd.DataFrame({"city": city, "rooms": np.arange(20_000) % 5})
+    >>> flats.loc[0, "city"] = "Svolvær"
+    >>> encoder = PrivateTableEncoder().fit(flats)
+    >>> encoder.levels_[0][1].known
+    ('Bonn', 'Oslo')
+    >>> bool(encoder.privacy_.epsilon <= 0.1)
+    True
+    """
+
+    _parameters: ClassVar[Mapping[str, Sequence[Check]]] = {
+        "epsilon": (Number(1e-4, finite=False),),
+        "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
+        "n_bins": (Number(2, 1024, integer=True),),
+        "columns": (MAPPING, Choice((None,))),
+        "id_columns": (SEQUENCE,),
+        "encoding": (Choice(ENCODINGS),),
+        "random_state": RANDOM_STATE,
+        "reproducible_noise": (BOOLEAN,),
+        "ledger": LEDGER,
+    }
+    _released: ClassVar[tuple[str, ...]] = (*PrivateEstimator._released, "levels_")
+    _nets: ClassVar[tuple[str, ...]] = ()
+
+    plan_: Plan
+    n_features_in_: int
+
+    def __init__(
+        self,
+        epsilon: float = 0.1,
+        *,
+        delta: float = 1e-7,
+        n_bins: int = 64,
+        columns: Mapping[Any, str] | None = None,
+        id_columns: Sequence[Hashable] = (),
+        encoding: str = "levels",
+        random_state: int | RandomState | None = None,
+        reproducible_noise: bool = False,
+        ledger: str | PathLike[str] | PrivacyLedger | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_bins = n_bins
+        self.columns = columns
+        self.id_columns = id_columns
+        self.encoding = encoding
+        self.random_state = random_state
+        self.reproducible_noise = reproducible_noise
+        self.ledger = ledger
+
+    def fit(
+        self,
+        X: ArrayLike | pd.DataFrame,
+        y: object = None,
+        *,
+        sensitive_features: ArrayLike | None = None,
+    ) -> PrivateTableEncoder:
+        """Learn the levels of each column.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like, shape (n_samples, n_features)
+            Private rows: numbers, text, missing values, in any mixture.
+        y : None
+            Ignored.
+        sensitive_features : None
+            Ignored; a column of `X` is protected whatever it holds.
+
+        Returns
+        -------
+        self
+        """
+        super().fit(X, y, sensitive_features=None)  # type: ignore[arg-type]
+        return self
+
+    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        check_parameters(self, self._parameters)
+        X = checked(self, X, reset=True, mixed=True)
+        names = column_names(X, self.n_features_in_)
+        kinds = self._kinds(names)
+        kept = [place for place, kind in enumerate(kinds) if kind != "drop"]
+        for place in kept:
+            refuse_dtype(column(X, place), names[place])
+        check_delta(self.delta, len(X), public=False)
+        if len(X) > MOST_ROWS:
+            raise ValueError(
+                "X has more rows than exact noise is proved for, about 8 million; fit on a part "
+                "that was drawn without looking at the rows."
+            )
+        noise = self._randomness()[1]
+        plan = self._plan(names, kinds)
+        stated = self._guarantee(plan, noise)
+        self._charge(stated)  # before a cell reaches the engine
+        cells = [read_cells(column(X, place)) for place in kept]
+        release = TableRelease(cells, plan, noise)
+        segments = iter(plan.segments)
+        levels: list[Levels] = []
+        for at, place in enumerate(kept):
+            kind = kinds[place]
+            if kind is None:
+                (counts,) = release.histograms(next(segments), at, _kind, 2)
+                kind = "number" if counts[0] >= counts[1] else "category"
+            learn = self._intervals if kind == "number" else self._categories
+            levels.append(learn(release, next(segments), at))
+        release.meter.finish()
+        labels = self._labels()
+        self.levels_ = tuple(zip((labels[place] for place in kept), levels, strict=True))
+        self.plan_ = plan
+        self.privacy_ = stated
+
+    def _intervals(self, release: TableRelease, segment: Segment, at: int) -> Levels:
+        edges, std = EDGES, segment.blocks[0].noise_std
+        most = iter(PARTS)
+
+        def then(counts: NDArray[np.float64]) -> tuple[Any, int]:
+            nonlocal edges
+            edges = divided(edges, counts, std, next(most))
+            return _between(edges), len(edges) + 1
+
+        counts = release.histograms(segment, at, _between(EDGES), N_CELLS, then)[-1]
+        return bins(edges, counts, std, self.n_bins)
+
+    def _categories(self, release: TableRelease, segment: Segment, at: int) -> Levels:
+        return Categories(tuple(release.frequent(segment, at)))
+
+    def _kinds(self, names: list[Hashable]) -> list[str | None]:
+        """Declared kind of each column; None where it has to be learned."""
+        declared = dict(self.columns or {})
+        wrong = {name: kind for name, kind in declared.items() if kind not in KINDS}
+        if wrong:
+            raise ValueError(f"'columns' must map columns to one of {KINDS}; got {wrong!r}.")
+        positions_of(declared, names, "columns")
+        positions_of(self.id_columns, names, "id_columns")
+        declared |= dict.fromkeys(self.id_columns, "drop")
+        alike = [n for n in names if n not in declared and looks_like_an_identifier(n)]
+        if alike:
+            raise ValueError(
+                f"Columns {alike!r} have names of identifiers, from which a model learns nothing "
+                "but who is who. List them in id_columns, which drops them, or say in columns "
+                "what they hold."
+            )
+        texts = [str(name) for name in names]
+        if len(set(texts)) < len(texts):
+            raise ValueError("X has several columns of one name; rename them.")
+        kinds = [declared.get(name) for name in names]
+        if all(kind == "drop" for kind in kinds):
+            raise ValueError("Every column is dropped; keep at least one.")
+        return kinds
+
+    def _plan(self, names: list[Hashable], kinds: list[str | None]) -> Plan:
+        kept = [(n, k) for n, k in zip(names, kinds, strict=True) if k != "drop"]
+        texts = sum(kind != "number" for _, kind in kept)
+
+        def plan(sigma: float) -> Plan:
+            segments: list[Segment] = []
+            for name, kind in kept:
+                if kind is None:
+                    segments.append(_segment((f"kind of {name}",), sigma * _KIND_NOISE, 0.0))
+                parts = tuple(f"{size} of {name}" for size in ("octaves", "eighths", "parts"))
+                failure = 0.0 if kind == "number" else self.delta * _SHARE / texts
+                segments.append(_segment(parts, sigma * math.sqrt(len(parts)), failure))
+            return Plan(
+                cells=("all",),
+                segments=tuple(segments),
+                adjacency="add-remove",
+                delta=float(self.delta),
+                exact_noise=True,
+            )
+
+        if math.isinf(self.epsilon):
+            return plan(0.0)
+        sigma = noise_multiplier_for(self.epsilon, self.delta, plan)
+        planned = plan(max(sigma, LEAST_MULTIPLIER))  # a large epsilon is not used up
+        planned.check_exact_noise(MOST_ROWS)
+        return planned
+
+    def _guarantee(self, plan: Plan, noise: NoiseSource) -> PrivacyGuarantee | None:
+        if plan.noiseless:
+            return None
+        if noise.reproducible:
+            return PrivacyGuarantee.void(seed_known(), adjacency="add-remove")
+        return guarantee(
+            plan,
+            budget=self.epsilon,
+            assumptions=(
+                COLUMNS,
+                noise_text(noise, exact=True),
+                ONE_ROW_ONE_PERSON,
+                COUNTED_CELLS,
+                CELLS,
+            ),
+        )
+
+    def transform(self, X: ArrayLike | pd.DataFrame) -> pd.DataFrame | NDArray[np.float64]:
+        """Find the level of each cell.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like, shape (n_samples, n_features)
+            Rows with the columns of ``fit``.
+
+        Returns
+        -------
+        DataFrame or ndarray of float64
+            As `encoding` says.
+        """
+        check_is_fitted(self)
+        X = checked(self, X, reset=False, mixed=True)
+        labels = self._labels()
+        codes = [
+            _codes(level, read_cells(column(X, labels.index(name)))) for name, level in self.levels_
+        ]
+        return self._output(codes, X)
+
+    def __sklearn_tags__(self) -> Any:
+        """Describe the transformer to scikit-learn."""
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = not self.reproducible_noise
+        return tags
+
+
+def _segment(names: tuple[str, ...], std: float, failure: float) -> Segment:
+    blocks = tuple(Block(name=name, max_norm=1.0, weights=(1.0,), noise_std=std) for name in names)
+    # All rows are counted; how many there are is not public, and nothing is divided by it.
+    return Segment(steps=1, rates=(1.0,), expected_sizes=(0.0,), blocks=blocks, failure=failure)
+
+
+def _kind(cells: Cells) -> NDArray[np.int64]:
+    """0 for a number, 1 for a text, -1 for a missing cell."""
+    return np.where(cells.texts >= 0, 1, np.where(np.isnan(cells.numbers), -1, 0))
+
+
+def _between(edges: NDArray[np.float64]) -> Any:
+    def cell(cells: Cells) -> NDArray[np.int64]:
+        numbers = cells.numbers
+        return np.where(np.isnan(numbers), -1, np.searchsorted(edges, numbers, side="right"))
+
+    return cell
+
+
+def _codes(level: Levels, cells: Cells) -> NDArray[np.int64]:
+    if not isinstance(level, Categories):
+        return level.codes(cells.numbers)
+    codes, texts = cells.as_texts()
+    known = level.codes(np.array([*texts, ""], dtype=object))
+    return np.where(codes < 0, -1, known[codes])
