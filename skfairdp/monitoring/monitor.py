@@ -19,7 +19,7 @@ from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import json_label, label_from_json
 from skfairdp.fairness.notions import get_notion
-from skfairdp.figures import rounded_up
+from skfairdp.figures import as_given, percent_text, rounded_down, rounded_up
 from skfairdp.monitoring.pairs import Levels, PairState
 from skfairdp.monitoring.store import FileStore, MemoryStore
 from skfairdp.monitoring.waiting import settled, take_labels, wait
@@ -466,7 +466,7 @@ class GapMonitor:
 
     def __str__(self) -> str:
         found = [
-            f"{text} {self.tolerance:g} (batch {self._document['events'][name]})"
+            f"{text} {as_given(self.tolerance)} (batch {self._document['events'][name]})"
             for name, text in (
                 ("alarm", "ALARM: the gap exceeds"),
                 ("cleared", "cleared: the gap is below"),
@@ -476,9 +476,9 @@ class GapMonitor:
         ]
         return (
             f"{self.notion}: over {self.n_rows_:,} rows the largest gap is between "
-            f"{math.floor(1000 * self.lower_bound_) / 1000:.3f} and "
-            f"{rounded_up(self.upper_bound_)}, each with {100 * self.confidence_level:g} % "
-            f"confidence at all times; {'; '.join(found) or 'no alarm, not cleared'}"
+            f"{rounded_down(self.lower_bound_)} and {rounded_up(self.upper_bound_)}, each with "
+            f"{percent_text(self.confidence_level)} confidence at all times; "
+            f"{'; '.join(found) or 'no alarm, not cleared'}"
         )
 
     def to_json(self) -> str:

@@ -96,8 +96,7 @@ def test_no_sentence_about_the_model_quotes_an_average(divided):
     assert certificate.satisfies(tolerance=0.1, scope=AVERAGED)
     assert certificate.satisfies(tolerance=0.05, scope=ANYBODY)
     assert certificate.sentence.startswith(
-        f"With 95 % confidence the selection rates of any two groups differ by at most "
-        f"{certificate.fairness[0].figure} on people like the 2000 held out"
+        "No useful bound on differences in selection rates follows for people like the 2000 held"
     )
     without = certify(model)
     assert without.sentence.startswith("Whoever the people are, averaged over the model's random")

@@ -323,12 +323,11 @@ def test_a_leaking_release_is_measured_and_rows_without_a_group_are_left_out() -
     model.fit(X[:600], s[:600])
     groups[600:610] = None
     certificate = model.certify(X[600:], sensitive_features=groups[600:])
-    (remark,) = certificate.remarks
-    assert "Measured on 590 held-out rows" in remark
+    (remark,) = (r for r in certificate.remarks if "Measured on 590 held-out rows" in r)
     measured = float(remark.split("at least ")[1].split(" nats")[0])
     assert 0.3 < measured <= math.log(2)
     few = model.certify(X[600:630], sensitive_features=groups[600:630])
-    assert "was not measured" in few.remarks[0]
+    assert any("was not measured" in remark for remark in few.remarks)
 
 
 def test_private_held_out_rows_are_measured_by_noisy_counts_alone() -> None:
