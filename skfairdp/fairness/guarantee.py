@@ -194,7 +194,8 @@ class FairnessGuarantee:
             by_stratum.setdefault(count.stratum, []).append(f"{label} {rate}")
         for stratum, shown in by_stratum.items():
             where = f" ({stratum})" if stratum else ""
-            texts.append(f"Observed {self.rates}{where}: {', '.join(shown)}.")
+            word = "Noisy" if any(count.noisy for count in self.counts) else "Observed"
+            texts.append(f"{word} {self.rates}{where}: {', '.join(shown)}.")
         if self.informative:
             texts.append(
                 f"{self.notion}: if each group's people come to differ from those held out by a "
