@@ -69,7 +69,7 @@ def in_blocks(answer: Callable[..., Tensor], *tables: Tensor, certain: bool = Fa
 def _alike_in_every_place(
     answer: Callable[..., Tensor], tables: Sequence[Tensor], rows: int = DEFAULT_ROWS
 ) -> bool:
-    """Whether made-up rows get the same answers, to the last bit, in other places of a block."""
+    """Whether made-up rows get the same answers, to the last bit, elsewhere and beside others."""
     rng = np.random.default_rng(0)
 
     def asked(block: list[Tensor], shift: int) -> Tensor:
@@ -80,7 +80,11 @@ def _alike_in_every_place(
         block = [torch.from_numpy(made_up((rows, *of.shape[1:]))).to(of) for of in tables]
         try:
             first = asked(block, 0)
-            return all(torch.equal(asked(block, shift), first) for shift in (1, rows // 2 + 1))
+            if not all(torch.equal(asked(block, shift), first) for shift in (1, rows // 2 + 1)):
+                return False
+            half = rows // 2
+            beside = [torch.cat([of[:half], of[:half]]) for of in block]
+            return torch.equal(asked(beside, 0)[:half], first[:half])
         except (IndexError, RuntimeError):
             continue  # it takes no such rows
     return False
