@@ -115,7 +115,7 @@ class RowStreams:
         return self._draw(high, np.arange(size))
 
     def discrete_laplace(self, epsilon: float, size: int) -> NDArray[np.int64]:
-        """Draw an integer k for each row, with probability proportional to exp(-epsilon |k|).
+        """Draw an integer k for each row, with probability proportional to ``exp(-epsilon |k|)``.
 
         Parameters
         ----------
