@@ -128,7 +128,10 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
         "constrained",
         {
             "fair path": QuietFairPath(**FAST),
-            "fair path, accuracy parity": QuietFairPath(notion="accuracy_parity", **FAST),
+            # A wide tolerance: equal accuracy may cost all of it on so few rows.
+            "fair path, accuracy parity": QuietFairPath(
+                notion="accuracy_parity", tolerance=0.9, max_epochs=10, progress=False
+            ),
         },
     ),
     PATEClassifier: ("voting", {"PATE": HalfPublicPATE(**VOTES)}),

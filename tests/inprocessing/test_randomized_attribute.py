@@ -239,7 +239,9 @@ def test_held_out_rows_outside_the_claim_raise_nothing(mode: str) -> None:
 
 def test_drawn_predictions_have_the_stated_probabilities_and_stay() -> None:
     X, y, group = crowd(8000)
-    model = Model(tolerance=0.01, epsilon=2.0).fit(X, y, sensitive_features=group)
+    # Seeded: other randomised groups may need no mixture at all.
+    model = Model(tolerance=0.01, epsilon=2.0, reproducible_noise=True, random_state=0)
+    model.fit(X, y, sensitive_features=group)
     share = model.predict_proba(X)[:, 1]
     mixed = (share > 0.02) & (share < 0.98)
     assert mixed.sum() > 50
