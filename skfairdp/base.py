@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.certifiable import Certifiable
 from skfairdp.certificate import Certificate, certify
 from skfairdp.certificate.fit_digests import bind_each, changes
 from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
@@ -34,6 +33,7 @@ from skfairdp.parameters import (
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, Entry, PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.protocol import Certifiable
 
 
 class _Quote(Exception):

@@ -21,7 +21,7 @@ LAYERS = (
     {"assumptions", "deprecation", "parameters", "datasets"},
     {"rows"},
     {"privacy", "fairness"},
-    {"certifiable"},
+    {"protocol"},
     {"engine", "certificate"},
     {"base"},
     {

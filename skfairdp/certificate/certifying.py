@@ -14,7 +14,6 @@ from os import PathLike
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from numpy.typing import ArrayLike
 
-from skfairdp.certifiable import certifiable
 from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, with_counts
 from skfairdp.certificate.evaluation import Evaluation, evaluate
@@ -31,6 +30,7 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
+from skfairdp.protocol import answers_of
 
 UNBOUND = "unbound"  # stands for the digest of a model that has none
 
@@ -203,7 +203,7 @@ def _digest_of(deployed: Deployed) -> tuple[str, frozenset[str], tuple[str, ...]
 def _before_evaluation(
     deployed: Deployed, notions: tuple[Notion, ...]
 ) -> tuple[FairnessGuarantee, ...]:
-    hooks = [certifiable(deployed.final)._mechanism_fairness]
+    hooks = [answers_of(deployed.final)._mechanism_fairness]
     place = deployed.place_of_release
     # A model that also sees the group of a row sees more than its release.
     if place is not None and hasattr(deployed.final, "predict") and not deployed.group_aware:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.assumptions import AVERAGED_RATES, ERROR_APART
-from skfairdp.certifiable import Certifiable, certifiable
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.holdout import HeldOut, ask_holdout, comparable_groups, draws_afresh
@@ -34,6 +33,7 @@ from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import Notion, Stratum
 from skfairdp.fairness.scopes import AVERAGED, DEPLOYED
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.protocol import Certifiable, answers_of
 from skfairdp.rows import count_rows
 
 _FORMS = {
@@ -103,7 +103,7 @@ def _averages(
     with_labels: bool,
 ) -> list[FairnessGuarantee]:
     """Bounds on rates averaged over the keys that a model's draws could have had."""
-    final = certifiable(deployed.final)
+    final = answers_of(deployed.final)
     if type(final)._success_scores is Certifiable._success_scores:
         return []  # nothing to ask; pushing rows through the steps might release them once more
     rows = deployed.transform(X)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from skfairdp.certificate.sentence import group_text
-from skfairdp.fairness.bounds.rate_gaps import clopper_pearson
+from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 
 LEVEL = 0.95

@@ -16,10 +16,10 @@ from skfairdp.assumptions import (
     ANSWERS_DRAWN,
     ANSWERS_ONE_BY_ONE,
 )
-from skfairdp.certifiable import certifiable
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.unwrap import Deployed, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.protocol import answers_of
 from skfairdp.rows import count_rows, label_column, positions
 
 # A model that tosses one coin a call, for all of its rows, passes with chance 2**-20.
@@ -129,7 +129,7 @@ def draws_afresh(deployed: Deployed) -> bool:
     Asking it again would cost the people in the rows once more.
     """
     parts = [*(step for _, step in deployed.leaves()), deployed.final]
-    return any(releases_rows(part) or certifiable(part)._draws_afresh for part in parts)
+    return any(releases_rows(part) or answers_of(part)._draws_afresh for part in parts)
 
 
 def _answers(

@@ -18,7 +18,6 @@ from sklearn.model_selection import (
 )
 
 from skfairdp.assumptions import FOLDS_BY_POSITION, FOLDS_IN_PROPORTION
-from skfairdp.certifiable import certifiable
 from skfairdp.certificate.unwrap import charges_privacy, unwrap
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
@@ -26,6 +25,7 @@ from skfairdp.privacy.accounting.events import canonical, covering_event
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes
+from skfairdp.protocol import answers_of
 
 FOLD_SPLITTERS = (int, KFold, StratifiedGroupKFold, StratifiedKFold)
 
@@ -140,7 +140,7 @@ def _others(
     if not final.plan_.segments and not any(_sets_cost(point) for point in candidates):
         # Nothing is sampled, so the cost of a fit does not depend on the number of rows.
         return [SelfComposedDpEvent(refit, len(candidates) * _fits_per_row(search))]
-    if not certifiable(final)._plans_ahead:
+    if not answers_of(final)._plans_ahead:
         return None
     whole = _sizes_of(final.plan_)
     if not _agree(_event(search, final, search.best_params_, whole), final.privacy_):

@@ -26,11 +26,11 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.certifiable import certifiable
 from skfairdp.certificate.code import is_elementwise, library_name
 from skfairdp.certificate.digest import Bound, bind
 from skfairdp.certificate.state import shadows
 from skfairdp.exceptions import IncomparableModelError, UnboundModelError
+from skfairdp.protocol import answers_of
 
 CONTAINERS = (ColumnTransformer, FeatureUnion, Pipeline)
 
@@ -115,7 +115,7 @@ class Deployed:
         """What of a part of ours is not as its fit left it: then nothing was promised for it."""
         found = []
         for where, part in self._ours():
-            changed = certifiable(part)._changed_since_fit()
+            changed = answers_of(part)._changed_since_fit()
             if changed:
                 found.append(
                     f"{where}{type(part).__name__} was changed after its fit "
@@ -167,7 +167,7 @@ class Deployed:
 
     @property
     def _post_processes(self) -> bool:
-        return certifiable(self.final)._post_processes is not None
+        return answers_of(self.final)._post_processes is not None
 
     def predict(self, X: Any, sensitive_features: Any) -> Any:
         """Predict as deployed; groups go only to a model that asks for them.
@@ -234,7 +234,7 @@ def is_transparent(wrapper: object) -> bool:
 
 def charges_privacy(step: object) -> bool:
     """Whether a step is an estimator of this package that states its privacy cost."""
-    return certifiable(step)._charges_privacy is True
+    return answers_of(step)._charges_privacy is True
 
 
 def kind_of(step: object) -> str:
@@ -245,7 +245,7 @@ def kind_of(step: object) -> str:
 
 def releases_rows(step: object) -> bool:
     """Whether a step shows people only through releases that are private by themselves."""
-    return certifiable(step)._releases_representation is True
+    return answers_of(step)._releases_representation is True
 
 
 def learns_from_rows(step: Any) -> bool:
@@ -255,7 +255,7 @@ def learns_from_rows(step: Any) -> bool:
     """
     if shadows(step):
         return True
-    if certifiable(step)._learns_from_rows is False:
+    if answers_of(step)._learns_from_rows is False:
         return False
     if type(step) in STATELESS:
         # What a function of yours does with the rows is not known, e.g. an `analyzer`.

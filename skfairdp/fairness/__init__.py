@@ -1,24 +1,24 @@
 """What is equalised, and how sure we are: groups, notions, intervals, guarantees."""
 
+from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
 from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.bounds.head_noise import theorem2_bound, theorem2_guarantee
 from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_gap_upper_bound
 from skfairdp.fairness.bounds.rate_gaps import (
-    clopper_pearson,
     gap_estimate,
     gap_upper_bound,
     score_gap_upper_bound,
 )
-from skfairdp.fairness.certifiable import Certifiable, certifiable
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS, Notion, get_notion, pairs
+from skfairdp.fairness.smallest_gap import SmallestGap, certifiable
 
 __all__ = [
     "NOTIONS",
     "CellCount",
-    "Certifiable",
+    "SmallestGap",
     "FairnessGuarantee",
     "Groups",
     "NoisyCells",

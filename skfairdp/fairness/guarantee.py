@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from numbers import Real
 from typing import Any, Self
 
-from skfairdp.fairness.certifiable import USEFUL, certifiable
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.fairness.scopes import DEPLOYED, check_scope, scope_of_old
+from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.figures import rounded_up
 
 RARE = 0.01  # selection rates below this, or above one minus this, make a model nearly constant

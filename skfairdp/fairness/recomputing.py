@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
+from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
 from skfairdp.fairness.bounds.head_noise import theorem2_bound
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
@@ -17,7 +18,6 @@ from skfairdp.fairness.bounds.noisy_counts import (
     private_rate_intervals,
 )
 from skfairdp.fairness.bounds.rate_gaps import (
-    clopper_pearson,
     gap_estimate,
     gap_upper_bound,
     largest_difference,

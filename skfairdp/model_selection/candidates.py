@@ -12,11 +12,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 
-from skfairdp.certifiable import certifiable
 from skfairdp.certificate.unwrap import charges_privacy, kind_of, learns_from_rows, unwrap
 from skfairdp.model_selection.holding_out import SearchRows
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
+from skfairdp.protocol import answers_of
 
 # What the search sets, or what would make candidates differ in what they are promised.
 OWNED = {
@@ -46,7 +46,7 @@ def check_estimator(estimator: Any) -> None:
     """Refuse an estimator whose cost is not known before it sees a row."""
     final = final_of(estimator)
     name = type(final).__name__
-    if not certifiable(final)._plans_ahead:
+    if not answers_of(final)._plans_ahead:
         raise ValueError(
             f"'estimator' must be, or be a Pipeline that ends in, a classifier of skfairdp that "
             f"trains on noisy gradients, e.g. DPSGDClassifier; got {name}, whose cost is not "

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.certifiable import Certifiable
 from skfairdp.parameters import Choice, Number
 from skfairdp.preprocessing.columns import (
     all_or_nothing,
@@ -23,6 +22,7 @@ from skfairdp.preprocessing.columns import (
     positions_of,
 )
 from skfairdp.preprocessing.levels import Categories, Intervals, Levels, LevelsMixin
+from skfairdp.protocol import Certifiable
 
 __all__ = ["PublicBinner"]
 

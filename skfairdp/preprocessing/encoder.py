@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from skfairdp.certifiable import Certifiable
 from skfairdp.parameters import is_missing
 from skfairdp.preprocessing.columns import (
     all_or_nothing,
@@ -22,6 +21,7 @@ from skfairdp.preprocessing.columns import (
     floats,
     positions_of,
 )
+from skfairdp.protocol import Certifiable
 from skfairdp.rows import positions
 
 

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.certifiable import Certifiable
 from skfairdp.preprocessing.columns import (
     all_or_nothing,
     checked,
@@ -22,6 +21,7 @@ from skfairdp.preprocessing.columns import (
     positions_of,
     replaced,
 )
+from skfairdp.protocol import Certifiable
 
 Interval = tuple[float, float]
 

@@ -8,10 +8,10 @@ import numpy as np
 from dp_accounting.dp_event import GaussianDpEvent
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
-from skfairdp.certifiable import Certifiable
 from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.privacy import PrivacyGuarantee, epsilon
+from skfairdp.protocol import Certifiable
 
 
 def stated(sigma: float = 5.0, **changes: Any) -> PrivacyGuarantee:

@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 
 import skfairdp
 from skfairdp import certify
-from skfairdp.certifiable import Certifiable, certifiable
 from skfairdp.certificate.unwrap import charges_privacy, learns_from_rows, releases_rows
+from skfairdp.protocol import Certifiable, answers_of
 from tests.certificate.fakes import Doubler, ThresholdClassifier, stated
 
 QUESTIONS = [name for name in vars(Certifiable) if name[0] == "_" != name[1]]
@@ -42,7 +42,7 @@ def test_nobody_looks_for_an_answer_elsewhere():
 
 @pytest.mark.parametrize("step", [LogisticRegression(), object(), None, "passthrough"])
 def test_what_answers_nothing_promises_nothing(step):
-    silent = certifiable(step)
+    silent = answers_of(step)
     assert not charges_privacy(step)
     assert not releases_rows(step)
     assert (silent._post_processes, silent._draws_afresh, silent._plans_ahead) == (

@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from skfairdp.fairness.bounds.binomial_cells import BinomialCell
+from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
 from skfairdp.fairness.bounds.exact_gap import pair_bound
 from skfairdp.fairness.bounds.rate_gaps import (
-    clopper_pearson,
     gap_estimate,
     gap_upper_bound,
     score_gap_upper_bound,

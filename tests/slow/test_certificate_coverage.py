@@ -14,12 +14,9 @@ import pytest
 from scipy import integrate, stats
 
 from skfairdp import certify
+from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
 from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_gap_upper_bound
-from skfairdp.fairness.bounds.rate_gaps import (
-    clopper_pearson,
-    gap_upper_bound,
-    largest_difference,
-)
+from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound, largest_difference
 from skfairdp.privacy import NoiseSource
 from tests.certificate.fakes import ThresholdClassifier
 

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import train_test_split
 
-from skfairdp.fairness.bounds.rate_gaps import clopper_pearson
+from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.information import MutualInformation, nats_per, numeric_rows
 

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell
-from skfairdp.fairness.bounds.binomial_cells import clopper_pearson as clopper_pearson
 from skfairdp.fairness.bounds.exact_gap import largest_gap_bound
 
 

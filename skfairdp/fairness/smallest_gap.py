@@ -10,7 +10,7 @@ from typing import Any
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
 from skfairdp.figures import rounded_up
 
-__all__ = ["USEFUL", "Certifiable", "certifiable"]
+__all__ = ["USEFUL", "SmallestGap", "certifiable"]
 
 USEFUL = 0.5  # bounds from here on are printed as "no useful bound"
 # More rows than this are not looked for.
@@ -18,7 +18,7 @@ _MOST_ROWS = 10**7
 
 
 @dataclass(frozen=True)
-class Certifiable:
+class SmallestGap:
     """What a certificate can show with given numbers of rows.
 
     Parameters
@@ -77,7 +77,7 @@ def certifiable(
     confidence_level: float = 0.95,
     rate: float = 0.5,
     n_claims: int = 1,
-) -> Certifiable:
+) -> SmallestGap:
     """Tell which tolerance numbers of held-out rows can show, and how many rows one needs.
 
     Nothing but the sizes is used. Give sizes that are public, declared, or were bought with
@@ -98,7 +98,7 @@ def certifiable(
 
     Returns
     -------
-    Certifiable
+    SmallestGap
 
     Raises
     ------
@@ -135,7 +135,7 @@ def certifiable(
 
     smallest = shown([int(n) for n in named.values()])
     if tolerance is None or smallest <= tolerance:
-        return Certifiable(smallest, tolerance, None, (), rate)
+        return SmallestGap(smallest, tolerance, None, (), rate)
     needed = _rows(shown, tolerance)
     too_small = tuple(
         group
@@ -143,7 +143,7 @@ def certifiable(
         if n < (needed or math.inf)
         and shown([int(n), max(int(m) for other, m in named.items() if other != group)]) > tolerance
     )
-    return Certifiable(smallest, tolerance, needed, too_small, rate)
+    return SmallestGap(smallest, tolerance, needed, too_small, rate)
 
 
 def _rows(shown: Any, tolerance: float) -> int | None:

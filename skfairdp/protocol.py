@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
-__all__ = ["Certifiable", "certifiable"]
+__all__ = ["Certifiable", "answers_of"]
 
 
 class Certifiable:
@@ -45,14 +45,14 @@ class Certifiable:
     Examples
     --------
     >>> from sklearn.base import BaseEstimator, TransformerMixin
-    >>> from skfairdp.certifiable import Certifiable, certifiable
+    >>> from skfairdp.protocol import Certifiable, answers_of
     >>> class Halves(Certifiable, TransformerMixin, BaseEstimator):
     ...     _learns_from_rows = False
     ...     def fit(self, X, y=None):
     ...         return self
     ...     def transform(self, X):
     ...         return X / 2
-    >>> certifiable(Halves())._learns_from_rows, certifiable(object())._learns_from_rows
+    >>> answers_of(Halves())._learns_from_rows, answers_of(object())._learns_from_rows
     (False, True)
     """
 
@@ -90,7 +90,7 @@ class Certifiable:
 _SILENT = Certifiable()
 
 
-def certifiable(step: object) -> Certifiable:
+def answers_of(step: object) -> Certifiable:
     """Find who answers for a step of a model.
 
     Parameters
