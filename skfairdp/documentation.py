@@ -39,6 +39,13 @@ _METHODS = {
     ndarray of float64, shape (n_samples, n_classes)
         Columns in the order of ``classes_``.
     """,
+    "transform": """Transform rows.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame, shape (n_samples, n_features)
+        Rows with the columns of ``fit``.
+    """,
     "decision_function": """Compute the logit of the second class, or log-probabilities of classes.
 
     Parameters
