@@ -74,11 +74,13 @@ class AggregatedClassifier(PrivateClassifier):
         Public rows that are put to the teachers, the largest number of tests that is
         paid for. None takes all.
     n_answers : int or None
-        Stop after this many queries have passed the test. None: what
+        Stop after this many queries have passed the test; those that a gate refuses
+        count, for a refusal shows what the answer was. None: what
         `epsilon` pays for at the given noise, or at noise of half the number of teachers
         (but at least 100); without `epsilon`, or without noise, all queries.
     shuffle : bool
-        Ask in an order drawn with `random_state`, else in that of the public rows.
+        Ask in an order drawn with `random_state`, else in that of the public rows; what a
+        gate lets pass depends on the order.
     dataset_size : int or None
         Declared number of records that `delta` is compared with. None compares with the
         number of rows. Nothing else depends on it.
@@ -172,8 +174,12 @@ class AggregatedClassifier(PrivateClassifier):
         n = len(rows.X) if self.dataset_size is None else int(self.dataset_size)
         check_delta(self.delta, n, public=self.dataset_size is not None)
         seed, noise = self._randomness()
-        queries = self._ordered(queries, seed)
-        stds, plan = make_plan(self, len(queries.X), adjacency=self._adjacency)
+        n_public = len(queries.X)
+        stds, plan = make_plan(self, n_public, adjacency=self._adjacency)
+        order = np.arange(n_public)
+        if self.shuffle:
+            order = np.random.default_rng([seed, 0]).permutation(n_public)
+        queries = queries.picked(order[: self.n_queries])
         run = VotingRun(rows, queries, seed, noise)
         gate = self._gate(run)
         lesson = self._lesson(rows, queries)
@@ -243,16 +249,6 @@ class AggregatedClassifier(PrivateClassifier):
             public.sensitive_features, n_rows=len(X), name="sensitive_features_public"
         )
         return Queries(X, groups)
-
-    def _ordered(self, queries: Queries, seed: int) -> Queries:
-        n = len(queries.X)
-        wanted = n if self.n_queries is None else self.n_queries
-        if wanted > n:
-            raise ValueError(
-                f"'n_queries' must be at most the number of public rows, {n}; got {wanted}."
-            )
-        order = np.random.default_rng([seed, 0]).permutation(n) if self.shuffle else np.arange(n)
-        return queries.picked(order[:wanted])
 
     def _guarantee(
         self, plan: Plan, run: VotingRun, came_of_it: tuple[str, ...] = ()

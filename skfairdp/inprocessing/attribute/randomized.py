@@ -39,7 +39,7 @@ from skfairdp.assumptions import (
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.exceptions import PrivacyWarning, warn_user
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups, encode_groups, groups_of_training
 from skfairdp.fairness.notions import get_notion
 from skfairdp.inprocessing.attribute.group_estimates import (
     attenuated_bound,
@@ -305,12 +305,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
                     "sensitive_features to learn decisions by group from."
                 )
             return None
-        groups = encode_groups(
-            sensitive_features,
-            n_rows=n,
-            labels=self.groups,
-            on_unknown="raise" if self.groups is None else "drop",
-        )
+        groups = groups_of_training(sensitive_features, n, self.groups)
         if len(groups.labels) < 2:
             raise ValueError(
                 "sensitive_features must hold at least two groups to compare; got "

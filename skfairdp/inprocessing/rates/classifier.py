@@ -13,7 +13,7 @@ from numpy.random import RandomState
 from torch import Tensor
 
 from skfairdp.engine.objectives import Objective
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.fairness.notions import Notion
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.cell_costs import CostObjective
@@ -201,12 +201,7 @@ default="linear"
                 "'sensitive_features' must hold the group of each row: rates are compared between "
                 "groups; got None. DPSGDClassifier trains without groups."
             )
-        groups = encode_groups(
-            sensitive_features,
-            n_rows=n,
-            labels=self.groups,
-            on_unknown="raise" if self.groups is None else "drop",
-        )
+        groups = groups_of_training(sensitive_features, n, self.groups)
         if len(groups.labels) < 2:
             raise ValueError(
                 "'sensitive_features' must hold at least two groups, whose rates are compared; "
