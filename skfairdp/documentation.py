@@ -89,12 +89,13 @@ def complete_docstrings(cls: Any) -> None:
             method.__doc__ = _completed(doc, method, above)
 
 
-def completed_by(*above: str) -> Callable[[Function], Function]:
-    """Decorate a function whose docstring leaves what `above` says to it, the first first."""
+def completed_by(*above: str | Callable[..., Any]) -> Callable[[Function], Function]:
+    """Decorate a function that leaves to others, or to a text, what they say; the first first."""
 
     def complete(function: Function) -> Function:
         if function.__doc__:
-            function.__doc__ = _completed(function.__doc__, function, above)
+            texts = [text if isinstance(text, str) else text.__doc__ for text in above]
+            function.__doc__ = _completed(function.__doc__, function, texts)
         return function
 
     return complete

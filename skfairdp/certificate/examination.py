@@ -70,21 +70,6 @@ def examine(certificate: Claims) -> Examination:
     """Recompute every figure of a certificate that follows from others in it.
 
     Counts give estimates, intervals and bounds; events give epsilon.
-
-    Examples
-    --------
-    >>> import dataclasses
-    >>> import numpy as np
-    >>> from sklearn.dummy import DummyClassifier
-    >>> from skfairdp import certify
-    >>> X, y = np.zeros((400, 1)), np.tile([0, 1, 1, 1], 100)
-    >>> certificate = certify(DummyClassifier().fit(X, y), X,
-    ...                       sensitive_features=np.repeat(["a", "b"], 200))
-    >>> certificate.examine().holds
-    True
-    >>> claim = dataclasses.replace(certificate.fairness[0], bound=0.001)
-    >>> dataclasses.replace(certificate, fairness=(claim,)).examine().holds
-    False
     """
     found = [*_findings(certificate)]
     return Examination(
