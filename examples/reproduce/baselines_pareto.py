@@ -42,8 +42,8 @@ def pareto(rows: list[dict]) -> str:
     summary = (
         "At once more accurate than RateConstrained and with a smaller parity gap, by two standard "
         f"errors or more: {'; '.join(clear) or 'none'}. By less, which is noise: "
-        f"{len(beaten) - len(clear)} of {len(lines) * (len(ASKED) + 1)} comparisons. At a row's own "
-        "gap RateConstrained is less accurate "
+        f"{len(beaten) - len(clear)} of {len(lines) * (len(ASKED) + 1)} comparisons. At a row's "
+        "own gap RateConstrained is less accurate "
         + (f"than {'; '.join(behind)}." if behind else "than none.")
     )
     heading = ["data", "row", "accuracy", *WORDS.values(),
