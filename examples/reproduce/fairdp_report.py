@@ -45,10 +45,10 @@ def write_report(rows: list[dict], pictures: dict[str, str], out: Path, *, seeds
         Of the page.
     """
     parts = [
-        _head(rows, seeds),
-        summary(rows),
-        published(rows),
+        "# FairDP: the papers' tables, with sound accounting",
+        summary(rows).rstrip(),
         explanation(rows, pictures),
+        published(rows),
         _tables(rows),
         relative(rows),
         ratios(rows, pictures),
@@ -57,6 +57,7 @@ def write_report(rows: list[dict], pictures: dict[str, str], out: Path, *, seeds
         segments(rows, pictures),
         first_table_3(rows),
         trained_cnn(rows),
+        _measured(rows, seeds),
         _settings(rows),
     ]
     path = out / "fairdp_tables.md"
@@ -64,7 +65,7 @@ def write_report(rows: list[dict], pictures: dict[str, str], out: Path, *, seeds
     return path
 
 
-def _head(rows: list[dict], seeds: int) -> str:
+def _measured(rows: list[dict], seeds: int) -> str:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES)
     spent = [row["epsilon_spent"] / row["epsilon"] for row in rows if row.get("epsilon_spent")]
     sets = "\n".join(
@@ -72,13 +73,11 @@ def _head(rows: list[dict], seeds: int) -> str:
         for name, title in TITLES.items()
         if any(row["dataset"] == name for row in rows)
     )
-    return f"""# FairDP: the papers' tables, with sound accounting
+    return f"""## How it was measured
 
     {COMMAND}
 
-{len(rows)} fits; {versions}. "000" is the paper's later version, "001" its first.
-
-How to read the tables:
+{len(rows)} fits; {versions}.
 
 * Figures are mean ± standard deviation over {seeds} seeds, on test rows that no training saw.
 * **parity** gap: largest difference between groups in the share of positive predictions;
