@@ -8,7 +8,6 @@ from fairdp_jobs import HEAD_NORMS
 from fairdp_measures import chosen, column, spread, threshold_frontier
 from fairdp_published import TABLE_3
 
-
 LEAD = """\
 FairDP with sound accounting does not make groups more equal: on Adult its parity gap is that of
 the same network without privacy. What a smaller M does is to give more people the frequent label.
@@ -80,11 +79,11 @@ def _thresholds(rows: list[dict]) -> list[str]:
     if not compared:
         return []
     return [
-        "* **A threshold explains the published gaps.** Giving more people the frequent label, by moving "
-        "the threshold of the clean model until its parity gap is the published one for M = 1, "
-        f"leaves the accuracy {', '.join(compared)}. So, to within {max(apart):.3f} in accuracy, "
-        "the published gaps are what a threshold does; our networks fit better at M = 1 and are "
-        "pushed less far along that line."
+        "* **A threshold explains the published gaps.** Giving more people the frequent label, by "
+        "moving the threshold of the clean model until its parity gap is the published one for "
+        f"M = 1, leaves the accuracy {', '.join(compared)}. So, to within {max(apart):.3f} in "
+        "accuracy, the published gaps are what a threshold does; our networks fit better at M = 1 "
+        "and are pushed less far along that line."
     ]
 
 
