@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-OWNER = "whoever collects the rows"
-CERTIFIER = "whoever certifies the model"
-DEPLOYER = "whoever deploys the model"
+OWNER = "the party that collects the rows"
+CERTIFIER = "the party that certifies the model"
+DEPLOYER = "the party that deploys the model"
 
 # Where each sentence is kept.
 PLACES: dict[str, str] = {}
@@ -78,7 +78,9 @@ GRID_NOISE = _kept(
 NOISE = "noise from {name}, for {attacker}; it is {how}"
 SET = _kept("skfairdp.fairness.groups:encode_groups", "the set of {name} is {known}")
 DECLARED, READ_OFF = "declared", "taken from the rows and public"
-SEED = "reproducible_noise=True ties {what} to random_state: whoever knows or guesses the seed can "
+SEED = (
+    "reproducible_noise=True ties {what} to random_state: anyone who knows or guesses the seed can "
+)
 
 
 # -- several fits, and steps of a Pipeline -----------------------------------------------
@@ -223,8 +225,8 @@ GROUP_SIZES_HIDDEN = _kept(
 )
 DECLINING = _kept(
     "skfairdp.inprocessing.attribute.lagrangian_dual",
-    "whoever declines to disclose the attribute, or discloses it after all, is covered by the same "
-    "epsilon",
+    "a person who declines to disclose the attribute, or discloses it after all, is covered by the "
+    "same epsilon",
 )
 RANDOMIZED_FIRST = _kept(
     "skfairdp.inprocessing.attribute.randomized",
@@ -327,7 +329,7 @@ EXACT_RELEASE = _kept(
 )
 RELEASE_ALONE = _kept(
     OWNER,
-    f"{ONE_ROW_ONE_PERSON}, and the release is all that anybody sees of the row: labels, groups "
+    f"{ONE_ROW_ONE_PERSON}, and the release is all that others see of the row: labels, groups "
     "and columns passed on beside it are not covered",
 )
 RELEASE_NOISE = _kept(
@@ -420,7 +422,7 @@ def starts(method: str = "fit") -> str:
 
 
 def seed_known(what: str = "the noise", undo: str = "subtract it") -> str:
-    """Say why reproducible noise protects nobody."""
+    """Say why reproducible noise is no protection."""
     return SEED.format(what=what) + undo
 
 

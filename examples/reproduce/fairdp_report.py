@@ -83,7 +83,7 @@ def _measured(rows: list[dict], seeds: int) -> str:
 * **parity** gap: largest difference between groups in the share of positive predictions;
   **opportunity**: the same among rows with label 1; **false positive**: among rows with label 0;
   **odds**: the larger of the last two. (The papers do not define theirs. Their odds gap is below
-  their opportunity gap, so it is no maximum; it may be the false positive gap.)
+  their opportunity gap, so it is not a maximum; it may be the false positive gap.)
 * **bound**: the certificate's 95 % upper bound on the parity gap of the deployed model in the
   population of the test rows; with several heads, on rates averaged over which head decides. Each
   bound holds by itself; of twenty, one may fail. Test rows have no privacy protection here.
@@ -139,7 +139,7 @@ def _tables(rows: list[dict]) -> str:
     return (
         "## All rows\n\nThe non-private rows are fairlearn's, on logistic regression, with parity "
         "as the constraint (`difference_bound=0.01`); their predictions are drawn at random, so "
-        "their AUC, that of the probability of a positive answer, is no measure of ranking. "
+        "their AUC, that of the probability of a positive answer, is not a measure of ranking. "
         "ThresholdOptimizer asks for the group at prediction.\n\n" + "\n\n".join(blocks)
     )
 

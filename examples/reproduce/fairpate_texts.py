@@ -39,7 +39,7 @@ REMARKS = """\
   parity in the weights themselves and hardly has to abstain. λ = 1 and 4 were set in advance and
   collapse on UTK-Face towards one answer for all; λ = 0.25 was added after that was seen, on test
   rows. All three are shown.
-* **The gate is no bound on the student.** For γ ≤ 0.05 the student's gap is smaller than PATE's
+* **The gate is not a bound on the student.** For γ ≤ 0.05 the student's gap is smaller than PATE's
   (not on UTK-Face at ε = 1, where noise drowns the votes), but nowhere within γ: the gate evens
   out a table, not a function. What it mostly buys is coverage behind the gate at inference, and it
   pays in accuracy.

@@ -110,7 +110,7 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         Passes over the training rows.
     id_column : hashable or None, default=None
         Column of X, by name or position, that says who a row is about: integers or texts.
-        It is no feature. The same person with the same row then gets the same release
+        It is not a feature. The same person with the same row then gets the same release
         again. None: every call is another release of all people in it.
     export_key : bool, default=False
         Whether pickles keep the key that repeats releases; who has it can subtract the

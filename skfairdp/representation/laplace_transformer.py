@@ -135,7 +135,7 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
         Raises
         ------
         ValueError
-            A parameter is not allowed, or `X` is no table of numbers. The transformer is
+            A parameter is not allowed, or `X` is not a table of numbers. The transformer is
             left unfitted.
         """
         with self._all_or_nothing():

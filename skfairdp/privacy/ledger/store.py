@@ -41,7 +41,7 @@ def writing(path: Path, *, new: bool = True) -> Iterator[Store]:
 def reading(path: Path) -> Iterator[Store]:
     """Open a ledger for reading; a file that does not exist has no entries.
 
-    Raises LedgerError: the file cannot be read, is damaged, or is no ledger of this version.
+    Raises LedgerError: the file cannot be read, is damaged, or is not a ledger of this version.
     """
     if not path.exists():
         yield Store(None, [])
@@ -58,7 +58,7 @@ def reading(path: Path) -> Iterator[Store]:
 def upgrade(path: Path) -> None:
     """Give the entries of a ledger of version 1, which had no chain, to one of this version.
 
-    Raises LedgerError: it is no ledger of version 1, or cannot be read or written.
+    Raises LedgerError: it is not a ledger of version 1, or cannot be read or written.
     """
     with _transaction(path) as connection:
         _check_file(connection, path, version=1)
@@ -172,7 +172,7 @@ def _checked(connection: sqlite3.Connection, path: Path) -> list[Record]:
 
 
 def _check_file(connection: sqlite3.Connection, path: Path, *, version: int) -> None:
-    """Refuse what is no ledger, and what is no whole file; under SQLite's lock."""
+    """Refuse what is not a ledger, and what is not a whole file; under SQLite's lock."""
     found = _pragma(connection, "application_id")
     if found != APPLICATION:
         raise LedgerError(
