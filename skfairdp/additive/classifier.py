@@ -54,7 +54,7 @@ class DPAdditiveClassifier(GradientClassifier):
         them. None, without `categories` too, takes a table of levels from a ``PublicBinner`` or
         a ``PrivateTableEncoder`` as it is.
     categories : mapping of column to sequence of categories, or None, default=None
-        Declared categories of the columns that are no numbers.
+        Declared categories of the columns that are not numbers.
     n_bins : int, default=128
         Bins of each of the two scales (linear and logarithmic) between declared bounds.
     batch_size : int or "auto", default="auto"

@@ -25,8 +25,8 @@ from skfairdp.privacy.relations import PROTECTS
 
 DIGEST_SHOWS = (
     "A matching digest shows that the certificate names this model in this state. It does not show "
-    "who issued the certificate, or that its counts and events are those of this model: whoever "
-    "can write a file can write both."
+    "who issued the certificate, or that its counts and events are those of this model: anyone "
+    "who can write the file can write both."
 )
 # Bounds and estimates are computed alike everywhere but for last bits, and for a root that is
 # found to 1e-7.

@@ -96,7 +96,7 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         Passes over the training rows.
     id_column : hashable or None, default=None
         Column of X, by name or position, that says who a row is about: integers or texts.
-        It is no feature. The same person with the same row then gets the same release
+        It is not a feature. The same person with the same row then gets the same release
         again. None: every call is another release of all people in it.
     train_privately : bool, default=False
         Whether the training rows are protected too, by clipped and noisy gradients.

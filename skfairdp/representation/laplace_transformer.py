@@ -109,7 +109,7 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
         Raises
         ------
         ValueError
-            A parameter is not allowed, or `X` is no table of numbers. The transformer is
+            A parameter is not allowed, or `X` is not a table of numbers. The transformer is
             left unfitted.
         """
         return super().fit(X, y, sensitive_features=None)  # type: ignore[arg-type]

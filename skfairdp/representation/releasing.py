@@ -240,7 +240,7 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         epsilon, event = self.randomizer_.epsilon, self.randomizer_.event
         if self._repeatable:
             return PrivacyGuarantee.void(
-                "reproducible_noise=True: whoever knows the seed can subtract the noise",
+                "reproducible_noise=True: anyone who knows the seed can subtract the noise",
                 adjacency="local",
                 protects="released_representation",
             )

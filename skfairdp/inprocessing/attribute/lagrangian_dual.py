@@ -257,7 +257,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
             found = "'groups' declares" if self.groups is not None else "they hold"
             raise ValueError(
                 "'sensitive_features' must tell at least two groups apart; "
-                f"{found} {len(groups.labels)}, apart from missing values. Where nobody's "
+                f"{found} {len(groups.labels)}, apart from missing values. Where no person's "
                 "attribute is known, no rate of a group is either."
             )
         return groups
