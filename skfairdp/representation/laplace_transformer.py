@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from os import PathLike
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
@@ -16,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.base import PrivateEstimator
 from skfairdp.certificate import Certificate
 from skfairdp.parameters import BOOLEAN, Number, check_parameters
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.representation.randomizers import LaplaceRandomizer
 from skfairdp.representation.releasing import ReleasesRepresentation
 from skfairdp.rows import validated
@@ -81,6 +79,10 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
     2.0
     """
 
+    epsilon: float = field(default=5.0, kw_only=False)
+    bound: float = field(default=0.5, kw_only=False)
+    export_key: bool = False
+
     _learns_from_rows = False
     _served_the_fit: ClassVar[tuple[str, ...]] = ("bound", "epsilon", "export_key")
     _nets: ClassVar[tuple[str, ...]] = ()
@@ -97,24 +99,7 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
         "releases_",
     )
 
-    randomizer_: LaplaceRandomizer
-
-    def __init__(
-        self,
-        epsilon: float = 5.0,
-        bound: float = 0.5,
-        *,
-        export_key: bool = False,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bound = bound
-        self.export_key = export_key
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.ledger = ledger
+    randomizer_: LaplaceRandomizer = field(init=False)
 
     def fit(
         self, X: ArrayLike, y: object = None, *, sensitive_features: object = None
