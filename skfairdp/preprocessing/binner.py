@@ -137,7 +137,7 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
         Raises
         ------
         ValueError
-            If a column with bounds holds something that is no number.
+            If a column with bounds holds something that is not a number.
         """
         check_is_fitted(self, "levels_")
         X = checked(self, X, reset=False, mixed=True)

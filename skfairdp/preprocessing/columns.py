@@ -173,7 +173,7 @@ def floats(
 ) -> NDArray[np.floating]:
     """A column as floats, missing values as NaN.
 
-    Raises ValueError or TypeError: if something in the column is no number. The value is not
+    Raises ValueError or TypeError: if something in the column is not a number. The value is not
     quoted: it is private.
     """
     failure: type[ValueError | TypeError] = ValueError
@@ -184,7 +184,7 @@ def floats(
             failure = TypeError if isinstance(error, TypeError) else ValueError
     # Out here, so that the chain of exceptions does not lead to what quotes a cell.
     raise failure(
-        f"Column {name!r} {why} and holds something that is no number (an argument must be a "
+        f"Column {name!r} {why} and holds something that is not a number (an argument must be a "
         "string of digits or a number). Declare it in categories, or drop it, or turn it into "
         "numbers first."
     )

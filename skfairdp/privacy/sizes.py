@@ -122,7 +122,7 @@ class Sizes:
 
 
 def check_delta(delta: float, n: int, *, public: bool = True) -> None:
-    """Refuse a delta that protects nobody among `n` records.
+    """Refuse a delta that is no protection for one of `n` records.
 
     `public`: whether messages may show `n`.
     """
@@ -182,8 +182,8 @@ def check_group_sizes(group_sizes: Mapping[Any, Any]) -> dict[Any, int]:
     for label, count in group_sizes.items():
         if is_missing(label):
             raise ValueError(
-                f"'group_sizes' names a missing value, {label!r}, which is no group; leave it out: "
-                "rows without a group contribute nothing."
+                f"'group_sizes' names a missing value, {label!r}, which is not a group; leave it "
+                "out: rows without a group contribute nothing."
             )
         if not GROUP_SIZE.accepts(count):
             raise ValueError(
@@ -201,7 +201,7 @@ def noisy_sizes(
 
     Every count is raised to a floor of 1 or, where the noise could swamp it, to the
     noise level that is exceeded with probability 1e-3: a group that looks smaller
-    than that would only raise the noise of the training for everybody.
+    than that would only raise the noise of the training for all groups.
 
     `codes`: cell of each row; negative for none. `epsilon`: price in nats: each record adds one
     to at most one count.

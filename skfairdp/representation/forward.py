@@ -88,7 +88,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         Parameters
         ----------
         Z : array-like, shape (n_samples, n_components)
-            What `transform` returned. This is no further release.
+            What `transform` returned. This is not a further release.
 
         Returns
         -------
@@ -189,7 +189,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
             return table
         k = self.codebook_.shape[1]
         if not np.isin(table, np.arange(k)).all():
-            raise ValueError(f"Z holds numbers that are no codes; codes are 0 to {k - 1}.")
+            raise ValueError(f"Z holds numbers that are not codes; codes are 0 to {k - 1}.")
         return self.codebook_[np.arange(d), table.astype(np.int64)]
 
     @property

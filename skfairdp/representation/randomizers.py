@@ -350,7 +350,7 @@ class ResponseRandomizer(Randomizer):
         Raises
         ------
         ValueError
-            If the shape is another one, or codes are no integers in ``0 .. k-1``.
+            If the shape is another one, or codes are not integers in ``0 .. k-1``.
         """
         codes = self._checked(codes)
         released = np.empty_like(codes)

@@ -106,13 +106,11 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         "releases_",
     )
 
-    export_key: bool
-    reproducible_noise: bool
-    ledger: Any
+    export_key: bool = False
 
-    randomizer_: Randomizer
-    releases_: ReleaseCount
-    memory_: ReleaseMemory
+    randomizer_: Randomizer = field(init=False)
+    releases_: ReleaseCount = field(init=False)
+    memory_: ReleaseMemory = field(init=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there is something to release with."""
@@ -235,7 +233,7 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         epsilon, event = self.randomizer_.epsilon, self.randomizer_.event
         if self._repeatable:
             return PrivacyGuarantee.void(
-                "reproducible_noise=True: whoever knows the seed can subtract the noise",
+                "reproducible_noise=True: anyone who knows the seed can subtract the noise",
                 adjacency="local",
                 protects="released_representation",
             )

@@ -94,7 +94,7 @@ def test_wrong_declarations_are_refused(change: dict, match: str) -> None:
 
 
 def test_text_in_a_column_with_bounds_is_refused_and_not_quoted() -> None:
-    with pytest.raises(ValueError, match="rooms.*no number") as caught:
+    with pytest.raises(ValueError, match="rooms.*not a number") as caught:
         binner().fit(FLATS.astype({"rooms": object}).assign(rooms=["secret", 1, 2, 3]))
     assert "secret" not in str(caught.value)
 
