@@ -152,17 +152,13 @@ class SmoothedClassifier(PrivateClassifier):
         "group_sizes": (MAPPING, NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (
-        "classes_",
+        *PrivateClassifier._released,
         "distances_",
         "estimator_",
         "estimators_",
-        "feature_names_in_",
-        "groups_",
         "key_",
         "model_",
-        "n_features_in_",
         "own_models_",
-        "privacy_",
     )
 
     model_: SmoothModel = field(init=False)
@@ -192,10 +188,8 @@ class SmoothedClassifier(PrivateClassifier):
         self.classes_ = classes
         self.key_ = seed.to_bytes(8, "little")
         centre = self.model_.vector
-        self.distances_ = None
-        if self.own_models_:
-            moves = [model.vector - centre for model in self.own_models_]
-            self.distances_ = np.array([float(np.linalg.norm(move)) for move in moves])
+        moved = [float(np.linalg.norm(model.vector - centre)) for model in self.own_models_]
+        self.distances_ = np.array(moved) if moved else None
 
     @property
     def _takes_images(self) -> bool:
@@ -216,9 +210,7 @@ class SmoothedClassifier(PrivateClassifier):
         self.groups_ = names if known is None else known
         self.model_ = smooth_model(inner, self.part)
         thetas = getattr(inner, "group_thetas_", None)
-        self.own_models_ = ()
-        if thetas is not None:
-            self.own_models_ = tuple(self.model_.moved(theta) for theta in thetas)
+        self.own_models_ = () if thetas is None else tuple(map(self.model_.moved, thetas))
         self.estimator_ = inner
 
     def _fit_per_group(
