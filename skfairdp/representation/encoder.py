@@ -197,8 +197,9 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         "max_grad_norm": (NORM,),
     }
     # All but those that releases look at; changed ones wait for the next fit.
-    _served_the_fit: ClassVar[tuple[str, ...]] = tuple(
-        {*_parameters, "classes", "dataset_size", "delta", "ledger", "progress", "random_state"}
+    _served_the_fit: ClassVar[tuple[str, ...]] = (
+        *_parameters,
+        *("classes", "dataset_size", "delta", "export_key", "ledger", "progress", "random_state"),
     )
     _released: ClassVar[tuple[str, ...]] = (
         *ReleasesThroughNetworks._released,
