@@ -14,7 +14,7 @@ import skfairdp
 from skfairdp.command_line.checking import show_ledger, verify
 from skfairdp.command_line.errors import Terminated, explained, show_warning, terminable
 from skfairdp.command_line.keys import PASSPHRASE, keygen
-from skfairdp.command_line.mechanisms import DEFAULT, MECHANISMS
+from skfairdp.command_line.mechanisms import MECHANISMS
 from skfairdp.command_line.monitoring import monitor
 from skfairdp.command_line.reporting import report
 from skfairdp.fairness.notions import NOTIONS
@@ -129,8 +129,8 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
     )
     add(
         "--mechanism",
-        choices=tuple(MECHANISMS),
-        default=DEFAULT,
+        choices=MECHANISMS,
+        default=MECHANISMS[0],
         help="rates: rates are held to the tolerance (default); fairdp: gradients of groups weigh "
         "the same; dpsgd: groups play no part",
     )
@@ -162,12 +162,7 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
     add("--model", type=Path, metavar="FILE", help="also write the model (pickle)")
     add("--sign", type=Path, metavar="KEY", help="sign the certificate with this private key (PEM)")
     add("--quiet", action="store_true", help="no progress")
-    parser.set_defaults(run=_report)
-
-
-def _report(arguments: argparse.Namespace) -> int:
-    arguments.notion = arguments.notion or ["demographic_parity"]
-    return report(arguments)
+    parser.set_defaults(run=report)
 
 
 def _add_verify(commands: argparse._SubParsersAction) -> None:
@@ -246,12 +241,7 @@ def _add_monitor(commands: argparse._SubParsersAction) -> None:
     add("--positive", metavar="VALUE", help="the favourable outcome, if it isn't 1")
     add("--notion", choices=tuple(NOTIONS), help="which claim, if there are several")
     add("--tolerance", type=_share, help="largest acceptable gap (default: the certified one)")
-    parser.set_defaults(run=_monitor)
-
-
-def _monitor(arguments: argparse.Namespace) -> int:
-    arguments.sensitive = arguments.sensitive or ["group"]
-    return monitor(arguments)
+    parser.set_defaults(run=monitor)
 
 
 def _positive(text: str) -> float:
