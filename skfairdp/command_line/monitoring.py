@@ -18,6 +18,7 @@ from skfairdp.fairness.scopes import DEPLOYED
 
 def monitor(arguments: argparse.Namespace) -> int:
     """Append a file's decisions to a monitor; 1 if there has been an alarm or a drift, else 0."""
+    arguments.sensitive = arguments.sensitive or ["group"]
     claim = _claim(arguments)
     if not claim.informative and arguments.tolerance is None:
         raise CommandError(
