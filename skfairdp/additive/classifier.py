@@ -27,8 +27,8 @@ from skfairdp.preprocessing.levels import Intervals, Levels, level_names
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Block, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.sizes import Sizes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -190,23 +190,14 @@ class DPAdditiveClassifier(GradientClassifier):
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         auto = min(_BATCH, -(-sizes.total // 10))
-        batch_size = expected_batch_size(
-            auto if self.batch_size == "auto" else self.batch_size, sizes.total
+        return sizes.descent(
+            batch_size=auto if self.batch_size == "auto" else self.batch_size,
+            max_epochs=self.max_epochs,
+            max_grad_norm=self.max_grad_norm,
+            noise_multiplier=noise_multiplier,
+            delta=self.delta,
+            exact_noise=self.exact_noise,
         )
-        weight, clip = 1.0 / batch_size, float(self.max_grad_norm)
-        gradient = Block(
-            name="gradient",
-            max_norm=clip,
-            weights=(weight,),
-            noise_std=noise_multiplier * clip * weight,
-        )
-        segment = Segment(
-            steps=steps_for(self.max_epochs, sizes.total, batch_size),
-            rates=(batch_size / sizes.total,),
-            expected_sizes=(float(batch_size),),
-            blocks=(gradient,),
-        )
-        return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
 
     def _train(self, run: Run) -> None:
         weights = run.prepared.flat.vector

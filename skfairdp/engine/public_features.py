@@ -21,7 +21,7 @@ from skfairdp.engine.randomness import OwnDraws, are_served
 from skfairdp.engine.row_blocks import block_rows
 from skfairdp.privacy.streams import stream_of
 
-__all__ = ["PublicBatch", "PublicRows"]
+__all__ = ["PublicBatch", "PublicFeatures"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class PublicBatch:
     others: tuple[int, ...]
 
 
-class PublicRows:
+class PublicFeatures:
     """Rows whose features and labels need no protection.
 
     `X` (n, ...): features. `targets`: what the objective takes besides the output; no sensitive

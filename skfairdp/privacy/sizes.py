@@ -14,7 +14,7 @@ from skfairdp.figures import as_given, significant_down
 from skfairdp.parameters import GROUP_SIZE, is_missing
 from skfairdp.privacy.accounting.serialization import plain_label
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import CountRelease, LaplaceSum, Plan, Segment
+from skfairdp.privacy.plan import Block, CountRelease, LaplaceSum, Plan, Segment
 
 __all__ = [
     "Sizes",
@@ -74,6 +74,37 @@ class Sizes:
             sums=sums,
             exact_noise=bool(exact_noise),
         )
+
+    def descent(
+        self,
+        *,
+        batch_size: int | str,
+        max_epochs: int,
+        max_grad_norm: float,
+        noise_multiplier: float,
+        delta: float,
+        exact_noise: bool = False,
+    ) -> Plan:
+        """Plan noisy mean gradients in passes over all records, which are one cell.
+
+        `batch_size`: see `expected_batch_size`. `max_grad_norm`: clip norm of a record's gradient.
+        `noise_multiplier`: standard deviation of the noise over it.
+        """
+        expected = expected_batch_size(batch_size, self.total)
+        weight, clip = 1.0 / expected, float(max_grad_norm)
+        gradient = Block(
+            name="gradient",
+            max_norm=clip,
+            weights=(weight,),
+            noise_std=noise_multiplier * clip * weight,
+        )
+        segment = Segment(
+            steps=steps_for(max_epochs, self.total, expected),
+            rates=(expected / self.total,),
+            expected_sizes=(float(expected),),
+            blocks=(gradient,),
+        )
+        return self.plan(segment, delta=delta, exact_noise=exact_noise)
 
     def check(self, plan: Plan, *, delta: float, exact_noise: bool = False) -> None:
         """Refuse a plan that was made for something else.
