@@ -89,12 +89,13 @@ def complete_docstrings(cls: Any) -> None:
             method.__doc__ = _completed(doc, method, above)
 
 
-def completed_by(*above: str) -> Callable[[Function], Function]:
-    """Decorate a function whose docstring leaves what `above` says to it, the first first."""
+def completed_by(*above: str | Callable[..., Any]) -> Callable[[Function], Function]:
+    """Decorate a function that leaves to others, or to a text, what they say; the first first."""
 
     def complete(function: Function) -> Function:
         if function.__doc__:
-            function.__doc__ = _completed(function.__doc__, function, above)
+            texts = [text if isinstance(text, str) else text.__doc__ for text in above]
+            function.__doc__ = _completed(function.__doc__, function, texts)
         return function
 
     return complete
@@ -109,7 +110,7 @@ def _completed(
     sections = _sections(doc)
     inherited = [_sections(text) for text in above if text]
     if function is not None:
-        known = _entries(sections.get("Parameters", []))
+        own = known = _entries(sections.get("Parameters", []))
         for base in inherited:
             known = _entries(base.get("Parameters", [])) | known
         key_of = {name: key for key in known for name in key.split(", ")}
@@ -117,9 +118,9 @@ def _completed(
             line
             for parameter in inspect.signature(function).parameters.values()
             if key_of.get(parameter.name) in known
-            for line in _with_default(known.pop(key_of[parameter.name]), parameter)
+            for key in [key_of[parameter.name]]
+            for line in _with_default(known.pop(key), parameter, inherited=key not in own)
         ]
-        own = _entries(sections.get("Parameters", []))
         lines += [line for name, entry in known.items() if name in own for line in entry]
         sections["Parameters"] = lines
         for base in inherited:
@@ -165,8 +166,12 @@ def _entries(lines: Iterable[str]) -> dict[str, list[str]]:
     return entries
 
 
-def _with_default(entry: list[str], parameter: inspect.Parameter) -> Iterator[str]:
+def _with_default(
+    entry: list[str], parameter: inspect.Parameter, *, inherited: bool
+) -> Iterator[str]:
     first, *rest = entry
+    if inherited:
+        first = first.split(", default=")[0]
     given = parameter.default is not parameter.empty
     if given and "default" not in first and "optional" not in first:
         default = parameter.default

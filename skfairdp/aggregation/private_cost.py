@@ -1,4 +1,4 @@
-"""Data-dependent cost of votes: a diagnostic for those who may see the votes, not a guarantee."""
+"""Data-dependent cost of votes: a diagnostic for those who may see the votes, no guarantee."""
 
 from __future__ import annotations
 

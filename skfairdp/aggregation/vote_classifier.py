@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -112,6 +114,23 @@ class AggregatedClassifier(PrivateClassifier):
         Everything the accountant charged.
     """
 
+    teacher: Any = field(default=None, kw_only=False)
+    student: Any = field(default=None, kw_only=False)
+    n_teachers: int = field(default=100, kw_only=False)
+    epsilon: float | None = 1.0
+    delta: float = 1e-6
+    threshold: float | None = None
+    threshold_noise: float | None = None
+    vote_noise: float | None = None
+    noise_ratio: float = 40 / 15
+    n_queries: int | None = None
+    n_answers: int | None = None
+    shuffle: bool = True
+    dataset_size: int | None = None
+    n_jobs: int | None = None
+    classes: Sequence[Any] | None = None
+    progress: bool | None = None
+
     _parameters = {
         "n_teachers": (COUNT,),
         "threshold": (Number(0.0), NONE),
@@ -141,13 +160,13 @@ class AggregatedClassifier(PrivateClassifier):
     _adjacency: ClassVar[str] = "add-remove"
     _protects: ClassVar[str] = "record"
 
-    student_: Student
-    plan_: Plan
-    n_asked_: int
-    n_answered_: int
-    public_groups_: tuple | None
-    asked_by_group_: np.ndarray | None
-    answers_by_group_: np.ndarray
+    student_: Student = field(init=False)
+    plan_: Plan = field(init=False)
+    n_asked_: int = field(init=False)
+    n_answered_: int = field(init=False)
+    public_groups_: tuple | None = field(init=False)
+    asked_by_group_: np.ndarray | None = field(init=False)
+    answers_by_group_: np.ndarray = field(init=False)
 
     def _n_options(self, rows: PrivateRows) -> int:
         """How many answers there are to vote for."""

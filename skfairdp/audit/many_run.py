@@ -12,9 +12,12 @@ from sklearn.utils.parallel import Parallel, delayed
 from skfairdp.audit.canaries import Canaries, Score, log_odds
 from skfairdp.audit.declared import claim_about, declare_sizes, fit_with
 from skfairdp.audit.many_run_bound import many_run_epsilon, many_run_p_value
+from skfairdp.audit.one_run import audit_one_run
 from skfairdp.audit.result import AuditResult
+from skfairdp.documentation import completed_by
 
 
+@completed_by(audit_one_run)
 def audit_many_runs(
     estimator: Any,
     X: ArrayLike,
@@ -36,12 +39,6 @@ def audit_many_runs(
 
     Parameters
     ----------
-    estimator : estimator of this package
-        Cloned, never changed. It must take `dataset_size` or `group_sizes`.
-    X : array-like or DataFrame of shape (n, n_features)
-        Rows that are always trained on.
-    y : array-like of shape (n,)
-        Their labels.
     canary : Canaries
         Exactly one record.
     sensitive_features : array-like, Series or DataFrame of shape (n,) or (n, k), optional
@@ -53,8 +50,6 @@ def audit_many_runs(
         Further runs of each kind, only to choose the threshold.
     score : callable, default=log_odds
         ``score(fitted, canary.X, canary.y)`` returns one number, larger for "in".
-    confidence_level : float, default=0.95
-        Level of the lower bound.
     n_jobs : int or None, default=None
         Fits that run side by side (joblib).
 

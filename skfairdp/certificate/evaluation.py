@@ -23,7 +23,6 @@ from skfairdp.fairness.bounds.noisy_counts import (
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound, score_gap_upper_bound
 from skfairdp.fairness.derivation import (
     EXACT,
-    EXACT_NOISY,
     HOEFFDING,
     NOISY_COUNTS,
     Derivation,
@@ -75,7 +74,7 @@ def evaluate(
     table, with_labels = held.table, y is not None
     strata = [notion.strata(held.classes, with_labels=with_labels) for notion in settings.notions]
     notions = tuple(zip(settings.notions, strata, strict=True))
-    rests_on = holdout_assumptions(settings, groups, with_labels, held.how, held.classes)
+    rests_on = tuple(holdout_assumptions(settings, groups, with_labels, held.how, held.classes))
     if settings.count_epsilon is not None:
         noisy = table + source.discrete_laplace(settings.count_epsilon, table.shape)
         claims = [
@@ -112,8 +111,8 @@ def _averages(
         return []
     own = final._own_models(groups.labels)
     settings = replace(settings, bounds_each=1 if own is None else 2)
-    rests_on = holdout_assumptions(settings, groups, with_labels, AVERAGED_RATES, held.classes)
-    rests_on = (*rests_on, ERROR_APART)
+    texts = holdout_assumptions(settings, groups, with_labels, AVERAGED_RATES, held.classes)
+    rests_on = (*texts, ERROR_APART)
     table = held.averaged(scores)
     claims = [_claim(n, cells, table, groups.labels, settings, rests_on) for n, cells in notions]
     if own is not None:
@@ -225,7 +224,7 @@ def noisy_claim(
         ),
         assumptions=rests_on,
         derivation=Derivation.of(
-            EXACT_NOISY if settings.public_sizes else NOISY_COUNTS,
+            NOISY_COUNTS,
             claims=settings.claims,
             epsilon=settings.count_epsilon,
             public_sizes=settings.public_sizes,

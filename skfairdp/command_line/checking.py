@@ -122,10 +122,7 @@ def _loaded(path: Path, content: bytes) -> Any:
 
 
 def show_ledger(arguments: argparse.Namespace) -> int:
-    """Print what was spent on each data set of a ledger.
-
-    Result: 0.
-    """
+    """Print what was spent on each data set of a ledger."""
     if not arguments.file.is_file():
         raise CommandError(f"There is no privacy ledger {arguments.file}.")
     ledger = PrivacyLedger(arguments.file)

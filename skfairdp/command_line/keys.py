@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 
 def keygen(arguments: argparse.Namespace) -> int:
-    """Make a pair of keys.
-
-    Result: 0.
-    """
+    """Make a pair of keys."""
     public = write_new_key(arguments.out, _new_passphrase(arguments.passphrase))
     print(f"Private key, to be kept: {arguments.out}")
     print(f"Public key, to be given to those who check certificates: {public}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import field
 from typing import Any, ClassVar
 
 from dp_accounting.dp_event import SelfComposedDpEvent
@@ -111,13 +112,11 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         "releases_",
     )
 
-    export_key: bool
-    reproducible_noise: bool
-    ledger: Any
+    export_key: bool = False
 
-    randomizer_: Randomizer
-    releases_: ReleaseCount
-    memory_: ReleaseMemory
+    randomizer_: Randomizer = field(init=False)
+    releases_: ReleaseCount = field(init=False)
+    memory_: ReleaseMemory = field(init=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there is something to release with."""

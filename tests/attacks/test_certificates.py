@@ -221,8 +221,23 @@ def test_what_no_event_says_is_named() -> None:
         assert found.missing == ("epsilon: no event says what was released",)
 
 
+def remembered(bound: Callable[..., float]) -> Callable[..., float]:
+    known: dict[bytes, float] = {}
+
+    def of(*counts: Any, **settings: Any) -> float:
+        what = pickle.dumps((counts, settings))
+        if what not in known:
+            known[what] = bound(*counts, **settings)
+        return known[what]
+
+    return of
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_no_figure_can_be_made_better_than_what_it_follows_from(texts, name) -> None:
+def test_no_figure_can_be_made_better_than_what_it_follows_from(texts, name, monkeypatch) -> None:
+    # One number moves at a time: bounds of the counts that it leaves alone are known already.
+    for slow in ("gap_upper_bound", "private_gap_upper_bound"):
+        monkeypatch.setattr(recomputing, slow, remembered(getattr(recomputing, slow)))
     assert forgeries(texts[name]) == []
 
 
