@@ -31,7 +31,7 @@ class PairBets:
     >>> for _ in range(30):
     ...     bets.add(1.0, 0.0)
     >>> round(bets.epsilon_lower_bound(0.05), 2)
-    1.5
+    1.74
     """
 
     def __init__(self, thresholds: ArrayLike, delta: float) -> None:
