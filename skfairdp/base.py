@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.certificate import Certificate, certify
 from skfairdp.certificate.fit_digests import bind_each, changes
 from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
-from skfairdp.documentation import complete_docstrings
+from skfairdp.documentation import complete_docstrings, completed_by
 from skfairdp.fairness.notions import Notion
 from skfairdp.parameters import (
     BOOLEAN,
@@ -228,6 +228,7 @@ class PrivateEstimator(Certifiable, BaseEstimator):
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         raise NotImplementedError
 
+    @completed_by(certify)
     def certify(
         self,
         X: ArrayLike | None = None,
@@ -239,30 +240,7 @@ class PrivateEstimator(Certifiable, BaseEstimator):
         bound: str = "exact",
         count_epsilon: float | None = None,
     ) -> Certificate:
-        """State what is guaranteed; see `skfairdp.certify` for all options.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features), optional
-            Rows held out from training and selection. None states what is known
-            before any evaluation.
-        y : array-like, shape (n_samples,), optional
-            Their labels; not needed for demographic parity.
-        sensitive_features : array-like, optional
-            Their groups.
-        notion : str, Notion or list of them, default="demographic_parity"
-            What is equalised between groups.
-        confidence_level : float, default=0.95
-            Probability that the bound holds, in (0, 1).
-        bound : {"exact", "difference"}, default="exact"
-            Interval for one pair of groups.
-        count_epsilon : float, optional
-            Buys differentially private counts of the held-out rows, in nats.
-
-        Returns
-        -------
-        Certificate
-        """
+        """State what is guaranteed; see `skfairdp.certify` for all options."""
         check_is_fitted(self)
         return certify(
             self,

@@ -39,6 +39,13 @@ _METHODS = {
     ndarray of float64, shape (n_samples, n_classes)
         Columns in the order of ``classes_``.
     """,
+    "transform": """Transform rows.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame, shape (n_samples, n_features)
+        Rows with the columns of ``fit``.
+    """,
     "decision_function": """Compute the logit of the second class, or log-probabilities of classes.
 
     Parameters
@@ -61,13 +68,17 @@ Sections = dict[str, list[str]]  # lines of each section; those before the first
 def complete_docstrings(cls: Any) -> None:
     """Fill in what the docstrings of a class and of its public methods leave to the bases.
 
-    Attributes are taken over where the class lists them in ``_released``.
+    Attributes are taken over where the class lists them in ``_released`` or computes them.
     """
     bases = cls.__mro__[1:]
+    names = (n for n in dir(cls) if not n.startswith("_"))
+    computed = [n for n in names if isinstance(inspect.getattr_static(cls, n), property)]
     if cls.__dict__.get("__doc__"):
         constructor = None if cls.__init__ is object.__init__ else cls.__init__
         above = [base.__doc__ for base in bases]
-        cls.__doc__ = _completed(cls.__doc__ or "", constructor, above, cls._released)
+        cls.__doc__ = _completed(
+            cls.__doc__, constructor, above, (*getattr(cls, "_released", ()), *computed)
+        )
     for name, member in vars(cls).items():
         method = getattr(member, "fn", member)  # what scikit-learn's available_if wraps
         if not inspect.isfunction(method) or name.startswith("_"):
@@ -78,12 +89,13 @@ def complete_docstrings(cls: Any) -> None:
             method.__doc__ = _completed(doc, method, above)
 
 
-def completed_by(*above: str) -> Callable[[Function], Function]:
-    """Decorate a function whose docstring leaves what `above` says to it, the first first."""
+def completed_by(*above: str | Callable[..., Any]) -> Callable[[Function], Function]:
+    """Decorate a function that leaves to others, or to a text, what they say; the first first."""
 
     def complete(function: Function) -> Function:
         if function.__doc__:
-            function.__doc__ = _completed(function.__doc__, function, above)
+            texts = [text if isinstance(text, str) else text.__doc__ for text in above]
+            function.__doc__ = _completed(function.__doc__, function, texts)
         return function
 
     return complete

@@ -27,8 +27,8 @@ from skfairdp.preprocessing.levels import Intervals, Levels, level_names
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Block, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.sizes import Sizes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,7 +54,7 @@ class DPAdditiveClassifier(GradientClassifier):
         them. None, without `categories` too, takes a table of levels from a ``PublicBinner`` or
         a ``PrivateTableEncoder`` as it is.
     categories : mapping of column to sequence of categories, or None, default=None
-        Declared categories of the columns that are no numbers.
+        Declared categories of the columns that are not numbers.
     n_bins : int, default=128
         Bins of each of the two scales (linear and logarithmic) between declared bounds.
     batch_size : int or "auto", default="auto"
@@ -190,23 +190,14 @@ class DPAdditiveClassifier(GradientClassifier):
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         auto = min(_BATCH, -(-sizes.total // 10))
-        batch_size = expected_batch_size(
-            auto if self.batch_size == "auto" else self.batch_size, sizes.total
+        return sizes.descent(
+            batch_size=auto if self.batch_size == "auto" else self.batch_size,
+            max_epochs=self.max_epochs,
+            max_grad_norm=self.max_grad_norm,
+            noise_multiplier=noise_multiplier,
+            delta=self.delta,
+            exact_noise=self.exact_noise,
         )
-        weight, clip = 1.0 / batch_size, float(self.max_grad_norm)
-        gradient = Block(
-            name="gradient",
-            max_norm=clip,
-            weights=(weight,),
-            noise_std=noise_multiplier * clip * weight,
-        )
-        segment = Segment(
-            steps=steps_for(self.max_epochs, sizes.total, batch_size),
-            rates=(batch_size / sizes.total,),
-            expected_sizes=(float(batch_size),),
-            blocks=(gradient,),
-        )
-        return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
 
     def _train(self, run: Run) -> None:
         weights = run.prepared.flat.vector

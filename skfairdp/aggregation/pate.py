@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
@@ -102,37 +102,20 @@ class PATEClassifier(AggregatedClassifier):
         sensitive_features: ArrayLike | None = None,
         X_public: ArrayLike | PublicRows | None = None,
         sensitive_features_public: ArrayLike | None = None,
-    ) -> PATEClassifier:
+    ) -> Self:
         """Train teachers, let them answer, train the student.
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
-            Private training rows; numbers, no missing values.
-        y : array-like, shape (n_samples,)
-            Labels.
         sensitive_features : array-like, optional
             Groups of the private rows; checked, and not used in training.
         X_public : array-like or PublicRows, shape (n_public, n_features)
             Rows of the same kind that need no protection. In a search give `PublicRows`.
         sensitive_features_public : array-like, shape (n_public,) or (n_public, k), optional
             Their groups; several columns form intersections.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            There are no public rows, or something is not what it should be. The
-            estimator is left unfitted.
         """
         with self._all_or_nothing():
             public = public_rows(X_public, sensitive_features_public, type(self).__name__)
-            self._fit_with(X, y, sensitive_features, public)
+            rows = self._check_rows(X, y, sensitive_features)
+            self._train_on(rows, self._check_public(public))
         return self
-
-    def _fit_with(self, X: Any, y: Any, sensitive_features: Any, public: PublicRows) -> None:
-        rows = self._check_rows(X, y, sensitive_features)
-        self._train_on(rows, self._check_public(public))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import RandomState
@@ -142,7 +142,7 @@ class SFPATEClassifier(AggregatedClassifier):
         sensitive_features: ArrayLike | None = None,
         X_public: ArrayLike | PublicRows | None = None,
         y_public: ArrayLike | None = None,
-    ) -> SFPATEClassifier:
+    ) -> Self:
         """Train teachers, let them answer, train the student.
 
         Parameters
@@ -159,10 +159,6 @@ class SFPATEClassifier(AggregatedClassifier):
         y_public : array-like, shape (n_public,), optional
             Their labels, for ``variant="fair_student"``.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         ValueError
@@ -173,29 +169,27 @@ class SFPATEClassifier(AggregatedClassifier):
             The learner that has to be fair takes no groups.
         """
         with self._all_or_nothing():
-            self._fit_with(X, y, sensitive_features, X_public, y_public)
+            if sensitive_features is None:
+                raise ValueError(
+                    "SFPATEClassifier needs sensitive_features: they are what it protects."
+                )
+            self._check_fair_learner()
+            rows = self._check_rows(X, y, sensitive_features)
+            assert rows.groups is not None
+            if len(rows.groups.labels) < 2:
+                raise ValueError(
+                    "SFPATEClassifier needs at least two groups in sensitive_features."
+                )
+            self._train_on(rows, self._queries(X_public, y_public, rows))
         return self
 
-    def _fit_with(self, X: Any, y: Any, sensitive_features: Any, public: Any, labels: Any) -> None:
-        if sensitive_features is None:
-            raise ValueError(
-                "SFPATEClassifier needs sensitive_features: they are what it protects."
-            )
-        self._check_fair_learner()
-        rows = self._check_rows(X, y, sensitive_features)
-        assert rows.groups is not None
-        if len(rows.groups.labels) < 2:
-            raise ValueError("SFPATEClassifier needs at least two groups in sensitive_features.")
+    def _queries(self, public: Any, labels: Any, rows: PrivateRows) -> Queries:
         if public is None:
             if labels is not None:
                 raise ValueError("y_public was given without X_public; give both or none.")
-            queries = Queries(rows.X, None, rows.labels, own=True)
-        else:
-            public = public if isinstance(public, PublicRows) else PublicRows(public)
-            queries = self._labelled(self._check_public(public), labels, rows)
-        self._train_on(rows, queries)
-
-    def _labelled(self, queries: Queries, labels: Any, rows: PrivateRows) -> Queries:
+            return Queries(rows.X, None, rows.labels, own=True)
+        public = public if isinstance(public, PublicRows) else PublicRows(public)
+        queries = self._check_public(public)
         if self.variant == "fair_teachers":
             return Queries(queries.X, None)
         if labels is None:

@@ -14,9 +14,12 @@ from skfairdp.audit.betting import PairBets
 from skfairdp.audit.canaries import Canaries, Score, log_odds
 from skfairdp.audit.declared import claim_about, declare_sizes, fit_with
 from skfairdp.audit.hypothesis import error_of
+from skfairdp.audit.one_run import audit_one_run
 from skfairdp.audit.result import AuditResult
+from skfairdp.documentation import completed_by
 
 
+@completed_by(audit_one_run)
 def audit_many_runs(
     estimator: Any,
     X: ArrayLike,
@@ -38,12 +41,6 @@ def audit_many_runs(
 
     Parameters
     ----------
-    estimator : estimator of this package
-        Cloned, never changed. It must take `dataset_size` or `group_sizes`.
-    X : array-like or DataFrame of shape (n, n_features)
-        Rows that are always trained on.
-    y : array-like of shape (n,)
-        Their labels.
     canary : Canaries
         Exactly one record.
     sensitive_features : array-like, Series or DataFrame of shape (n,) or (n, k), optional

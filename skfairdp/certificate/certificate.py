@@ -15,6 +15,7 @@ from skfairdp.certificate.render.plot import draw_bounds
 from skfairdp.certificate.render.sections import certificate_sections
 from skfairdp.certificate.render.text import plain_text
 from skfairdp.certificate.unwrap import unwrap
+from skfairdp.documentation import completed_by
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ class Certificate(Claims):
         )
         return html_page(title, self._subtitle, sections)
 
+    @completed_by(to_html)
     def to_model_card(
         self,
         *,
@@ -172,12 +174,6 @@ class Certificate(Claims):
         ----------
         title : str, default="Model card"
             Heading of the card.
-        ledger : None, path or PrivacyLedger, default=None
-            Adds what the data set has spent in all.
-        epsilon : float, optional
-            Largest privacy loss that was asked for; adds whether it is kept.
-        tolerance : float, optional
-            Largest difference between groups that was asked for.
 
         Returns
         -------

@@ -46,7 +46,7 @@ class Evaluation:
     """What held-out rows show: claims about the deployed model, then about averages over its draws.
 
     `n_rows` is None where the number of rows inside the claim is private; `remarks` say why there
-    is no claim.
+    is not a claim.
     """
 
     fairness: tuple[FairnessGuarantee, ...]

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from skfairdp import DPSGDClassifier, FairDPClassifier, PrivacyLedger
-from skfairdp.inprocessing.rates.classifier import RateConstrainedClassifier
+import skfairdp  # which imports an estimator when it is asked for
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class Wanted:
     notions: tuple[str, ...]
     # Probability from which the favourable outcome is given, where a mechanism has one
     threshold: float
-    ledger: PrivacyLedger | None
+    ledger: skfairdp.PrivacyLedger | None
     progress: bool | None
 
     @property
@@ -35,9 +34,9 @@ TAKE_A_THRESHOLD = {"fairdp"}
 # A further mechanism is a further line.
 MECHANISMS: Mapping[str, Callable[[Wanted], Any]] = {
     # Half of what is asked for: a certificate adds what held-out rows leave uncertain.
-    "rates": lambda wanted: RateConstrainedClassifier(
+    "rates": lambda wanted: skfairdp.RateConstrainedClassifier(
         notion=wanted.notions, tolerance=wanted.tolerance / 2.0, **wanted.shared
     ),
-    "fairdp": lambda wanted: FairDPClassifier(threshold=wanted.threshold, **wanted.shared),
-    "dpsgd": lambda wanted: DPSGDClassifier(**wanted.shared),
+    "fairdp": lambda wanted: skfairdp.FairDPClassifier(threshold=wanted.threshold, **wanted.shared),
+    "dpsgd": lambda wanted: skfairdp.DPSGDClassifier(**wanted.shared),
 }

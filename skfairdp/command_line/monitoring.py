@@ -15,22 +15,9 @@ from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
 from skfairdp.fairness.scopes import DEPLOYED
 
-__all__ = ["monitor"]
-
 
 def monitor(arguments: argparse.Namespace) -> int:
-    """Append a file's decisions to a monitor's state.
-
-    Parameters
-    ----------
-    arguments : argparse.Namespace
-        Of the command.
-
-    Returns
-    -------
-    int
-        0 if there has been no alarm and no drift, 1 if there has.
-    """
+    """Append a file's decisions to a monitor; 1 if there has been an alarm or a drift, else 0."""
     claim = _claim(arguments)
     if not claim.informative and arguments.tolerance is None:
         raise CommandError(
@@ -65,7 +52,7 @@ def _claim(arguments: argparse.Namespace) -> FairnessGuarantee:
     try:
         certificate = Certificate.from_json(read_text(arguments.certificate))
     except ValueError as error:
-        raise CommandError(f"{arguments.certificate} is no certificate: {error}") from None
+        raise CommandError(f"{arguments.certificate} is not a certificate: {error}") from None
     claims = [
         claim
         for claim in certificate.fairness

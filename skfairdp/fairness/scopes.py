@@ -65,7 +65,8 @@ def check_scope(
         raise ValueError(f"A bound of kind {kind!r} contradicts scope={scope!r}.")
     if scope == DEPLOYED and not whole_counts:
         raise ValueError(
-            f"successes that are no whole numbers contradict scope={scope!r}, which counts answers."
+            f"successes that are not whole numbers contradict scope={scope!r}, which counts "
+            "answers."
         )
 
 

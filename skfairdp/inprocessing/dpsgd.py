@@ -18,8 +18,8 @@ from skfairdp.parameters import Kind
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Block, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.sizes import Sizes
 
 
 class DPSGDClassifier(GradientClassifier):
@@ -98,22 +98,14 @@ class DPSGDClassifier(GradientClassifier):
         return Sizes.of_all(n, self.dataset_size)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        batch_size = expected_batch_size(self.batch_size, sizes.total)
-        weight = 1.0 / batch_size
-        clip = float(self.max_grad_norm)
-        gradient = Block(
-            name="gradient",
-            max_norm=clip,
-            weights=(weight,),
-            noise_std=noise_multiplier * clip * weight,
+        return sizes.descent(
+            batch_size=self.batch_size,
+            max_epochs=self.max_epochs,
+            max_grad_norm=self.max_grad_norm,
+            noise_multiplier=noise_multiplier,
+            delta=self.delta,
+            exact_noise=self.exact_noise,
         )
-        segment = Segment(
-            steps=steps_for(self.max_epochs, sizes.total, batch_size),
-            rates=(batch_size / sizes.total,),
-            expected_sizes=(float(batch_size),),
-            blocks=(gradient,),
-        )
-        return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
         super()._check_net(prepared, plan, row_shape)

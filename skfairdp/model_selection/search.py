@@ -254,7 +254,7 @@ class PrivateSearchCV(PrivateClassifier):
             return budget.score_epsilon
         if self.score_epsilon > budget.score_epsilon:
             raise ValueError(
-                f"'score_epsilon' = {self.score_epsilon:g} would make the search dearer for "
+                f"'score_epsilon' = {self.score_epsilon:g} would make the search cost more for "
                 "held-out records than for training ones; at most "
                 f"{significant_down(budget.score_epsilon, 4)} is "
                 f"allowed at epsilon={self.epsilon:g} and n_iter={self.n_iter:g}. Leave it "

@@ -99,7 +99,7 @@ class SmoothedClassifier(PrivateClassifier):
     the gap of the deployed model by counting its answers. With ``decision="draw"`` it also
     prints bounds on rates *averaged over the draws*: on these rows, directly and, where
     groups have released models of their own, by FairSmooth's form; and, for linear models,
-    from the length of the weights alone, whoever the people are. No average bounds the one
+    from the length of the weights alone, for any population. No average bounds the one
     model that is deployed: where few different rows exist, people with equal rows share its
     draws. See ``docs/theory/smoothing.md``.
 

@@ -79,7 +79,7 @@ class PrivateThinningClassifier(PrivateClassifier):
     Each record's fate depends on its own cell, the released table and its own draw, so a
     neighbouring data set changes at most one kept row. How many rows are kept is secret:
     the clone is told the sizes that table and rates predict, and sees two rows of zeros
-    with no label, so that it can't fail for want of rows. Which plan it makes depends on
+    with no label, so that it can't fail because there are no rows. Which plan it makes depends on
     the table, hence basic composition. Equal label rates in training do not make
     predictions equal: `certify` states the gap.
 
@@ -218,7 +218,7 @@ class PrivateThinningClassifier(PrivateClassifier):
         """A clone that knows sizes and labels, and the rows, labels and groups to fit it on."""
         inner = clone(self.estimator)
         inner.set_params(**inner_settings(inner, rates, grouped=grouped))
-        # Two rows without a label contribute nothing: no clone can fail for want of rows.
+        # Two rows without a label contribute nothing: no clone can fail because it has no rows.
         rows = np.concatenate([X[kept], np.zeros_like(X, shape=(2, *X.shape[1:]))])
         targets = np.append(labels[kept], [-1, -1])
         if not grouped or not takes_groups(inner):

@@ -22,7 +22,7 @@ from skfairdp.assumptions import (
 )
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import Objective, objective_for
-from skfairdp.engine.public_features import PublicRows
+from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import Notion
 from skfairdp.inprocessing.attribute.group_multipliers import BlockLagrangian, LossOrRates
@@ -257,7 +257,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
             found = "'groups' declares" if self.groups is not None else "they hold"
             raise ValueError(
                 "'sensitive_features' must tell at least two groups apart; "
-                f"{found} {len(groups.labels)}, apart from missing values. Where nobody's "
+                f"{found} {len(groups.labels)}, apart from missing values. Where no person's "
                 "attribute is known, no rate of a group is either."
             )
         return groups
@@ -337,7 +337,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         run.descend(released_gradient=lambda segment: rows.gradient(size))
         self.multipliers_ = np.zeros(0)
 
-    def _loss_rows(self, run: Run) -> PublicRows:
+    def _loss_rows(self, run: Run) -> PublicFeatures:
         loss = objective_for(run.prepared.criterion)
         clipper = make_clipper(run.prepared.module, run.prepared.flat, loss)
         others = (run.objective.nobody,) if isinstance(run.objective, LossOrRates) else ()

@@ -35,14 +35,6 @@ def event_epsilon(event: DpEvent, delta: float, adjacency: str = "add-remove") -
     cell and joins another. Result: epsilon in nats; infinity if the event releases something
     without noise. Raises ValueError: if `delta` or `adjacency` is not one of the allowed values,
     or if no accountant of dp_accounting takes the event under this relation.
-
-    Examples
-    --------
-    >>> from dp_accounting import dp_event
-    >>> from skfairdp.privacy.accounting.accountants import event_epsilon
-    >>> step = dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.1))
-    >>> round(event_epsilon(dp_event.SelfComposedDpEvent(step, 1000), 1e-5), 4)
-    1.5154
     """
     return _answer(event, delta, adjacency)[0]
 

@@ -114,16 +114,6 @@ def guarantee(
     conditions of the statement; `VALIDATION` is added. Result: for the plan's delta and
     adjacency; void for a plan without noise, and for one made from a private answer without a
     budget.
-
-    Examples
-    --------
-    >>> from skfairdp.privacy import Block, Plan, Segment
-    >>> from skfairdp.privacy.accounting.plan_cost import guarantee
-    >>> block = Block(name="gradient", max_norm=1.0, weights=(0.01,), noise_std=0.011)
-    >>> step = Segment(steps=1000, rates=(0.01,), expected_sizes=(100.0,), blocks=(block,))
-    >>> plan = Plan(cells=("all",), segments=(step,), adjacency="zero-out", delta=1e-5)
-    >>> guarantee(plan).satisfies(epsilon=1.6)
-    True
     """
     assumptions = dict.fromkeys((*assumptions, VALIDATION))
     costs = epsilons(plan)
@@ -286,7 +276,7 @@ def _composed_cost(
         # What is promised about both data sets is the same pair whatever the relation is.
         relation = "add-remove"
     elif two_cells and pure:
-        # There, an event is what one of two cells releases; a promise about both is no such
+        # There, an event is what one of two cells releases; a promise about both is not such a
         # event, and is added by basic composition.
         events_alone = canonical(dp_event.ComposedDpEvent(told))
         cost = sum(plain) + event_epsilon(events_alone, delta, adjacency)
