@@ -12,8 +12,8 @@ from skfairdp.inprocessing.public_parity import PublicParity
 from skfairdp.parameters import Kind
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Block, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.sizes import Sizes, expected_batch_size
 
 
 class DPSGDClassifier(GradientClassifier):
@@ -57,21 +57,9 @@ class DPSGDClassifier(GradientClassifier):
         return Sizes.of_all(n, self.dataset_size)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        batch_size = expected_batch_size(self.batch_size, sizes.total)
-        weight = 1.0 / batch_size
+        size = expected_batch_size(self.batch_size, sizes.total)
         clip = float(self.max_grad_norm)
-        gradient = Block(
-            name="gradient",
-            max_norm=clip,
-            weights=(weight,),
-            noise_std=noise_multiplier * clip * weight,
-        )
-        segment = Segment(
-            steps=steps_for(self.max_epochs, sizes.total, batch_size),
-            rates=(batch_size / sizes.total,),
-            expected_sizes=(float(batch_size),),
-            blocks=(gradient,),
-        )
+        segment = sizes.batches(self.max_epochs, size, ("gradient", clip, noise_multiplier * clip))
         return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:

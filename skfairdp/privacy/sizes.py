@@ -14,7 +14,7 @@ from skfairdp.figures import as_given, significant_down
 from skfairdp.parameters import GROUP_SIZE, is_missing
 from skfairdp.privacy.accounting.serialization import plain_label
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import CountRelease, LaplaceSum, Plan, Segment
+from skfairdp.privacy.plan import Block, CountRelease, LaplaceSum, Plan, Segment
 
 __all__ = [
     "Sizes",
@@ -50,6 +50,23 @@ class Sizes:
     def total(self) -> int:
         """Records in all cells."""
         return sum(self.counts)
+
+    def batches(self, max_epochs: int, size: int, *sums: tuple[str, float, float]) -> Segment:
+        """Passes in Poisson batches that every record is in with the same probability.
+
+        `size`: expected records of a batch, which every sum is divided by. `sums`: name, largest
+        norm of a record, and standard deviation of the noise, both before that division.
+        """
+        n, rate, weight = len(self.cells), size / self.total, 1.0 / size
+        return Segment(
+            steps=steps_for(max_epochs, self.total, size),
+            rates=(rate,) * n,
+            expected_sizes=(float(size),) if n == 1 else tuple(rate * c for c in self.counts),
+            blocks=tuple(
+                Block(name=name, max_norm=norm, weights=(weight,) * n, noise_std=std * weight)
+                for name, norm, std in sums
+            ),
+        )
 
     def plan(
         self,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,18 +26,14 @@ from skfairdp.inprocessing.attribute.group_multipliers import BlockLagrangian, L
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.training import (
-    NOTION,
     ConstrainedClassifier,
     DualAscent,
     Lagrangian,
 )
 from skfairdp.parameters import (
     COUNT,
-    MAPPING,
     NORM,
     POSITIVE,
-    PROBABILITY,
-    SEQUENCE,
     Choice,
     Number,
 )
@@ -100,8 +95,6 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     memory : float, default=0.97
         Weight in [0, 1) of the past in the moving mean of the tables, for
         ``dual="steps"``.
-    averaged_share : float, default=0.2
-        Share of all steps, at the end, over which weights are averaged.
     batch_size : int or "auto", default="auto"
         Expected records in a secret batch; "auto" is ``min(1024, ceil(n / 8))``.
     loss_batch_size : int or "auto", default="auto"
@@ -118,8 +111,6 @@ class LagrangianDualClassifier(ConstrainedClassifier):
 
     Attributes
     ----------
-    multipliers_ : ndarray of float64, shape (n_constraints,)
-        Signed multipliers at the end.
     privacy_ : PrivacyGuarantee or None
         What is guaranteed for a change of one person's attribute; None after
         ``epsilon=inf``.
@@ -166,24 +157,12 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     exact_noise = False
 
     _parameters = {
-        "notion": (NOTION, SEQUENCE),
-        "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
         "max_constraint_norm": (NORM,),
-        "histogram_share": (PROBABILITY,),
         "sharpness": (POSITIVE,),
         "dual": (Choice(("steps", "epochs")),),
-        "dual_rate": (POSITIVE,),
-        "penalty": (Number(0.0),),
-        "max_multiplier": (POSITIVE,),
-        "memory": (Number(0.0, 1.0, high_open=True),),
-        "averaged_share": (Number(0.0, 1.0),),
         "loss_batch_size": (COUNT, Choice(("auto",))),
         "warmup_epochs": (Number(0, integer=True),),
     }
-    _released: ClassVar[tuple[str, ...]] = (*ConstrainedClassifier._released, "multipliers_")
-
-    multipliers_: np.ndarray = field(init=False)
-
     # -- rows, groups and plan --------------------------------------------------------
 
     def _used(
@@ -222,8 +201,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         return Sizes(("all",) if groups is None else groups.labels, (n,), _RELATION)
 
     def _calibrate(self, sizes: Sizes) -> float:
-        free = self.epsilon is not None and math.isinf(self.epsilon)
-        alone = len(sizes.cells) == 1 and not free
+        alone = len(sizes.cells) == 1 and not self._free
         return 0.0 if alone else super()._calibrate(sizes)  # nothing to protect, no noise
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
@@ -279,9 +257,6 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         codes = torch.from_numpy(groups).to(labels.device)
         # Rows of no group are never drawn; any cell will do.
         return labels, (codes * n_labels + labels.long()).clamp(min=0)
-
-    def _average_from(self, steps: int) -> int:
-        return steps - int(self.averaged_share * steps)
 
     def _train(self, run: Run) -> None:
         if isinstance(run.objective, LossOrRates):
@@ -343,15 +318,12 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         gradient, histogram = release.gradient_and_statistic(segment, table, **options)
         return apart + gradient, histogram
 
-    def _finish(self, lagrangian: Lagrangian) -> None:
-        self.multipliers_ = lagrangian.multipliers
-
     # -- what is guaranteed -----------------------------------------------------------
 
     def _guarantee(
         self, plan: Plan, noise: NoiseSource, groups: Groups | None
     ) -> PrivacyGuarantee | None:
-        if plan.noiseless or (self.epsilon is not None and math.isinf(self.epsilon)):
+        if plan.noiseless or self._free:
             return None
         if noise.reproducible:
             return PrivacyGuarantee.void(
