@@ -29,14 +29,7 @@ from skfairdp.engine.schedules import schedule_factors
 from skfairdp.engine.training import Progress, run_segment
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.inprocessing.budgeted import BudgetedClassifier
-from skfairdp.parameters import (
-    COUNT,
-    NONE,
-    NORM,
-    SEQUENCE,
-    Choice,
-    check_parameters,
-)
+from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, check_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes, check_delta

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,28 +22,18 @@ from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.public_features import PublicRows
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.inprocessing.attribute.group_multipliers import BlockLagrangian, LossOrRates
+from skfairdp.inprocessing.attribute.plan import GRADIENT, TABLE, dual_segments
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
-from skfairdp.inprocessing.rates.training import (
-    ConstrainedClassifier,
-    DualAscent,
-    Lagrangian,
-)
-from skfairdp.parameters import (
-    COUNT,
-    NORM,
-    POSITIVE,
-    Choice,
-    Number,
-)
+from skfairdp.inprocessing.rates.training import ConstrainedClassifier, DualAscent, Lagrangian
+from skfairdp.parameters import COUNT, NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
-from skfairdp.privacy.plan import Block, Plan, Segment
+from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.relations import PROTECTS
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.sizes import Sizes, expected_batch_size
 
-_GRADIENT, _TABLE = "gradients of rates", "table of predictions"
 _RELATION = "change-attribute"
 _PROTECTED = "sensitive_features"
 
@@ -205,39 +194,19 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         return 0.0 if alone else super()._calibrate(sizes)  # nothing to protect, no noise
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        n, n_cells = sizes.total, len(sizes.cells)
-        batch = _size(self.batch_size, n, 1024)
-        clip, bound = float(self.max_grad_norm), float(self.max_constraint_norm)
-        share = float(self.histogram_share)
-        of_gradient = noise_multiplier * clip / math.sqrt(1.0 - share**2)
-        of_table = noise_multiplier * bound / share
-
-        def segment(steps: int, size: int, *blocks: tuple[str, float, float]) -> Segment:
-            # Every group's sum is released by itself, in shares of the whole batch.
-            weights = (1.0 / size,) * n_cells
-            return Segment(
-                steps=steps,
-                rates=(size / n,) * n_cells,
-                expected_sizes=(size / n_cells,) * n_cells,
-                blocks=tuple(
-                    Block(name=a, max_norm=norm, weights=weights, noise_std=std / size)
-                    for a, norm, std in blocks
-                ),
-            )
-
-        gradient = (_GRADIENT, clip, of_gradient)
-        steps = steps_for(int(self.max_epochs), n, batch)
-        warmup = steps_for(int(self.warmup_epochs), n, self._loss_batch(n))
-        segments = [segment(warmup, batch)]
-        if n_cells == 1:
-            segments.append(segment(steps, batch))  # no attribute is known
-        elif self.dual == "steps":
-            segments.append(segment(steps, batch, gradient, (_TABLE, bound, of_table)))
-        else:
-            # One table of all rows instead of those of an epoch's batches, at their price.
-            table = (_TABLE, bound, of_table * math.sqrt(n / batch))
-            epoch = [segment(1, n, table), segment(steps // int(self.max_epochs), batch, gradient)]
-            segments += epoch * int(self.max_epochs)
+        n = sizes.total
+        segments = dual_segments(
+            len(sizes.cells),
+            n,
+            noise_multiplier,
+            batch=_size(self.batch_size, n, 1024),
+            loss_batch=self._loss_batch(n),
+            max_norms=(float(self.max_grad_norm), float(self.max_constraint_norm)),
+            share=float(self.histogram_share),
+            warmup_epochs=int(self.warmup_epochs),
+            max_epochs=int(self.max_epochs),
+            by_steps=self.dual == "steps",
+        )
         return sizes.plan(*segments, delta=self.delta)
 
     # -- training ---------------------------------------------------------------------
@@ -304,16 +273,16 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         release, table = run.release, run.objective.statistic
         rows, size = lagrangian.loss_rows, lagrangian.loss_batch
         blocks = tuple(block.name for block in segment.blocks)
-        if _GRADIENT not in blocks:
+        if GRADIENT not in blocks:
             loss = rows.gradient(size)
-            if _TABLE in blocks:
+            if TABLE in blocks:
                 return loss, release.statistic(segment, table, run.prepared.module)
             return loss, None
         # Two batches drawn apart; where it is safe, they share a pass through the network.
         joined = rows.batch(size) if release.joins else None
         apart = rows.gradient(size) if joined is None else 0.0
         options: dict[str, Any] = {"cell_weights": lagrangian.cell_weights, "public": joined}
-        if _TABLE not in blocks:
+        if TABLE not in blocks:
             return apart + release.gradient(segment, **options), None
         gradient, histogram = release.gradient_and_statistic(segment, table, **options)
         return apart + gradient, histogram

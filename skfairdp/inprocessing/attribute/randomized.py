@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import field
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,28 +13,15 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from skfairdp.assumptions import (
-    ASKED_ANEW,
-    ATTACKER,
-    OTHERS_PUBLIC,
-    RANDOMIZED_FIRST,
-    RANDOMNESS,
-    VALIDATION,
-    closed_sets,
-    seed_known,
-)
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import get_notion
-from skfairdp.inprocessing.attribute.group_estimates import (
-    estimated_joint,
-    even_decisions,
-)
+from skfairdp.inprocessing.attribute.group_estimates import estimated_joint, even_decisions
+from skfairdp.inprocessing.attribute.local_guarantee import local_guarantee
 from skfairdp.inprocessing.attribute.reduction import MOMENTS, Mixture, positive_votes, reduced
 from skfairdp.inprocessing.fairdp.head_decisions import row_uniforms
 from skfairdp.parameters import COUNT, Choice, Number, check_parameters
-from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import check_features, check_rows, encode_labels
@@ -205,7 +191,9 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         response = None
         if groups is not None:
             response = RandomizedResponse(float(self.epsilon), len(groups.labels))
-        stated = self._guarantee(response, noise)
+        stated = local_guarantee(
+            response, noise, self.group_at_predict, declared=self.groups is not None
+        )
         self._charge(stated)  # before an attribute is randomised
         # From here on the attribute is known by its randomised answers alone.
         reports = None
@@ -297,44 +285,6 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         seen = np.eye(response.n_values) if raw else response.matrix
         strata = get_notion(self.notion).strata((0, 1))
         return even_decisions(joint, strata, float(self.tolerance), seen)
-
-    def _guarantee(
-        self, response: RandomizedResponse | None, noise: NoiseSource
-    ) -> PrivacyGuarantee | None:
-        void = partial(
-            PrivacyGuarantee.void, adjacency="change-attribute", protects="sensitive_features"
-        )
-        if response is None:
-            return void(
-                "no sensitive_features were given to fit, so there was nothing to randomise, and "
-                "features and labels have no protection"
-            )
-        if math.isinf(response.epsilon):
-            return None
-        if noise.reproducible:
-            return void(seed_known("the randomised response", "undo it"))
-        (groups_known,) = closed_sets(groups=self.groups is not None)
-        later = {
-            "none": "predictions need no group",
-            "randomized": "the group of a person who is predicted is randomised as well, and "
-            "costs that person epsilon at each prediction",
-            "raw": "the group of a person who is predicted is used as it is: nothing protects it",
-        }[self.group_at_predict]
-        return PrivacyGuarantee(
-            epsilon=response.spent,
-            delta=0.0,
-            adjacency="change-attribute",
-            protects="sensitive_features",
-            accountant="pure: k-ary randomised response, exact in integers",
-            assumptions=(
-                RANDOMIZED_FIRST,
-                f"{groups_known}; {OTHERS_PUBLIC}",
-                RANDOMNESS.format(name=noise.name, attacker=ATTACKER),
-                ASKED_ANEW,
-                later,
-                VALIDATION,
-            ),
-        )
 
     def predict_proba(
         self, X: ArrayLike, *, sensitive_features: ArrayLike | None = None
