@@ -189,8 +189,9 @@ class WithParameters(BaseEstimator):
     ``epsilon: float = 1.0`` is a parameter by keyword, ``field(kw_only=False)`` one by place; a
     subclass has those of its bases, and declares its own and those with another default. What it
     gives without an annotation, a property or a constant, is no parameter of it.
-    ``field(init=False)`` only tells the type of a fitted attribute. An ``__init__`` in the body is
-    kept as it is, with all that it says.
+    ``field(init=False)`` only tells the type of a fitted attribute. Names with an underscore in
+    front, and those of a list or dict, are attributes of the class. An ``__init__`` in the body
+    is kept as it is, with all that it says.
 
     The constructor is written by `dataclasses`; the class is none, or a table of results that
     holds an estimator would take it apart (`dataclasses.asdict`, pandas).
@@ -211,11 +212,13 @@ class WithParameters(BaseEstimator):
 
 def _write_constructor(cls: Any) -> None:
     body = vars(cls)
-    own = {
-        name: (kind, body[name] if isinstance(body[name], Field) else field(default=body[name]))
-        for name, kind in _annotations(cls).items()
-        if name in body and (isinstance(body[name], Field) or not name.startswith("_"))
-    }
+    own: dict[str, tuple[Any, Any]] = {}
+    for name, kind in _annotations(cls).items():
+        given = body.get(name, MISSING)
+        if isinstance(given, Field):
+            own[name] = kind, given
+        elif given is not MISSING and name[0] != "_" and type(given).__hash__ is not None:
+            own[name] = kind, field(default=given)
     if not own:
         return
     fields: dict[str, tuple[Any, Any]] = {}
