@@ -211,11 +211,7 @@ class PrivateEstimator(Certifiable, BaseEstimator):
         ledger.commit(entry)
 
     def _quote(self, X: Any, y: Any, sensitive_features: Any = None) -> PrivacyGuarantee | None:
-        """State what a fit would promise, and end before it uses rows.
-
-        `X`, `y`, `sensitive_features`: what would be handed to `fit`. Result: what it would
-        charge.
-        """
+        """State what a fit would promise and charge, and end before it uses rows."""
         self._only_quoting = True
         try:
             self.fit(X, y, sensitive_features=sensitive_features)
@@ -327,11 +323,11 @@ class PrivateEstimator(Certifiable, BaseEstimator):
         """Return a seed for what protects no record, and a source for noise and batches."""
         reproducible = bool(getattr(self, "reproducible_noise", False))
         random_state = getattr(self, "random_state", None)
-        if random_state is None:
-            seed = secrets.randbits(31)
-        else:
-            seed = int(check_random_state(random_state).randint(2**31 - 1))
-        return seed, NoiseSource(seed if reproducible else None)
+        drawn = random_state is None
+        seed = (
+            secrets.randbits(31) if drawn else check_random_state(random_state).randint(2**31 - 1)
+        )
+        return int(seed), NoiseSource(int(seed) if reproducible else None)
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):

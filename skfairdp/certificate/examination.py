@@ -77,7 +77,7 @@ def examine(certificate: Claims) -> Examination:
     )
 
 
-def contradictions(certificate: Claims, deployed: Deployed) -> list[str]:
+def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
     """What a certificate states otherwise than the model that its digest names.
 
     Its name, or a promise about training records that is stronger than the model's own. What
@@ -86,11 +86,7 @@ def contradictions(certificate: Claims, deployed: Deployed) -> list[str]:
     """
     python = certificate.library_versions.get("python", "")
     if not deployed.matches(certificate.model_digest, python):
-        return []
-    return list(_otherwise(certificate, deployed))
-
-
-def _otherwise(certificate: Claims, deployed: Deployed) -> Iterator[str]:
+        return
     if certificate.model_name not in ("", deployed.name):
         yield f"the model is {deployed.name}, and not {certificate.model_name}"
     trained, stated = deployed.trained, certificate.privacy
