@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> str: ...
 
 
-OWNER = "whoever collects the rows"
-CERTIFIER = "whoever certifies the model"
-DEPLOYER = "whoever deploys the model"
+OWNER = "the party that collects the rows"
+CERTIFIER = "the party that certifies the model"
+DEPLOYER = "the party that deploys the model"
 
 
 def _read() -> tuple[dict[str, str], dict[str, str]]:
@@ -44,7 +44,9 @@ _says = SimpleNamespace(**_FOUND)
 
 NOISE = "noise from {name}, for {attacker}; it is {how}"
 DECLARED, READ_OFF = "declared", "taken from the rows and public"
-SEED = "reproducible_noise=True ties {what} to random_state: whoever knows or guesses the seed can "
+SEED = (
+    "reproducible_noise=True ties {what} to random_state: anyone who knows or guesses the seed can "
+)
 FOLDS_BY_POSITION = _says.BY_POSITION.format(
     what="folds were cut", instead="search with cv=RecordSplit()"
 )
@@ -82,7 +84,7 @@ def starts(method: str = "fit") -> str:
 
 
 def seed_known(what: str = "the noise", undo: str = "subtract it") -> str:
-    """Say why reproducible noise protects nobody."""
+    """Say why reproducible noise is no protection."""
     return SEED.format(what=what) + undo
 
 

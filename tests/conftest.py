@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Generator
@@ -9,12 +10,12 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-import torch
 
 from tests.processes import in_one_worker
 
-# Two pytest workers with two torch threads each run many times slower than with one.
-torch.set_num_threads(1)
+# Two pytest workers with two torch threads each run many times slower than with one. Said before
+# torch is imported, which the process that hands out tests to workers never does.
+os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 # The same examples everywhere, at whatever speed.
 hypothesis.settings.register_profile("here", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("here")
@@ -42,6 +43,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             # xdist 3.8 says the group in an attribute that pytest 9.2 does not read any more, and
             # so scatters groups.
             item._id = type(item._id).parse(f"{item.nodeid}@processes")
+
+
+def pytest_collection_finish() -> None:
+    """Tell the garbage collector that what is imported and collected by now stays."""
+    gc.collect()
+    gc.freeze()
 
 
 def _starts_processes(item: pytest.Item) -> bool:

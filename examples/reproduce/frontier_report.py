@@ -57,7 +57,7 @@ def write_report(jobs: list[Job], fits: dict[Job, list[dict]], out: Path) -> str
 
 
 def models_of(made: pd.DataFrame) -> tuple[pd.DataFrame, float]:
-    """Average over seeds, and say what one answer for everybody scores.
+    """Average over seeds, and say what one answer for all scores.
 
     Parameters
     ----------
@@ -111,10 +111,10 @@ def _section(made: pd.DataFrame, dataset: str, protects: str, out: Path) -> str:
     lost = Counter(models.loc[~models.index.isin(useful.index), "mechanism"]).most_common()
     left_out = (
         f"{len(models) - len(useful)} of {len(models)} models are no more accurate than one answer "
-        f"for everybody ({constant:.3f}) and are left out of pictures and page: "
+        f"for all ({constant:.3f}) and are left out of pictures and page: "
         + ", ".join(f"{name} {n}" for name, n in lost)
         if lost
-        else f"One answer for everybody has accuracy {constant:.3f}"
+        else f"One answer for all has accuracy {constant:.3f}"
     ) + "."
     if useful.empty:
         return f"### {title}\n\n{run}. {left_out}\n"

@@ -23,7 +23,6 @@ from skfairdp.fairness.bounds.noisy_counts import (
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound, score_gap_upper_bound
 from skfairdp.fairness.derivation import (
     EXACT,
-    EXACT_NOISY,
     HOEFFDING,
     NOISY_COUNTS,
     Derivation,
@@ -47,7 +46,7 @@ class Evaluation:
     """What held-out rows show: claims about the deployed model, then about averages over its draws.
 
     `n_rows` is None where the number of rows inside the claim is private; `remarks` say why there
-    is no claim.
+    is not a claim.
     """
 
     fairness: tuple[FairnessGuarantee, ...]
@@ -225,7 +224,7 @@ def noisy_claim(
         ),
         assumptions=rests_on,
         derivation=Derivation.of(
-            EXACT_NOISY if settings.public_sizes else NOISY_COUNTS,
+            NOISY_COUNTS,
             claims=settings.claims,
             epsilon=settings.count_epsilon,
             public_sizes=settings.public_sizes,

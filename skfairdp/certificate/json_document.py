@@ -102,7 +102,7 @@ def _check_keys(
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number of JSON.")
+    raise ValueError(f"{constant} is not a number of JSON.")
 
 
 def _finite(digits: str) -> float:

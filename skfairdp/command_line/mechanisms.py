@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from skfairdp import DPSGDClassifier, FairDPClassifier, PrivacyLedger, RateConstrainedClassifier
+import skfairdp  # which imports an estimator when it is asked for
 from skfairdp.command_line.errors import CommandError
 
 MECHANISMS = ("rates", "fairdp", "dpsgd")
 
 
-def estimator_of(arguments: argparse.Namespace, ledger: PrivacyLedger | None) -> Any:
+def estimator_of(arguments: argparse.Namespace, ledger: skfairdp.PrivacyLedger | None) -> Any:
     """Make the estimator that was asked for; outcomes are 0 and 1 by declaration."""
     name, threshold = arguments.mechanism, arguments.threshold
     if threshold is not None and name != "fairdp":
@@ -26,10 +26,12 @@ def estimator_of(arguments: argparse.Namespace, ledger: PrivacyLedger | None) ->
         "ledger": ledger,
     }
     if name == "fairdp":
-        return FairDPClassifier(threshold=0.5 if threshold is None else threshold, **shared)
+        return skfairdp.FairDPClassifier(
+            threshold=0.5 if threshold is None else threshold, **shared
+        )
     if name == "dpsgd":
-        return DPSGDClassifier(**shared)
+        return skfairdp.DPSGDClassifier(**shared)
     # Half of what is asked for: a certificate adds what held-out rows leave uncertain.
-    return RateConstrainedClassifier(
+    return skfairdp.RateConstrainedClassifier(
         notion=tuple(arguments.notion), tolerance=arguments.tolerance / 2.0, **shared
     )

@@ -53,7 +53,7 @@ def _claim(arguments: argparse.Namespace) -> FairnessGuarantee:
     try:
         certificate = Certificate.from_json(read_text(arguments.certificate))
     except ValueError as error:
-        raise CommandError(f"{arguments.certificate} is no certificate: {error}") from None
+        raise CommandError(f"{arguments.certificate} is not a certificate: {error}") from None
     claims = [
         claim
         for claim in certificate.fairness

@@ -257,5 +257,5 @@ def _answer(arguments: argparse.Namespace, certificate: Certificate) -> int:
         print("Another run is another release: the ledger adds it to what these people have spent.")
     constant = any(claim.nearly_constant for claim in certificate.fairness)
     if constant:
-        print("NEARLY CONSTANT: almost everybody gets the same decision.")
+        print("NEARLY CONSTANT: almost all people get the same decision.")
     return 0 if kept and not constant else 1

@@ -27,7 +27,7 @@ class RawFile:
     origin: str  # Where a person gets the rows, and how to put them into this file
     # Checksum of the file that the tests and the published results of this package use
     sha256: str
-    # Columns that the file must have (more are allowed); empty for a file that is no table
+    # Columns that the file must have (more are allowed); empty for a file that is not a table
     columns: Sequence[str] = ()
     openml_id: int | None = None  # Number of the same data set on openml.org, where it has it
     # Names of the columns there, in the same order, where they differ; "" for one that it lacks
@@ -43,7 +43,7 @@ class Card:
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     categories: Mapping[str, Sequence[str | int]] = field(default_factory=dict)
     log_columns: Sequence[str] = ()
-    leaks: Mapping[str, str] = field(default_factory=dict)  # Columns, and why they are no features
+    leaks: Mapping[str, str] = field(default_factory=dict)  # Columns, and why they are not features
 
     @property
     def file(self) -> RawFile:

@@ -89,7 +89,7 @@ class GapMonitor:
     ValueError
         For figures out of range.
     MonitorError
-        When `state` is no file of a monitor, or of one with other settings.
+        When `state` is not a file of a monitor, or of one with other settings.
 
     Notes
     -----
@@ -527,7 +527,7 @@ class GapMonitor:
             for entry in document["pairs"]:
                 PairState.from_dict(entry)
         except (ValueError, KeyError, TypeError) as error:
-            raise MonitorError(f"This is no state of a monitor: {error!r}.") from error
+            raise MonitorError(f"This is not a state of a monitor: {error!r}.") from error
         return monitor
 
     def plot(self, ax: Any = None) -> Any:

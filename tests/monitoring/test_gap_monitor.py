@@ -188,9 +188,9 @@ def test_a_file_of_something_else_is_refused(tmp_path):
         GapMonitor(state=tmp_path / "text.db")
     with sqlite3.connect(tmp_path / "other.db") as other:
         other.execute("CREATE TABLE t (x)")
-    with pytest.raises(MonitorError, match="no file of a monitor"):
+    with pytest.raises(MonitorError, match="not a file of a monitor"):
         GapMonitor(state=tmp_path / "other.db")
-    with pytest.raises(MonitorError, match="no state"):
+    with pytest.raises(MonitorError, match="not a state"):
         GapMonitor.from_json('{"state": {}}')
 
 

@@ -101,7 +101,7 @@ def svg(picture: Picture) -> str | None:
     """Draw a picture as SVG without links; None where matplotlib is not installed."""
     try:
         import matplotlib
-        from matplotlib.figure import Figure  # not pyplot: nobody's figures are touched
+        from matplotlib.figure import Figure  # not pyplot: figures of others are left alone
     except ImportError:
         return None
     written = io.StringIO()

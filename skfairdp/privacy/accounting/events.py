@@ -23,7 +23,7 @@ class FailureDpEvent(DpEvent):
 
     # Bound, under any data set, on the probability of the outcomes (or secret choices that
     # neighbouring data sets share, such as the other records of a batch) for which the event of
-    # the release is no upper bound
+    # the release is not an upper bound
     probability: float
 
 

@@ -274,7 +274,7 @@ def _composed_cost(
         # What is promised about both data sets is the same pair whatever the relation is.
         relation = "add-remove"
     elif two_cells and pure:
-        # There, an event is what one of two cells releases; a promise about both is no such
+        # There, an event is what one of two cells releases; a promise about both is not such a
         # event, and is added by basic composition.
         events_alone = canonical(dp_event.ComposedDpEvent(told))
         cost = sum(plain) + event_epsilon(events_alone, delta, adjacency)

@@ -83,8 +83,8 @@ class PrivacyLedger:
     same rows are counted under whatever name; its key is in the file too, so that a holder of
     the file can test a guess of all these rows together. Its records are chained by digests
     that are compared whenever it is opened, so that one that was lost, changed or moved is
-    found. That finds accidents: who may write the file can make another chain, or put an
-    old copy in its place. Who has noted an earlier `head` can find that out, by `holds`.
+    found. That finds accidents: a program that may write the file can make another chain, or put
+    an old copy in its place. With a note of an earlier `head`, `holds` finds that too.
 
     Examples
     --------
@@ -189,7 +189,7 @@ class PrivacyLedger:
         BudgetExceededError
             The budget has no room for it. Nothing is written.
         LedgerError
-            The file cannot be written, or is no ledger.
+            The file cannot be written, or is not a ledger.
         ValueError
             The handle's budget is not the one that the file has.
         """
@@ -336,7 +336,7 @@ class PrivacyLedger:
         Raises
         ------
         ValueError
-            `head` is no number and digest.
+            `head` is not a number and digest.
         """
         position, _, digest = "".join(head.split()).partition(":")
         if not position.isdecimal():

@@ -56,7 +56,7 @@ def row_set_digest(rows: Any, key: bytes) -> str:
     """Digest of a set of rows that need no protection, whatever their order.
 
     With digest and key one can test a guess of the *whole* set, and of nothing less: there
-    are no digests of single rows, so that sets which share some rows are not recognised.
+    are not digests of single rows, so that sets which share some rows are not recognised.
 
     `rows` (n_rows, ...): the rows, as often as they occur. Containers, names of columns and kinds
     of numbers make no difference; columns in another order do, and so do values in another

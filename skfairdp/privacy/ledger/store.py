@@ -40,7 +40,7 @@ def writing(path: Path, *, new: bool = True) -> Iterator[Store]:
 def reading(path: Path) -> Iterator[Store]:
     """Open a ledger for reading; a file that does not exist has no entries.
 
-    Raises LedgerError: the file cannot be read, is damaged, or is no ledger of this version.
+    Raises LedgerError: the file cannot be read, is damaged, or is not a ledger of this version.
     """
     if not path.exists():
         yield Store(None, [])
@@ -133,7 +133,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _checked(connection: sqlite3.Connection, path: Path) -> list[Record]:
-    """Read a ledger under SQLite's lock; refuse what is none, and what is no whole file."""
+    """Read a ledger under SQLite's lock; refuse other files, and parts of one."""
     found = _pragma(connection, "application_id")
     if found != APPLICATION:
         raise LedgerError(
