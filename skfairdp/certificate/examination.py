@@ -70,7 +70,12 @@ def examine(certificate: Claims) -> Examination:
 
     Counts give estimates, intervals and bounds; events give epsilon.
     """
-    found = [*_findings(certificate)]
+    found: list[tuple[str, str]] = []
+    for claim in certificate.fairness:
+        found += [*_of_claim(claim), *_of_rows(claim, certificate.n_rows)]
+    found += _shared_errors(certificate.fairness)
+    if certificate.privacy is not None and not certificate.privacy.is_void:
+        found += _of_privacy(certificate.privacy, certificate.fairness)
     return Examination(
         **{kind: tuple(t for k, t in found if k == kind) for kind in (RECOMPUTED, MISSING, WRONG)}
     )
@@ -109,15 +114,6 @@ def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
             f"the model promises ε = {_shown(own.epsilon)} at δ = {as_given(own.delta)}, less than "
             f"ε = {_shown(stated.epsilon)} at δ = {as_given(stated.delta)}"
         )
-
-
-def _findings(certificate: Claims) -> Findings:
-    for claim in certificate.fairness:
-        yield from _of_claim(claim)
-        yield from _of_rows(claim, certificate.n_rows)
-    yield from _shared_errors(certificate.fairness)
-    if certificate.privacy is not None and not certificate.privacy.is_void:
-        yield from _of_privacy(certificate.privacy, certificate.fairness)
 
 
 def _compared(what: str, stated: float | None, found: float | None) -> tuple[str, str]:
