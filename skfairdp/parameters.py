@@ -206,7 +206,7 @@ def _write_constructor(cls: Any) -> None:
     own = {
         name: (kind, body[name] if isinstance(body[name], Field) else field(default=body[name]))
         for name, kind in _annotations(cls).items()
-        if name in body and not name.startswith("_")
+        if name in body and (isinstance(body[name], Field) or not name.startswith("_"))
     }
     if not own:
         return
