@@ -315,7 +315,7 @@ TIME_OF_SEARCH = _kept(
 TIME_OF_MANY = _kept(OWNER, f"{ONE_ROW_ONE_PERSON}; running time is not part of what is released")
 ALL_COMPOSE = _kept(
     "skfairdp.model_selection.specification",
-    "{n} models were trained on the same records and compose; their {n} tables of held-out counts, "
+    "{fits} models were trained on the same records and compose; {n} tables of held-out counts, "
     "at epsilon {epsilon} each, compose",
 )
 
@@ -435,6 +435,21 @@ def of_training(
     """What training by noisy sums rests on; `noise` says where the noise is from."""
     sets = closed_sets(labels=labels, groups=groups)
     return (*sets, *also, noise, ARITHMETIC, through_noise(what=what), starts())
+
+
+def of_attribute(
+    protected: str, noise: str, *, groups: bool, also: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """What training rests on where the sensitive attribute alone is protected, in these words."""
+    (groups_known,) = closed_sets(groups=groups)
+    return (
+        f"protects {protected}",
+        f"{groups_known}; {GROUP_SIZES_HIDDEN}",
+        *also,
+        noise,
+        ARITHMETIC,
+        through_noise(what="the attribute reaches the model"),
+    )
 
 
 def held_out_rows(how: str, *, with_labels: bool) -> Iterable[str]:

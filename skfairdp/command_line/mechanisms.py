@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from skfairdp import DPSGDClassifier, FairDPClassifier, PrivacyLedger
+from skfairdp import DPSGDClassifier, FairDPClassifier, FairPathClassifier, PrivacyLedger
 from skfairdp.inprocessing.rates.classifier import RateConstrainedClassifier
 
 
@@ -30,11 +30,16 @@ class Wanted:
         return {name: getattr(self, name) for name in names} | {"classes": [0, 1]}
 
 
-DEFAULT = "rates"
+# What is taken for one notion, and for several.
+DEFAULT, FOR_SEVERAL = "fair-path", "rates"
+ONE_NOTION = {"fair-path"}
 TAKE_A_THRESHOLD = {"fairdp"}
 # A further mechanism is a further line.
 MECHANISMS: Mapping[str, Callable[[Wanted], Any]] = {
     # Half of what is asked for: a certificate adds what held-out rows leave uncertain.
+    "fair-path": lambda wanted: FairPathClassifier(
+        notion=wanted.notions[0], tolerance=wanted.tolerance / 2.0, **wanted.shared
+    ),
     "rates": lambda wanted: RateConstrainedClassifier(
         notion=wanted.notions, tolerance=wanted.tolerance / 2.0, **wanted.shared
     ),

@@ -14,7 +14,7 @@ import skfairdp
 from skfairdp.command_line.checking import show_ledger, verify
 from skfairdp.command_line.errors import Terminated, explained, show_warning, terminable
 from skfairdp.command_line.keys import PASSPHRASE, keygen
-from skfairdp.command_line.mechanisms import DEFAULT, MECHANISMS
+from skfairdp.command_line.mechanisms import DEFAULT, FOR_SEVERAL, MECHANISMS
 from skfairdp.command_line.monitoring import monitor
 from skfairdp.command_line.reporting import report
 from skfairdp.fairness.notions import NOTIONS
@@ -130,9 +130,9 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
     add(
         "--mechanism",
         choices=tuple(MECHANISMS),
-        default=DEFAULT,
-        help="rates: rates are held to the tolerance (default); fairdp: gradients of groups weigh "
-        "the same; dpsgd: groups play no part",
+        help="fair-path: one notion, every tolerance at once (default); rates: one or several "
+        "notions (default for several); fairdp: gradients of groups weigh the same; dpsgd: groups "
+        "play no part",
     )
     add("--threshold", type=_share, help="probability to decide from (fairdp; default 0.5)")
     add(
@@ -167,6 +167,8 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
 
 def _report(arguments: argparse.Namespace) -> int:
     arguments.notion = arguments.notion or ["demographic_parity"]
+    default = DEFAULT if len(arguments.notion) == 1 else FOR_SEVERAL
+    arguments.mechanism = arguments.mechanism or default
     return report(arguments)
 
 
