@@ -168,6 +168,10 @@ class PathClassifier(GradientClassifier):
             # What a tolerance did not reach, its certificate says.
             warnings.simplefilter("ignore", FairnessWarning)
             models = {float(tolerance): self.at(float(tolerance)) for tolerance in tolerances}
+        # One net serves all points: it is asked about the same rows once.
+        seen: dict[tuple[Any, ...], NDArray[np.float64]] = {}
+        for model in models.values():
+            model._seen = seen
         return {
             tolerance: certify(
                 model,
@@ -234,5 +238,12 @@ class PathClassifier(GradientClassifier):
 
     def _scores(self, X: ArrayLike) -> np.ndarray:
         X = self._features(X)
+        seen = getattr(self, "_seen", None)
+        rows = None if seen is None else (X.shape, X.dtype, X.tobytes())
+        if seen is not None and rows in seen:
+            return seen[rows].copy()
         chances = Chances(self.module_, self._rates, len(self.direction_))
-        return outputs(Scores(chances, self.direction_), X)
+        scores = outputs(Scores(chances, self.direction_), X)
+        if seen is not None:
+            seen[rows] = scores.copy()
+        return scores
