@@ -7,6 +7,8 @@ hidden in a function is still a cycle.
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -115,3 +117,13 @@ def test_an_arrow_back_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert arrows_back(bad), statement
     bad.write_text("from skfairdp.exceptions import PrivacyWarning\nfrom . import noise")
     assert arrows_back(bad) == []
+
+
+@pytest.mark.parametrize("started", [["-c", "import skfairdp"], ["-m", "skfairdp", "--help"]])
+def test_nothing_heavy_is_imported_before_it_is_used(started: list[str]) -> None:
+    command = [sys.executable, "-X", "importtime", *started]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    imported = {line.rsplit("|", 1)[1].strip() for line in ran.stderr.splitlines()}
+    assert "skfairdp" in imported or "skfairdp.command_line" in imported
+    heavy = {"torch", "sklearn", "scipy", "pandas", "matplotlib", "dp_accounting"}
+    assert imported & heavy == set()

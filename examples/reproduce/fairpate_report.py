@@ -19,7 +19,7 @@ from fairpate_summary import (
     summarised,
 )
 from fairpate_sweep import DELTA, EPSILONS, TOLERANCES
-from fairpate_texts import CAPTIONS, INTRODUCTION
+from fairpate_texts import CAPTIONS, LEAD, MEASURED
 from fairpate_votes import SETTINGS
 
 COMMAND = 'python examples/reproduce/fairpate.py --data-home "$SKFAIRDP_DATA"'
@@ -42,9 +42,8 @@ def write_report(rows: Iterable[dict], out: Path) -> Path:
         The page.
     """
     results = summarised(rows)
-    parts = ["# FairPATE: privacy, fairness, accuracy and coverage", f"    {COMMAND}"]
-    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
-    parts += [versions + ".", INTRODUCTION.format(delta=DELTA), "## In short", in_short(results)]
+    parts = ["# FairPATE: privacy, fairness, accuracy and coverage", LEAD, in_short(results)]
+    parts += ["What the columns mean: [how it was measured](#how-it-was-measured)."]
     for name in draw_figures(results, out):
         parts.append(f"![{CAPTIONS[name]}]({name})\n\n{CAPTIONS[name]}")
     for dataset in PAIR:
@@ -64,6 +63,13 @@ def write_report(rows: Iterable[dict], out: Path) -> Path:
         ]
     parts += ["## Dominance at equal ε and γ", _duels(results)]
     parts += ["## Two gates, five groups", _rules(results)]
+    versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    parts += [
+        "## How it was measured",
+        f"    {COMMAND}",
+        versions + ".",
+        MEASURED.format(delta=DELTA),
+    ]
     page = out / "fairpate.md"
     page.write_text("\n\n".join(part.strip("\n") for part in parts) + "\n", encoding="utf-8")
     return page

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from os import PathLike
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
@@ -25,10 +24,9 @@ from skfairdp.preprocessing.binner import PublicBinner
 from skfairdp.preprocessing.columns import checked
 from skfairdp.preprocessing.levels import Intervals, Levels, level_names
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Block, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.sizes import Sizes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,7 +52,7 @@ class DPAdditiveClassifier(GradientClassifier):
         them. None, without `categories` too, takes a table of levels from a ``PublicBinner`` or
         a ``PrivateTableEncoder`` as it is.
     categories : mapping of column to sequence of categories, or None, default=None
-        Declared categories of the columns that are no numbers.
+        Declared categories of the columns that are not numbers.
     n_bins : int, default=128
         Bins of each of the two scales (linear and logarithmic) between declared bounds.
     batch_size : int or "auto", default="auto"
@@ -119,6 +117,16 @@ class DPAdditiveClassifier(GradientClassifier):
     True
     """
 
+    bounds: Mapping[Any, tuple[float, float]] | tuple[float, float] | None = field(
+        default=None, kw_only=False
+    )
+    categories: Mapping[Any, Sequence[Hashable]] | None = field(default=None, kw_only=False)
+    n_bins: int = 128
+    max_epochs: int = 40
+    learning_rate: float = 0.05
+
+    learning_rate_schedule = "linear"
+
     _parameters = {
         "bounds": (MAPPING, SEQUENCE, NONE),
         "categories": (MAPPING, NONE),
@@ -128,50 +136,10 @@ class DPAdditiveClassifier(GradientClassifier):
     _released: ClassVar[tuple[str, ...]] = (*GradientClassifier._released, "levels_")
     _nets: ClassVar[tuple[str, ...]] = ()
     _multiclass = False
-    learning_rate_schedule = "linear"
 
-    levels_: tuple[tuple[str, Levels], ...]
+    levels_: tuple[tuple[str, Levels], ...] = field(init=False)
 
-    def __init__(
-        self,
-        bounds: Mapping[Any, tuple[float, float]] | tuple[float, float] | None = None,
-        categories: Mapping[Any, Sequence[Hashable]] | None = None,
-        *,
-        n_bins: int = 128,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        noise_multiplier: float | None = None,
-        max_grad_norm: float = 1.0,
-        batch_size: int | str = "auto",
-        max_epochs: int = 40,
-        learning_rate: float = 0.05,
-        dataset_size: int | None = None,
-        classes: Sequence[Any] | None = None,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        exact_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.bounds = bounds
-        self.categories = categories
-        self.n_bins = n_bins
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise_multiplier = noise_multiplier
-        self.max_grad_norm = max_grad_norm
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.learning_rate = learning_rate
-        self.dataset_size = dataset_size
-        self.classes = classes
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.exact_noise = exact_noise
-        self.progress = progress
-        self.ledger = ledger
-
-    @property
+    @property  # type: ignore[misc]
     def net(self) -> Any:
         """The linear net, as skorch has it."""
         return default_net().set_params(module__hidden_sizes=(), lr=self.learning_rate)
@@ -190,23 +158,14 @@ class DPAdditiveClassifier(GradientClassifier):
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         auto = min(_BATCH, -(-sizes.total // 10))
-        batch_size = expected_batch_size(
-            auto if self.batch_size == "auto" else self.batch_size, sizes.total
+        return sizes.descent(
+            batch_size=auto if self.batch_size == "auto" else self.batch_size,
+            max_epochs=self.max_epochs,
+            max_grad_norm=self.max_grad_norm,
+            noise_multiplier=noise_multiplier,
+            delta=self.delta,
+            exact_noise=self.exact_noise,
         )
-        weight, clip = 1.0 / batch_size, float(self.max_grad_norm)
-        gradient = Block(
-            name="gradient",
-            max_norm=clip,
-            weights=(weight,),
-            noise_std=noise_multiplier * clip * weight,
-        )
-        segment = Segment(
-            steps=steps_for(self.max_epochs, sizes.total, batch_size),
-            rates=(batch_size / sizes.total,),
-            expected_sizes=(float(batch_size),),
-            blocks=(gradient,),
-        )
-        return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
 
     def _train(self, run: Run) -> None:
         weights = run.prepared.flat.vector

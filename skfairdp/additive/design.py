@@ -35,7 +35,7 @@ def levels_of(X: object) -> tuple[tuple[str, Levels], ...]:
     Raises
     ------
     ValueError
-        It is no table of levels. Dtypes of other makers are refused, as the categories that
+        It is not a table of levels. Dtypes of other makers are refused, as the categories that
         pandas finds are those that occur in the rows.
     """
     found: list[tuple[str, Levels]] = []
@@ -54,8 +54,8 @@ def levels_of(X: object) -> tuple[tuple[str, Levels], ...]:
         else:
             return tuple(found)
     raise ValueError(
-        "'X' is no table of levels. Declare bounds=… (and categories=…) of its columns, or put a "
-        "skfairdp.preprocessing.PublicBinner or a PrivateTableEncoder before the model in a "
+        "'X' is not a table of levels. Declare bounds=… (and categories=…) of its columns, or put "
+        "a skfairdp.preprocessing.PublicBinner or a PrivateTableEncoder before the model in a "
         "Pipeline; both with encoding='levels'."
     )
 

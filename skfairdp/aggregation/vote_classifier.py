@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,16 +17,26 @@ from skfairdp.aggregation.shards import assign_shards
 from skfairdp.aggregation.student import Student, default_student, train_student
 from skfairdp.aggregation.teachers.training import default_teacher, train_teachers
 from skfairdp.aggregation.teachers.trial import try_teacher
-from skfairdp.aggregation.vote_assumptions import conditions, public_things, spent
 from skfairdp.aggregation.vote_parameters import check_settings, make_plan
 from skfairdp.aggregation.voting import ConfidentGNMax, release_labels
-from skfairdp.assumptions import seed_known
+from skfairdp.assumptions import (
+    ONE_TEACHER,
+    QUERIES_PUBLIC,
+    TEACHERS,
+    VOTES_PLANNED,
+    closed_sets,
+    seed_known,
+    starts,
+    through_noise,
+)
 from skfairdp.base import PrivateClassifier
+from skfairdp.fairness.bounds.gated_answers import answered_of_asked
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.parameters import BOOLEAN, COUNT, NONE, POSITIVE, Number, check_parameters
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.noise import noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
 from skfairdp.rows import check_features, check_rows, encode_labels
@@ -102,6 +114,23 @@ class AggregatedClassifier(PrivateClassifier):
         Everything the accountant charged.
     """
 
+    teacher: Any = field(default=None, kw_only=False)
+    student: Any = field(default=None, kw_only=False)
+    n_teachers: int = field(default=100, kw_only=False)
+    epsilon: float | None = 1.0
+    delta: float = 1e-6
+    threshold: float | None = None
+    threshold_noise: float | None = None
+    vote_noise: float | None = None
+    noise_ratio: float = 40 / 15
+    n_queries: int | None = None
+    n_answers: int | None = None
+    shuffle: bool = True
+    dataset_size: int | None = None
+    n_jobs: int | None = None
+    classes: Sequence[Any] | None = None
+    progress: bool | None = None
+
     _parameters = {
         "n_teachers": (COUNT,),
         "threshold": (Number(0.0), NONE),
@@ -131,10 +160,13 @@ class AggregatedClassifier(PrivateClassifier):
     _adjacency: ClassVar[str] = "add-remove"
     _protects: ClassVar[str] = "record"
 
-    student_: Student
-    plan_: Plan
-    public_groups_: tuple | None
-    asked_by_group_: np.ndarray | None
+    student_: Student = field(init=False)
+    plan_: Plan = field(init=False)
+    n_asked_: int = field(init=False)
+    n_answered_: int = field(init=False)
+    public_groups_: tuple | None = field(init=False)
+    asked_by_group_: np.ndarray | None = field(init=False)
+    answers_by_group_: np.ndarray = field(init=False)
 
     def _n_options(self, rows: PrivateRows) -> int:
         """How many answers there are to vote for."""
@@ -184,7 +216,7 @@ class AggregatedClassifier(PrivateClassifier):
         self.groups_ = None if named is None else named.labels
         self.threshold_noise_, self.vote_noise_ = stds.threshold, stds.votes
         self.plan_ = plan
-        self.privacy_ = self._guarantee(plan, run, spent(self))
+        self.privacy_ = self._guarantee(plan, run, self._spent())
 
     def _votes(self, run: VotingRun, lesson: Lesson) -> np.ndarray:
         """Train a teacher on every shard and count the votes; the teachers end here."""
@@ -248,20 +280,41 @@ class AggregatedClassifier(PrivateClassifier):
             return None
         if run.noise.reproducible:
             return PrivacyGuarantee.void(
-                seed_known(),
-                adjacency=self._adjacency,
-                protects=self._protects,
+                seed_known(), adjacency=self._adjacency, protects=self._protects
             )
         return guarantee(
             plan,
             protects=self._protects,
             budget=self.epsilon,
-            assumptions=(*came_of_it, *self._public_things(run), *conditions(run.noise)),
+            assumptions=(
+                *came_of_it,
+                *self._public_things(run),
+                noise_text(run.noise),
+                through_noise("votes"),
+                starts(),
+                TEACHERS,
+            ),
         )
 
     def _public_things(self, run: VotingRun) -> tuple[str, ...]:
+        """Say what is public."""
         named = run.queries.groups is None and run.rows.groups is not None
-        return public_things(named, labels_declared=self.classes is not None)
+        sets = closed_sets(labels=self.classes is not None, groups=False if named else None)
+        return (*sets, QUERIES_PUBLIC)
+
+    def _spent(self) -> tuple[str, ...]:
+        """Say what epsilon pays for, and what came of the queries."""
+        *tests, votes = self.plan_.segments
+        counted = "".join(f"{segment.steps} noisy threshold tests and " for segment in tests)
+        answered = f"{self.n_answered_} of {self.n_asked_} queries were answered"
+        if self.public_groups_ is not None and self.asked_by_group_ is not None:
+            answers = self.answers_by_group_.sum(axis=1)
+            answered = answered_of_asked(self.public_groups_, answers, self.asked_by_group_)
+        return (
+            VOTES_PLANNED.format(tests=counted, votes=votes.steps),
+            ONE_TEACHER,
+            f"coverage: {answered}",
+        )
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)

@@ -26,7 +26,9 @@ from skfairdp.privacy.ledger.totals import covered
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.relations import PROTECTS
 
-_REPRODUCIBLE = "The noise of the counts is reproducible: whoever knows its seed can subtract it."
+_REPRODUCIBLE = (
+    "The noise of the counts is reproducible: anyone who knows its seed can subtract it."
+)
 
 
 def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGuarantee | None:
@@ -219,7 +221,7 @@ def _check_names(public_steps: Sequence[str], names: list[str]) -> None:
     for listed in public_steps:
         if not any(_listed(name, (listed,)) for name in names):
             raise ValueError(
-                f"public_steps names {listed!r}, which is no earlier step of the model; its "
+                f"public_steps names {listed!r}, which is not an earlier step of the model; its "
                 f"earlier steps are {names}."
             )
 
@@ -259,10 +261,10 @@ def _relations(stated: list[PrivacyGuarantee]) -> list[str]:
 def _void(
     reasons: list[str], stated: list[PrivacyGuarantee], declared: tuple[str, ...]
 ) -> PrivacyGuarantee:
-    last = stated[-1] if stated else PrivacyGuarantee.void(reasons[0])
-    relation = {"adjacency": last.adjacency, "protects": last.protects}
-    void = PrivacyGuarantee.void(reasons[0], delta=last.delta, **relation)
-    # Only reasons: what the other steps assume is no reason for the lack of a claim.
+    last = stated[-1] if stated else PrivacyGuarantee.void()
+    # Only reasons: what the other steps assume is not a reason for the lack of a claim.
     inherited = tuple(text for item in stated if item.is_void for text in item.assumptions)
-    texts = tuple(dict.fromkeys((*reasons, *inherited, *declared)))
-    return dataclasses.replace(void, assumptions=texts)
+    texts = dict.fromkeys((*reasons, *inherited, *declared))
+    return PrivacyGuarantee.void(
+        *texts, delta=last.delta, adjacency=last.adjacency, protects=last.protects
+    )

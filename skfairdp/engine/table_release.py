@@ -120,7 +120,7 @@ class TableRelease:
         """Release which texts of a column have a noisy count above the segment's threshold.
 
         Noise is added to the texts that occur, all in one query with the noise of the whole
-        step. That alone would show who brought a text that nobody else has; the threshold is
+        step. That alone would show who brought a text that no other row has; the threshold is
         such that it does with the probability `segment.failure`, which is charged.
 
         Parameters

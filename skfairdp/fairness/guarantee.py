@@ -81,8 +81,8 @@ class FairnessGuarantee:
         * "training mechanism": the average over the noise of training.
         * "any downstream predictor": whatever is predicted from a private release,
           averaged over its noise.
-        * "answered queries": the answers that a parity gate has let pass, and nobody
-          else.
+        * "answered queries": the answers that a parity gate has let pass, and no
+          others.
     method : str
         How the bound was derived.
     estimate : float or None
@@ -184,7 +184,7 @@ class FairnessGuarantee:
         texts = []
         if self.nearly_constant:
             texts.append(
-                "NEARLY CONSTANT: almost everybody gets the same decision (selection rate below "
+                "NEARLY CONSTANT: almost all people get the same decision (selection rate below "
                 "1 % or above 99 %). Equal rates are then no merit."
             )
         by_stratum: dict[str, list[str]] = {}
@@ -305,7 +305,7 @@ class FairnessGuarantee:
 
 
 def _check_number(name: str, value: Any, between: tuple[float, float] | None) -> None:
-    """Refuse what is no finite number, or lies outside of a range."""
+    """Refuse what is not a finite number, or lies outside of a range."""
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise ValueError(f"{name}={value!r} must be a finite number.")
     if between is not None and not between[0] <= float(value) <= between[1]:

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from skfairdp.fairness.derivation import (
-    CLOPPER_PEARSON,
     COUNTED,
     EXACT,
     HOEFFDING,
     LAST_STEP,
-    NOISY,
     NOISY_COUNTS,
     OWN_MODELS,
     RELEASE,
@@ -27,7 +25,7 @@ ANSWERED = "answered queries"
 # What each kind of derivation can show.
 _SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        DEPLOYED: (EXACT, CLOPPER_PEARSON, HOEFFDING, *NOISY),
+        DEPLOYED: (EXACT, HOEFFDING, NOISY_COUNTS),
         # Certificates of earlier versions added noise to counts of draws made for the count.
         AVERAGED: (HOEFFDING, OWN_MODELS, NOISY_COUNTS),
         ANY_POPULATION: (WEIGHT_LENGTH,),
@@ -67,7 +65,8 @@ def check_scope(
         raise ValueError(f"A bound of kind {kind!r} contradicts scope={scope!r}.")
     if scope == DEPLOYED and not whole_counts:
         raise ValueError(
-            f"successes that are no whole numbers contradict scope={scope!r}, which counts answers."
+            f"successes that are not whole numbers contradict scope={scope!r}, which counts "
+            "answers."
         )
 
 

@@ -92,7 +92,7 @@ def explorer_page(
     directions(frame, values, [*gaps, "epsilon"])
     for name in (label, names):
         if name is not None and name not in frame.columns:
-            raise ValueError(f"{name!r} is no column of the results: {list(frame.columns)}.")
+            raise ValueError(f"{name!r} is not a column of the results: {list(frame.columns)}.")
     figures = [*values, *gaps, "epsilon"]
     titles = _names(frame, figures, label) if names is None else frame[names].astype(str).tolist()
     kinds = [""] * len(frame) if label is None else frame[label].astype(str).tolist()

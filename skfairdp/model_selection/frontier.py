@@ -56,7 +56,7 @@ def directions(
         )
     for name in chosen:
         if name not in frame.columns:
-            raise ValueError(f"{name!r} is no column of the results: {list(frame.columns)}.")
+            raise ValueError(f"{name!r} is not a column of the results: {list(frame.columns)}.")
         values = frame[name]
         if not pd.api.types.is_numeric_dtype(values) or values.isna().any():
             raise ValueError(

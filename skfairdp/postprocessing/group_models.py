@@ -38,8 +38,8 @@ def group_parts(
 
     `X` (n, ...): rows. `labels` (n,): class codes 0 and 1; negative for rows of no class.
     `sizes`: declared number of records of each group. `seed`: same initial weights for all
-    clones, as the average of nets that began elsewhere is no net; it protects no record. Result: in
-    the order of ``groups.labels``.
+    clones, as the average of nets that began elsewhere is not a net; it protects no record. Result:
+    in the order of ``groups.labels``.
     """
     parts = []
     for code, label in enumerate(groups.labels):
@@ -86,7 +86,7 @@ def refuse_unfit(estimator: Any, *, sizes_declared: bool) -> None:
     if sizes_declared and "classes" not in known:
         raise ValueError(
             f"'group_sizes' is for estimators with declared 'classes'; {type(estimator).__name__} "
-            "has no such parameter, and would take rows that stand for nobody for a class."
+            "has no such parameter, and would take rows that stand for no person for a class."
         )
     for name in ("dataset_size", "group_sizes"):
         if known.get(name) is not None:

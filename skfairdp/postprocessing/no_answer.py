@@ -16,7 +16,7 @@ def abstention_marker(classes: NDArray, label: Any = "auto") -> tuple[Any, np.dt
     `classes` (n_classes,): labels of the classifier. `label`: the wanted label. "auto" takes
     "abstained" beside text; beside numbers −1, or the smallest class minus 1 where −1 is a class,
     or the largest plus 1 where the dtype has no smaller number. Result `marker`: a Python scalar
-    that is no class; `dtype`: that of `classes`; of a text type one that is wide enough.
+    that is not a class; `dtype`: that of `classes`; of a text type one that is wide enough.
 
     Examples
     --------

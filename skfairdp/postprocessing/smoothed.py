@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from scipy.special import erf
 from sklearn.base import clone
@@ -99,7 +99,7 @@ class SmoothedClassifier(PrivateClassifier):
     the gap of the deployed model by counting its answers. With ``decision="draw"`` it also
     prints bounds on rates *averaged over the draws*: on these rows, directly and, where
     groups have released models of their own, by FairSmooth's form; and, for linear models,
-    from the length of the weights alone, whoever the people are. No average bounds the one
+    from the length of the weights alone, for any population. No average bounds the one
     model that is deployed: where few different rows exist, people with equal rows share its
     draws. See ``docs/theory/smoothing.md``.
 
@@ -121,6 +121,17 @@ class SmoothedClassifier(PrivateClassifier):
     >>> bool(model.certify().privacy.epsilon <= 1.0)
     True
     """
+
+    estimator: Any = field(kw_only=False)
+    std: float = 1.0
+    training: str = "together"
+    decision: str = "draw"
+    part: str = "all"
+    n_draws: int = 200
+    group_sizes: Mapping[Any, int] | None = None
+
+    # They are of the model inside.
+    reproducible_noise = False
 
     _multiclass: ClassVar[bool] = False
     _served_the_fit: ClassVar[tuple[str, ...]] = ("estimator",)
@@ -147,31 +158,10 @@ class SmoothedClassifier(PrivateClassifier):
         "privacy_",
     )
 
-    model_: SmoothModel
-    own_models_: tuple[SmoothModel, ...]
-    distances_: np.ndarray | None
-    key_: bytes
-
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        std: float = 1.0,
-        training: str = "together",
-        decision: str = "draw",
-        part: str = "all",
-        n_draws: int = 200,
-        group_sizes: Mapping[Any, int] | None = None,
-        random_state: int | RandomState | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.std = std
-        self.training = training
-        self.decision = decision
-        self.part = part
-        self.n_draws = n_draws
-        self.group_sizes = group_sizes
-        self.random_state = random_state
+    model_: SmoothModel = field(init=False)
+    own_models_: tuple[SmoothModel, ...] = field(init=False)
+    distances_: np.ndarray | None = field(init=False)
+    key_: bytes = field(init=False)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
@@ -263,8 +253,8 @@ class SmoothedClassifier(PrivateClassifier):
         self.groups_ = groups.labels
         self.privacy_ = stated
 
-    @property
-    def ledger(self) -> Any:
+    @property  # type: ignore[misc]
+    def ledger(self) -> Any:  # type: ignore[override]
         """Ledger of `estimator`, where models of groups are charged: once for all of them.
 
         None with ``training="together"``: the fit inside charges it.

@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Sequence
-from os import PathLike
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
@@ -30,7 +29,6 @@ from skfairdp.preprocessing.thinned import (
 from skfairdp.privacy.accounting.plan_cost import budget_guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.inclusion_probabilities import SamplingRates, release_table
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
@@ -79,7 +77,7 @@ class PrivateThinningClassifier(PrivateClassifier):
     Each record's fate depends on its own cell, the released table and its own draw, so a
     neighbouring data set changes at most one kept row. How many rows are kept is secret:
     the clone is told the sizes that table and rates predict, and sees two rows of zeros
-    with no label, so that it can't fail for want of rows. Which plan it makes depends on
+    with no label, so that it can't fail because there are no rows. Which plan it makes depends on
     the table, hence basic composition. Equal label rates in training do not make
     predictions equal: `certify` states the gap.
 
@@ -94,6 +92,13 @@ class PrivateThinningClassifier(PrivateClassifier):
     (1.0, 'add-remove')
     """
 
+    estimator: Any = field(kw_only=False)
+    epsilon_histogram: float = 0.1
+    tolerance: float = 0.0
+    minimum_rate: float = 0.0
+    groups: Sequence[Any] | None = None
+    classes: Sequence[Any] | None = None
+
     _parameters = {
         "estimator": (Kind((PrivateClassifier,), "a private classifier of skfairdp"),),
         "epsilon_histogram": (Number(1e-4, 1e3),),
@@ -102,32 +107,9 @@ class PrivateThinningClassifier(PrivateClassifier):
     }
     _released: ClassVar[tuple[str, ...]] = (*PrivateClassifier._released, "estimator_", "rates_")
 
-    estimator_: PrivateClassifier
-    plan_: Plan
-    rates_: SamplingRates
-
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        epsilon_histogram: float = 0.1,
-        tolerance: float = 0.0,
-        minimum_rate: float = 0.0,
-        groups: Sequence[Any] | None = None,
-        classes: Sequence[Any] | None = None,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.epsilon_histogram = epsilon_histogram
-        self.tolerance = tolerance
-        self.minimum_rate = minimum_rate
-        self.groups = groups
-        self.classes = classes
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.ledger = ledger
+    estimator_: PrivateClassifier = field(init=False)
+    plan_: Plan = field(init=False)
+    rates_: SamplingRates = field(init=False)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
@@ -218,7 +200,7 @@ class PrivateThinningClassifier(PrivateClassifier):
         """A clone that knows sizes and labels, and the rows, labels and groups to fit it on."""
         inner = clone(self.estimator)
         inner.set_params(**inner_settings(inner, rates, grouped=grouped))
-        # Two rows without a label contribute nothing: no clone can fail for want of rows.
+        # Two rows without a label contribute nothing: no clone can fail because it has no rows.
         rows = np.concatenate([X[kept], np.zeros_like(X, shape=(2, *X.shape[1:]))])
         targets = np.append(labels[kept], [-1, -1])
         if not grouped or not takes_groups(inner):

@@ -14,7 +14,7 @@ from skfairdp.figures import as_given, significant_down
 from skfairdp.parameters import GROUP_SIZE, is_missing
 from skfairdp.privacy.accounting.serialization import plain_label
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import CountRelease, LaplaceSum, Plan, Segment
+from skfairdp.privacy.plan import Block, CountRelease, LaplaceSum, Plan, Segment
 
 __all__ = [
     "Sizes",
@@ -75,6 +75,37 @@ class Sizes:
             exact_noise=bool(exact_noise),
         )
 
+    def descent(
+        self,
+        *,
+        batch_size: int | str,
+        max_epochs: int,
+        max_grad_norm: float,
+        noise_multiplier: float,
+        delta: float,
+        exact_noise: bool = False,
+    ) -> Plan:
+        """Plan noisy mean gradients in passes over all records, which are one cell.
+
+        `batch_size`: see `expected_batch_size`. `max_grad_norm`: clip norm of a record's gradient.
+        `noise_multiplier`: standard deviation of the noise over it.
+        """
+        expected = expected_batch_size(batch_size, self.total)
+        weight, clip = 1.0 / expected, float(max_grad_norm)
+        gradient = Block(
+            name="gradient",
+            max_norm=clip,
+            weights=(weight,),
+            noise_std=noise_multiplier * clip * weight,
+        )
+        segment = Segment(
+            steps=steps_for(max_epochs, self.total, expected),
+            rates=(expected / self.total,),
+            expected_sizes=(float(expected),),
+            blocks=(gradient,),
+        )
+        return self.plan(segment, delta=delta, exact_noise=exact_noise)
+
     def check(self, plan: Plan, *, delta: float, exact_noise: bool = False) -> None:
         """Refuse a plan that was made for something else.
 
@@ -91,7 +122,7 @@ class Sizes:
 
 
 def check_delta(delta: float, n: int, *, public: bool = True) -> None:
-    """Refuse a delta that protects nobody among `n` records.
+    """Refuse a delta that is no protection for one of `n` records.
 
     `public`: whether messages may show `n`.
     """
@@ -151,8 +182,8 @@ def check_group_sizes(group_sizes: Mapping[Any, Any]) -> dict[Any, int]:
     for label, count in group_sizes.items():
         if is_missing(label):
             raise ValueError(
-                f"'group_sizes' names a missing value, {label!r}, which is no group; leave it out: "
-                "rows without a group contribute nothing."
+                f"'group_sizes' names a missing value, {label!r}, which is not a group; leave it "
+                "out: rows without a group contribute nothing."
             )
         if not GROUP_SIZE.accepts(count):
             raise ValueError(
@@ -170,7 +201,7 @@ def noisy_sizes(
 
     Every count is raised to a floor of 1 or, where the noise could swamp it, to the
     noise level that is exceeded with probability 1e-3: a group that looks smaller
-    than that would only raise the noise of the training for everybody.
+    than that would only raise the noise of the training for all groups.
 
     `codes`: cell of each row; negative for none. `epsilon`: price in nats: each record adds one
     to at most one count.

@@ -33,7 +33,7 @@ def downstream_bound(epsilon: float, n_releases: int = 1) -> float:
     Raises
     ------
     ValueError
-        If `epsilon` is negative or `n_releases` is no integer >= 1.
+        If `epsilon` is negative or `n_releases` is not an integer >= 1.
 
     Notes
     -----

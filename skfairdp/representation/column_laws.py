@@ -70,7 +70,7 @@ class ColumnTypes:
         def place(column: Hashable) -> int:
             index = position.get(column, -1)
             if index < 0:
-                raise ValueError(f"'column_types' names {column!r}, which is no column of X.")
+                raise ValueError(f"'column_types' names {column!r}, which is not a column of X.")
             if index in taken:
                 raise ValueError(f"'column_types' names the column {column!r} twice.")
             taken.add(index)

@@ -148,24 +148,15 @@ class ConvRepresentationModule(nn.Module):
         )
 
     def encode(self, x: Tensor) -> Tensor:
-        """Map images to representations before truncation.
-
-        `x` (B, n_features). Result: (B, n_components).
-        """
+        """Map images to representations before truncation."""
         return self.encoder(x.reshape(-1, *self.image_shape)).flatten(1)
 
     def predict_utility(self, z: Tensor) -> Tensor:
-        """Map released representations to a logit of each class.
-
-        `z` (B, n_components). Result: (B, n_outputs).
-        """
+        """Map released representations to a logit of each class."""
         return self.utility(z)
 
     def reconstruct(self, z: Tensor, s: Tensor) -> Tensor:
-        """Map released representations and groups to the parameters of each pixel.
-
-        `z` (B, n_components). `s` (B, n_groups): one-hot groups. Result: (B, n_features).
-        """
+        """Map released representations and groups to the parameters of each pixel."""
         inside = self.side_z(z.reshape(-1, *self.image_shape))
         if self.side_s is not None:
             planes = s[:, :, None, None].expand(-1, -1, *self.image_shape[1:])

@@ -203,7 +203,7 @@ class ReleaseMemory:
     """Gives a person the same release again, without remembering people.
 
     The noise of a row is drawn from a stream that a keyed hash derives from the person's
-    id, the row, what is hidden of it, the encoder and the randomiser. So who asks twice for
+    id, the row, what is hidden of it, the encoder and the randomiser. So asking twice for
     the same person's release gets the same one, and learns nothing new; two people, two rows, two
     encoders or two randomisers never share noise, whose difference would be the difference
     of what it hides. Nothing is stored but the key.
@@ -382,5 +382,7 @@ def _whole(value: Any) -> bytes:
     """A whole number in a float, as pandas makes it of integers beside missing values."""
     number = float(value)
     if not (math.isfinite(number) and number.is_integer() and abs(number) < 2**53):
-        raise ValueError("ids has floats that are no whole numbers; allowed are integers and texts")
+        raise ValueError(
+            "ids has floats that are not whole numbers; allowed are integers and texts"
+        )
     return b"i%d" % int(number)

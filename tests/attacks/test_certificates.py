@@ -567,7 +567,7 @@ def test_signed_certificates_are_verified_by_key(folder, capsys) -> None:
     Path("s.json").write_text(text, encoding="utf-8")
     code, said = verified(capsys, "s.json", "m.pkl", "--key", "k.public.pem")
     assert code == 0
-    assert "Signed with k.public.pem. A valid signature shows that whoever holds" in said
+    assert "Signed with k.public.pem. A valid signature shows that the holder" in said
     code, said = verified(capsys, "s.json", "m.pkl")
     assert code == 0
     assert "Signed, but not checked: give --key FILE." in said

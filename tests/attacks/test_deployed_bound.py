@@ -99,7 +99,7 @@ def test_no_sentence_about_the_model_quotes_an_average(divided):
         "No useful bound on differences in selection rates follows for people like the 2000 held"
     )
     without = certify(model)
-    assert without.sentence.startswith("Whoever the people are, averaged over the model's random")
+    assert without.sentence.startswith("For any people, averaged over the model's random")
     assert not without.satisfies(tolerance=0.5)
 
 
@@ -109,7 +109,7 @@ def test_every_text_gives_each_bound_its_scope_confidence_and_people(divided):
     terms = {
         DEPLOYED: "deployed model; 95 % confidence; people like the 2000 held out",
         AVERAGED: "averaged over its draws; 95 % confidence; people like the 2000 held out",
-        ANYBODY: "any population; derived, not estimated from rows; whoever the people are",
+        ANYBODY: "any population; derived, not estimated from rows; any people",
     }
     document = json.loads(certificate.to_json())
     assert [claim["scope"] for claim in document["fairness"]] == list(terms)

@@ -211,7 +211,7 @@ OLD_METHODS = {
     ),
     "exact, from noisy counts with public cell sizes": "averaged over its draws",
     "smoothing: length of the released weights against the noise": "any population",
-    "exact (Clopper-Pearson)": "deployed model",
+    "exact, of each pair of groups": "deployed model",
     "difference (Hoeffding)": "deployed model",
 }
 

@@ -32,7 +32,7 @@ def claim(notion: str = "demographic_parity", **changes: Any) -> FairnessGuarant
     settings: dict[str, Any] = {
         "bound": 0.1041,
         "scope": "deployed model",
-        "method": "exact (Clopper-Pearson)",
+        "method": "exact, of each pair of groups",
         "estimate": 0.05,
         "confidence_level": 0.95,
         "groups": ("F", HOSTILE),

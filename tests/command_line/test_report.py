@@ -195,8 +195,8 @@ ONE_ROW = ["only"] + ["a"] * 300 + ["b"] * 499
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (table().drop(columns="approve"), "--target names 'approve', which is no column"),
-        (table().drop(columns="white"), "--sensitive names 'white', which is no column"),
+        (table().drop(columns="approve"), "--target names 'approve', which is not a column"),
+        (table().drop(columns="white"), "--sensitive names 'white', which is not a column"),
         (table().drop(columns="debt"), "schema names columns that the table lacks: debt"),
         (changed(approve=np.arange(800) % 3), "has more than two values; it must have two"),
         (changed(approve=1), "has one value; it must have two"),
@@ -254,7 +254,7 @@ def test_files_that_are_not_there_are_named(folder, capsys) -> None:
     assert "could not be read as a table" in said
     assert "secret" not in said
     (folder / "data.csv").write_text("a,a.1,a\n1,2,3\n")
-    assert "is no column" in refused(capsys, report())
+    assert "is not a column" in refused(capsys, report())
 
 
 def test_outputs_are_checked_before_anything_is_spent(folder, capsys) -> None:

@@ -14,7 +14,7 @@ from skfairdp import LagrangianDualClassifier, certify
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.parameter_vector import flatten
-from skfairdp.engine.public_features import PublicBatch, PublicRows
+from skfairdp.engine.public_features import PublicBatch, PublicFeatures
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.sampling import PoissonSampler
@@ -87,14 +87,14 @@ def test_every_group_has_a_block_of_its_own() -> None:
 def test_public_rows_know_no_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their batches and gradients are the same whatever the groups are."""
     seen: list[tuple] = []
-    honest = PublicRows.__init__
+    honest = PublicFeatures.__init__
 
-    def spy(self: PublicRows, X: Any, targets: tuple, *rest: Any) -> None:
+    def spy(self: PublicFeatures, X: Any, targets: tuple, *rest: Any) -> None:
         seen.append(targets)
         assert rest[-1] == (4,)  # 2 groups x 2 labels: the cell of nobody
         honest(self, X, targets, *rest)
 
-    monkeypatch.setattr(PublicRows, "__init__", spy)
+    monkeypatch.setattr(PublicFeatures, "__init__", spy)
     X, y, groups = people()
     for g in (groups, groups[::-1].copy()):
         LagrangianDualClassifier(**FAST).fit(X, y, sensitive_features=g)
@@ -111,20 +111,20 @@ def test_the_noisy_batch_is_independent_of_the_loss_batch(monkeypatch: pytest.Mo
     """
     secret: list[np.ndarray] = []
     public: list[np.ndarray] = []
-    draw, batch_of = PoissonSampler.draw, PublicRows.batch
+    draw, batch_of = PoissonSampler.draw, PublicFeatures.batch
 
     def spy_draw(self: PoissonSampler, rates: tuple[float, ...]) -> Any:
         batch = draw(self, rates)
         secret.append(np.bincount(batch.rows, minlength=300))
         return batch
 
-    def spy_batch(self: PublicRows, size: int) -> PublicBatch:
+    def spy_batch(self: PublicFeatures, size: int) -> PublicBatch:
         result = batch_of(self, size)
         public.append(np.bincount(result.rows, minlength=300))
         return result
 
     monkeypatch.setattr(PoissonSampler, "draw", spy_draw)
-    monkeypatch.setattr(PublicRows, "batch", spy_batch)
+    monkeypatch.setattr(PublicFeatures, "batch", spy_batch)
     X, y, groups = people()
     LagrangianDualClassifier(
         epsilon=None,
@@ -210,7 +210,7 @@ def test_masks_of_the_loss_do_not_depend_on_the_secret_batch() -> None:
     for moved in (1, 2):
         with OwnDraws(np.random.default_rng(0)):
             torch.rand(moved)
-            gradients.append(PublicRows(X, (y,), clipper, bytes(32)).gradient(20).clone())
+            gradients.append(PublicFeatures(X, (y,), clipper, bytes(32)).gradient(20).clone())
     assert torch.equal(*gradients)
 
 

@@ -392,7 +392,7 @@ def test_a_given_price_of_the_score_is_used_or_refused(monkeypatch) -> None:
     )
     search = build(score_epsilon=0.01).fit(X, y)
     assert set(priced) == {0.01} == {search.score_epsilon_}
-    with pytest.raises(ValueError, match="'score_epsilon' = 0.9 would make the search dearer"):
+    with pytest.raises(ValueError, match="'score_epsilon' = 0.9 would make the search cost more"):
         build(score_epsilon=0.9).fit(X, y)
 
 

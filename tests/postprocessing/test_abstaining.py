@@ -261,7 +261,7 @@ def test_certificate_states_inner_privacy_and_the_answers() -> None:
     assert claim.bound == pytest.approx(np.ptp(rates))
     assert stated.satisfies(epsilon=1.0, protects="record", adjacency="zero-out")
     assert stated.satisfies(tolerance=0.2, scope="answered queries")
-    assert not stated.satisfies(tolerance=0.2), "it is no claim about the deployed model"
+    assert not stated.satisfies(tolerance=0.2), "it is not a claim about the deployed model"
     assert stated.sentence.startswith("Among the queries answered so far, the selection rates")
     for text in (str(stated), stated._repr_html_()):
         assert "by group a: " in text

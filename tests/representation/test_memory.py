@@ -203,8 +203,8 @@ def test_a_missing_id_is_refused(ids):
     ("ids", "said"),
     [
         ([True, False], "type bool"),
-        ([1.5, 2.0], "no whole numbers"),
-        ([1e300, 2.0], "no whole numbers"),
+        ([1.5, 2.0], "not whole numbers"),
+        ([1e300, 2.0], "not whole numbers"),
         ([b"a", b"b"], "type bytes"),
         ([[1], [2]], "2 dimensions"),
         ([1, 2, 3], "3 entries; X has 2"),

@@ -17,10 +17,9 @@ from sklearn.utils.parallel import Parallel, delayed
 from skorch import NeuralNet
 from torch import nn
 
-from skfairdp.aggregation.shards import teacher_generator
+from skfairdp.aggregation.shards import batches, teacher_generator
 from skfairdp.aggregation.teachers.ensemble import Teachers
 from skfairdp.aggregation.teachers.isolation import alone
-from skfairdp.aggregation.teachers.minibatches import batches
 from skfairdp.engine.inference import outputs
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.objectives import BinaryObjective, objective_for

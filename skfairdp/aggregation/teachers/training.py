@@ -108,7 +108,7 @@ def train_teachers(
     Raises
     ------
     TypeError
-        `teacher` is no classifier.
+        `teacher` is not a classifier.
     ValueError
         The net has settings that teachers cannot take.
 
