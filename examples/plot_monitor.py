@@ -87,7 +87,7 @@ for name in ("jul", "aug", "nov"):
 
 # %%
 # A rule that was not certified
-# ----------------------------
+# -----------------------------
 # A second monitor begins after that summer. From February on, four of ten of those who are not
 # married are no longer called.
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import field
+from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate import Certificate, certify
 from skfairdp.certificate.fit_digests import bind_each, changes
 from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
-from skfairdp.documentation import complete_docstrings, completed_by
+from skfairdp.documentation import completed_by
 from skfairdp.fairness.notions import Notion
 from skfairdp.parameters import (
     BOOLEAN,
@@ -28,7 +31,7 @@ from skfairdp.parameters import (
     PROBABILITY,
     RANDOM_STATE,
     Check,
-    inherited_checks,
+    WithParameters,
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, Entry, PrivacyLedger, as_ledger
@@ -44,7 +47,7 @@ class _Quote(Exception):
         self.stated = stated
 
 
-class PrivateEstimator(Certifiable, BaseEstimator):
+class PrivateEstimator(Certifiable, WithParameters):
     """What all private estimators share; `Certifiable` says what certificates ask of them.
 
     A subclass lists its parameters in ``_parameters``, its fitted attributes in
@@ -86,6 +89,10 @@ class PrivateEstimator(Certifiable, BaseEstimator):
         What is guaranteed; None after ``epsilon=inf``.
     """
 
+    random_state: int | RandomState | None = None
+    reproducible_noise: bool = False
+    ledger: str | PathLike[str] | PrivacyLedger | None = None
+
     _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
         "epsilon": (EPSILON, NONE),
         "delta": (PROBABILITY,),
@@ -116,17 +123,15 @@ class PrivateEstimator(Certifiable, BaseEstimator):
     # Class-level request: with metadata routing on, groups reach fit without a call.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
-    groups_: tuple | None
-    fit_digests_: dict[str, str]
-    _reservation: tuple[PrivacyLedger, Entry]
-    _only_quoting: bool
+    groups_: tuple | None = field(init=False)
+    fit_digests_: dict[str, str] = field(init=False)
+    _reservation: tuple[PrivacyLedger, Entry] = field(init=False)
+    _only_quoting: bool = field(init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Add what bases say of parameters, and keep the digests of what was fitted with it."""
-        super().__init_subclass__(**kwargs)
+        """Keep the digests of what was fitted with it."""
         cls._released = (*dict.fromkeys((*cls._released, "fit_digests_")),)
-        cls._parameters = inherited_checks(cls)
-        complete_docstrings(cls)
+        super().__init_subclass__(**kwargs)
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
@@ -345,7 +350,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     _multiclass: ClassVar[bool] = True
 
-    classes_: np.ndarray
+    classes_: np.ndarray = field(init=False)
 
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn."""

@@ -110,7 +110,7 @@ def _completed(
     sections = _sections(doc)
     inherited = [_sections(text) for text in above if text]
     if function is not None:
-        known = _entries(sections.get("Parameters", []))
+        own = known = _entries(sections.get("Parameters", []))
         for base in inherited:
             known = _entries(base.get("Parameters", [])) | known
         key_of = {name: key for key in known for name in key.split(", ")}
@@ -118,9 +118,9 @@ def _completed(
             line
             for parameter in inspect.signature(function).parameters.values()
             if key_of.get(parameter.name) in known
-            for line in _with_default(known.pop(key_of[parameter.name]), parameter)
+            for key in [key_of[parameter.name]]
+            for line in _with_default(known.pop(key), parameter, inherited=key not in own)
         ]
-        own = _entries(sections.get("Parameters", []))
         lines += [line for name, entry in known.items() if name in own for line in entry]
         sections["Parameters"] = lines
         for base in inherited:
@@ -166,8 +166,12 @@ def _entries(lines: Iterable[str]) -> dict[str, list[str]]:
     return entries
 
 
-def _with_default(entry: list[str], parameter: inspect.Parameter) -> Iterator[str]:
+def _with_default(
+    entry: list[str], parameter: inspect.Parameter, *, inherited: bool
+) -> Iterator[str]:
     first, *rest = entry
+    if inherited:
+        first = first.split(", default=")[0]
     given = parameter.default is not parameter.empty
     if given and "default" not in first and "optional" not in first:
         default = parameter.default

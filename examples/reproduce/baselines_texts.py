@@ -11,8 +11,8 @@ CAPTIONS = {
 FINDINGS = """\
 At ε = 1 on Adult, `RateConstrainedClassifier` asked for a parity gap of .02 has .020 at an
 accuracy of .834. DP-SGD has .169 at .854, and fairlearn's `ExponentiatedGradient`, without
-privacy, .032 at .836. If you need a small gap, choose it; if your data have hardly a gap, DP-SGD
-is enough.
+privacy, .032 at .836. If you need a small gap, take rate constraints; if your data
+have hardly a gap, DP-SGD is enough.
 
 * **Mechanisms that do not aim at the gap do not close it.** DPSGD, DPSGD-F, DP-IS-SGD and FairDP
   have Adult's parity gap of the clean model, to within two hundredths, at every ε. DPSGD-F aims

@@ -10,7 +10,7 @@ import pandas as pd
 from frontier_facts import CONSTANT, best_within, facts
 from frontier_figures import draw_by_mechanism, draw_frontier
 from frontier_jobs import DATASETS, FIGURES, Job
-from frontier_texts import HEAD, KNOBS, LEFT_OUT, PROTECTS, TITLES
+from frontier_texts import HEAD, KNOBS, LEFT_OUT, MEASURED, PROTECTS, TITLES
 
 from skfairdp.model_selection import save_explorer
 
@@ -37,7 +37,7 @@ def write_report(jobs: list[Job], fits: dict[Job, list[dict]], out: Path) -> str
         The page that was written.
     """
     relation = {job.mechanism: lines[0]["protects"] for job, lines in fits.items()}
-    parts = [HEAD, _mechanisms(fits)]
+    parts = [HEAD]
     for protects, title in TITLES.items():
         sections = []
         for dataset in DATASETS:
@@ -51,7 +51,7 @@ def write_report(jobs: list[Job], fits: dict[Job, list[dict]], out: Path) -> str
                 sections.append(_section(made, dataset, protects, out))
         if sections:
             parts += [f"## {title}\n", *sections]
-    page = "\n".join([*parts, LEFT_OUT.strip(), ""])
+    page = "\n".join([*parts, MEASURED, _mechanisms(fits), LEFT_OUT.strip(), ""])
     (out / "frontier.md").write_text(page, encoding="utf-8")
     return page
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["HEAD", "KNOBS", "LEFT_OUT", "PROTECTS", "TITLES"]
+__all__ = ["HEAD", "KNOBS", "LEFT_OUT", "MEASURED", "PROTECTS", "TITLES"]
 
 # What is protected: end of file names, words.
 PROTECTS = {
@@ -51,6 +51,11 @@ about equally well.
   closes. Where the attribute alone is protected, PF-LD and Mozannar et al. close it on Adult for a
   similar price.
 
+Figures are means of estimates on test rows, not certificates, and ε is that of one fit. A *knob* is
+the tolerance that was asked for, or the setting that was made from it:
+[how it was measured](#how-it-was-measured).
+"""
+MEASURED = """\
 ## How it was measured
 
     python examples/reproduce/frontier.py --data-home "$SKFAIRDP_DATA"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 
 from skfairdp.aggregation.public_rows import PublicRows, public_rows
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
-from skfairdp.privacy.ledger import PrivacyLedger
 
 
 class PATEClassifier(AggregatedClassifier):
@@ -50,49 +46,6 @@ class PATEClassifier(AggregatedClassifier):
         "X_public": True,
         "sensitive_features_public": True,
     }
-
-    def __init__(
-        self,
-        teacher: Any = None,
-        student: Any = None,
-        n_teachers: int = 100,
-        *,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        threshold: float | None = None,
-        threshold_noise: float | None = None,
-        vote_noise: float | None = None,
-        noise_ratio: float = 40 / 15,
-        n_queries: int | None = None,
-        n_answers: int | None = None,
-        shuffle: bool = True,
-        classes: Sequence[Any] | None = None,
-        dataset_size: int | None = None,
-        n_jobs: int | None = None,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.teacher = teacher
-        self.student = student
-        self.n_teachers = n_teachers
-        self.epsilon = epsilon
-        self.delta = delta
-        self.threshold = threshold
-        self.threshold_noise = threshold_noise
-        self.vote_noise = vote_noise
-        self.noise_ratio = noise_ratio
-        self.n_queries = n_queries
-        self.n_answers = n_answers
-        self.shuffle = shuffle
-        self.classes = classes
-        self.dataset_size = dataset_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.progress = progress
-        self.ledger = ledger
 
     def fit(
         self,

@@ -21,8 +21,8 @@ def data_dependent_rdp(
     """Renyi divergence of each query for the votes that were cast: a private diagnostic.
 
     Where the teachers agree, an answer costs less than the plan charges. How much less
-    is computed from the private votes and **must not be published**: it protects
-    nobody, is part of no certificate, and must not decide when to stop.
+    is computed from the private votes and **must not be published**: it is no
+    protection, is part of no certificate, and must not decide when to stop.
 
     Parameters
     ----------

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import column_or_1d
 
@@ -17,9 +15,8 @@ from skfairdp.aggregation.reweighing import GroupTeacher, ReweighedClassifier
 from skfairdp.aggregation.student import Student, takes_groups, train_student
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
 from skfairdp.assumptions import ATTRIBUTE_VOTES, closed_sets
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.parameters import Choice
-from skfairdp.privacy.ledger import PrivacyLedger
 
 
 class SFPATEClassifier(AggregatedClassifier):
@@ -47,14 +44,9 @@ class SFPATEClassifier(AggregatedClassifier):
         Who is fair.
     classes : sequence or None, default=None
         Class labels. None takes them from `y`, which is not protected.
-    groups : sequence or None, default=None
-        Declared groups; rows of others are in no shard. None takes them from the rows; they
-        are then public.
 
     Attributes
     ----------
-    groups_ : tuple
-        Groups.
     privacy_ : PrivacyGuarantee or None
         What is guaranteed, for a change of one person's attribute; None after
         ``epsilon=inf``.
@@ -82,57 +74,13 @@ class SFPATEClassifier(AggregatedClassifier):
     ('sensitive_features', 'change-attribute')
     """
 
+    variant: str = "fair_student"
+    groups: Sequence[Any] | None = None
+
     _parameters = {"variant": (Choice(("fair_student", "fair_teachers")),)}
     _adjacency = "change-attribute"
     _protects = "sensitive_features"
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True, "y_public": True}
-
-    def __init__(
-        self,
-        teacher: Any = None,
-        student: Any = None,
-        n_teachers: int = 100,
-        *,
-        variant: str = "fair_student",
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        threshold: float | None = None,
-        threshold_noise: float | None = None,
-        vote_noise: float | None = None,
-        noise_ratio: float = 40 / 15,
-        n_queries: int | None = None,
-        n_answers: int | None = None,
-        shuffle: bool = True,
-        classes: Sequence[Any] | None = None,
-        groups: Sequence[Any] | None = None,
-        dataset_size: int | None = None,
-        n_jobs: int | None = None,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.teacher = teacher
-        self.student = student
-        self.n_teachers = n_teachers
-        self.variant = variant
-        self.epsilon = epsilon
-        self.delta = delta
-        self.threshold = threshold
-        self.threshold_noise = threshold_noise
-        self.vote_noise = vote_noise
-        self.noise_ratio = noise_ratio
-        self.n_queries = n_queries
-        self.n_answers = n_answers
-        self.shuffle = shuffle
-        self.classes = classes
-        self.groups = groups
-        self.dataset_size = dataset_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.progress = progress
-        self.ledger = ledger
 
     def fit(
         self,
@@ -218,13 +166,7 @@ class SFPATEClassifier(AggregatedClassifier):
             )
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
-        # Whether a row has a declared group is private: such a row is left out in silence.
-        return encode_groups(
-            sensitive_features,
-            n_rows=n,
-            labels=self.groups,
-            on_unknown="raise" if self.groups is None else "drop",
-        )
+        return groups_of_training(sensitive_features, n, self.groups)
 
     def _n_options(self, rows: PrivateRows) -> int:
         assert rows.groups is not None

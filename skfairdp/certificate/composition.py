@@ -261,10 +261,10 @@ def _relations(stated: list[PrivacyGuarantee]) -> list[str]:
 def _void(
     reasons: list[str], stated: list[PrivacyGuarantee], declared: tuple[str, ...]
 ) -> PrivacyGuarantee:
-    last = stated[-1] if stated else PrivacyGuarantee.void(reasons[0])
-    relation = {"adjacency": last.adjacency, "protects": last.protects}
-    void = PrivacyGuarantee.void(reasons[0], delta=last.delta, **relation)
+    last = stated[-1] if stated else PrivacyGuarantee.void()
     # Only reasons: what the other steps assume is not a reason for the lack of a claim.
     inherited = tuple(text for item in stated if item.is_void for text in item.assumptions)
-    texts = tuple(dict.fromkeys((*reasons, *inherited, *declared)))
-    return dataclasses.replace(void, assumptions=texts)
+    texts = dict.fromkeys((*reasons, *inherited, *declared))
+    return PrivacyGuarantee.void(
+        *texts, delta=last.delta, adjacency=last.adjacency, protects=last.protects
+    )

@@ -77,7 +77,7 @@ def evaluate(
     table, with_labels = held.table, y is not None
     strata = [notion.strata(held.classes, with_labels=with_labels) for notion in settings.notions]
     notions = tuple(zip(settings.notions, strata, strict=True))
-    rests_on = holdout_assumptions(settings, groups, with_labels, held.how, held.classes)
+    rests_on = tuple(holdout_assumptions(settings, groups, with_labels, held.how, held.classes))
     if settings.count_epsilon is not None:
         noisy = table + source.discrete_laplace(settings.count_epsilon, table.shape)
         claims = [
@@ -116,8 +116,8 @@ def _averages(
         return []
     own = final._own_models(groups.labels)
     settings = replace(settings, bounds_each=1 if own is None else 2)
-    rests_on = holdout_assumptions(settings, groups, with_labels, AVERAGED_RATES, held.classes)
-    rests_on = (*rests_on, ERROR_APART)
+    texts = holdout_assumptions(settings, groups, with_labels, AVERAGED_RATES, held.classes)
+    rests_on = (*texts, ERROR_APART)
     table = held.averaged(scores)
     claims = [_claim(n, cells, table, groups.labels, settings, rests_on) for n, cells in notions]
     if own is not None:

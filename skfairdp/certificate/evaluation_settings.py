@@ -96,18 +96,8 @@ def holdout_assumptions(
     with_labels: bool,
     how: str,
     classes: Sequence[Any],
-) -> tuple[str, ...]:
-    """What must be true for a bound from held-out rows to hold; `how` says what rates count."""
-    return tuple(_assumptions(settings, groups, with_labels, how, classes))
-
-
-def _assumptions(
-    settings: EvaluationSettings,
-    groups: Groups,
-    with_labels: bool,
-    how: str,
-    classes: Sequence[Any],
 ) -> Iterator[str]:
+    """What must be true for a bound from held-out rows to hold; `how` says what rates count."""
     yield from assumptions.held_out_rows(how, with_labels=with_labels)
     if len(classes) == 2:
         # As text: scikit-learn sorts labels, so that "deny" is positive and "approve" is not.

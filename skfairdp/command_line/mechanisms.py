@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import argparse
 from typing import Any
 
 import skfairdp  # which imports an estimator when it is asked for
+from skfairdp.command_line.errors import CommandError
+
+MECHANISMS = ("rates", "fairdp", "dpsgd")
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What was asked of a model."""
-
-    epsilon: float
-    delta: float
-    tolerance: float
-    notions: tuple[str, ...]
-    # Probability from which the favourable outcome is given, where a mechanism has one
-    threshold: float
-    ledger: skfairdp.PrivacyLedger | None
-    progress: bool | None
-
-    @property
-    def shared(self) -> dict[str, Any]:
-        """Parameters that all estimators take; outcomes are 0 and 1 by declaration."""
-        names = ("epsilon", "delta", "ledger", "progress")
-        return {name: getattr(self, name) for name in names} | {"classes": [0, 1]}
-
-
-DEFAULT = "rates"
-TAKE_A_THRESHOLD = {"fairdp"}
-# A further mechanism is a further line.
-MECHANISMS: Mapping[str, Callable[[Wanted], Any]] = {
+def estimator_of(arguments: argparse.Namespace, ledger: skfairdp.PrivacyLedger | None) -> Any:
+    """Make the estimator that was asked for; outcomes are 0 and 1 by declaration."""
+    name, threshold = arguments.mechanism, arguments.threshold
+    if threshold is not None and name != "fairdp":
+        raise CommandError(
+            f"--threshold has no meaning for --mechanism {name}; leave it out, or take fairdp."
+        )
+    shared = {
+        "epsilon": arguments.epsilon,
+        "delta": arguments.delta,
+        "classes": [0, 1],
+        "progress": False if arguments.quiet else None,
+        "ledger": ledger,
+    }
+    if name == "fairdp":
+        return skfairdp.FairDPClassifier(
+            threshold=0.5 if threshold is None else threshold, **shared
+        )
+    if name == "dpsgd":
+        return skfairdp.DPSGDClassifier(**shared)
     # Half of what is asked for: a certificate adds what held-out rows leave uncertain.
-    "rates": lambda wanted: skfairdp.RateConstrainedClassifier(
-        notion=wanted.notions, tolerance=wanted.tolerance / 2.0, **wanted.shared
-    ),
-    "fairdp": lambda wanted: skfairdp.FairDPClassifier(threshold=wanted.threshold, **wanted.shared),
-    "dpsgd": lambda wanted: skfairdp.DPSGDClassifier(**wanted.shared),
-}
+    return skfairdp.RateConstrainedClassifier(
+        notion=tuple(arguments.notion), tolerance=arguments.tolerance / 2.0, **shared
+    )

@@ -25,6 +25,7 @@ from skfairdp.fairness.scopes import DEPLOYED
 
 def monitor(arguments: argparse.Namespace) -> int:
     """Append a file to a monitor; 1 if there has been an alarm or a drift, else 0."""
+    arguments.sensitive = arguments.sensitive or ["group"]
     certificate = _certificate(arguments.certificate)
     claim = _claim(certificate, arguments)
     if not claim.informative and arguments.tolerance is None:

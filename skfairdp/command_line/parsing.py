@@ -13,7 +13,7 @@ from pathlib import Path
 
 import skfairdp
 from skfairdp.command_line.errors import Terminated, explained, show_warning, terminable
-from skfairdp.command_line.mechanisms import DEFAULT, MECHANISMS
+from skfairdp.command_line.mechanisms import MECHANISMS
 from skfairdp.fairness.notions import NOTIONS
 
 # An environment variable, never an argument: those can be seen by all users of the machine.
@@ -139,8 +139,8 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
     )
     add(
         "--mechanism",
-        choices=tuple(MECHANISMS),
-        default=DEFAULT,
+        choices=MECHANISMS,
+        default=MECHANISMS[0],
         help="rates: rates are held to the tolerance (default); fairdp: gradients of groups weigh "
         "the same; dpsgd: groups play no part",
     )
@@ -172,12 +172,7 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
     add("--model", type=Path, metavar="FILE", help="also write the model (pickle)")
     add("--sign", type=Path, metavar="KEY", help="sign the certificate with this private key (PEM)")
     add("--quiet", action="store_true", help="no progress")
-    parser.set_defaults(run=_report)
-
-
-def _report(arguments: argparse.Namespace) -> int:
-    arguments.notion = arguments.notion or ["demographic_parity"]
-    return _command("reporting", "report")(arguments)
+    parser.set_defaults(run=_command("reporting", "report"))
 
 
 def _add_verify(commands: argparse._SubParsersAction) -> None:
@@ -259,12 +254,7 @@ def _add_monitor(commands: argparse._SubParsersAction) -> None:
     add("--positive", metavar="VALUE", help="the favourable outcome, if it isn't 1")
     add("--notion", choices=tuple(NOTIONS), help="which claim, if there are several")
     add("--tolerance", type=_share, help="largest acceptable gap (default: the certified one)")
-    parser.set_defaults(run=_monitor)
-
-
-def _monitor(arguments: argparse.Namespace) -> int:
-    arguments.sensitive = arguments.sensitive or ["group"]
-    return _command("monitoring", "monitor")(arguments)
+    parser.set_defaults(run=_command("monitoring", "monitor"))
 
 
 def _positive(text: str) -> float:

@@ -9,7 +9,7 @@ import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, read_rows, write_whole
 from skfairdp.command_line.interruption import Aftermath
 from skfairdp.command_line.keys import private_key
-from skfairdp.command_line.mechanisms import MECHANISMS, TAKE_A_THRESHOLD, Wanted
+from skfairdp.command_line.mechanisms import estimator_of
 from skfairdp.command_line.schema import Schema, schema_from
 from skfairdp.command_line.table import People, people_of
 from skfairdp.figures import as_given
@@ -39,8 +39,9 @@ def report(arguments: argparse.Namespace) -> int:
 
     Result: 0 if the certificate shows what was asked for, 1 if it doesn't.
     """
+    arguments.notion = arguments.notion or ["demographic_parity"]
     ledger = _ledger(arguments)
-    _wanted(arguments, ledger)  # wrong options show before a file is read
+    estimator_of(arguments, ledger)  # wrong options show before a file is read
     for option, names in (("--sensitive", arguments.sensitive), ("--notion", arguments.notion)):
         _check_once(option, names)
     key = _key(arguments)
@@ -98,7 +99,7 @@ def _charged_run(
     book = ledger if ledger is None or counts is None else ledger.setting_aside(counts)
     _say(arguments, f"Training {arguments.mechanism}")
     after.begin()
-    model = _trained(people.part(~held), _wanted(arguments, book), arguments.mechanism)
+    model = _trained(people.part(~held), estimator_of(arguments, book))
     # The path of the ledger does not travel with the model.
     model[-1].set_params(ledger=None)
     written = pickle.dumps(model)
@@ -177,35 +178,11 @@ def _ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
     return PrivacyLedger(arguments.ledger, name, budget=arguments.budget)
 
 
-def _wanted(arguments: argparse.Namespace, ledger: PrivacyLedger | None) -> Wanted:
-    if arguments.threshold is not None and arguments.mechanism not in TAKE_A_THRESHOLD:
-        raise CommandError(
-            f"--threshold has no meaning for --mechanism {arguments.mechanism}; leave it out, or "
-            f"take {', '.join(sorted(TAKE_A_THRESHOLD))}."
-        )
-    return Wanted(
-        epsilon=arguments.epsilon,
-        delta=arguments.delta,
-        tolerance=arguments.tolerance,
-        notions=tuple(arguments.notion),
-        threshold=0.5 if arguments.threshold is None else arguments.threshold,
-        ledger=ledger,
-        progress=False if arguments.quiet else None,
-    )
-
-
-def _trained(people: People, wanted: Wanted, mechanism: str) -> Pipeline:
+def _trained(people: People, estimator: Any) -> Pipeline:
     schema = people.schema
-    model = Pipeline(
-        [
-            (
-                "scale",
-                PublicScaler(schema.bounds, log_columns=schema.log, fill=schema.fill or None),
-            ),
-            ("encode", PublicEncoder(schema.categories)),
-            ("classify", MECHANISMS[mechanism](wanted)),
-        ]
-    )
+    scaler = PublicScaler(schema.bounds, log_columns=schema.log, fill=schema.fill or None)
+    encoder = PublicEncoder(schema.categories)
+    model = Pipeline([("scale", scaler), ("encode", encoder), ("classify", estimator)])
     fitted: Pipeline = model.fit(people.X, people.y, classify__sensitive_features=people.groups)
     return fitted
 

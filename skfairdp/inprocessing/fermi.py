@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from os import PathLike
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.random import RandomState
 from torch import Tensor
 
 from skfairdp.engine.objectives import Objective
@@ -18,7 +16,6 @@ from skfairdp.inprocessing.ermi import DualMatrix, ErmiObjective
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
 from skfairdp.parameters import NORM, POSITIVE, Choice, Number
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
@@ -91,6 +88,14 @@ class DPFermiClassifier(GroupedClassifier):
     (1, 2, 2)
     """
 
+    notion: str = "demographic_parity"
+    fairness_weight: float = 5.0
+    dual_noise_ratio: float = 5.0
+    max_dual_grad_norm: float | str = "auto"
+    max_dual_norm: float = 5.0
+    dual_learning_rate: float = 0.3
+    label_counts_epsilon: float = 0.05
+
     _parameters = {
         "notion": (Choice(("demographic_parity", "equalized_odds")),),
         "fairness_weight": (Number(0.0),),
@@ -102,60 +107,7 @@ class DPFermiClassifier(GroupedClassifier):
     }
     _released: ClassVar[tuple[str, ...]] = (*GroupedClassifier._released, "dual_")
 
-    dual_: np.ndarray
-
-    def __init__(
-        self,
-        net: Any = None,
-        *,
-        notion: str = "demographic_parity",
-        fairness_weight: float = 5.0,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        noise_multiplier: float | None = None,
-        dual_noise_ratio: float = 5.0,
-        max_grad_norm: float = 1.0,
-        max_dual_grad_norm: float | str = "auto",
-        max_dual_norm: float = 5.0,
-        dual_learning_rate: float = 0.3,
-        label_counts_epsilon: float = 0.05,
-        batch_size: int | str = "auto",
-        max_epochs: int = 20,
-        dataset_size: int | None = None,
-        group_sizes: Mapping[Any, int] | None = None,
-        group_sizes_epsilon: float | None = None,
-        classes: Sequence[Any] | None = None,
-        learning_rate_schedule: Any = "linear",
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        exact_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.net = net
-        self.notion = notion
-        self.fairness_weight = fairness_weight
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise_multiplier = noise_multiplier
-        self.dual_noise_ratio = dual_noise_ratio
-        self.max_grad_norm = max_grad_norm
-        self.max_dual_grad_norm = max_dual_grad_norm
-        self.max_dual_norm = max_dual_norm
-        self.dual_learning_rate = dual_learning_rate
-        self.label_counts_epsilon = label_counts_epsilon
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.dataset_size = dataset_size
-        self.group_sizes = group_sizes
-        self.group_sizes_epsilon = group_sizes_epsilon
-        self.classes = classes
-        self.learning_rate_schedule = learning_rate_schedule
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.exact_noise = exact_noise
-        self.progress = progress
-        self.ledger = ledger
+    dual_: np.ndarray = field(init=False)
 
     # -- what is released -------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -123,6 +123,19 @@ class GradientClassifier(PrivateClassifier):
         Everything the accountant charged.
     """
 
+    net: Any = field(default=None, kw_only=False)
+    epsilon: float | None = 1.0
+    delta: float = 1e-6
+    noise_multiplier: float | None = None
+    max_grad_norm: float = 1.0
+    batch_size: int | str = "auto"
+    max_epochs: int = 20
+    dataset_size: int | None = None
+    learning_rate_schedule: Any = "linear"
+    classes: Sequence[Any] | None = None
+    exact_noise: bool = False
+    progress: bool | None = None
+
     _plans_ahead = True
     _parameters = {
         "noise_multiplier": (NOISE_MULTIPLIER, NONE),
@@ -138,7 +151,7 @@ class GradientClassifier(PrivateClassifier):
         "noise_multiplier_",
     )
 
-    module_: nn.Module
+    module_: nn.Module = field(init=False)
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
         raise NotImplementedError
@@ -284,6 +297,7 @@ class GradientClassifier(PrivateClassifier):
             return max(map(float, numbers), default=0.0)
         if self.noise_multiplier is not None:
             return float(self.noise_multiplier)
+        assert self.epsilon is not None  # checked with the settings
         if math.isinf(self.epsilon):
             warn_user("epsilon=inf trains without noise: nothing is protected.", PrivacyWarning)
             return 0.0

@@ -38,11 +38,10 @@ class GroupedClassifier(GradientClassifier):
         Groups of the plan.
     """
 
-    _parameters = {"group_sizes": (MAPPING, NONE), "group_sizes_epsilon": (POSITIVE, NONE)}
+    group_sizes: Mapping[Any, int] | None = None
+    group_sizes_epsilon: float | None = None
 
-    dataset_size: int | None
-    group_sizes: Mapping[Any, int] | None
-    group_sizes_epsilon: float | None
+    _parameters = {"group_sizes": (MAPPING, NONE), "group_sizes_epsilon": (POSITIVE, NONE)}
 
     def _check_settings(self) -> None:
         super()._check_settings()

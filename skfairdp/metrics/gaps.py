@@ -127,6 +127,15 @@ def check_positive(pos_label: Hashable, known: list[Hashable]) -> None:
         raise ValueError(f"pos_label must be one of the labels {known!r}; got {pos_label!r}.")
 
 
+def check_abstention(abstention_label: Hashable, truth: NDArray) -> None:
+    """Refuse a true label as the sign of an abstention."""
+    if (truth == abstention_label).any():
+        raise ValueError(
+            f"abstention_label={abstention_label!r} is a true label of some row; name the label "
+            "that stands for an abstention in y_pred, such as abstention_label_ of the model."
+        )
+
+
 def _codes(labels: NDArray, known: list[Hashable]) -> NDArray[np.int64]:
     """Position of each label among the known ones."""
     names = np.asarray(known)

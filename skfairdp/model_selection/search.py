@@ -6,12 +6,11 @@ import math
 import warnings
 from collections.abc import Mapping
 from copy import deepcopy
-from os import PathLike
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
@@ -48,7 +47,6 @@ from skfairdp.parameters import (
     check_parameters,
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import check_rows
 
@@ -137,6 +135,18 @@ class PrivateSearchCV(PrivateClassifier):
     (True, ['max_grad_norm'])
     """
 
+    estimator: Any = field(kw_only=False)
+    param_distributions: Any = field(kw_only=False)
+    n_iter: float = 10
+    shape: float = 1
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    scoring: str = "accuracy"
+    tolerance: float | None = None
+    notion: str | Notion = "demographic_parity"
+    holdout_fraction: float = 0.25
+    score_epsilon: float | None = None
+
     _parameters = {
         "param_distributions": (MAPPING, SEQUENCE),
         "n_iter": (Number(1.0, 1e6),),
@@ -164,40 +174,7 @@ class PrivateSearchCV(PrivateClassifier):
     _nets: ClassVar[tuple[str, ...]] = ()
     _activity: ClassVar[str] = "search"
 
-    best_estimator_: Any
-
-    def __init__(
-        self,
-        estimator: Any,
-        param_distributions: Any,
-        *,
-        n_iter: float = 10,
-        shape: float = 1,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        scoring: str = "accuracy",
-        tolerance: float | None = None,
-        notion: str | Notion = "demographic_parity",
-        holdout_fraction: float = 0.25,
-        score_epsilon: float | None = None,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_distributions = param_distributions
-        self.n_iter = n_iter
-        self.shape = shape
-        self.epsilon = epsilon
-        self.delta = delta
-        self.scoring = scoring
-        self.tolerance = tolerance
-        self.notion = notion
-        self.holdout_fraction = holdout_fraction
-        self.score_epsilon = score_epsilon
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.ledger = ledger
+    best_estimator_: Any = field(init=False)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)

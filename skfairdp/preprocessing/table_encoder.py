@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from os import PathLike
+from dataclasses import field
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -25,7 +24,6 @@ from skfairdp.preprocessing.universal_grid import EDGES, N_CELLS, bins, divided
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Block, Plan, Segment
 from skfairdp.privacy.sizes import check_delta
@@ -75,8 +73,6 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         Name and levels of each column that is kept.
     plan_ : Plan
         Everything the accountant charged.
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed, for adding or removing a row; None after ``epsilon=inf``.
     feature_names_in_ : ndarray, shape (n_features,)
         Column labels, when all of them are strings.
 
@@ -116,6 +112,13 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
     True
     """
 
+    epsilon: float = field(default=0.1, kw_only=False)
+    delta: float = 1e-7
+    n_bins: int = 64
+    columns: Mapping[Any, str] | None = None
+    id_columns: Sequence[Hashable] = ()
+    encoding: str = "levels"
+
     _parameters = {
         "epsilon": (Number(1e-4, finite=False),),
         "n_bins": (Number(2, 1024, integer=True),),
@@ -126,31 +129,8 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
     _released: ClassVar[tuple[str, ...]] = (*PrivateEstimator._released, "levels_")
     _nets: ClassVar[tuple[str, ...]] = ()
 
-    plan_: Plan
-    n_features_in_: int
-
-    def __init__(
-        self,
-        epsilon: float = 0.1,
-        *,
-        delta: float = 1e-7,
-        n_bins: int = 64,
-        columns: Mapping[Any, str] | None = None,
-        id_columns: Sequence[Hashable] = (),
-        encoding: str = "levels",
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_bins = n_bins
-        self.columns = columns
-        self.id_columns = id_columns
-        self.encoding = encoding
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.ledger = ledger
+    plan_: Plan = field(init=False)
+    n_features_in_: int = field(init=False)
 
     def fit(
         self,

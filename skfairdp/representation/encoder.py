@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from os import PathLike
+from dataclasses import field
 from typing import Any, ClassVar
 
-from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import Tags
@@ -15,7 +14,6 @@ from skorch import NeuralNet
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.parameters import BOOLEAN, COUNT, MAPPING, NORM, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.plan import Plan
 from skfairdp.representation.column_laws import ColumnTypes
 from skfairdp.representation.forward import ReleasesThroughNetworks
@@ -23,12 +21,7 @@ from skfairdp.representation.networks import representation_net
 from skfairdp.representation.objective import Weights
 from skfairdp.representation.person_ids import without_ids
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
-from skfairdp.representation.training import (
-    Task,
-    refuse_mixing_encoder,
-    rehearse_privately,
-    train,
-)
+from skfairdp.representation.training import Task, refuse_mixing_encoder, rehearse_privately, train
 from skfairdp.representation.training_plan import said_of_training, training_plan, training_promise
 from skfairdp.rows import check_rows, encode_labels
 
@@ -162,6 +155,29 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     ('any downstream predictor', '0.463')
     """
 
+    net: NeuralNet | None = field(default=None, kw_only=False)
+    noise: str = "laplace"
+    epsilon: float = 5.0
+    beta: float = 300.0
+    label_law: str = "gaussian"
+    n_components: int = 2
+    bound: float = 0.5
+    n_values: int = 4
+    n_samples: int = 1
+    commitment: float = 0.25
+    column_types: str | Mapping[str, Sequence[Any]] | None = None
+    output: str = "embedding"
+    batch_size: int | str = "auto"
+    max_epochs: int = 100
+    id_column: Hashable | None = None
+    train_privately: bool = False
+    training_epsilon: float = 1.0
+    delta: float = 1e-6
+    max_grad_norm: float = 1.0
+    dataset_size: int | None = None
+    classes: Sequence[Any] | None = None
+    progress: bool | None = None
+
     _parameters = {
         "noise": (Choice(("laplace", "randomized_response")),),
         "epsilon": (Number(0.0, finite=False),),
@@ -181,8 +197,9 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         "max_grad_norm": (NORM,),
     }
     # All but those that releases look at; changed ones wait for the next fit.
-    _served_the_fit: ClassVar[tuple[str, ...]] = tuple(
-        {*_parameters, "classes", "dataset_size", "delta", "ledger", "progress", "random_state"}
+    _served_the_fit: ClassVar[tuple[str, ...]] = (
+        *_parameters,
+        *("classes", "dataset_size", "delta", "export_key", "ledger", "progress", "random_state"),
     )
     _released: ClassVar[tuple[str, ...]] = (
         *ReleasesThroughNetworks._released,
@@ -197,66 +214,9 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         "training_privacy_",
     )
 
-    n_features_in_: int
-    plan_: Plan | None
-    training_privacy_: PrivacyGuarantee | None
-
-    def __init__(
-        self,
-        net: NeuralNet | None = None,
-        *,
-        noise: str = "laplace",
-        epsilon: float = 5.0,
-        beta: float = 300.0,
-        label_law: str = "gaussian",
-        n_components: int = 2,
-        bound: float = 0.5,
-        n_values: int = 4,
-        n_samples: int = 1,
-        commitment: float = 0.25,
-        column_types: str | Mapping[str, Sequence[Any]] | None = None,
-        output: str = "embedding",
-        batch_size: int | str = "auto",
-        max_epochs: int = 100,
-        id_column: Hashable | None = None,
-        export_key: bool = False,
-        train_privately: bool = False,
-        training_epsilon: float = 1.0,
-        delta: float = 1e-6,
-        max_grad_norm: float = 1.0,
-        dataset_size: int | None = None,
-        classes: Sequence[Any] | None = None,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.net = net
-        self.noise = noise
-        self.epsilon = epsilon
-        self.beta = beta
-        self.label_law = label_law
-        self.n_components = n_components
-        self.bound = bound
-        self.n_values = n_values
-        self.n_samples = n_samples
-        self.commitment = commitment
-        self.column_types = column_types
-        self.output = output
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.id_column = id_column
-        self.export_key = export_key
-        self.train_privately = train_privately
-        self.training_epsilon = training_epsilon
-        self.delta = delta
-        self.max_grad_norm = max_grad_norm
-        self.dataset_size = dataset_size
-        self.classes = classes
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.progress = progress
-        self.ledger = ledger
+    n_features_in_: int = field(init=False)
+    plan_: Plan | None = field(init=False)
+    training_privacy_: PrivacyGuarantee | None = field(init=False)
 
     def _default_of(self, name: str) -> NeuralNet:
         return representation_net()

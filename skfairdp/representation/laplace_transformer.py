@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from os import PathLike
+from dataclasses import field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils import Tags
@@ -15,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate import Certificate, certify
 from skfairdp.parameters import Number, check_parameters
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.representation.randomizers import LaplaceRandomizer
 from skfairdp.representation.releasing import NOTIONS_OF_RELEASES, ReleasesRepresentation
 from skfairdp.rows import validated
@@ -69,6 +67,9 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
     2.0
     """
 
+    epsilon: float = field(default=5.0, kw_only=False)
+    bound: float = field(default=0.5, kw_only=False)
+
     _learns_from_rows = False
     _served_the_fit: ClassVar[tuple[str, ...]] = ("bound", "epsilon", "export_key")
     _nets: ClassVar[tuple[str, ...]] = ()
@@ -77,24 +78,7 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
         "bound": (Number(1e-100, 1e100),),
     }
 
-    randomizer_: LaplaceRandomizer
-
-    def __init__(
-        self,
-        epsilon: float = 5.0,
-        bound: float = 0.5,
-        *,
-        export_key: bool = False,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bound = bound
-        self.export_key = export_key
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.ledger = ledger
+    randomizer_: LaplaceRandomizer = field(init=False)
 
     def fit(self, X: ArrayLike, y: object = None, *, sensitive_features: object = None) -> Self:
         """Learn the number of columns, and draw a key for calls with ids.

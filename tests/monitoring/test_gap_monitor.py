@@ -210,6 +210,7 @@ def _work(path, seed, batches):
     monitor = GapMonitor(groups=["a", "b"], state=path)
     for k in range(batches):
         monitor.update(*stream(200, (0.3, 0.4), seed=1000 * seed + k))
+        time.sleep(0.001)  # else others wait long for the file
 
 
 def test_several_workers_share_a_file(tmp_path):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from os import PathLike
+from collections.abc import Mapping
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.random import RandomState
 from torch import Tensor
 
 from skfairdp.assumptions import (
@@ -24,7 +23,6 @@ from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.fairness.notions import Notion
 from skfairdp.inprocessing.attribute.group_multipliers import BlockLagrangian, LossOrRates
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
@@ -46,7 +44,6 @@ from skfairdp.parameters import (
 )
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.relations import PROTECTS
@@ -151,6 +148,23 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     ('sensitive_features', True)
     """
 
+    tolerance: float | Mapping[str, float] = 0.01
+    max_constraint_norm: float = 1.0
+    histogram_share: float = 0.3
+    sharpness: float = 1.0
+    dual: str = "steps"
+    dual_rate: float = 0.05
+    penalty: float = 3.0
+    max_multiplier: float = 2.0
+    memory: float = 0.97
+    averaged_share: float = 0.2
+    loss_batch_size: int | str = "auto"
+    warmup_epochs: int = 8
+
+    # An attribute's guarantee stands on neither.
+    dataset_size = None
+    exact_noise = False
+
     _parameters = {
         "notion": (NOTION, SEQUENCE),
         "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
@@ -168,66 +182,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     }
     _released: ClassVar[tuple[str, ...]] = (*ConstrainedClassifier._released, "multipliers_")
 
-    multipliers_: np.ndarray
-
-    def __init__(
-        self,
-        net: Any = None,
-        *,
-        notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
-        tolerance: float | Mapping[str, float] = 0.01,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        noise_multiplier: float | None = None,
-        max_grad_norm: float = 1.0,
-        max_constraint_norm: float = 1.0,
-        histogram_share: float = 0.3,
-        sharpness: float = 1.0,
-        dual: str = "steps",
-        dual_rate: float = 0.05,
-        penalty: float = 3.0,
-        max_multiplier: float = 2.0,
-        memory: float = 0.97,
-        averaged_share: float = 0.2,
-        batch_size: int | str = "auto",
-        loss_batch_size: int | str = "auto",
-        warmup_epochs: int = 8,
-        max_epochs: int = 30,
-        groups: Sequence[Any] | None = None,
-        classes: Sequence[Any] | None = None,
-        learning_rate_schedule: Any = "linear",
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.net = net
-        self.notion = notion
-        self.tolerance = tolerance
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise_multiplier = noise_multiplier
-        self.max_grad_norm = max_grad_norm
-        self.max_constraint_norm = max_constraint_norm
-        self.histogram_share = histogram_share
-        self.sharpness = sharpness
-        self.dual = dual
-        self.dual_rate = dual_rate
-        self.penalty = penalty
-        self.max_multiplier = max_multiplier
-        self.memory = memory
-        self.averaged_share = averaged_share
-        self.batch_size = batch_size
-        self.loss_batch_size = loss_batch_size
-        self.warmup_epochs = warmup_epochs
-        self.max_epochs = max_epochs
-        self.groups = groups
-        self.classes = classes
-        self.learning_rate_schedule = learning_rate_schedule
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.progress = progress
-        self.ledger = ledger
+    multipliers_: np.ndarray = field(init=False)
 
     # -- rows, groups and plan --------------------------------------------------------
 

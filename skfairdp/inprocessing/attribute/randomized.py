@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from os import PathLike
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -20,7 +19,6 @@ from fairlearn.reductions import (
     TruePositiveRateParity,
     UtilityParity,
 )
-from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -39,7 +37,7 @@ from skfairdp.assumptions import (
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.exceptions import PrivacyWarning, warn_user
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups, encode_groups, groups_of_training
 from skfairdp.fairness.notions import get_notion
 from skfairdp.inprocessing.attribute.group_estimates import (
     attenuated_bound,
@@ -49,7 +47,6 @@ from skfairdp.inprocessing.attribute.group_estimates import (
 from skfairdp.inprocessing.fairdp.head_decisions import row_uniforms
 from skfairdp.parameters import COUNT, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import check_features, check_rows, encode_labels
@@ -194,6 +191,14 @@ class RandomizedAttributeClassifier(PrivateClassifier):
     True
     """
 
+    estimator: Any = field(default=None, kw_only=False)
+    epsilon: float = 1.0
+    notion: str = "demographic_parity"
+    tolerance: float = 0.02
+    group_at_predict: Literal["none", "randomized", "raw"] = "none"
+    groups: Sequence[Hashable] | None = None
+    max_iter: int = 50
+
     _multiclass = False
     _nets = ("estimator",)
     _parameters = {
@@ -220,31 +225,6 @@ class RandomizedAttributeClassifier(PrivateClassifier):
     )
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"sensitive_features": True}
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        epsilon: float = 1.0,
-        notion: str = "demographic_parity",
-        tolerance: float = 0.02,
-        group_at_predict: Literal["none", "randomized", "raw"] = "none",
-        groups: Sequence[Hashable] | None = None,
-        max_iter: int = 50,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.epsilon = epsilon
-        self.notion = notion
-        self.tolerance = tolerance
-        self.group_at_predict = group_at_predict
-        self.groups = groups
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.ledger = ledger
 
     def _default_of(self, name: str) -> Any:
         """Classifier that stands behind None."""
@@ -305,12 +285,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
                     "sensitive_features to learn decisions by group from."
                 )
             return None
-        groups = encode_groups(
-            sensitive_features,
-            n_rows=n,
-            labels=self.groups,
-            on_unknown="raise" if self.groups is None else "drop",
-        )
+        groups = groups_of_training(sensitive_features, n, self.groups)
         if len(groups.labels) < 2:
             raise ValueError(
                 "sensitive_features must hold at least two groups to compare; got "

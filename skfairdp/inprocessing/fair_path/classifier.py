@@ -6,13 +6,12 @@ import copy
 import math
 import warnings
 from collections.abc import Sequence
-from os import PathLike
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
@@ -42,7 +41,6 @@ from skfairdp.inprocessing.fair_path.scores import (
 from skfairdp.inprocessing.gradient import GradientClassifier, Run
 from skfairdp.inprocessing.rates.training import TailAverage
 from skfairdp.parameters import Choice, Number
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import GRID_FAILURE, LEAST_MULTIPLIER, Block, Plan, Segment
@@ -150,6 +148,15 @@ default="demographic_parity"
     True
     """
 
+    notion: str = "demographic_parity"
+    tolerance: float = 0.05
+    path_share: float = 0.2
+    max_grad_norm: float = 2.0
+    averaged_share: float = 0.3
+    max_epochs: int = 40
+    groups: Sequence[Any] | None = None
+    learning_rate_schedule: Any = None
+
     _parameters = {
         "notion": (Choice(ONE_MULTIPLIER),),
         "tolerance": (_OPEN,),
@@ -165,53 +172,8 @@ default="demographic_parity"
     )
     _multiclass = False
 
-    sizes_: np.ndarray
-    table_: np.ndarray
-
-    def __init__(
-        self,
-        net: Any = None,
-        *,
-        notion: str = "demographic_parity",
-        tolerance: float = 0.05,
-        path_share: float = 0.2,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        noise_multiplier: float | None = None,
-        max_grad_norm: float = 2.0,
-        averaged_share: float = 0.3,
-        batch_size: int | str = "auto",
-        max_epochs: int = 40,
-        dataset_size: int | None = None,
-        groups: Sequence[Any] | None = None,
-        classes: Sequence[Any] | None = None,
-        learning_rate_schedule: Any = None,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        exact_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.net = net
-        self.notion = notion
-        self.tolerance = tolerance
-        self.path_share = path_share
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise_multiplier = noise_multiplier
-        self.max_grad_norm = max_grad_norm
-        self.averaged_share = averaged_share
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.dataset_size = dataset_size
-        self.groups = groups
-        self.classes = classes
-        self.learning_rate_schedule = learning_rate_schedule
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.exact_noise = exact_noise
-        self.progress = progress
-        self.ledger = ledger
+    sizes_: np.ndarray = field(init=False)
+    table_: np.ndarray = field(init=False)
 
     # -- what is released -------------------------------------------------------------
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from os import PathLike
+from collections.abc import Mapping
+from dataclasses import field
 from typing import Any, ClassVar, cast
-
-from numpy.random import RandomState
 
 from skfairdp.engine.inspection import find_head
 from skfairdp.engine.nets import PreparedNet
@@ -36,7 +34,6 @@ from skfairdp.parameters import (
     Choice,
     Number,
 )
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes
 
@@ -135,6 +132,21 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
     True
     """
 
+    noise_multiplier: float | Mapping[Any, float] | None = None  # type: ignore[assignment]
+    max_head_norm: float | None = 1.0
+    sampling: str | Mapping[Any, float] = "proportional"
+    group_update: str = "mean"
+    releases: str = "average"
+    sgd_fraction: float = 0.1
+    sgd_learning_rate: float = 0.005
+    final_batch_size: int | None = None
+    n_heads: int = 1
+    stop_tolerance: float | None = None
+    stop_notion: str = "demographic_parity"
+    check_every: int = 5
+    check_epsilon: float = 0.02
+    head: str | None = None
+
     _multiclass: ClassVar[bool] = False
     _parameters = {
         "noise_multiplier": (NOISE_MULTIPLIER, MAPPING, NONE),
@@ -160,78 +172,7 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
         "released_gaps_",
     )
 
-    last_step_: dict[str, Any]
-
-    def __init__(
-        self,
-        net: Any = None,
-        *,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        noise_multiplier: float | Mapping[Any, float] | None = None,
-        max_grad_norm: float = 1.0,
-        max_head_norm: float | None = 1.0,
-        batch_size: int | str = "auto",
-        max_epochs: int = 20,
-        sampling: str | Mapping[Any, float] = "proportional",
-        group_update: str = "mean",
-        releases: str = "average",
-        sgd_fraction: float = 0.1,
-        sgd_learning_rate: float = 0.005,
-        final_batch_size: int | None = None,
-        n_heads: int = 1,
-        prediction: str = "score_mean",
-        smoothing: float | None = None,
-        threshold: float = 0.5,
-        dataset_size: int | None = None,
-        group_sizes: Mapping[Any, int] | None = None,
-        group_sizes_epsilon: float | None = None,
-        classes: Sequence[Any] | None = None,
-        stop_tolerance: float | None = None,
-        stop_notion: str = "demographic_parity",
-        check_every: int = 5,
-        check_epsilon: float = 0.02,
-        learning_rate_schedule: Any = "linear",
-        head: str | None = None,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        exact_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.net = net
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise_multiplier = noise_multiplier
-        self.max_grad_norm = max_grad_norm
-        self.max_head_norm = max_head_norm
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.sampling = sampling
-        self.group_update = group_update
-        self.releases = releases
-        self.sgd_fraction = sgd_fraction
-        self.sgd_learning_rate = sgd_learning_rate
-        self.final_batch_size = final_batch_size
-        self.n_heads = n_heads
-        self.prediction = prediction
-        self.smoothing = smoothing
-        self.threshold = threshold
-        self.dataset_size = dataset_size
-        self.group_sizes = group_sizes
-        self.group_sizes_epsilon = group_sizes_epsilon
-        self.classes = classes
-        self.stop_tolerance = stop_tolerance
-        self.stop_notion = stop_notion
-        self.check_every = check_every
-        self.check_epsilon = check_epsilon
-        self.learning_rate_schedule = learning_rate_schedule
-        self.head = head
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.exact_noise = exact_noise
-        self.progress = progress
-        self.ledger = ledger
+    last_step_: dict[str, Any] = field(init=False)
 
     # -- sizes and plan ---------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +21,10 @@ class EnsembleClassifier(GradientClassifier):
     sets ``heads_``, ``head_name_`` and ``key_`` when it trains.
     """
 
+    prediction: str = "score_mean"
+    smoothing: float | None = None
+    threshold: float = 0.5
+
     _multiclass: ClassVar[bool] = False
     _released: ClassVar[tuple[str, ...]] = (
         *GradientClassifier._released,
@@ -28,12 +33,9 @@ class EnsembleClassifier(GradientClassifier):
         "key_",
     )
 
-    prediction: str
-    smoothing: float | None
-    threshold: float
-    heads_: np.ndarray
-    head_name_: str
-    key_: bytes
+    heads_: np.ndarray = field(init=False)
+    head_name_: str = field(init=False)
+    key_: bytes = field(init=False)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Estimate class probabilities.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from os import PathLike
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
@@ -42,7 +41,6 @@ from skfairdp.parameters import (
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import budget_guarantee, guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta, check_group_sizes
@@ -141,6 +139,24 @@ class FunctionalMechanismClassifier(PrivateClassifier):
     (True, True)
     """
 
+    feature_bounds: Any = field(kw_only=False)
+    epsilon: float | None = 1.0
+    delta: float = 1e-6
+    noise_multiplier: float | None = None
+    noise: str = "gaussian"
+    sensitivity: str = "tight"
+    objective: str = "pooled"
+    releases: str = "average"
+    max_row_norm: float = 3.0
+    intercept_scale: float = 0.5
+    quadratic_share: float = 0.75
+    repair: str = "floor"
+    repair_strength: float = 0.5
+    dataset_size: int | None = None
+    group_sizes: Mapping[Any, int] | None = None
+    group_sizes_epsilon: float | None = None
+    classes: Sequence[Any] | None = None
+
     _multiclass: ClassVar[bool] = False
     _nets: ClassVar[tuple[str, ...]] = ()
     _parameters = {
@@ -165,55 +181,10 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         "theta_",
     )
 
-    group_thetas_: np.ndarray | None
-    plan_: Plan
-    rows_: BoundedRows
-    theta_: np.ndarray
-
-    def __init__(
-        self,
-        feature_bounds: Any,
-        *,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        noise_multiplier: float | None = None,
-        noise: str = "gaussian",
-        sensitivity: str = "tight",
-        objective: str = "pooled",
-        releases: str = "average",
-        max_row_norm: float = 3.0,
-        intercept_scale: float = 0.5,
-        quadratic_share: float = 0.75,
-        repair: str = "floor",
-        repair_strength: float = 0.5,
-        dataset_size: int | None = None,
-        group_sizes: Mapping[Any, int] | None = None,
-        group_sizes_epsilon: float | None = None,
-        classes: Sequence[Any] | None = None,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.feature_bounds = feature_bounds
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise_multiplier = noise_multiplier
-        self.noise = noise
-        self.sensitivity = sensitivity
-        self.objective = objective
-        self.releases = releases
-        self.max_row_norm = max_row_norm
-        self.intercept_scale = intercept_scale
-        self.quadratic_share = quadratic_share
-        self.repair = repair
-        self.repair_strength = repair_strength
-        self.dataset_size = dataset_size
-        self.group_sizes = group_sizes
-        self.group_sizes_epsilon = group_sizes_epsilon
-        self.classes = classes
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.ledger = ledger
+    group_thetas_: np.ndarray | None = field(init=False)
+    plan_: Plan = field(init=False)
+    rows_: BoundedRows = field(init=False)
+    theta_: np.ndarray = field(init=False)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)

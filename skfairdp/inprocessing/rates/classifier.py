@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from os import PathLike
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.random import RandomState
 from torch import Tensor
 
 from skfairdp.engine.objectives import Objective
-from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.fairness.notions import Notion
+from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.cell_costs import CostObjective
 from skfairdp.inprocessing.rates.constraints import RateConstraints, tolerance_of_notions
 from skfairdp.inprocessing.rates.multipliers import ScaledAscent
 from skfairdp.inprocessing.rates.training import NOTION, ConstrainedClassifier, Lagrangian
 from skfairdp.parameters import MAPPING, POSITIVE, PROBABILITY, SEQUENCE, Number
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
@@ -117,6 +113,14 @@ default="linear"
     True
     """
 
+    max_grad_norm: float = 5.0
+    histogram_share: float = 0.5
+    dual_rate: float = 0.006
+    penalty: float = 0.1
+    max_multiplier: float = 1.0
+    memory: float = 0.9
+    averaged_share: float = 0.3
+
     _parameters = {
         "notion": (NOTION, SEQUENCE),
         "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
@@ -133,61 +137,8 @@ default="linear"
         "released_gaps_",
     )
 
-    multipliers_: np.ndarray
-    released_gaps_: np.ndarray
-
-    def __init__(
-        self,
-        net: Any = None,
-        *,
-        notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
-        tolerance: float | Mapping[str, float] = 0.02,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        noise_multiplier: float | None = None,
-        max_grad_norm: float = 5.0,
-        histogram_share: float = 0.5,
-        dual_rate: float = 0.006,
-        penalty: float = 0.1,
-        max_multiplier: float = 1.0,
-        memory: float = 0.9,
-        averaged_share: float = 0.3,
-        batch_size: int | str = "auto",
-        max_epochs: int = 30,
-        dataset_size: int | None = None,
-        groups: Sequence[Any] | None = None,
-        classes: Sequence[Any] | None = None,
-        learning_rate_schedule: Any = "linear",
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        exact_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.net = net
-        self.notion = notion
-        self.tolerance = tolerance
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise_multiplier = noise_multiplier
-        self.max_grad_norm = max_grad_norm
-        self.histogram_share = histogram_share
-        self.dual_rate = dual_rate
-        self.penalty = penalty
-        self.max_multiplier = max_multiplier
-        self.memory = memory
-        self.averaged_share = averaged_share
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.dataset_size = dataset_size
-        self.groups = groups
-        self.classes = classes
-        self.learning_rate_schedule = learning_rate_schedule
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.exact_noise = exact_noise
-        self.progress = progress
-        self.ledger = ledger
+    multipliers_: np.ndarray = field(init=False)
+    released_gaps_: np.ndarray = field(init=False)
 
     # -- groups, sizes and plan -------------------------------------------------------
 
@@ -201,12 +152,7 @@ default="linear"
                 "'sensitive_features' must hold the group of each row: rates are compared between "
                 "groups; got None. DPSGDClassifier trains without groups."
             )
-        groups = encode_groups(
-            sensitive_features,
-            n_rows=n,
-            labels=self.groups,
-            on_unknown="raise" if self.groups is None else "drop",
-        )
+        groups = groups_of_training(sensitive_features, n, self.groups)
         if len(groups.labels) < 2:
             raise ValueError(
                 "'sensitive_features' must hold at least two groups, whose rates are compared; "

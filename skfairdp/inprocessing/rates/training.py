@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -113,8 +114,10 @@ class ConstrainedClassifier(GradientClassifier):
         Groups of the plan.
     """
 
-    notion: str | Notion | Sequence[str | Notion]
-    tolerance: float | Mapping[str, float]
+    notion: str | Notion | Sequence[str | Notion] = "demographic_parity"
+    tolerance: float | Mapping[str, float] = 0.02
+    max_epochs: int = 30
+    groups: Sequence[Any] | None = None
 
     @abstractmethod
     def _release(

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.fairness.information import MutualInformation, numeric_rows
+from skfairdp.fairness.information import MutualInformation, numeric_rows, standardised
 
 if TYPE_CHECKING:
     import torch
@@ -106,7 +106,7 @@ def mine(
         )
     if not 0.0 < learning_rate < math.inf:
         raise ValueError(f"learning_rate is {learning_rate!r}. Allowed is a positive number.")
-    rows = _standardised(numeric_rows(Z))
+    rows = standardised(numeric_rows(Z))
     others = _other_side(s, len(rows), continuous_s)
     if len(rows) < 20:
         raise ValueError(f"Z has {len(rows)} rows; a split for training and value needs 20.")
@@ -254,14 +254,8 @@ def _other_side(s: ArrayLike, n_rows: int, continuous_s: bool) -> NDArray[np.flo
         numbers = numeric_rows(s, "s")
         if len(numbers) != n_rows:
             raise ValueError(f"s has {len(numbers)} rows and Z has {n_rows}.")
-        return _standardised(numbers)
+        return standardised(numbers)
     groups = encode_groups(s, n_rows=n_rows, name="s")
     if len(groups.labels) < 2:
         raise ValueError(f"s has {len(groups.labels)} group(s); information needs at least two.")
     return np.eye(len(groups.labels))[groups.codes]
-
-
-def _standardised(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Columns with mean 0 and deviation 1: an invertible map, so information stays."""
-    spread = rows.std(axis=0)
-    return (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)

@@ -133,7 +133,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _checked(connection: sqlite3.Connection, path: Path) -> list[Record]:
-    """Read a ledger under SQLite's lock; refuse what is not a ledger, and what is not a whole file."""
+    """Read a ledger under SQLite's lock; refuse other files, and parts of one."""
     found = _pragma(connection, "application_id")
     if found != APPLICATION:
         raise LedgerError(
