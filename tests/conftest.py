@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -19,6 +21,19 @@ os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 # The same examples everywhere, at whatever speed.
 hypothesis.settings.register_profile("here", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("here")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium without a window; the test is skipped where there is none."""
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("needs a browser: neither chromium nor google-chrome is on the path")
+    with api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield started
+        started.close()
 
 
 @pytest.fixture(scope="session")
@@ -34,15 +49,23 @@ def data_home() -> Path:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give all tests on joblib's processes to one worker of pytest: it starts them once."""
+    """Say which tests one worker runs together: they share what is started or fitted once.
+
+    Those that start joblib's processes or a browser, those of tests/common, those of each file.
+    """
     grouped = getattr(config.option, "loadgroup", False)  # a worker under --dist loadgroup
     for item in items:
-        if "loky" in item.name:
+        if "loky" in item.name or "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(in_one_worker)
-        if grouped and _starts_processes(item) and hasattr(item, "_id"):
+        if grouped and hasattr(item, "_id"):
             # xdist 3.8 says the group in an attribute that pytest 9.2 does not read any more, and
             # so scatters groups.
-            item._id = type(item._id).parse(f"{item.nodeid}@processes")
+            group = item.nodeid.partition("::")[0]
+            if _starts_processes(item):
+                group = "processes"
+            elif group.startswith("tests/common/"):
+                group = "tests/common"
+            item._id = type(item._id).parse(f"{item.nodeid}@{group}")
 
 
 def pytest_collection_finish() -> None:

@@ -21,6 +21,8 @@ from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from skfairdp.monitoring import GapMonitor
+
 
 class Certificate(Claims):
     __doc__ = Claims.__doc__
@@ -132,6 +134,7 @@ class Certificate(Claims):
         ledger: str | PathLike[str] | PrivacyLedger | None = None,
         epsilon: float | None = None,
         tolerance: float | None = None,
+        monitor: GapMonitor | None = None,
     ) -> str:
         """Write a whole page that can be filed, sent and printed by itself.
 
@@ -145,6 +148,8 @@ class Certificate(Claims):
             Largest privacy loss that was asked for; adds whether it is kept.
         tolerance : float, optional
             Largest difference between groups that was asked for.
+        monitor : GapMonitor, optional
+            Adds what it has seen since.
 
         Returns
         -------
@@ -155,7 +160,11 @@ class Certificate(Claims):
             pictures where matplotlib is installed.
         """
         sections = certificate_sections(
-            self, ledger=as_ledger(ledger), epsilon=epsilon, tolerance=tolerance
+            self,
+            ledger=as_ledger(ledger),
+            epsilon=epsilon,
+            tolerance=tolerance,
+            monitor=monitor,
         )
         return html_page(title, self._subtitle, sections)
 

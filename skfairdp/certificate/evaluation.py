@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.assumptions import AVERAGED_RATES, ERROR_APART
+from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.holdout import HeldOut, ask_holdout, comparable_groups, draws_afresh
@@ -52,6 +54,7 @@ class Evaluation:
     fairness: tuple[FairnessGuarantee, ...]
     n_rows: int | None
     remarks: tuple[str, ...] = ()
+    accuracy: Accuracy | None = None
 
 
 def evaluate(
@@ -81,11 +84,13 @@ def evaluate(
             noisy_claim(notion, cells, table, noisy, groups.labels, settings, rests_on)
             for notion, cells in notions
         ]
-        return Evaluation(tuple(claims), None, _remarks(claims))
+        noise = 0.5 / math.sinh(settings.count_epsilon / 2.0) ** 2  # variance
+        return Evaluation(tuple(claims), None, _remarks(claims), Accuracy.of_table(noisy, noise))
     claims = [_claim(n, cells, table, groups.labels, settings, rests_on) for n, cells in notions]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average
         claims += _averages(deployed, X, groups, held, notions, settings, with_labels)
-    return Evaluation(tuple(claims), int(table.sum()), _remarks(claims))
+    n_rows = int(table.sum())
+    return Evaluation(tuple(claims), n_rows, _remarks(claims), Accuracy.of_table(table))
 
 
 def _remarks(claims: Sequence[FairnessGuarantee]) -> tuple[str, ...]:

@@ -248,6 +248,9 @@ def _add_monitor(commands: argparse._SubParsersAction) -> None:
         help="the groups (default: group); again for intersections",
     )
     add("--label", default="label", metavar="COLUMN", help="true outcome, where the claim needs it")
+    add("--id", metavar="COLUMN", help="names of rows, by which labels can come late")
+    add("--late", action="store_true", help="the file brings labels of rows that wait, by id")
+    add("--out", type=Path, metavar="FILE", help="a page of certificate and monitor (HTML)")
     add("--positive", metavar="VALUE", help="the favourable outcome, if it isn't 1")
     add("--notion", choices=tuple(NOTIONS), help="which claim, if there are several")
     add("--tolerance", type=_share, help="largest acceptable gap (default: the certified one)")

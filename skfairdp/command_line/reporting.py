@@ -255,7 +255,6 @@ def _answer(arguments: argparse.Namespace, certificate: Certificate) -> int:
     print(f"Asked for: {figures}. {'Shown.' if kept else 'NOT shown by this certificate.'}")
     if not kept and arguments.ledger is not None:
         print("Another run is another release: the ledger adds it to what these people have spent.")
-    constant = any(claim.nearly_constant for claim in certificate.fairness)
-    if constant:
-        print("NEARLY CONSTANT: almost all people get the same decision.")
-    return 0 if kept and not constant else 1
+    if certificate.nearly_constant:
+        print("NEARLY CONSTANT: almost all decisions are alike, or no better than a constant one.")
+    return 0 if kept and not certificate.nearly_constant else 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -120,6 +120,15 @@ def encode_groups(
             "groups, or drop the rows of others; compare with set() of your values to find them."
         )
     return Groups(labels=known, codes=table[codes])
+
+
+def groups_of_training(sensitive_features: Any, n_rows: int, declared: Any) -> Groups:
+    """Groups of training rows: the declared ones, or those that occur.
+
+    Whether a row has a declared group is private: one that has none is left out in silence.
+    """
+    unknown: Literal["raise", "drop"] = "raise" if declared is None else "drop"
+    return encode_groups(sensitive_features, n_rows=n_rows, labels=declared, on_unknown=unknown)
 
 
 def _columns(values: object, n_rows: int, name: str) -> list[pd.Series]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-import shutil
 import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -264,19 +262,6 @@ def test_a_page_is_the_same_each_time() -> None:
 
 
 # -- in a browser ---------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Chromium without a window; the test is skipped where there is none."""
-    api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("needs a browser: no chromium on the path")
-    with api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

@@ -37,8 +37,8 @@ def test_a_row_is_encoded_to_the_last_bit_alike_in_any_company(name: str) -> Non
     model = images() if name == "images" else fitted(name)
     X = np.random.default_rng(0).normal(size=(700, 4))
     hidden = model._hidden(X)
-    for size in (1, 2, 3, 7, 255, 256, 257, 699):
-        parts = [model._hidden(X[i : i + size]) for i in range(0, min(700, 40 * size), size)]
+    for size in (1, 2, 7, 255, 256, 257, 699):
+        parts = [model._hidden(X[i : i + size]) for i in range(0, min(700, 6 * size), size)]
         together = np.concatenate(parts)
         assert np.array_equal(together, hidden[: len(together)])
     order = np.random.default_rng(1).permutation(700)
