@@ -102,6 +102,9 @@ def holdout_assumptions(
         # As text: scikit-learn sorts labels, so that "deny" is positive and "approve" is not.
         yield assumptions.POSITIVE_OUTCOME.format(other=classes[0], positive=classes[1])
     dropped = int((groups.codes < 0).sum())
+    if groups.outside:
+        names = ", ".join(map(str, groups.outside))
+        yield f"Outside the claim, because other groups were declared: {names}."
     if settings.count_epsilon is not None:
         yield "Rows without a listed group are outside the claim; their number is private."
         yield assumptions.NOISY_COUNTS.format(epsilon=as_given(settings.count_epsilon))

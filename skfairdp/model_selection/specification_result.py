@@ -130,7 +130,11 @@ class Specification:
                 return False
             if not attempt.certificate.verify(attempt.model):
                 return False
-        fits = all_fits(final_of(attempt.model).plan_ for attempt in self.attempts)
+        finals = [final_of(attempt.model) for attempt in self.attempts]
+        # Points of one path are one fit, and share its released tables.
+        tables = (getattr(final, "changed_", None) for final in finals)
+        which = {n if t is None else t.tobytes(): finals[n] for n, t in enumerate(tables)}
+        fits = all_fits(final.plan_ for final in which.values())
         spent = event_epsilon(fits, self.privacy.delta, self.privacy.adjacency)
         return self.best == best_of(self.attempts) and spent <= self.privacy.epsilon <= self.epsilon
 

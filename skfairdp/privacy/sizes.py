@@ -139,13 +139,13 @@ def check_delta(delta: float, n: int, *, public: bool = True) -> None:
         )
         raise ValueError(
             f"'delta' must be below {limit}; got {as_given(delta)}. A larger delta allows a whole "
-            "record "
-            "to be published."
+            "record to be published."
         )
     if delta > 1.0 / (10.0 * n):
         limit = f"1/(10 n) = {significant_down(0.1 / n, 3)}" if public else "1/(10 n) for n records"
         warn_user(
-            f"'delta' = {as_given(delta)} is above {limit}; a smaller one is usual.",
+            f"'delta' = {as_given(delta)} is above {limit}: with that probability the "
+            "promise of epsilon may fail. Set a smaller one.",
             PrivacyWarning,
         )
 

@@ -38,18 +38,26 @@ def results() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@pytest.fixture(params=SIZES)
-def page(request: Any, browser: Any, tmp_path: Path) -> Iterator[Any]:
-    """The page in a window; `page.asked` and `page.troubles` list requests and errors."""
+@pytest.fixture(scope="module", params=SIZES)
+def window(request: Any, browser: Any) -> Iterator[Any]:
+    """A window; `asked` and `troubles` list requests and errors."""
     opened = browser.new_page(viewport=SIZES[request.param])
     opened.asked, opened.troubles = [], []
     opened.on("request", lambda sent: opened.asked.append(sent.url))
     opened.on("pageerror", lambda error: opened.troubles.append(str(error)))
     opened.on("console", lambda message: opened.troubles.append(message.text))
-    path = save_explorer(results(), tmp_path / "explorer.html", label="mechanism")
-    opened.goto(path.as_uri())
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def page(window: Any, tmp_path: Path) -> Any:
+    """The page, opened anew."""
+    path = save_explorer(results(), tmp_path / "explorer.html", label="mechanism")
+    window.asked.clear()
+    window.troubles.clear()
+    window.goto(path.as_uri())
+    return window
 
 
 def embedded(text: str) -> dict[str, Any]:

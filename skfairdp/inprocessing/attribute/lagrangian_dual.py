@@ -9,14 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skfairdp.assumptions import (
-    ARITHMETIC,
-    DECLINING,
-    GROUP_SIZES_HIDDEN,
-    closed_sets,
-    seed_known,
-    through_noise,
-)
+from skfairdp.assumptions import DECLINING, of_attribute, seed_known
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.public_features import PublicFeatures
@@ -300,18 +293,15 @@ class LagrangianDualClassifier(ConstrainedClassifier):
                 adjacency=_RELATION,
                 protects=_PROTECTED,
             )
-        (groups_known,) = closed_sets(groups=self.groups is not None)
         return guarantee(
             plan,
             protects=_PROTECTED,
             budget=self.epsilon,
-            assumptions=(
-                f"protects {PROTECTS[_PROTECTED]}",
-                f"{groups_known}; {GROUP_SIZES_HIDDEN}",
-                DECLINING,
+            assumptions=of_attribute(
+                PROTECTS[_PROTECTED],
                 noise_text(noise),
-                ARITHMETIC,
-                through_noise(what="the attribute reaches the model"),
+                groups=self.groups is not None,
+                also=(DECLINING,),
             ),
         )
 
