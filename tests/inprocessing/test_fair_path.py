@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 from skorch import NeuralNet
 from torch import nn
 
-from skfairdp import FairPathClassifier, PrivacyLedger
+from skfairdp import FairPathClassifier, PrivacyLedger, default_net
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.exceptions import FairnessWarning, PrivacyWarning
@@ -541,7 +541,8 @@ def test_three_groups_are_evened_out(notion: str) -> None:
 def test_the_attribute_alone_is_protected_and_costs_less() -> None:
     X, y, groups = three_groups(4000)
     settings = {"tolerance": 0.15, "epsilon": 1.0, "random_state": 0, "progress": False}
-    model = FairPathClassifier(protects="sensitive_features", max_epochs=15, **settings)
+    net = default_net().set_params(module__hidden_sizes=(), lr=0.02)
+    model = FairPathClassifier(net, protects="sensitive_features", max_epochs=15, **settings)
     model.fit(X, y, sensitive_features=groups)
     assert model.privacy_.protects == "sensitive_features"
     assert model.privacy_.adjacency == "change-attribute"
