@@ -89,6 +89,8 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "skfairdp"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 html_theme_options = {
     "navigation_with_keys": True,
     "show_prev_next": True,

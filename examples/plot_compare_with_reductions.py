@@ -3,7 +3,7 @@ The price of privacy on an accuracy-gap frontier
 ================================================
 
 fairlearn's ``ExponentiatedGradient`` trains accurate models whose gap between groups is as small
-as you ask. It protects nobody's record. ``RateConstrainedClassifier`` is asked in the same way
+as you ask. It protects no record. ``RateConstrainedClassifier`` is asked in the same way
 and is private. This example draws the frontier of both, accuracy against gap, for three
 strengths of privacy. It takes some ten seconds.
 
@@ -77,7 +77,7 @@ def measured(positive):
 # %%
 # The frontier without privacy
 # ----------------------------
-# The reduction's bound is on each group's distance from everybody's share, so a gap between two
+# The reduction's bound is on each group's distance from the share of all, so a gap between two
 # groups can be twice as large: it is asked for half. It returns a mixture of models and draws one
 # of them for each prediction. What it does on average over this draw is computed here, so the draw
 # adds no error.

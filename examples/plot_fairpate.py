@@ -5,7 +5,7 @@ Teachers vote, a gate listens, a student learns
 Who earns more than half of the others? 6,763 Americans of the high school class of 1972 told
 what they earn (Kane and Rouse 1995). Their answers are private. This example trains a hundred
 *teachers* on disjoint shares of the private rows, lets them vote, with noise, on *public* rows
-whose wages nobody knows, and trains a *student* on the answers. Once every answer is taken
+whose wages are not known, and trains a *student* on the answers. Once every answer is taken
 (PATE), once a *gate* refuses answers that would call men well paid much more often than women
 (FairPATE). At last an abstaining classifier puts the same gate before the finished student. It
 takes a few seconds.

@@ -133,8 +133,8 @@ assert not certificate.satisfies(epsilon=own.epsilon)
 # ------------------
 # Choose parameters without the people you protect: on public or simulated data of the same shape,
 # from experience, or by the package's defaults. Then fit once. Here we pretend that the
-# parameters came from elsewhere; the certificate can't know where they came from, but whoever
-# signs it does.
+# parameters came from elsewhere; the certificate can't know where they came from, but those who
+# sign it do.
 
 fixed = clone(model).set_params(clf__epsilon=2.0, clf__max_grad_norm=1.0, clf__net__lr=0.01)
 fixed.fit(X, y, clf__sensitive_features=race)
@@ -144,7 +144,7 @@ print(certify(fixed, X_held, sensitive_features=race_held).sentence)
 # Accuracy and gap against ε
 # --------------------------
 # The best candidate at each ε, mean and standard deviation over the two folds. With strong noise
-# a model approves nearly everybody, which closes the gap and helps nobody: a small gap by itself
+# a model approves nearly all, which closes the gap and is of no use: a small gap by itself
 # is no merit.
 
 results = pd.DataFrame(search.cv_results_)
@@ -159,7 +159,7 @@ for ax, name, sign in zip(axes, ("accuracy", "gap"), (1, -1), strict=True):
     ax.set_xticks(grid["clf__epsilon"], [f"{epsilon:g}" for epsilon in grid["clf__epsilon"]])
     ax.minorticks_off()
 axes[0].axhline(max(y.mean(), 1 - y.mean()), color="grey", linestyle=":")
-axes[0].set(ylabel="accuracy (dotted: approve everybody)")
+axes[0].set(ylabel="accuracy (dotted: approve all)")
 axes[1].set(ylabel="gap in approval rates")
 
 if out is not None:

@@ -6,7 +6,7 @@ A bank scores its clients and calls those with a high score. In May and June 200
 trained and certified: married clients and others are called about equally often. A certificate
 speaks of that time. This example follows the decisions of the twelve months after, row by row in
 their real order (UCI Bank Marketing), with a :class:`skfairdp.GapMonitor`. Half a year in, a
-rule is put behind the model that nobody certified. It takes a few seconds.
+rule is put behind the model that was not certified. It takes a few seconds.
 
 Run it with ``python examples/plot_monitor.py``. With ``--out FOLDER`` the picture is saved there.
 """
@@ -86,8 +86,8 @@ for name in ("jul", "aug", "nov"):
     print(name, "married {:.2f}, other {:.2f}".format(*rates))
 
 # %%
-# A rule that nobody certified
-# ----------------------------
+# A rule that was not certified
+# -----------------------------
 # A second monitor begins after that summer. From February on, four of ten of those who are not
 # married are no longer called.
 

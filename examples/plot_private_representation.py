@@ -2,13 +2,13 @@
 Hand on noisy numbers instead of rows
 =====================================
 
-Whoever wants others to build models on people's rows, for purposes not known yet, need not hand
-on the rows. A ``PrivateFairEncoder`` turns each row into two numbers and adds noise before anybody
-sees them. Whoever works with these numbers alone learns little about any person, and cannot
+To let others build models on people's rows, for purposes not known yet, you need not hand
+on the rows. A ``PrivateFairEncoder`` turns each row into two numbers and adds noise before others
+see them. A model that works with these numbers alone learns little about any person, and cannot
 treat two groups more differently than a bound that is known beforehand, whatever the model. This
 example trains encoders on made-up people whose groups differ a lot, releases the rows of
-others, and lets three classifiers of scikit-learn loose on the release; one of them wants nothing
-but to tell the groups apart. Then it compares their gaps with the bound. It takes a few seconds.
+others, and fits three classifiers of scikit-learn to the release; one of them only
+tells the groups apart. Then it compares their gaps with the bound. It takes a few seconds.
 
 Run it with ``python examples/plot_private_representation.py``. With ``--out FOLDER`` the picture is
 saved there.
@@ -79,7 +79,7 @@ USERS = {
 # %%
 # One encoder for each ε
 # ----------------------
-# The bound on the gap is tanh(ε/2). Row numbers serve as ids: asked again, nobody pays twice.
+# The bound on the gap is tanh(ε/2). Row numbers serve as ids: asked again, no person pays twice.
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 3.0)
 bounds: list[float] = []
@@ -115,7 +115,7 @@ print(encoder.certify())
 
 figure, axis = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
 grid = np.linspace(0.0, max(EPSILONS), 100)
-axis.plot(grid, np.tanh(grid / 2), color="black", label="bound for everybody: tanh(ε/2)")
+axis.plot(grid, np.tanh(grid / 2), color="black", label="bound for all: tanh(ε/2)")
 for marker, (name, values) in zip("osv", gaps.items(), strict=True):
     axis.plot(EPSILONS, values, marker=marker, label=name)
 axis.set(xlabel="ε of one release", ylabel="gap among fresh people", ylim=(0, 1))

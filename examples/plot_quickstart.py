@@ -3,7 +3,7 @@ Who gets the mortgage? Two private models, one fair one, and what each can prove
 ================================================================================
 
 A lender wants to train a model on 1,989 mortgage applications from Boston, 1990. Two things
-should hold. Nobody who sees the model should learn what is in one applicant's file
+should hold. The model should not reveal what is in one applicant's file
 (*privacy*), and approvals should not depend much on race (*fairness*). This example trains
 three models on one half of the applications and writes on the other half what each of them
 guarantees. It takes a few seconds.
@@ -114,7 +114,7 @@ models = {
         )
     ),
     # fairlearn's reduction searches for a mixture of models whose approval rates in training
-    # differ by at most 0.05. It protects nobody's record.
+    # differ by at most 0.05. It protects no record.
     "ExponentiatedGradient": pipeline(
         ExponentiatedGradient(
             LogisticRegression(max_iter=1000), DemographicParity(difference_bound=0.05)
@@ -159,7 +159,7 @@ for index, (name, model) in enumerate(models.items(), start=1):
         "ε": certificate.privacy.epsilon,
     }
     certificates[name] = certificate
-    # A model that approves everybody has no gap and no use.
+    # A model that approves all has no gap and no use.
     assert rows[name]["AUC"] >= 0.78, f"{name} ranks badly: {rows[name]}"
     assert approvals.between(0, 1, inclusive="neither").all(), f"{name} is constant: {rows[name]}"
 
@@ -169,14 +169,14 @@ print(table.round(3).to_string(), "\n")
 # %%
 # *AUC* is the probability that an approved applicant scores higher than a rejected one. Read the
 # last columns first. The reduction has the smallest gap and ε = inf: its weights promise nothing
-# about anybody's record. Both private models keep most of the accuracy. FairDP's short weights
+# about any record. Both private models keep most of the accuracy. FairDP's short weights
 # take a little off the gap on average and do not close it: whatever a method is called, believe
 # the bound. The noise is fresh in every run, so your figures differ a little from another's.
 
 # %%
 # The certificate
 # ---------------
-# The first line is for whoever has to sign; the rest says what it rests on.
+# The first line is for the person who has to sign; the rest says what it rests on.
 
 certificate = certificates["FairDP"]
 print(certificate)

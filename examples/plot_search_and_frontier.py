@@ -5,7 +5,7 @@ Choosing between models, and paying for it
 Which learning rate, which clipping norm, how many epochs: to choose is to fit many models on the
 same people, and to look at how they did on some of them. Both cost privacy. This example shows what
 is sold at which price: a search that keeps its winner alone, a frontier of many models on rows that
-need no protection, and an answer to somebody who names ε and a gap before any data is seen.
+need no protection, and an answer to a request that names ε and a gap before any data is seen.
 
 Run it with ``python examples/plot_search_and_frontier.py``; ``--out FOLDER`` saves the picture and
 an interactive page.
@@ -100,7 +100,7 @@ for name, kind in (("DP-SGD", DPSGDClassifier), ("FairDP", FairDPClassifier)):
         model = pipeline(kind(linear, epsilon=epsilon, **settings))
         model.fit(X, y, clf__sensitive_features=race)
         sure = model.predict_proba(X_test)[:, 1]
-        # Where a trained model says yes is free to choose: nothing new is learned from anybody.
+        # Where a trained model says yes is free to choose: nothing new is learned from rows.
         for threshold in (0.5, 0.7, 0.8, 0.85, 0.9, 0.95):
             predicted = (sure > threshold).astype(int)
             results.append(
@@ -117,7 +117,7 @@ results = pd.DataFrame(results)
 print(pareto_frontier(results).drop(columns="rank").round(3).to_string(index=False), "\n")
 
 # %%
-# A model that approves everybody has no gap and is right nine times out of ten: the frontier begins
+# A model that approves all has no gap and is right nine times out of ten: the frontier begins
 # there. The dotted line shows its accuracy.
 
 display = ParetoDisplay.from_results(results, value="accuracy", label="mechanism")

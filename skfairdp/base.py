@@ -5,18 +5,21 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import field
+from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate import Certificate, certify
 from skfairdp.certificate.fit_digests import bind_each, changes
 from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
-from skfairdp.documentation import complete_docstrings
+from skfairdp.documentation import completed_by
 from skfairdp.fairness.notions import Notion
 from skfairdp.parameters import (
     BOOLEAN,
@@ -28,7 +31,7 @@ from skfairdp.parameters import (
     PROBABILITY,
     RANDOM_STATE,
     Check,
-    inherited_checks,
+    WithParameters,
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, Entry, PrivacyLedger, as_ledger
@@ -37,14 +40,10 @@ from skfairdp.protocol import Certifiable
 
 
 class _Quote(Exception):
-    """Ends a fit that was only asked what it would cost."""
-
-    def __init__(self, stated: PrivacyGuarantee | None) -> None:
-        super().__init__("only quoted")
-        self.stated = stated
+    """Ends a fit that was only asked what it would cost; its argument says that."""
 
 
-class PrivateEstimator(Certifiable, BaseEstimator):
+class PrivateEstimator(Certifiable, WithParameters):
     """What all private estimators share; `Certifiable` says what certificates ask of them.
 
     A subclass lists its parameters in ``_parameters``, its fitted attributes in
@@ -86,6 +85,10 @@ class PrivateEstimator(Certifiable, BaseEstimator):
         What is guaranteed; None after ``epsilon=inf``.
     """
 
+    random_state: int | RandomState | None = None
+    reproducible_noise: bool = False
+    ledger: str | PathLike[str] | PrivacyLedger | None = None
+
     _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
         "epsilon": (EPSILON, NONE),
         "delta": (PROBABILITY,),
@@ -116,17 +119,15 @@ class PrivateEstimator(Certifiable, BaseEstimator):
     # Class-level request: with metadata routing on, groups reach fit without a call.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
-    groups_: tuple | None
-    fit_digests_: dict[str, str]
-    _reservation: tuple[PrivacyLedger, Entry]
-    _only_quoting: bool
+    groups_: tuple | None = field(init=False)
+    fit_digests_: dict[str, str] = field(init=False)
+    _reservation: tuple[PrivacyLedger, Entry] = field(init=False)
+    _only_quoting: bool = field(init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Add what bases say of parameters, and keep the digests of what was fitted with it."""
-        super().__init_subclass__(**kwargs)
+        """Keep the digests of what was fitted with it."""
         cls._released = (*dict.fromkeys((*cls._released, "fit_digests_")),)
-        cls._parameters = inherited_checks(cls)
-        complete_docstrings(cls)
+        super().__init_subclass__(**kwargs)
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
@@ -190,17 +191,16 @@ class PrivateEstimator(Certifiable, BaseEstimator):
         """
         if "_only_quoting" in vars(self):
             raise _Quote(stated)
-        ledger = as_ledger(getattr(self, "ledger", None))
+        ledger = as_ledger(self.ledger)
         if ledger is None or "_reservation" in vars(self):
             return
-        if stated is None:
-            stated = PrivacyGuarantee.void("a fit without noise (epsilon=inf)")
+        stated = stated or PrivacyGuarantee.void("a fit without noise (epsilon=inf)")
         entry = ledger.reserve(stated, activity=self._activity, estimator=type(self).__name__)
         self._reservation = ledger, entry
 
     def _settle(self) -> None:
         """Commit the charge of a fit that is done."""
-        if getattr(self, "ledger", None) is None:
+        if self.ledger is None:
             return
         if "_reservation" not in vars(self):
             raise RuntimeError(
@@ -211,16 +211,12 @@ class PrivateEstimator(Certifiable, BaseEstimator):
         ledger.commit(entry)
 
     def _quote(self, X: Any, y: Any, sensitive_features: Any = None) -> PrivacyGuarantee | None:
-        """State what a fit would promise, and end before it uses rows.
-
-        `X`, `y`, `sensitive_features`: what would be handed to `fit`. Result: what it would
-        charge.
-        """
+        """State what a fit would promise and charge, and end before it uses rows."""
         self._only_quoting = True
         try:
             self.fit(X, y, sensitive_features=sensitive_features)
         except _Quote as quote:
-            return quote.stated
+            return quote.args[0]
         finally:
             del self._only_quoting
         raise RuntimeError(f"{type(self).__name__} charged nothing: its _fit must call _charge.")
@@ -228,6 +224,7 @@ class PrivateEstimator(Certifiable, BaseEstimator):
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         raise NotImplementedError
 
+    @completed_by(certify)
     def certify(
         self,
         X: ArrayLike | None = None,
@@ -239,30 +236,7 @@ class PrivateEstimator(Certifiable, BaseEstimator):
         bound: str = "exact",
         count_epsilon: float | None = None,
     ) -> Certificate:
-        """State what is guaranteed; see `skfairdp.certify` for all options.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features), optional
-            Rows held out from training and selection. None states what is known
-            before any evaluation.
-        y : array-like, shape (n_samples,), optional
-            Their labels; not needed for demographic parity.
-        sensitive_features : array-like, optional
-            Their groups.
-        notion : str, Notion or list of them, default="demographic_parity"
-            What is equalised between groups.
-        confidence_level : float, default=0.95
-            Probability that the bound holds, in (0, 1).
-        bound : {"exact", "difference"}, default="exact"
-            Interval for one pair of groups.
-        count_epsilon : float, optional
-            Buys differentially private counts of the held-out rows, in nats.
-
-        Returns
-        -------
-        Certificate
-        """
+        """State what is guaranteed; see `skfairdp.certify` for all options."""
         check_is_fitted(self)
         return certify(
             self,
@@ -347,13 +321,11 @@ class PrivateEstimator(Certifiable, BaseEstimator):
 
     def _randomness(self) -> tuple[int, NoiseSource]:
         """Return a seed for what protects no record, and a source for noise and batches."""
-        reproducible = bool(getattr(self, "reproducible_noise", False))
-        random_state = getattr(self, "random_state", None)
-        if random_state is None:
+        if self.random_state is None:
             seed = secrets.randbits(31)
         else:
-            seed = int(check_random_state(random_state).randint(2**31 - 1))
-        return seed, NoiseSource(seed if reproducible else None)
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return seed, NoiseSource(seed if self.reproducible_noise else None)
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
@@ -367,12 +339,12 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
     _multiclass: ClassVar[bool] = True
 
-    classes_: np.ndarray
+    classes_: np.ndarray = field(init=False)
 
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn."""
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = not getattr(self, "reproducible_noise", False)
+        tags.non_deterministic = not self.reproducible_noise
         tags.classifier_tags.poor_score = True
         tags.classifier_tags.multi_class = self._multiclass
         return tags

@@ -10,16 +10,21 @@ from typing import Any
 from skfairdp.exceptions import warn_user
 
 
-def moved(old: str, new: str, names: Iterable[str]) -> Callable[[str], Any]:
+def moved(
+    old: str, new: str, names: Iterable[str], otherwise: Callable[[str], Any] | None = None
+) -> Callable[[str], Any]:
     """Module-level ``__getattr__`` of a room that public names have left.
 
     `old`, `new`: full names of the room that the names were in, and of the one that they are in.
-    Result: looks up a moved name in its new room and warns with a FutureWarning.
+    `otherwise`: looks up the names that stayed. Result: looks up a moved name in its new room and
+    warns with a FutureWarning.
     """
     known = frozenset(names)
 
     def look_up(name: str) -> Any:
         if name not in known:
+            if otherwise is not None:
+                return otherwise(name)
             raise AttributeError(f"module {old!r} has no attribute {name!r}")
         warn_user(
             f"{old}.{name} has moved and goes with the next minor version: import it from {new}.",

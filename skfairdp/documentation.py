@@ -39,6 +39,13 @@ _METHODS = {
     ndarray of float64, shape (n_samples, n_classes)
         Columns in the order of ``classes_``.
     """,
+    "transform": """Transform rows.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame, shape (n_samples, n_features)
+        Rows with the columns of ``fit``.
+    """,
     "decision_function": """Compute the logit of the second class, or log-probabilities of classes.
 
     Parameters
@@ -61,13 +68,17 @@ Sections = dict[str, list[str]]  # lines of each section; those before the first
 def complete_docstrings(cls: Any) -> None:
     """Fill in what the docstrings of a class and of its public methods leave to the bases.
 
-    Attributes are taken over where the class lists them in ``_released``.
+    Attributes are taken over where the class lists them in ``_released`` or computes them.
     """
     bases = cls.__mro__[1:]
+    names = (n for n in dir(cls) if not n.startswith("_"))
+    computed = [n for n in names if isinstance(inspect.getattr_static(cls, n), property)]
     if cls.__dict__.get("__doc__"):
         constructor = None if cls.__init__ is object.__init__ else cls.__init__
         above = [base.__doc__ for base in bases]
-        cls.__doc__ = _completed(cls.__doc__ or "", constructor, above, cls._released)
+        cls.__doc__ = _completed(
+            cls.__doc__, constructor, above, (*getattr(cls, "_released", ()), *computed)
+        )
     for name, member in vars(cls).items():
         method = getattr(member, "fn", member)  # what scikit-learn's available_if wraps
         if not inspect.isfunction(method) or name.startswith("_"):
@@ -78,12 +89,13 @@ def complete_docstrings(cls: Any) -> None:
             method.__doc__ = _completed(doc, method, above)
 
 
-def completed_by(*above: str) -> Callable[[Function], Function]:
-    """Decorate a function whose docstring leaves what `above` says to it, the first first."""
+def completed_by(*above: str | Callable[..., Any]) -> Callable[[Function], Function]:
+    """Decorate a function that leaves to others, or to a text, what they say; the first first."""
 
     def complete(function: Function) -> Function:
         if function.__doc__:
-            function.__doc__ = _completed(function.__doc__, function, above)
+            texts = [text if isinstance(text, str) else text.__doc__ for text in above]
+            function.__doc__ = _completed(function.__doc__, function, texts)
         return function
 
     return complete
@@ -98,7 +110,7 @@ def _completed(
     sections = _sections(doc)
     inherited = [_sections(text) for text in above if text]
     if function is not None:
-        known = _entries(sections.get("Parameters", []))
+        own = known = _entries(sections.get("Parameters", []))
         for base in inherited:
             known = _entries(base.get("Parameters", [])) | known
         key_of = {name: key for key in known for name in key.split(", ")}
@@ -106,9 +118,9 @@ def _completed(
             line
             for parameter in inspect.signature(function).parameters.values()
             if key_of.get(parameter.name) in known
-            for line in _with_default(known.pop(key_of[parameter.name]), parameter)
+            for key in [key_of[parameter.name]]
+            for line in _with_default(known.pop(key), parameter, inherited=key not in own)
         ]
-        own = _entries(sections.get("Parameters", []))
         lines += [line for name, entry in known.items() if name in own for line in entry]
         sections["Parameters"] = lines
         for base in inherited:
@@ -154,8 +166,12 @@ def _entries(lines: Iterable[str]) -> dict[str, list[str]]:
     return entries
 
 
-def _with_default(entry: list[str], parameter: inspect.Parameter) -> Iterator[str]:
+def _with_default(
+    entry: list[str], parameter: inspect.Parameter, *, inherited: bool
+) -> Iterator[str]:
     first, *rest = entry
+    if inherited:
+        first = first.split(", default=")[0]
     given = parameter.default is not parameter.empty
     if given and "default" not in first and "optional" not in first:
         default = parameter.default

@@ -11,16 +11,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 
 
 def rounded_up(value: float, digits: int = 3) -> str:
-    """Print a number with `digits` decimals, never smaller than it is.
-
-    `value`: a number, such as an upper bound; infinity is printed as ∞.
-
-    Examples
-    --------
-    >>> from skfairdp.figures import rounded_up
-    >>> rounded_up(0.3), rounded_up(0.30001)
-    ('0.300', '0.301')
-    """
+    """Print a number with `digits` decimals, never smaller than it is; infinity as ∞."""
     return _fixed(value, digits, ROUND_CEILING)
 
 
@@ -30,17 +21,7 @@ def rounded_down(value: float, digits: int = 3) -> str:
 
 
 def significant_up(value: float, digits: int = 6) -> str:
-    """Print at most `digits` significant digits of a number, never less than it is.
-
-    `value`: a number, such as an upper bound; infinity is printed as ∞. Result: as people write
-    it: 1e-6 and not 1e-06.
-
-    Examples
-    --------
-    >>> from skfairdp.figures import significant_up
-    >>> significant_up(1e-6), significant_up(2.7139, 3)
-    ('1e-6', '2.72')
-    """
+    """Print at most `digits` significant digits, never less than the number; 1e-6, not 1e-06."""
     return _significant(value, digits, ROUND_CEILING)
 
 
@@ -50,41 +31,18 @@ def significant_down(value: float, digits: int = 6) -> str:
 
 
 def as_given(value: float) -> str:
-    """Print a setting with all of its digits, and none that it doesn't have.
-
-    `value`: the number; infinity is printed as ∞. Result: read as a float, it is `value`.
-
-    Examples
-    --------
-    >>> from skfairdp.figures import as_given
-    >>> as_given(1.0), as_given(1e-06), as_given(0.1)
-    ('1', '1e-6', '0.1')
-    """
+    """Print a setting so that it is read as the same float: 1, 1e-6, 0.1."""
     return _plain(repr(float(value)).removesuffix(".0")) if math.isfinite(value) else _other(value)
 
 
 def epsilon_text(epsilon: float) -> str:
-    """Print epsilon with up to four decimals, rounded up.
-
-    Examples
-    --------
-    >>> from skfairdp.figures import epsilon_text
-    >>> epsilon_text(1.0), epsilon_text(0.99841)
-    ('1.0', '0.9985')
-    """
+    """Print epsilon with up to four decimals, rounded up: 1.0, 0.9985."""
     digits = rounded_up(epsilon, 4).rstrip("0")
     return f"{digits}0" if digits.endswith(".") else digits
 
 
 def factor_text(epsilon: float) -> str:
-    """Print the factor e^epsilon, with its figure where that can be pictured.
-
-    Examples
-    --------
-    >>> from skfairdp.figures import factor_text
-    >>> factor_text(0.9984), factor_text(20.0)
-    ('e^ε = 2.72', 'e^ε')
-    """
+    """Print the factor e^epsilon, with its figure where that can be pictured."""
     if epsilon >= 10.0:
         return "e^ε"
     # The exponential is right to one unit in its last place.
@@ -92,16 +50,7 @@ def factor_text(epsilon: float) -> str:
 
 
 def percent_text(share: float) -> str:
-    """Print a share in percent, with all of its digits.
-
-    `share`: a finite number, such as a confidence level.
-
-    Examples
-    --------
-    >>> from skfairdp.figures import percent_text
-    >>> percent_text(0.95), percent_text(0.9999999)
-    ('95 %', '99.99999 %')
-    """
+    """Print a finite share in percent, with all of its digits."""
     return f"{(_shortest(share) * 100).normalize():f} %"
 
 

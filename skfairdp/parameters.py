@@ -1,4 +1,4 @@
-"""Declarative checks of constructor parameters.
+"""Parameters of estimators: declared in the class body, and checked by a table.
 
 Every estimator lists what each of its parameters may be; the list is checked at
 the start of ``fit`` (never in ``__init__``, where scikit-learn expects parameters
@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, dataclass, field, make_dataclass
 from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, dataclass_transform
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator
+
+from skfairdp.documentation import complete_docstrings
 
 
 class Check(Protocol):
@@ -42,7 +46,6 @@ class Number:
     finite: bool = True
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` is a number of the right kind in the interval."""
         if isinstance(value, (bool, np.bool_)):
             return False
         if not isinstance(value, Integral if self.integer else Real):
@@ -58,7 +61,6 @@ class Number:
         return above and below
 
     def describe(self) -> str:
-        """Words for the interval."""
         kind = "an integer" if self.integer else "a number"
         parts = []
         if self.low > -math.inf:
@@ -75,11 +77,9 @@ class Choice:
     values: tuple
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` is one of the listed ones, of the same type."""
         return any(value is v or (type(value) is type(v) and value == v) for v in self.values)
 
     def describe(self) -> str:
-        """The listed values."""
         return " | ".join(repr(v) for v in self.values)
 
 
@@ -91,11 +91,9 @@ class Kind:
     words: str
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` has one of the types."""
         return isinstance(value, self.types)
 
     def describe(self) -> str:
-        """Words for the types."""
         return self.words
 
 
@@ -108,7 +106,6 @@ class Labels:
     of_groups: bool = False
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` lists labels, none of them missing or repeated."""
         if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str | bytes):
             return False
         if isinstance(value, np.ndarray) and value.ndim != 1:
@@ -123,7 +120,6 @@ class Labels:
         return distinct and len(value) > 1 and (texts or all(map(_is_finite, value)))
 
     def describe(self) -> str:
-        """Words for such a list."""
         if self.of_groups:
             return "a list of different groups (such as ['a', 'b'], none of them missing)"
         return "a list of at least two different classes (all texts or all numbers, such as [0, 1])"
@@ -160,21 +156,98 @@ NORM = Number(1e-12, 1e12)
 DATASET_SIZE = Number(2, 1e12, integer=True)
 GROUP_SIZE = Number(1, 1e12, integer=True)
 RANDOM_STATE = (
-    Choice((None,)),
+    NONE,
     Number(low=0, high=2**32 - 1, integer=True),
     Kind((np.random.RandomState,), "a numpy RandomState"),
 )
 
 
-def inherited_checks(cls: Any) -> dict[str, Iterable[Check]]:
-    """Return the table of a class: its own entries and, for its other parameters, its bases'."""
+# Every signature ends with them, in this order.
+_LAST = (
+    "groups",
+    "classes",
+    "random_state",
+    "reproducible_noise",
+    "exact_noise",
+    "progress",
+    "ledger",
+)
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+class WithParameters(BaseEstimator):
+    """Base of estimators that declare parameters in the class body, as dataclasses do.
+
+    ``epsilon: float = 1.0`` is a parameter by keyword, ``field(kw_only=False)`` one by place; a
+    subclass has those of its bases, and declares its own and those with another default. What it
+    gives without an annotation, a property or a constant, is no parameter of it.
+    ``field(init=False)`` only tells the type of a fitted attribute. Names with an underscore in
+    front, and those of a list or dict, are attributes of the class. An ``__init__`` in the body
+    is kept as it is, with all that it says.
+
+    The constructor is written by `dataclasses`; the class is none, or a table of results that
+    holds an estimator would take it apart (`dataclasses.asdict`, pandas).
+    """
+
+    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {}
+    _released: ClassVar[tuple[str, ...]] = ()
+    _fields: ClassVar[Mapping[str, tuple[Any, Any]]] = {}  # type and field of each parameter
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Write the constructor; add what bases say of parameters."""
+        super().__init_subclass__(**kwargs)
+        if "__init__" not in vars(cls):
+            _write_constructor(cls)
+        cls._parameters = _inherited_checks(cls)
+        complete_docstrings(cls)
+
+
+def _write_constructor(cls: Any) -> None:
+    body = vars(cls)
+    own: dict[str, tuple[Any, Any]] = {}
+    for name, kind in _annotations(cls).items():
+        given = body.get(name, MISSING)
+        if isinstance(given, Field):
+            own[name] = kind, given
+        elif given is not MISSING and name[0] != "_" and type(given).__hash__ is not None:
+            own[name] = kind, field(default=given)
+    if not own:
+        return
+    fields: dict[str, tuple[Any, Any]] = {}
+    for base in reversed(cls.__mro__[1:]):
+        fields |= vars(base).get("_fields", {})
+    fields = {n: known for n, known in fields.items() if n in own or n not in body} | own
+    for name in own:
+        delattr(cls, name)
+    cls._fields = {name: known for name, known in fields.items() if known[1].init}
+    order = sorted(cls._fields, key=lambda name: _LAST.index(name) + 1 if name in _LAST else 0)
+    specified = [(name, *_copied(*cls._fields[name])) for name in order]
+    written: Any = make_dataclass(cls.__name__, specified)
+    cls.__init__ = written.__init__
+    cls.__init__.__qualname__ = f"{cls.__qualname__}.__init__"
+
+
+def _copied(kind: Any, known: Any) -> tuple[Any, Any]:
+    """A field of its own for each class, by keyword unless it says otherwise."""
+    by_keyword = True if known.kw_only is MISSING else known.kw_only
+    return kind, field(default=known.default, kw_only=by_keyword)
+
+
+def _annotations(cls: type) -> Mapping[str, Any]:
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format, get_annotations
+
+        return get_annotations(cls, format=Format.FORWARDREF)
+    return vars(cls).get("__annotations__", {})
+
+
+def _inherited_checks(cls: Any) -> dict[str, Iterable[Check]]:
+    """Table of a class: its own entries and, for its other parameters, its bases'."""
     table: dict[str, Iterable[Check]] = {}
     for base in reversed(cls.__mro__):
         table |= vars(base).get("_parameters", {})
-    if cls.__init__ is object.__init__:  # a template; its subclasses choose
-        return table
-    parameters = inspect.signature(cls.__init__).parameters
-    return {name: checks for name, checks in table.items() if name in parameters}
+    used = {*inspect.signature(cls.__init__).parameters, *vars(cls).get("_parameters", {})}
+    return {name: checks for name, checks in table.items() if name in used}
 
 
 def check_parameters(estimator: Any, table: Mapping[str, Iterable[Check]]) -> None:

@@ -16,7 +16,7 @@ class Certifiable:
     """The questions that a certificate asks a fitted estimator, each with an answer.
 
     The answers below promise nothing, and stand for every estimator of another library. A
-    subclass overrides those to which it has another one. Whoever does so promises it to the
+    subclass overrides those to which it has another one. An override is a promise to the
     reader of a certificate: nothing checks that an answer is true, except that figures are
     computed again from the events and derivations that come with them.
 

@@ -39,7 +39,7 @@ def check_rows(
     """Check features and labels for fit.
 
     With `labels_declared`, a row with another label, of whatever kind, raises nothing. Raises
-    TypeError: cells that are no numbers at all.
+    TypeError: cells that are not numbers at all.
     """
     if y is None:
         raise ValueError(

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
-import torch
 
 from tests.processes import in_one_worker
 
-# Two pytest workers with two torch threads each run many times slower than with one.
-torch.set_num_threads(1)
+# Two pytest workers with two torch threads each run many times slower than with one. Said before
+# torch is imported, which the process that hands out tests to workers never does.
+os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 # The same examples everywhere, at whatever speed.
 hypothesis.settings.register_profile("here", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("here")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium without a window; the test is skipped where there is none."""
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("needs a browser: neither chromium nor google-chrome is on the path")
+    with api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield started
+        started.close()
 
 
 @pytest.fixture(scope="session")
@@ -33,15 +49,35 @@ def data_home() -> Path:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give all tests on joblib's processes to one worker of pytest: it starts them once."""
+    """Say which tests one worker runs together: they share what is started or fitted once.
+
+    Those that start joblib's processes or a browser, those of tests/common, those of each file;
+    slow ones go wherever a worker is free.
+    """
     grouped = getattr(config.option, "loadgroup", False)  # a worker under --dist loadgroup
     for item in items:
-        if "loky" in item.name:
+        if "loky" in item.name or "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(in_one_worker)
-        if grouped and _starts_processes(item) and hasattr(item, "_id"):
+        group = _group_of(item)
+        if grouped and group and hasattr(item, "_id"):
             # xdist 3.8 says the group in an attribute that pytest 9.2 does not read any more, and
             # so scatters groups.
-            item._id = type(item._id).parse(f"{item.nodeid}@processes")
+            item._id = type(item._id).parse(f"{item.nodeid}@{group}")
+
+
+def _group_of(item: pytest.Item) -> str:
+    file = item.nodeid.partition("::")[0]
+    if _starts_processes(item):
+        return "processes"
+    if item.get_closest_marker("slow"):
+        return ""
+    return "tests/common" if file.startswith("tests/common/") else file
+
+
+def pytest_collection_finish() -> None:
+    """Tell the garbage collector that what is imported and collected by now stays."""
+    gc.collect()
+    gc.freeze()
 
 
 def _starts_processes(item: pytest.Item) -> bool:

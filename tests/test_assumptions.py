@@ -81,6 +81,19 @@ def test_every_sentence_is_stated_by_somebody() -> None:
     assert set(stated) - used == set()
 
 
+def test_every_sentence_that_is_named_exists() -> None:
+    named = {
+        node.attr
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in ("assumptions", "_says")
+    }
+    assert len(named) > 20
+    assert {name for name in named if not hasattr(assumptions, name)} == set()
+
+
 def test_the_sets_are_declared_or_read_off() -> None:
     assert len(CLOSED_SETS) == 4
     assert "the set of groups is declared" in CLOSED_SETS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from baselines_frontier import Difference, difference, points, with_constant
@@ -13,28 +12,7 @@ from fairdp_data import TITLES
 from fairdp_measures import chosen, column, table
 
 
-@dataclass(frozen=True)
-class Section:
-    """A section of the page.
-
-    Parameters
-    ----------
-    text : str
-    summary : list of str
-        Lines of the page's first section.
-    picture : str or None
-        Name of the figure at its end.
-    """
-
-    text: str
-    summary: list[str]
-    picture: str | None = None
-
-
-NOTHING = Section("", [])
-
-
-def pareto(rows: list[dict]) -> Section:
+def pareto(rows: list[dict]) -> str:
     """Every private row at epsilon 1 against RateConstrained."""
     lines, beaten, behind = [], [], []
     for name in DATASETS:
@@ -59,29 +37,28 @@ def pareto(rows: list[dict]) -> Section:
                  "; ".join(text for _, text, _ in by) or "none", signed(apart, 4)]
             )  # fmt: skip
     if not lines:
-        return NOTHING
+        return ""
     clear = [text for text, ahead in beaten if ahead >= 2.0]
     summary = (
-        "* **Every private row at ε = 1 against RateConstrained.** Better in accuracy and parity "
-        f"gap at once by two standard errors or more: {'; '.join(clear) or 'none'}; by less, which "
-        f"is noise: {len(beaten) - len(clear)} of {len(lines) * (len(ASKED) + 1)} comparisons. "
-        "Less accurate at a row's own gap: "
+        "At once more accurate than RateConstrained and with a smaller parity gap, by two standard "
+        f"errors or more: {'; '.join(clear) or 'none'}. By less, which is noise: "
+        f"{len(beaten) - len(clear)} of {len(lines) * (len(ASKED) + 1)} comparisons. At a row's "
+        "own gap RateConstrained is less accurate "
         + (f"than {'; '.join(behind)}." if behind else "than none.")
     )
     heading = ["data", "row", "accuracy", *WORDS.values(),
                "beats RateConstrained asked for", "RateConstrained at its parity gap"]  # fmt: skip
-    text = (
-        "## Pareto comparison at ε = 1\n\n"
+    return (
+        f"## Pareto comparison at ε = 1\n\n{summary}\n\n"
         '"Beats": the row is on average better than RateConstrained in accuracy *and* in the gap '
         "that RateConstrained was asked to keep small, same seeds and splits; after it, by how "
         "many standard errors of the mean difference (s.e.), the smaller of the two figures. "
         f"RateConstrained was asked for a demographic parity gap of "
         f"{', '.join(f'{t:g}' for t in (*ASKED, LOOSE))}, and for {SHOWN:g} of each other notion. "
-        "Last column: accuracy of RateConstrained minus the row's, at the row's parity gap (how: "
-        "next section; the constant answer, gap 0, is one of the settings).\n\n"
+        "Last column: accuracy of RateConstrained minus the row's, at the row's parity gap (found "
+        "as for the frontier above; the constant answer, gap 0, is one of the settings).\n\n"
         + table(heading, lines)
     )
-    return Section(text, [summary])
 
 
 def _beats(rows: list[dict], fits: list[dict], at_one: dict) -> list[tuple[str, str, float]]:

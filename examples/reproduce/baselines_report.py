@@ -21,7 +21,7 @@ from baselines_jobs import (
 )
 from baselines_pareto import pareto
 from baselines_sections import frontier, published, thresholds, tolerances
-from baselines_texts import CAPTIONS, INTRODUCTION, REMARKS
+from baselines_texts import CAPTIONS, FINDINGS, MEASURED
 from fairdp_data import DESCRIPTIONS, TITLES
 from fairdp_jobs import DELTA, EPSILONS, PINNED, PINNED_FAIRDP
 from fairdp_measures import chosen, column, spread, table
@@ -47,15 +47,14 @@ def write_report(rows: list[dict], pictures: dict[str, str], out: Path) -> Path:
     Path
         Of the page.
     """
-    sections = [f(rows) for f in (pareto, frontier, published, tolerances, thresholds)]
-    summary = "\n".join(line for section in sections for line in section.summary)
     parts = [
-        _head(rows),
-        f"## In short\n\n{summary}" if summary else "",
+        "# Private and fair learners side by side",
+        FINDINGS,
+        _picture(pictures, "frontier"),
+        *(section(rows) for section in (frontier, tolerances, pareto, thresholds, published)),
         _tables(rows),
-        *(section.text + _picture(pictures, section.picture) for section in sections),
         _figures(pictures),
-        REMARKS,
+        _measured(rows),
         _settings(rows),
     ]
     path = out / "baselines.md"
@@ -63,7 +62,7 @@ def write_report(rows: list[dict], pictures: dict[str, str], out: Path) -> Path:
     return path
 
 
-def _head(rows: list[dict]) -> str:
+def _measured(rows: list[dict]) -> str:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES)
     minutes = sum(row["seconds"] for row in rows) / 60
     sets = "\n".join(
@@ -71,23 +70,20 @@ def _head(rows: list[dict]) -> str:
         for name in (*DATASETS, *OTHER_DATASETS)
         if any(row["dataset"] == name for row in rows)
     )
-    return f"""# Private and fair learners side by side
+    return f"""## How it was measured
 
     {COMMAND}
 
-{len(rows)} fits, {minutes:.0f} minutes of processor time; {versions}. "000" is the later version of
-the FairDP paper.
+{len(rows)} fits, {minutes:.0f} minutes of processor time; {versions}.
 
-{INTRODUCTION.format(delta=DELTA)}
+{MEASURED.format(delta=DELTA)}
 Data sets:
 
 {sets}"""
 
 
-def _picture(pictures: dict[str, str], name: str | None) -> str:
-    if name is None or name not in pictures:
-        return ""
-    return f"\n\n![{CAPTIONS[name]}]({pictures[name]})"
+def _picture(pictures: dict[str, str], name: str) -> str:
+    return f"![{CAPTIONS[name]}]({pictures[name]})" if name in pictures else ""
 
 
 def _figures(pictures: dict[str, str]) -> str:
@@ -133,7 +129,7 @@ def _tables(rows: list[dict]) -> str:
                        "seconds"]  # fmt: skip
             constant = constant_accuracy(chosen(rows, dataset=name))
             blocks.append(
-                f"### {TITLES[name]}\n\nGiving everybody the frequent label: accuracy "
+                f"### {TITLES[name]}\n\nThe frequent label for all: accuracy "
                 f"{constant:.3f}, every gap 0.\n\n{table(heading, lines)}"
             )
     return "## All rows\n\n" + "\n\n".join(blocks) if blocks else ""

@@ -19,16 +19,16 @@ def published(rows: list[dict]) -> str:
                           max_head_norm=norm)  # fmt: skip
             if not fits:
                 continue
-            for index, (what, target) in enumerate(zip(COLUMNS, figures, strict=True)):
+            for index, (what, printed) in enumerate(zip(COLUMNS, figures, strict=True)):
                 values = column(fits, what)
                 better = what in ("auc", "accuracy")
                 lines.append(
                     [
                         f"{norm:g}" if index == 0 else "",
                         what,
-                        f"{target:.3f}",
+                        f"{printed:.3f}",
                         spread(values),
-                        margin(values, target, larger_is_better=better),
+                        margin(values, printed, larger_is_better=better),
                     ]
                 )
         if lines:
@@ -38,7 +38,7 @@ def published(rows: list[dict]) -> str:
         return ""
     return (
         "## Against the published figures (000, Table III: ε = 1)\n\n"
-        '"Met by k std": our mean is on the better side of the published figure, by k of our '
+        '"Better by k std": our mean is on the better side of the published figure, by k of our '
         "standard deviations over seeds. A model that always gives the same answer has gap 0; "
         "where the published gap is 0, the published model was such a one: its accuracy is about "
         "the share of the larger class.\n\n" + "\n\n".join(blocks)
@@ -93,7 +93,7 @@ def explanation(rows: list[dict], pictures: dict[str, str]) -> str:
 M bounds the head's weights and so the size of the scores; multiplying a head by a constant changes
 no decision at threshold 0, so a small M cannot equalise groups by itself. What it does: a score of
 bounded size is best spent on the bias, rows fall to the more frequent label, and when nearly
-everybody gets the same answer the gap is small. The table shows the share of positive predictions
+all get the same answer the gap is small. The table shows the share of positive predictions
 leaving the clean model's, for 0 or 1, together with the gap and the accuracy. A plainer way to the
 same end is to move the *clean* model's threshold; the last column is the best accuracy which that
 reaches at a parity gap no larger than the row's. On the synthetic set, where the labels are

@@ -97,7 +97,7 @@ DESCRIPTIONS = {
 }
 # Other public bounds, without logarithms. The loader's spread capital gains between 0 and the
 # census's top code of 99,999 dollars, on a logarithmic scale; but above some ten thousand dollars
-# nearly everybody has label 1, and below few have.
+# nearly all have label 1, and below few have.
 CLIPPED = {"adult": {"capital-gain": (0, 15_000), "capital-loss": (0, 3_000)}}
 
 

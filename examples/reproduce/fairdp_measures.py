@@ -67,14 +67,14 @@ def spread(values: np.ndarray, digits: int = 3) -> str:
     return f"{values.mean():.{digits}f} ± {values.std(ddof=1):.{digits}f}"
 
 
-def margin(values: np.ndarray, target: float, *, larger_is_better: bool, digits: int = 3) -> str:
-    """Whether the mean meets a target, and by how many standard deviations over seeds."""
+def margin(values: np.ndarray, printed: float, *, larger_is_better: bool, digits: int = 3) -> str:
+    """Whether the mean is better than a printed figure, and by how many standard deviations."""
     sign = 1.0 if larger_is_better else -1.0
     # Ours as printed; the published figure is taken at face value.
-    ahead = sign * (round(float(values.mean()), digits) - target)
+    ahead = sign * (round(float(values.mean()), digits) - printed)
     if abs(ahead) < 1e-9:
         return "equal"
-    word = "met" if ahead > 0 else "missed"
+    word = "better" if ahead > 0 else "worse"
     std = values.std(ddof=1) if len(values) > 1 else 0.0
     if std < 5e-5:
         return f"{word} by {abs(ahead):.{digits}f}, no spread"
@@ -165,7 +165,7 @@ def threshold_frontier(fits: Sequence[dict]) -> Callable[[float], float]:
     -------
     callable
         From a gap to the best accuracy at no larger a gap, mean over fits. Between two
-        neighbouring thresholds counts are interpolated; giving everybody the frequent
+        neighbouring thresholds counts are interpolated; giving all the frequent
         label is always possible.
     """
     curves = []

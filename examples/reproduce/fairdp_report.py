@@ -45,10 +45,10 @@ def write_report(rows: list[dict], pictures: dict[str, str], out: Path, *, seeds
         Of the page.
     """
     parts = [
-        _head(rows, seeds),
-        summary(rows),
-        published(rows),
+        "# FairDP: the papers' tables, with sound accounting",
+        summary(rows).rstrip(),
         explanation(rows, pictures),
+        published(rows),
         _tables(rows),
         relative(rows),
         ratios(rows, pictures),
@@ -57,6 +57,7 @@ def write_report(rows: list[dict], pictures: dict[str, str], out: Path, *, seeds
         segments(rows, pictures),
         first_table_3(rows),
         trained_cnn(rows),
+        _measured(rows, seeds),
         _settings(rows),
     ]
     path = out / "fairdp_tables.md"
@@ -64,7 +65,7 @@ def write_report(rows: list[dict], pictures: dict[str, str], out: Path, *, seeds
     return path
 
 
-def _head(rows: list[dict], seeds: int) -> str:
+def _measured(rows: list[dict], seeds: int) -> str:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES)
     spent = [row["epsilon_spent"] / row["epsilon"] for row in rows if row.get("epsilon_spent")]
     sets = "\n".join(
@@ -72,19 +73,17 @@ def _head(rows: list[dict], seeds: int) -> str:
         for name, title in TITLES.items()
         if any(row["dataset"] == name for row in rows)
     )
-    return f"""# FairDP: the papers' tables, with sound accounting
+    return f"""## How it was measured
 
     {COMMAND}
 
-{len(rows)} fits; {versions}. "000" is the paper's later version, "001" its first.
-
-How to read the tables:
+{len(rows)} fits; {versions}.
 
 * Figures are mean ± standard deviation over {seeds} seeds, on test rows that no training saw.
 * **parity** gap: largest difference between groups in the share of positive predictions;
   **opportunity**: the same among rows with label 1; **false positive**: among rows with label 0;
   **odds**: the larger of the last two. (The papers do not define theirs. Their odds gap is below
-  their opportunity gap, so it is no maximum; it may be the false positive gap.)
+  their opportunity gap, so it is not a maximum; it may be the false positive gap.)
 * **bound**: the certificate's 95 % upper bound on the parity gap of the deployed model in the
   population of the test rows; with several heads, on rates averaged over which head decides. Each
   bound holds by itself; of twenty, one may fail. Test rows have no privacy protection here.
@@ -140,7 +139,7 @@ def _tables(rows: list[dict]) -> str:
     return (
         "## All rows\n\nThe non-private rows are fairlearn's, on logistic regression, with parity "
         "as the constraint (`difference_bound=0.01`); their predictions are drawn at random, so "
-        "their AUC, that of the probability of a positive answer, is no measure of ranking. "
+        "their AUC, that of the probability of a positive answer, is not a measure of ranking. "
         "ThresholdOptimizer asks for the group at prediction.\n\n" + "\n\n".join(blocks)
     )
 

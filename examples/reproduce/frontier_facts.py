@@ -9,7 +9,7 @@ from frontier_jobs import EPSILONS, FIGURES, TOLERANCES
 
 __all__ = ["CONSTANT", "best_within", "facts"]
 
-CONSTANT = "one answer for everybody"
+CONSTANT = "one answer for all"
 ASKED = 0.02
 GAP = "demographic_parity"
 
@@ -21,7 +21,7 @@ def best_within(models: pd.DataFrame, constant: float) -> pd.DataFrame:
     ----------
     models : DataFrame
     constant : float
-        Accuracy of one answer for everybody, which keeps every limit.
+        Accuracy of one answer for all, which keeps every limit.
 
     Returns
     -------

@@ -55,7 +55,7 @@ def draw_by_mechanism(models: pd.DataFrame, constant: float, title: str, path: P
     ----------
     models : DataFrame
     constant : float
-        Accuracy of one answer for everybody.
+        Accuracy of one answer for all.
     title : str
     path : Path
     """
@@ -91,7 +91,7 @@ def draw_by_mechanism(models: pd.DataFrame, constant: float, title: str, path: P
         [handles[name] for name in names], names, loc="outside lower center", ncols=5,
         fontsize="small",
     )  # fmt: skip
-    line = "\n(dotted: one answer for everybody)" if dotted else ""
+    line = "\n(dotted: one answer for all)" if dotted else ""
     figure.suptitle(f"{title}: frontier of each mechanism{line}", fontsize=11)
     figure.savefig(path, dpi=110)
     plt.close(figure)

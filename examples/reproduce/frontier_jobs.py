@@ -40,7 +40,7 @@ DATASETS: dict[str, tuple[str, dict[str, Any]]] = {
         {"batch_size": 300, "max_epochs": 20, "n_teachers": 50, "n_answers": 100},
     ),
 }
-# Nine of ten applications are approved, so at one half nearly everybody is. Where a trained
+# Nine of ten applications are approved, so at one half nearly all are. Where a trained
 # model says yes is free to choose.
 THRESHOLDS = {"mortgages": (0.5, 0.7, 0.8, 0.85, 0.9, 0.95)}
 PUBLIC_SHARE = 0.2

@@ -10,7 +10,7 @@ import pandas as pd
 from frontier_facts import CONSTANT, best_within, facts
 from frontier_figures import draw_by_mechanism, draw_frontier
 from frontier_jobs import DATASETS, FIGURES, Job
-from frontier_texts import HEAD, KNOBS, LEFT_OUT, PROTECTS, TITLES
+from frontier_texts import HEAD, KNOBS, LEFT_OUT, MEASURED, PROTECTS, TITLES
 
 from skfairdp.model_selection import save_explorer
 
@@ -37,7 +37,7 @@ def write_report(jobs: list[Job], fits: dict[Job, list[dict]], out: Path) -> str
         The page that was written.
     """
     relation = {job.mechanism: lines[0]["protects"] for job, lines in fits.items()}
-    parts = [HEAD, _mechanisms(fits)]
+    parts = [HEAD]
     for protects, title in TITLES.items():
         sections = []
         for dataset in DATASETS:
@@ -51,13 +51,13 @@ def write_report(jobs: list[Job], fits: dict[Job, list[dict]], out: Path) -> str
                 sections.append(_section(made, dataset, protects, out))
         if sections:
             parts += [f"## {title}\n", *sections]
-    page = "\n".join([*parts, LEFT_OUT.strip(), ""])
+    page = "\n".join([*parts, MEASURED, _mechanisms(fits), LEFT_OUT.strip(), ""])
     (out / "frontier.md").write_text(page, encoding="utf-8")
     return page
 
 
 def models_of(made: pd.DataFrame) -> tuple[pd.DataFrame, float]:
-    """Average over seeds, and say what one answer for everybody scores.
+    """Average over seeds, and say what one answer for all scores.
 
     Parameters
     ----------
@@ -111,10 +111,10 @@ def _section(made: pd.DataFrame, dataset: str, protects: str, out: Path) -> str:
     lost = Counter(models.loc[~models.index.isin(useful.index), "mechanism"]).most_common()
     left_out = (
         f"{len(models) - len(useful)} of {len(models)} models are no more accurate than one answer "
-        f"for everybody ({constant:.3f}) and are left out of pictures and page: "
+        f"for all ({constant:.3f}) and are left out of pictures and page: "
         + ", ".join(f"{name} {n}" for name, n in lost)
         if lost
-        else f"One answer for everybody has accuracy {constant:.3f}"
+        else f"One answer for all has accuracy {constant:.3f}"
     ) + "."
     if useful.empty:
         return f"### {title}\n\n{run}. {left_out}\n"

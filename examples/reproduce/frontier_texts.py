@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["HEAD", "KNOBS", "LEFT_OUT", "PROTECTS", "TITLES"]
+__all__ = ["HEAD", "KNOBS", "LEFT_OUT", "MEASURED", "PROTECTS", "TITLES"]
 
 # What is protected: end of file names, words.
 PROTECTS = {
@@ -31,10 +31,9 @@ KNOBS = {
 }
 HEAD = """# Frontiers
 
-Made by `python examples/reproduce/frontier.py --data-home "$SKFAIRDP_DATA"`; with `--report-only`
-tables, pictures and pages are made again from the fits that are kept.
-
-## In short
+To keep the gap in demographic parity small, take rate constraints or DP-FERMI. To halve the gap in
+equalized odds at hardly any cost, thin the rows. Where there is hardly a gap, all mechanisms do
+about equally well.
 
 * **Adult**, where DP-SGD has a gap of 0.17: rate constraints and DP-FERMI alone come within a gap
   of 0.05 and keep an accuracy above 0.8; they hardly differ. A gap of 0.02 costs two points
@@ -42,17 +41,26 @@ tables, pictures and pages are made again from the fits that are kept.
   halves the gap for half a point.
 * **Asked for demographic parity, they give it and nothing else**: on Adult the gap in equalized
   odds grows from 0.1 to 0.25. It is thinning, to label rates within 0.1, that halves that one at
-  hardly any cost. To name this notion to the others (`notion=`) was not tried here.
-* **Default-CCC** has a gap of 0.01 to 0.02 with whatever mechanism: there is little to gain, most
-  lie within chance of each other, and PATE's votes lose one to two points.
+  hardly any cost. Asking the others for this notion (`notion=`) was not tried here.
+* **Default-CCC** has a gap of 0.01 to 0.02 with any mechanism: there is little to gain, most
+  differ by no more than chance, and PATE's votes lose one to two points.
 * **Mortgages**, some 1,390 training rows: no model within a gap of 0.02 is noticeably more accurate
-  than to approve everybody. With a gap of 0.1 rate constraints lead at every ε, and here ε
+  than approving all. With a gap of 0.1 rate constraints lead at every ε, and here ε
   does matter.
-* **Weak knobs**: a smaller M of FairDP and more smoothing lose accuracy before the gap closes.
-  Where the attribute alone is protected, PF-LD and Mozannar et al. close it on Adult for a similar
-  price.
+* **Settings that do little**: a smaller M of FairDP and more smoothing lose accuracy before the gap
+  closes. Where the attribute alone is protected, PF-LD and Mozannar et al. close it on Adult for a
+  similar price.
 
-## What was run
+Figures are means of estimates on test rows, not certificates, and ε is that of one fit. A *knob* is
+the tolerance that was asked for, or the setting that was made from it:
+[how it was measured](#how-it-was-measured).
+"""
+MEASURED = """\
+## How it was measured
+
+    python examples/reproduce/frontier.py --data-home "$SKFAIRDP_DATA"
+
+With `--report-only` tables, pictures and pages are made again from the fits that are kept.
 
 * Every private mechanism of the package on three data sets, ε ∈ {0.5, 1, 2, 4} with δ = 1e-5, knob
   t ∈ {0.01, 0.02, 0.05, 0.1}; to save time 0.01 and 0.05 alone where the attribute is protected,
@@ -65,7 +73,7 @@ tables, pictures and pages are made again from the fits that are kept.
   that the gap of one run has a standard error near 0.05.
 * **Figures are means over seeds of estimates on test rows, not certificates.** Knobs' ranges were
   set after a first look at a few models, and tables show the best of many: they flatter.
-* **ε is that of one fit.** Who sweeps like this over private rows spends the composition of
+* **ε is that of one fit.** A sweep like this over private rows spends the composition of
   all fits, see [the ledger](../theory/ledger.md).
 * One net and common settings for all, not tuned for each mechanism on each data set: a mechanism
   that loses here may win with settings of its own. Rate constraints and PF-LD keep their documented

@@ -25,8 +25,8 @@ DESCRIPTIONS = {
     "hsls": (
         "15,906 students with observed race and score, other values imputed by the source "
         "(12,722 and 3,184, the source's split); 22 attributes; U = 1: score in mathematics above "
-        "the median; S: White or Asian, or not. NOT the 14,509 rows with 57 attributes of the "
-        "paper, so published figures are no target here."
+        "the median; S: White or Asian, or not. Not the 14,509 rows with 57 attributes of the "
+        "paper, so published figures are not comparable."
     ),
 }
 

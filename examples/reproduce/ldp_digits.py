@@ -5,7 +5,7 @@ Run it as
     python examples/reproduce/ldp_digits.py --data-home "$SKFAIRDP_DATA"
 
 The representation has the shape of the image, 3 x 10 x 10, so its 300 numbers share the budget and
-epsilon has to be large for anything to be seen: nobody is protected at such values. Two encoders
+epsilon has to be large for anything to be seen: such values protect no one. Two encoders
 for
 each epsilon: one keeps the digit (sensitive: colour), the other the colour (sensitive: digit).
 """

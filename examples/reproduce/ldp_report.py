@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +42,30 @@ WORDS = {
     "odds": "ΔEO",
     "attack": "accuracy(S)",
 }
-# The target: accuracy no lower and fairness figures no higher by more than this.
+# Differences up to this are taken for none.
 SLACK = 0.01
 SEEDS = range(10)
+FINDINGS = """\
+One release of a person at ε = 5, randomised before it leaves them, keeps a good part of what a
+model can learn: on Adult an accuracy of .806 against .848 from raw rows, on Compas .642 against
+.683, on HSLS .686 against .733. Gaps get smaller and do not close.
+
+* **Noise that is trained with beats noise that is added.** Behind Laplace noise of ε = 8, raw
+  rows and the six other representations have an accuracy of .735 to .781 on Adult, .514 to .589
+  on Compas and .496 to .634 on HSLS. Their gaps are smaller too: at most .041, .085 and .086.
+* **Gaps.** The difference of positive predictions (ΔDP) is .144 with Laplace noise (Con) and .116
+  with randomised codes (Dis) on Adult, where raw rows have .186; .154 and .162 on Compas (.211);
+  .128 and .143 on HSLS (.177).
+* **The group is hard to guess.** A random forest guesses the sex of a person of Adult rightly for
+  .617 and .666 of the test rows; the larger group has .667 of them, and from raw rows it is right
+  for .829.
+* **β has to be chosen.** For small β all people get the same answer (validation accuracy .752 on
+  Adult, gap 0). It was chosen on a fifth of the training rows.
+* **Against the published table**, 9 of 20 figures of Adult and Compas are at most .01 behind. The
+  largest differences are in the gap and in the guessed group of Dis.
+
+What the columns mean, and on which data: [how it was measured](#how-it-was-measured).
+"""
 Rows = dict[str, dict[str, Any]]
 
 
@@ -60,13 +80,17 @@ def write_report(rows: Rows, path: Path) -> None:
         Of the page.
     """
     pictures = draw_figures(rows, path.parent)
+    shown = [f"## {title}\n\n![{title}]({name})\n\n{text}" for name, title, text in pictures]
     parts = [
-        _head(rows),
-        _against(rows),
+        "# Locally private fair representations",
+        FINDINGS.rstrip(),
+        *shown[:1],
         *(_table(rows, dataset) for dataset in SETS),
+        _against(rows),
         _estimates(rows),
         _choice(rows),
-        *(f"## {title}\n\n![{title}]({name})\n\n{text}" for name, title, text in pictures),
+        *shown[1:],
+        _measured(rows),
         _settings(rows),
     ]
     path.write_text("\n\n".join(part for part in parts if part) + "\n")
@@ -107,15 +131,17 @@ def chosen(rows: Rows, dataset: str, method: str) -> Job | None:
     return min(good, key=lambda job: rows[job.key]["validation_parity"])
 
 
-def _head(rows: Rows) -> str:
+def _measured(rows: Rows) -> str:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES)
     sets = "\n".join(f"* **{SET_TITLES[name]}.** {DESCRIPTIONS[name]}" for name in SETS)
     most = max((len(ours(rows, d, m)) for d in SETS for m in OURS), default=0)
     least = min((len(ours(rows, d, m)) for d in SETS for m in OURS), default=0)
     compared = max((len(comparator(rows, d, m)) for d in SETS for m in BASELINES), default=0)
     counts = f"{most}" if least == most else f"{least} to {most}"
+    epochs = _each({name: s["max_epochs"] for name, s in BASELINE_EPOCHS.items()})
+    batches = _each({name: s["batch_size"] for name, s in BASELINE_EPOCHS.items()})
     seconds = sum(row.get("seconds", 0.0) for row in rows.values())
-    return f"""# Locally private fair representations
+    return f"""## How it was measured
 
     {COMMAND}
 
@@ -133,7 +159,8 @@ to 6.
   of {N_VALUES} or 8 values under randomised response ([choice](#how-settings-were-chosen)).
   Predictions are those of the utility decoder from one release of each test row.
 * **Comparators**: `skfairdp.comparators` with d = 2 and their default
-  weights, not tuned here ({json.dumps(BASELINE_EPOCHS)});
+  weights, not tuned here ({epochs} epochs and batches of
+  {batches} for Adult, Compas and HSLS);
   the second figure of a cell is behind `LaplaceTransformer` at
   ε = {BASELINE_EPSILON:g}, standardised by the training rows and clipped at {OTHER_BOUND:g} (raw
   columns: at 1, noise over all columns). Downstream: one hidden layer of 100, 15 epochs.
@@ -145,8 +172,8 @@ to 6.
   can be below the share of the larger group, because a forest fits noise; so is the published
   one.
   Where releases say little about the group, a forest on codes always answers the larger group:
-  that share (.667 on Adult) is what anybody gets right, and the published .61 is below it.
-* "constant" after a number of seeds: so many fits decide alike for everybody; their gaps of 0 are
+  that share (.667 on Adult) is what guessing it always gets right; the published .61 is below it.
+* "constant" after a number of seeds: so many fits decide alike for all; their gaps of 0 are
   no merit.
 * The group is not among the features, as the published figures of accuracy(S) on raw rows suggest.
 
@@ -154,7 +181,7 @@ to 6.
 
 
 def _against(rows: Rows) -> str:
-    lines, met, cells = [], 0, 0
+    lines, near, cells = [], 0, 0
     for dataset in SETS:
         for method in OURS:
             found = ours(rows, dataset, method)
@@ -164,19 +191,17 @@ def _against(rows: Rows) -> str:
                     continue
                 # As printed: two digits in the paper, three here.
                 ahead = (1 if name == "accuracy" else -1) * (round(figures.mean(), 3) - printed)
-                holds = ahead >= -SLACK - 1e-9
-                verdict = "no target" if dataset == "hsls" else "met" if holds else "missed"
                 if dataset != "hsls":
-                    cells, met = cells + 1, met + holds
+                    cells, near = cells + 1, near + (ahead >= -SLACK - 1e-9)
                 lines.append([SET_TITLES[dataset], TITLES[method], WORDS[name], spread(figures),
-                              f"{printed:.2f}", f"{ahead:+.3f}", verdict])  # fmt: skip
+                              f"{printed:.2f}", f"{ahead:+.3f}"])  # fmt: skip
     if not lines:
         return ""
-    heading = ["data", "method", "figure", "here", "published", "ahead by", ""]
+    heading = ["data", "method", "figure", "here", "published", "ahead by"]
     return f"""## Against the published rows
 
-{met} of {cells} cells of Adult and Compas are no worse by more than {SLACK:g}. HSLS has other rows
-and columns here, so its cells have no target.
+{near} of {cells} figures of Adult and Compas are at most {SLACK:g} behind the published ones. HSLS
+has other rows and columns here: its differences say little.
 
 {table(heading, lines)}"""
 
@@ -282,19 +307,25 @@ reaches the published one, else the most accurate. The paper tunes "to achieve s
 accuracy" and does not name its values. Variants: `label_law="gaussian"` ("squared"), which is a
 squared loss of the label in place of its log-loss; 8 codes a component instead of {N_VALUES};
 "wide": numeric columns times 3, which makes their deviations about 1. Variants ran for
-{json.dumps(EPOCHS)} epochs, others for
-{json.dumps(SWEEP_EPOCHS)}. A rule that forgives .01 of accuracy was tried and
+{_each(EPOCHS)} epochs, others for
+{_each(SWEEP_EPOCHS)}. A rule that forgives .01 of accuracy was tried and
 taken back: for Dis on Adult it picked a setting with which two of three fits decide alike for
-everybody.
+all.
 
 {table(heading, lines)}"""
+
+
+def _each(values: Mapping[str, Any]) -> str:
+    """One value for each of Adult, Compas and HSLS."""
+    first, second, third = (values[name] for name in ("adult", "compas", "hsls"))
+    return f"{first}, {second} and {third}"
 
 
 def _settings(rows: Rows) -> str:
     return f"""## What differs from the paper
 
-* Epochs {json.dumps(EPOCHS)} and batches {json.dumps(BATCH)} (paper: Adult 150 and 512, Dis 128;
-  Compas 100 and 64; HSLS not stated). Sweeps: {json.dumps(SWEEP_EPOCHS)} epochs and one seed.
+* Epochs {_each(EPOCHS)} and batches {_each(BATCH)} (paper: Adult 150 and 512, Dis 128;
+  Compas 100 and 64; HSLS not stated). Sweeps: {_each(SWEEP_EPOCHS)} epochs and one seed.
 * Preprocessing: declared bounds and categories instead of statistics of the rows; a list of 20
   charges for Compas. Which columns, and which rows of Compas, the paper used is not published.
 * Truncation is t·tanh, and Laplace noise is the exact discrete one on a grid

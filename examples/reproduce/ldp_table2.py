@@ -47,7 +47,7 @@ def main() -> None:
     wanted = [] if options.report_only else planned(options.parts, options.datasets, options.seeds)
     missing = [job for job in wanted if job.key not in known][: options.limit]
     with warnings.catch_warnings():
-        # An epsilon of 1000 protects nobody, on purpose.
+        # An epsilon of 1000 is no protection, on purpose.
         warnings.simplefilter("ignore", PrivacyWarning)
         for job in tqdm(missing, desc="fits"):
             append_result(options.cache, run(job, options.data_home))

@@ -1,5 +1,5 @@
 """Glass-box models: a sum of one function for each column."""
 
-from skfairdp.additive.classifier import DPAdditiveClassifier
+import lazy_loader
 
-__all__ = ["DPAdditiveClassifier"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from os import PathLike
-from typing import Any
-
-from numpy.random import RandomState
+from dataclasses import field, replace
 
 from skfairdp.aggregation.pate import PATEClassifier
 from skfairdp.aggregation.public_rows import PublicRows
@@ -17,7 +12,6 @@ from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.parameters import Choice, Number
-from skfairdp.privacy.ledger import PrivacyLedger
 
 
 class FairPATEClassifier(PATEClassifier):
@@ -42,19 +36,9 @@ class FairPATEClassifier(PATEClassifier):
         falls. "queried_cell", as published: only the cell of the query must stay below
         `tolerance`, after a cold start of its own group; with three groups or more the
         other cells can drift.
-    n_answers : int or None, default=None
-        Stop after this many queries have passed the test; those that the gate refuses
-        count, for a refusal shows what the answer was. None: what
-        `epsilon` pays for at the given noise, or at noise of half the number of teachers
-        (but at least 100); without `epsilon`, or without noise, all queries.
-    shuffle : bool, default=True
-        Ask in an order drawn with `random_state`, else in that of the public rows; what
-        the gate lets pass depends on the order.
 
     Attributes
     ----------
-    groups_ : tuple
-        Groups of the public rows.
     gate_ : ParityGate
         The gate after the last query.
 
@@ -83,6 +67,10 @@ class FairPATEClassifier(PATEClassifier):
     (True, 400, True)
     """
 
+    tolerance: float = 0.05
+    cold_start: int = 20
+    gate: str = "all_cells"
+
     _parameters = {
         "tolerance": (Number(0.0, 1.0),),
         "cold_start": (Number(0, integer=True),),
@@ -90,58 +78,7 @@ class FairPATEClassifier(PATEClassifier):
     }
     _released = (*PATEClassifier._released, "gate_")
 
-    gate_: ParityGate
-
-    def __init__(
-        self,
-        teacher: Any = None,
-        student: Any = None,
-        n_teachers: int = 100,
-        *,
-        tolerance: float = 0.05,
-        cold_start: int = 20,
-        gate: str = "all_cells",
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        threshold: float | None = None,
-        threshold_noise: float | None = None,
-        vote_noise: float | None = None,
-        noise_ratio: float = 40 / 15,
-        n_queries: int | None = None,
-        n_answers: int | None = None,
-        shuffle: bool = True,
-        classes: Sequence[Any] | None = None,
-        dataset_size: int | None = None,
-        n_jobs: int | None = None,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        super().__init__(
-            teacher,
-            student,
-            n_teachers,
-            epsilon=epsilon,
-            delta=delta,
-            threshold=threshold,
-            threshold_noise=threshold_noise,
-            vote_noise=vote_noise,
-            noise_ratio=noise_ratio,
-            n_queries=n_queries,
-            n_answers=n_answers,
-            shuffle=shuffle,
-            classes=classes,
-            dataset_size=dataset_size,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            reproducible_noise=reproducible_noise,
-            progress=progress,
-            ledger=ledger,
-        )
-        self.tolerance = tolerance
-        self.cold_start = cold_start
-        self.gate = gate
+    gate_: ParityGate = field(init=False)
 
     def _check_public(self, public: PublicRows) -> Queries:
         queries = super()._check_public(public)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from os import PathLike
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 
 from skfairdp.aggregation.public_rows import PublicRows, public_rows
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
-from skfairdp.privacy.ledger import PrivacyLedger
 
 
 class PATEClassifier(AggregatedClassifier):
@@ -51,49 +47,6 @@ class PATEClassifier(AggregatedClassifier):
         "sensitive_features_public": True,
     }
 
-    def __init__(
-        self,
-        teacher: Any = None,
-        student: Any = None,
-        n_teachers: int = 100,
-        *,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        threshold: float | None = None,
-        threshold_noise: float | None = None,
-        vote_noise: float | None = None,
-        noise_ratio: float = 40 / 15,
-        n_queries: int | None = None,
-        n_answers: int | None = None,
-        shuffle: bool = True,
-        classes: Sequence[Any] | None = None,
-        dataset_size: int | None = None,
-        n_jobs: int | None = None,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.teacher = teacher
-        self.student = student
-        self.n_teachers = n_teachers
-        self.epsilon = epsilon
-        self.delta = delta
-        self.threshold = threshold
-        self.threshold_noise = threshold_noise
-        self.vote_noise = vote_noise
-        self.noise_ratio = noise_ratio
-        self.n_queries = n_queries
-        self.n_answers = n_answers
-        self.shuffle = shuffle
-        self.classes = classes
-        self.dataset_size = dataset_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.progress = progress
-        self.ledger = ledger
-
     def fit(
         self,
         X: ArrayLike,
@@ -102,37 +55,20 @@ class PATEClassifier(AggregatedClassifier):
         sensitive_features: ArrayLike | None = None,
         X_public: ArrayLike | PublicRows | None = None,
         sensitive_features_public: ArrayLike | None = None,
-    ) -> PATEClassifier:
+    ) -> Self:
         """Train teachers, let them answer, train the student.
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
-            Private training rows; numbers, no missing values.
-        y : array-like, shape (n_samples,)
-            Labels.
         sensitive_features : array-like, optional
             Groups of the private rows; checked, and not used in training.
         X_public : array-like or PublicRows, shape (n_public, n_features)
             Rows of the same kind that need no protection. In a search give `PublicRows`.
         sensitive_features_public : array-like, shape (n_public,) or (n_public, k), optional
             Their groups; several columns form intersections.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            There are no public rows, or something is not what it should be. The
-            estimator is left unfitted.
         """
         with self._all_or_nothing():
             public = public_rows(X_public, sensitive_features_public, type(self).__name__)
-            self._fit_with(X, y, sensitive_features, public)
+            rows = self._check_rows(X, y, sensitive_features)
+            self._train_on(rows, self._check_public(public))
         return self
-
-    def _fit_with(self, X: Any, y: Any, sensitive_features: Any, public: PublicRows) -> None:
-        rows = self._check_rows(X, y, sensitive_features)
-        self._train_on(rows, self._check_public(public))

@@ -10,24 +10,6 @@ from scipy.special import log_ndtr, logsumexp
 from skfairdp.aggregation.voting_plan import VotingNoise
 
 
-def query_rdp(noise: VotingNoise, orders: Sequence[float], *, charged: bool = True) -> np.ndarray:
-    """Renyi divergence that one query costs whatever the votes are.
-
-    `orders`: orders above 1. `charged`: whether the test was passed, so that noisy votes were
-    used. A gate that refuses the answer afterwards changes nothing. Result (n_orders,): in nats.
-
-    Examples
-    --------
-    >>> from skfairdp.aggregation.voting_plan import VotingNoise
-    >>> from skfairdp.aggregation.private_cost import query_rdp
-    >>> query_rdp(VotingNoise(threshold=40.0, votes=15.0), [10.0]).round(6).tolist()
-    [0.047569]
-    """
-    at = np.asarray(orders, dtype=np.float64)
-    test = np.zeros_like(at) if noise.threshold is None else at / (2.0 * noise.threshold**2)
-    return test + at / noise.votes**2 if charged else test
-
-
 def data_dependent_rdp(
     votes: np.ndarray,
     noise: VotingNoise,
@@ -38,9 +20,9 @@ def data_dependent_rdp(
 ) -> np.ndarray:
     """Renyi divergence of each query for the votes that were cast: a private diagnostic.
 
-    Where the teachers agree, an answer costs less than `query_rdp` charges. How much less
-    is computed from the private votes and **must not be published**: it protects
-    nobody, is part of no certificate, and must not decide when to stop.
+    Where the teachers agree, an answer costs less than the plan charges. How much less
+    is computed from the private votes and **must not be published**: it is no
+    protection, is part of no certificate, and must not decide when to stop.
 
     Parameters
     ----------
@@ -58,7 +40,7 @@ def data_dependent_rdp(
     Returns
     -------
     ndarray of float64, shape (n_queries, n_orders)
-        In nats; never above `query_rdp`.
+        In nats; never above what the plan charges.
 
     References
     ----------

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.linear_model import LogisticRegression
 
+from skfairdp.documentation import complete_docstrings
+
 
 class ReweighedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Fit a classifier on rows weighted so that label and group are independent.
@@ -69,32 +71,13 @@ class ReweighedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict labels.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-        """
         return self.estimator_.predict(X)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Estimate class probabilities.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, n_classes)
-        """
         return self.estimator_.predict_proba(X)
+
+
+complete_docstrings(ReweighedClassifier)
 
 
 class GroupTeacher(ClassifierMixin, BaseEstimator):

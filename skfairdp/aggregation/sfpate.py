@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import column_or_1d
 
@@ -17,9 +15,8 @@ from skfairdp.aggregation.reweighing import GroupTeacher, ReweighedClassifier
 from skfairdp.aggregation.student import Student, takes_groups, train_student
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
 from skfairdp.assumptions import ATTRIBUTE_VOTES, closed_sets
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.parameters import Choice
-from skfairdp.privacy.ledger import PrivacyLedger
 
 
 class SFPATEClassifier(AggregatedClassifier):
@@ -47,14 +44,9 @@ class SFPATEClassifier(AggregatedClassifier):
         Who is fair.
     classes : sequence or None, default=None
         Class labels. None takes them from `y`, which is not protected.
-    groups : sequence or None, default=None
-        Declared groups; rows of others are in no shard. None takes them from the rows; they
-        are then public.
 
     Attributes
     ----------
-    groups_ : tuple
-        Groups.
     privacy_ : PrivacyGuarantee or None
         What is guaranteed, for a change of one person's attribute; None after
         ``epsilon=inf``.
@@ -82,57 +74,13 @@ class SFPATEClassifier(AggregatedClassifier):
     ('sensitive_features', 'change-attribute')
     """
 
+    variant: str = "fair_student"
+    groups: Sequence[Any] | None = None
+
     _parameters = {"variant": (Choice(("fair_student", "fair_teachers")),)}
     _adjacency = "change-attribute"
     _protects = "sensitive_features"
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True, "y_public": True}
-
-    def __init__(
-        self,
-        teacher: Any = None,
-        student: Any = None,
-        n_teachers: int = 100,
-        *,
-        variant: str = "fair_student",
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        threshold: float | None = None,
-        threshold_noise: float | None = None,
-        vote_noise: float | None = None,
-        noise_ratio: float = 40 / 15,
-        n_queries: int | None = None,
-        n_answers: int | None = None,
-        shuffle: bool = True,
-        classes: Sequence[Any] | None = None,
-        groups: Sequence[Any] | None = None,
-        dataset_size: int | None = None,
-        n_jobs: int | None = None,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.teacher = teacher
-        self.student = student
-        self.n_teachers = n_teachers
-        self.variant = variant
-        self.epsilon = epsilon
-        self.delta = delta
-        self.threshold = threshold
-        self.threshold_noise = threshold_noise
-        self.vote_noise = vote_noise
-        self.noise_ratio = noise_ratio
-        self.n_queries = n_queries
-        self.n_answers = n_answers
-        self.shuffle = shuffle
-        self.classes = classes
-        self.groups = groups
-        self.dataset_size = dataset_size
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.progress = progress
-        self.ledger = ledger
 
     def fit(
         self,
@@ -142,7 +90,7 @@ class SFPATEClassifier(AggregatedClassifier):
         sensitive_features: ArrayLike | None = None,
         X_public: ArrayLike | PublicRows | None = None,
         y_public: ArrayLike | None = None,
-    ) -> SFPATEClassifier:
+    ) -> Self:
         """Train teachers, let them answer, train the student.
 
         Parameters
@@ -159,10 +107,6 @@ class SFPATEClassifier(AggregatedClassifier):
         y_public : array-like, shape (n_public,), optional
             Their labels, for ``variant="fair_student"``.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         ValueError
@@ -173,29 +117,27 @@ class SFPATEClassifier(AggregatedClassifier):
             The learner that has to be fair takes no groups.
         """
         with self._all_or_nothing():
-            self._fit_with(X, y, sensitive_features, X_public, y_public)
+            if sensitive_features is None:
+                raise ValueError(
+                    "SFPATEClassifier needs sensitive_features: they are what it protects."
+                )
+            self._check_fair_learner()
+            rows = self._check_rows(X, y, sensitive_features)
+            assert rows.groups is not None
+            if len(rows.groups.labels) < 2:
+                raise ValueError(
+                    "SFPATEClassifier needs at least two groups in sensitive_features."
+                )
+            self._train_on(rows, self._queries(X_public, y_public, rows))
         return self
 
-    def _fit_with(self, X: Any, y: Any, sensitive_features: Any, public: Any, labels: Any) -> None:
-        if sensitive_features is None:
-            raise ValueError(
-                "SFPATEClassifier needs sensitive_features: they are what it protects."
-            )
-        self._check_fair_learner()
-        rows = self._check_rows(X, y, sensitive_features)
-        assert rows.groups is not None
-        if len(rows.groups.labels) < 2:
-            raise ValueError("SFPATEClassifier needs at least two groups in sensitive_features.")
+    def _queries(self, public: Any, labels: Any, rows: PrivateRows) -> Queries:
         if public is None:
             if labels is not None:
                 raise ValueError("y_public was given without X_public; give both or none.")
-            queries = Queries(rows.X, None, rows.labels, own=True)
-        else:
-            public = public if isinstance(public, PublicRows) else PublicRows(public)
-            queries = self._labelled(self._check_public(public), labels, rows)
-        self._train_on(rows, queries)
-
-    def _labelled(self, queries: Queries, labels: Any, rows: PrivateRows) -> Queries:
+            return Queries(rows.X, None, rows.labels, own=True)
+        public = public if isinstance(public, PublicRows) else PublicRows(public)
+        queries = self._check_public(public)
         if self.variant == "fair_teachers":
             return Queries(queries.X, None)
         if labels is None:
@@ -224,13 +166,7 @@ class SFPATEClassifier(AggregatedClassifier):
             )
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
-        # Whether a row has a declared group is private: such a row is left out in silence.
-        return encode_groups(
-            sensitive_features,
-            n_rows=n,
-            labels=self.groups,
-            on_unknown="raise" if self.groups is None else "drop",
-        )
+        return groups_of_training(sensitive_features, n, self.groups)
 
     def _n_options(self, rows: PrivateRows) -> int:
         assert rows.groups is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,22 +11,36 @@ from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.aggregation.public_rows import PublicRows
-from skfairdp.aggregation.query_rows import Lesson, PrivateRows, Queries, VotingRun, description
+from skfairdp.aggregation.public_rows import PublicRows, queries_of
+from skfairdp.aggregation.query_rows import (
+    Lesson,
+    PrivateRows,
+    Queries,
+    VotingRun,
+    description,
+    spent,
+)
 from skfairdp.aggregation.shards import assign_shards
 from skfairdp.aggregation.student import Student, default_student, train_student
 from skfairdp.aggregation.teachers.training import default_teacher, train_teachers
 from skfairdp.aggregation.teachers.trial import try_teacher
-from skfairdp.aggregation.vote_assumptions import conditions, public_things, spent
 from skfairdp.aggregation.vote_parameters import check_settings, make_plan
 from skfairdp.aggregation.voting import ConfidentGNMax, release_labels
-from skfairdp.assumptions import seed_known
+from skfairdp.assumptions import (
+    QUERIES_PUBLIC,
+    TEACHERS,
+    closed_sets,
+    seed_known,
+    starts,
+    through_noise,
+)
 from skfairdp.base import PrivateClassifier
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.parameters import BOOLEAN, COUNT, NONE, POSITIVE, Number, check_parameters
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.noise import noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
 from skfairdp.rows import check_features, check_rows, encode_labels
@@ -64,11 +80,13 @@ class AggregatedClassifier(PrivateClassifier):
         Public rows that are put to the teachers, the largest number of tests that is
         paid for. None takes all.
     n_answers : int or None
-        Stop after this many queries have passed the test. None: what
+        Stop after this many queries have passed the test; those that a gate refuses
+        count, for a refusal shows what the answer was. None: what
         `epsilon` pays for at the given noise, or at noise of half the number of teachers
         (but at least 100); without `epsilon`, or without noise, all queries.
     shuffle : bool
-        Ask in an order drawn with `random_state`, else in that of the public rows.
+        Ask in an order drawn with `random_state`, else in that of the public rows; what a
+        gate lets pass depends on the order.
     dataset_size : int or None
         Declared number of records that `delta` is compared with. None compares with the
         number of rows. Nothing else depends on it.
@@ -102,6 +120,23 @@ class AggregatedClassifier(PrivateClassifier):
         Everything the accountant charged.
     """
 
+    teacher: Any = field(default=None, kw_only=False)
+    student: Any = field(default=None, kw_only=False)
+    n_teachers: int = field(default=100, kw_only=False)
+    epsilon: float | None = 1.0
+    delta: float = 1e-6
+    threshold: float | None = None
+    threshold_noise: float | None = None
+    vote_noise: float | None = None
+    noise_ratio: float = 40 / 15
+    n_queries: int | None = None
+    n_answers: int | None = None
+    shuffle: bool = True
+    dataset_size: int | None = None
+    n_jobs: int | None = None
+    classes: Sequence[Any] | None = None
+    progress: bool | None = None
+
     _parameters = {
         "n_teachers": (COUNT,),
         "threshold": (Number(0.0), NONE),
@@ -131,10 +166,10 @@ class AggregatedClassifier(PrivateClassifier):
     _adjacency: ClassVar[str] = "add-remove"
     _protects: ClassVar[str] = "record"
 
-    student_: Student
-    plan_: Plan
-    public_groups_: tuple | None
-    asked_by_group_: np.ndarray | None
+    student_: Student = field(init=False)
+    plan_: Plan = field(init=False)
+    public_groups_: tuple | None = field(init=False)
+    asked_by_group_: np.ndarray | None = field(init=False)
 
     def _n_options(self, rows: PrivateRows) -> int:
         """How many answers there are to vote for."""
@@ -159,8 +194,12 @@ class AggregatedClassifier(PrivateClassifier):
         n = len(rows.X) if self.dataset_size is None else int(self.dataset_size)
         check_delta(self.delta, n, public=self.dataset_size is not None)
         seed, noise = self._randomness()
-        queries = self._ordered(queries, seed)
-        stds, plan = make_plan(self, len(queries.X), adjacency=self._adjacency)
+        n_public = len(queries.X)
+        stds, plan = make_plan(self, n_public, adjacency=self._adjacency)
+        order = np.arange(n_public)
+        if self.shuffle:
+            order = np.random.default_rng([seed, 0]).permutation(n_public)
+        queries = queries.picked(order[: self.n_queries])
         run = VotingRun(rows, queries, seed, noise)
         gate = self._gate(run)
         lesson = self._lesson(rows, queries)
@@ -215,31 +254,7 @@ class AggregatedClassifier(PrivateClassifier):
         return encode_groups(sensitive_features, n_rows=n)
 
     def _check_public(self, public: PublicRows) -> Queries:
-        """Check public rows; the messages may show what they hold."""
-        shape = np.shape(public.X)
-        if len(shape) == 2 and shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"'X_public' has {shape[1]} columns, but X has {self.n_features_in_}: public rows "
-                "go through the same preprocessing (in a Pipeline: transform_input=['X_public'] "
-                "with metadata routing on)."
-            )
-        X = check_features(self, public.X)
-        if public.sensitive_features is None:
-            return Queries(X, None)
-        groups = encode_groups(
-            public.sensitive_features, n_rows=len(X), name="sensitive_features_public"
-        )
-        return Queries(X, groups)
-
-    def _ordered(self, queries: Queries, seed: int) -> Queries:
-        n = len(queries.X)
-        wanted = n if self.n_queries is None else self.n_queries
-        if wanted > n:
-            raise ValueError(
-                f"'n_queries' must be at most the number of public rows, {n}; got {wanted}."
-            )
-        order = np.random.default_rng([seed, 0]).permutation(n) if self.shuffle else np.arange(n)
-        return queries.picked(order[:wanted])
+        return queries_of(self, public)
 
     def _guarantee(
         self, plan: Plan, run: VotingRun, came_of_it: tuple[str, ...] = ()
@@ -248,20 +263,27 @@ class AggregatedClassifier(PrivateClassifier):
             return None
         if run.noise.reproducible:
             return PrivacyGuarantee.void(
-                seed_known(),
-                adjacency=self._adjacency,
-                protects=self._protects,
+                seed_known(), adjacency=self._adjacency, protects=self._protects
             )
         return guarantee(
             plan,
             protects=self._protects,
             budget=self.epsilon,
-            assumptions=(*came_of_it, *self._public_things(run), *conditions(run.noise)),
+            assumptions=(
+                *came_of_it,
+                *self._public_things(run),
+                noise_text(run.noise),
+                through_noise("votes"),
+                starts(),
+                TEACHERS,
+            ),
         )
 
     def _public_things(self, run: VotingRun) -> tuple[str, ...]:
+        """Say what is public."""
         named = run.queries.groups is None and run.rows.groups is not None
-        return public_things(named, labels_declared=self.classes is not None)
+        sets = closed_sets(labels=self.classes is not None, groups=False if named else None)
+        return (*sets, QUERIES_PUBLIC)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)

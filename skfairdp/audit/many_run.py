@@ -1,20 +1,25 @@
-"""An audit that trains many times, with one canary."""
+"""An audit that trains many times, with one canary, and stops as soon as it can."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
+from skfairdp.audit.betting import PairBets
 from skfairdp.audit.canaries import Canaries, Score, log_odds
 from skfairdp.audit.declared import claim_about, declare_sizes, fit_with
-from skfairdp.audit.many_run_bound import many_run_epsilon, many_run_p_value
+from skfairdp.audit.hypothesis import error_of
+from skfairdp.audit.one_run import audit_one_run
 from skfairdp.audit.result import AuditResult
+from skfairdp.documentation import completed_by
 
 
+@completed_by(audit_one_run)
 def audit_many_runs(
     estimator: Any,
     X: ArrayLike,
@@ -23,45 +28,41 @@ def audit_many_runs(
     *,
     sensitive_features: ArrayLike | None = None,
     n_runs: int = 500,
-    n_threshold_runs: int = 100,
+    n_threshold_runs: int = 20,
     score: Score = log_odds,
     confidence_level: float = 0.95,
     n_jobs: int | None = None,
 ) -> AuditResult:
     """Test a privacy claim with many training runs and one canary.
 
-    `n_runs` clones are fitted on the rows and the canary, as many on the rows alone,
-    all under one declared plan. Whether the canary was there is guessed by comparing
-    its score with a threshold that was chosen on separate runs.
+    Clones are fitted in pairs, on the rows with the canary and on the rows alone, all under
+    one declared plan. Each pair is a bet against the claim on how the canary's scores compare
+    with thresholds from separate runs. The audit stops when the claim is refuted.
 
     Parameters
     ----------
-    estimator : estimator of this package
-        Cloned, never changed. It must take `dataset_size` or `group_sizes`.
-    X : array-like or DataFrame of shape (n, n_features)
-        Rows that are always trained on.
-    y : array-like of shape (n,)
-        Their labels.
     canary : Canaries
         Exactly one record.
     sensitive_features : array-like, Series or DataFrame of shape (n,) or (n, k), optional
         Groups of the rows of `X`; the canary then needs a group too.
     n_runs : int, default=500
-        Runs of each kind that are counted. A perfect attack with N of each shows no
-        more than about ``log(N / 3.7)``.
-    n_threshold_runs : int, default=100
-        Further runs of each kind, only to choose the threshold.
+        Pairs at most. A perfect attack with N of them shows no more than about
+        ``log(N / 4)``.
+    n_threshold_runs : int, default=20
+        Further pairs, only to choose the thresholds.
     score : callable, default=log_odds
         ``score(fitted, canary.X, canary.y)`` returns one number, larger for "in".
     confidence_level : float, default=0.95
-        Level of the lower bound.
+        Level of the lower bound, whenever the audit stops.
     n_jobs : int or None, default=None
         Fits that run side by side (joblib).
 
     Returns
     -------
     AuditResult
-        Its claim as in `audit_one_run`.
+        Its claim as in `audit_one_run`. The bound of an audit that stopped early is little
+        above the claim. The settings count the pairs, and those whose score was larger, or
+        smaller, with the canary.
 
     Raises
     ------
@@ -97,35 +98,47 @@ def audit_many_runs(
         if runs < 1:
             raise ValueError(f"{name} must be at least 1; got {runs!r}.")
     model = declare_sizes(estimator, X, y, canary, sensitive_features)
-    total = n_runs + n_threshold_runs
-    outcomes = Parallel(n_jobs=n_jobs)(
-        delayed(_one_score)(model, X, y, canary, present, sensitive_features, score)
-        for present in [True] * total + [False] * total
-    )
-    scores = np.array([value for value, _ in outcomes]).reshape(2, total)
-    claimed, delta = outcomes[0][1]
-    threshold = _threshold(scores[0, n_runs:], scores[1, n_runs:], delta, confidence_level)
-    hits, false_alarms = (int((part[:n_runs] >= threshold).sum()) for part in scores)
-    counts = (hits, n_runs, false_alarms, n_runs)
+    error = error_of(confidence_level)
+
+    def pairs(n: int) -> list[tuple[float, float]]:
+        found = Parallel(n_jobs=n_jobs)(
+            delayed(_fitted_score)(model, X, y, canary, present, sensitive_features, score)
+            for present in (True, False) * n
+        )
+        claims.update(claim for _, claim in found)
+        scores = [value for value, _ in found]
+        return list(zip(scores[::2], scores[1::2], strict=True))
+
+    claims: set[tuple[float, float]] = set()
+    first = pairs(n_threshold_runs)
+    claimed, delta = max(claims)
+    bets = PairBets(np.quantile(first, np.linspace(0.05, 0.95, 13)), delta)
+    seen: list[tuple[float, float]] = []
+    largest = 0.0
+    together = 1 if n_jobs in (None, 1) else 8
+    while len(seen) < n_runs and largest < -math.log(error):
+        for pair in pairs(min(together, n_runs - len(seen))):
+            seen.append(pair)
+            bets.add(*pair)
+            largest = max(largest, bets.log_evidence(claimed))
+    differences = [present - absent for present, absent in seen]
     return AuditResult(
         method="many-run",
-        epsilon_lower_bound=many_run_epsilon(
-            *counts, delta=delta, confidence_level=confidence_level
-        ),
+        epsilon_lower_bound=bets.epsilon_lower_bound(error),
         claimed_epsilon=claimed,
         delta=delta,
         confidence_level=confidence_level,
-        p_value=many_run_p_value(*counts, epsilon=claimed, delta=delta),
+        p_value=math.exp(-largest),
         settings={
-            "n_runs": n_runs,
+            "n_runs": len(seen),
             "n_threshold_runs": n_threshold_runs,
-            "n_true_positives": hits,
-            "n_false_positives": false_alarms,
+            "n_larger": sum(value > 0 for value in differences),
+            "n_smaller": sum(value < 0 for value in differences),
         },
     )
 
 
-def _one_score(
+def _fitted_score(
     model: Any,
     X: ArrayLike,
     y: ArrayLike,
@@ -138,19 +151,3 @@ def _one_score(
     fitted = fit_with(clone(model), X, y, guest, sensitive_features)
     value = float(np.asarray(score(fitted, canary.X, canary.y)).item())
     return value, claim_about(fitted, canary)
-
-
-def _threshold(
-    inside: NDArray[np.float64], outside: NDArray[np.float64], delta: float, confidence_level: float
-) -> float:
-    """Threshold with the largest bound on these runs; with few runs, the best separation."""
-    runs = len(inside)
-
-    def merit(threshold: float) -> tuple[float, int]:
-        hits, alarms = int((inside >= threshold).sum()), int((outside >= threshold).sum())
-        bound = many_run_epsilon(
-            hits, runs, alarms, runs, delta=delta, confidence_level=confidence_level
-        )
-        return bound, hits - alarms
-
-    return max(np.concatenate([inside, outside]).tolist(), key=merit)

@@ -7,6 +7,7 @@ import math
 from scipy.stats import beta
 
 from skfairdp.audit.hypothesis import boundary, check_count, check_loss, error_of
+from skfairdp.documentation import completed_by
 
 _LOG_SMALLEST_ERROR = -600.0
 
@@ -68,6 +69,7 @@ def many_run_epsilon(
     return _many_run_bound(counts, delta, error_of(confidence_level))
 
 
+@completed_by(many_run_epsilon)
 def many_run_p_value(
     n_true_positives: int,
     n_with: int,
@@ -83,8 +85,6 @@ def many_run_p_value(
 
     Parameters
     ----------
-    n_true_positives, n_with, n_false_positives, n_without : int
-        Counts of runs; see `many_run_epsilon`.
     epsilon : float
         Privacy loss of the hypothesis, in nats, >= 0.
     delta : float, default=0.0
@@ -94,11 +94,6 @@ def many_run_p_value(
     -------
     float
         A valid p-value in (0, 1].
-
-    Raises
-    ------
-    ValueError
-        If a count or a probability is outside its range.
 
     Examples
     --------

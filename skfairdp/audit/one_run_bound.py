@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import binom
 
 from skfairdp.audit.hypothesis import boundary, check_count, check_loss, error_of
+from skfairdp.documentation import completed_by
 
 # An audit never needs to tell epsilon = 60 from more: the evidence for that would
 # take about e**60 guesses.
@@ -75,6 +76,7 @@ def one_run_p_value(
     return min(1.0, tail + 2.0 * n_canaries * delta * share)
 
 
+@completed_by(one_run_p_value)
 def one_run_epsilon(
     n_canaries: int,
     n_guesses: int,
@@ -87,11 +89,8 @@ def one_run_epsilon(
 
     Parameters
     ----------
-    n_canaries, n_guesses, n_correct : int
-        Coins m, guesses r and right guesses v; see `one_run_p_value`. The number of
-        guesses must be fixed before the scores are seen.
-    delta : float, default=0.0
-        Declared failure probability of the mechanism.
+    n_guesses : int
+        Number of guesses made, r, fixed before the scores are seen.
     confidence_level : float, default=0.95
         Probability, over coins and training, that the bound is not above the true
         epsilon.

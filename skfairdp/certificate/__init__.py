@@ -1,6 +1,5 @@
 """Certificates: what one fitted model guarantees, bound to its weights by a digest."""
 
-from skfairdp.certificate.certificate import Certificate
-from skfairdp.certificate.certifying import certify
+import lazy_loader
 
-__all__ = ["Certificate", "certify"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -15,10 +15,13 @@ from skfairdp.certificate.render.plot import draw_bounds
 from skfairdp.certificate.render.sections import certificate_sections
 from skfairdp.certificate.render.text import plain_text
 from skfairdp.certificate.unwrap import unwrap
+from skfairdp.documentation import completed_by
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from skfairdp.monitoring import GapMonitor
 
 
 class Certificate(Claims):
@@ -131,6 +134,7 @@ class Certificate(Claims):
         ledger: str | PathLike[str] | PrivacyLedger | None = None,
         epsilon: float | None = None,
         tolerance: float | None = None,
+        monitor: GapMonitor | None = None,
     ) -> str:
         """Write a whole page that can be filed, sent and printed by itself.
 
@@ -144,6 +148,8 @@ class Certificate(Claims):
             Largest privacy loss that was asked for; adds whether it is kept.
         tolerance : float, optional
             Largest difference between groups that was asked for.
+        monitor : GapMonitor, optional
+            Adds what it has seen since.
 
         Returns
         -------
@@ -154,10 +160,15 @@ class Certificate(Claims):
             pictures where matplotlib is installed.
         """
         sections = certificate_sections(
-            self, ledger=as_ledger(ledger), epsilon=epsilon, tolerance=tolerance
+            self,
+            ledger=as_ledger(ledger),
+            epsilon=epsilon,
+            tolerance=tolerance,
+            monitor=monitor,
         )
         return html_page(title, self._subtitle, sections)
 
+    @completed_by(to_html)
     def to_model_card(
         self,
         *,
@@ -172,12 +183,6 @@ class Certificate(Claims):
         ----------
         title : str, default="Model card"
             Heading of the card.
-        ledger : None, path or PrivacyLedger, default=None
-            Adds what the data set has spent in all.
-        epsilon : float, optional
-            Largest privacy loss that was asked for; adds whether it is kept.
-        tolerance : float, optional
-            Largest difference between groups that was asked for.
 
         Returns
         -------

@@ -188,6 +188,7 @@ def certify(
         remarks=(*evaluation.remarks, *measured, *unbound),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=_versions(libraries),
+        accuracy=evaluation.accuracy,
     )
 
 

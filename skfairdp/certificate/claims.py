@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Self
 
+from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.json_document import FORMAT, checked_document, own_version
 from skfairdp.certificate.sentence import certificate_sentence
 from skfairdp.fairness.guarantee import FairnessGuarantee
@@ -45,6 +46,8 @@ class Claims:
     model_file : str or None
         SHA-256 of the file that the model was written to, in hexadecimal digits, by which
         the file can be told before anything in it is run; not part of equality.
+    accuracy : Accuracy or None
+        Right answers on the held-out rows, where their labels were given.
     """
 
     privacy: PrivacyGuarantee | None
@@ -56,6 +59,7 @@ class Claims:
     created: str = field(default="", compare=False)
     versions: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     model_file: str | None = field(default=None, compare=False)
+    accuracy: Accuracy | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fairness", tuple(self.fairness))
@@ -66,6 +70,13 @@ class Claims:
     def library_versions(self) -> dict[str, str]:
         """Versions of the libraries at the time of certification."""
         return dict(self.versions)
+
+    @property
+    def nearly_constant(self) -> bool:
+        """Whether decisions are almost all alike, or no better than a constant answer."""
+        return any(claim.nearly_constant for claim in self.fairness) or (
+            self.accuracy is not None and self.accuracy.no_better
+        )
 
     @property
     def sentence(self) -> str:
@@ -184,6 +195,8 @@ class Claims:
             "created": self.created,
             "library_versions": self.library_versions,
         }
+        if self.accuracy is not None:
+            document["accuracy"] = asdict(self.accuracy)
         return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
 
     @classmethod
@@ -206,12 +219,13 @@ class Claims:
             certificate can.
         """
         document = checked_document(text)
-        privacy = document["privacy"]
+        privacy, known = document["privacy"], document.get("accuracy")
         try:
             found = cls(
                 privacy=None if privacy is None else PrivacyGuarantee.from_dict(privacy),
                 fairness=tuple(map(FairnessGuarantee.from_dict, document["fairness"])),
                 model_file=document.get("model_file"),
+                accuracy=None if known is None else Accuracy(**known),
                 versions=tuple(document["library_versions"].items()),
                 **{name: document[name] for name in _AS_WRITTEN},
             )

@@ -26,7 +26,9 @@ from skfairdp.privacy.ledger.totals import covered
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.relations import PROTECTS
 
-_REPRODUCIBLE = "The noise of the counts is reproducible: whoever knows its seed can subtract it."
+_REPRODUCIBLE = (
+    "The noise of the counts is reproducible: anyone who knows its seed can subtract it."
+)
 
 
 def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGuarantee | None:
@@ -61,7 +63,10 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
         reasons.append(_foreign(deployed.final))
     elif own_search is None:
         reasons += [search_reason(search, deployed.final) for search in deployed.searches]
-    reasons += _relations(stated)
+    relations = sorted(_relations(stated))
+    if len(relations) > 1:
+        kinds = "; ".join(f"{protects} under {adjacency}" for adjacency, protects in relations)
+        reasons.append(f"The steps make promises of different kinds, which have no total: {kinds}")
     declared = _declared(public)
     if reasons:
         return _void(reasons, stated, declared)
@@ -219,7 +224,7 @@ def _check_names(public_steps: Sequence[str], names: list[str]) -> None:
     for listed in public_steps:
         if not any(_listed(name, (listed,)) for name in names):
             raise ValueError(
-                f"public_steps names {listed!r}, which is no earlier step of the model; its "
+                f"public_steps names {listed!r}, which is not an earlier step of the model; its "
                 f"earlier steps are {names}."
             )
 
@@ -240,29 +245,22 @@ def _foreign(final: Any) -> str:
 
 def _in_one_relation(stated: list[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
     """Read a promise for removal, as that of a table, as one for blanked records beside one."""
-    relations = {(item.adjacency, item.protects) for item in stated if not item.is_void}
-    if relations == {("add-remove", "record"), ("zero-out", "record")}:
+    if _relations(stated) == {("add-remove", "record"), ("zero-out", "record")}:
         return covered(stated, "zero-out", "record")
     return stated
 
 
-def _relations(stated: list[PrivacyGuarantee]) -> list[str]:
-    relations = {(item.adjacency, item.protects) for item in stated if not item.is_void}
-    if len(relations) < 2:
-        return []
-    return [
-        "The steps make promises of different kinds, which have no total: "
-        + "; ".join(f"{protects} under {adjacency}" for adjacency, protects in sorted(relations))
-    ]
+def _relations(stated: list[PrivacyGuarantee]) -> set[tuple[str, str]]:
+    return {(item.adjacency, item.protects) for item in stated if not item.is_void}
 
 
 def _void(
     reasons: list[str], stated: list[PrivacyGuarantee], declared: tuple[str, ...]
 ) -> PrivacyGuarantee:
-    last = stated[-1] if stated else PrivacyGuarantee.void(reasons[0])
-    relation = {"adjacency": last.adjacency, "protects": last.protects}
-    void = PrivacyGuarantee.void(reasons[0], delta=last.delta, **relation)
-    # Only reasons: what the other steps assume is no reason for the lack of a claim.
+    last = stated[-1] if stated else PrivacyGuarantee.void()
+    # Only reasons: what the other steps assume is not a reason for the lack of a claim.
     inherited = tuple(text for item in stated if item.is_void for text in item.assumptions)
-    texts = tuple(dict.fromkeys((*reasons, *inherited, *declared)))
-    return dataclasses.replace(void, assumptions=texts)
+    texts = dict.fromkeys((*reasons, *inherited, *declared))
+    return PrivacyGuarantee.void(
+        *texts, delta=last.delta, adjacency=last.adjacency, protects=last.protects
+    )

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.assumptions import AVERAGED_RATES, ERROR_APART
+from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.holdout import HeldOut, ask_holdout, comparable_groups, draws_afresh
 from skfairdp.certificate.unwrap import Deployed
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
+    noise_variance,
     noisy_gap_estimate,
     private_gap_upper_bound,
     private_rate_intervals,
@@ -23,7 +25,6 @@ from skfairdp.fairness.bounds.noisy_counts import (
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound, score_gap_upper_bound
 from skfairdp.fairness.derivation import (
     EXACT,
-    EXACT_NOISY,
     HOEFFDING,
     NOISY_COUNTS,
     Derivation,
@@ -47,12 +48,13 @@ class Evaluation:
     """What held-out rows show: claims about the deployed model, then about averages over its draws.
 
     `n_rows` is None where the number of rows inside the claim is private; `remarks` say why there
-    is no claim.
+    is not a claim.
     """
 
     fairness: tuple[FairnessGuarantee, ...]
     n_rows: int | None
     remarks: tuple[str, ...] = ()
+    accuracy: Accuracy | None = None
 
 
 def evaluate(
@@ -75,18 +77,20 @@ def evaluate(
     table, with_labels = held.table, y is not None
     strata = [notion.strata(held.classes, with_labels=with_labels) for notion in settings.notions]
     notions = tuple(zip(settings.notions, strata, strict=True))
-    rests_on = holdout_assumptions(settings, groups, with_labels, held.how, held.classes)
+    rests_on = tuple(holdout_assumptions(settings, groups, with_labels, held.how, held.classes))
     if settings.count_epsilon is not None:
         noisy = table + source.discrete_laplace(settings.count_epsilon, table.shape)
         claims = [
             noisy_claim(notion, cells, table, noisy, groups.labels, settings, rests_on)
             for notion, cells in notions
         ]
-        return Evaluation(tuple(claims), None, _remarks(claims))
+        noise = noise_variance(settings.count_epsilon)
+        return Evaluation(tuple(claims), None, _remarks(claims), Accuracy.of_table(noisy, noise))
     claims = [_claim(n, cells, table, groups.labels, settings, rests_on) for n, cells in notions]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average
         claims += _averages(deployed, X, groups, held, notions, settings, with_labels)
-    return Evaluation(tuple(claims), int(table.sum()), _remarks(claims))
+    n_rows = int(table.sum())
+    return Evaluation(tuple(claims), n_rows, _remarks(claims), Accuracy.of_table(table))
 
 
 def _remarks(claims: Sequence[FairnessGuarantee]) -> tuple[str, ...]:
@@ -112,8 +116,8 @@ def _averages(
         return []
     own = final._own_models(groups.labels)
     settings = replace(settings, bounds_each=1 if own is None else 2)
-    rests_on = holdout_assumptions(settings, groups, with_labels, AVERAGED_RATES, held.classes)
-    rests_on = (*rests_on, ERROR_APART)
+    texts = holdout_assumptions(settings, groups, with_labels, AVERAGED_RATES, held.classes)
+    rests_on = (*texts, ERROR_APART)
     table = held.averaged(scores)
     claims = [_claim(n, cells, table, groups.labels, settings, rests_on) for n, cells in notions]
     if own is not None:
@@ -225,7 +229,7 @@ def noisy_claim(
         ),
         assumptions=rests_on,
         derivation=Derivation.of(
-            EXACT_NOISY if settings.public_sizes else NOISY_COUNTS,
+            NOISY_COUNTS,
             claims=settings.claims,
             epsilon=settings.count_epsilon,
             public_sizes=settings.public_sizes,

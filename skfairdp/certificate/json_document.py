@@ -49,6 +49,7 @@ _OPTIONAL: dict[str, tuple[Callable[[Any], bool], str]] = {
         ),
         "a SHA-256, or null",
     ),
+    "accuracy": (lambda value: isinstance(value, dict), "an object"),
     "signature": (lambda value: True, "a signature"),  # its own module looks at it
 }
 _PRIVACY = {part.name for part in fields(PrivacyGuarantee)} - {"exposures"}
@@ -102,7 +103,7 @@ def _check_keys(
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number of JSON.")
+    raise ValueError(f"{constant} is not a number of JSON.")
 
 
 def _finite(digits: str) -> float:

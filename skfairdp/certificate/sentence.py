@@ -25,13 +25,13 @@ SCOPE_TEXT = {
     ANY_POPULATION: _DRAWS,
     TRAINING: "About the average over the noise of training, not about this one model.",
     DOWNSTREAM: "About whatever is predicted from the representation, averaged over its noise.",
-    ANSWERED: "About the answers given so far, and nobody else.",
+    ANSWERED: "About the answers given so far, and no others.",
 }
 # How the sentence begins where no bound on the deployed model is stated, in order of preference.
 _LEADS = {
     DOWNSTREAM: "Whatever is predicted from the released representation, averaged over its noise",
-    ANY_POPULATION: "Whoever the people are, averaged over the model's random draws (not for this "
-    "one model)",
+    ANY_POPULATION: "For any people, averaged over the model's random draws (not for this one "
+    "model)",
     AVERAGED: "With {certainty}, averaged over the model's random draws (not for this one model)",
     ANSWERED: "Among the queries answered so far",
     TRAINING: "Averaged over the noise of training (not for this one model)",
@@ -101,7 +101,7 @@ def population(claim: FairnessGuarantee, n_rows: int | None) -> str:
     """Say whom a bound is about."""
     if claim.scope in (DEPLOYED, AVERAGED):
         return f"people like {'those' if n_rows is None else f'the {n_rows}'} held out"
-    return "the people answered so far" if claim.scope == ANSWERED else "whoever the people are"
+    return "the people answered so far" if claim.scope == ANSWERED else "any people"
 
 
 def certainty(claim: FairnessGuarantee) -> str:

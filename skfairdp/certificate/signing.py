@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
 
 SIGNATURE_SHOWS = (
-    "A valid signature shows that whoever holds the private key signed exactly this content; it "
+    "A valid signature shows that the holder of the private key signed exactly this content; it "
     "does not show that the content is true."
 )
 ALGORITHM = "Ed25519"
@@ -40,7 +40,7 @@ _HEX = re.compile(r"[0-9a-f]{128}")
 def sign_certificate(text: str, key: Ed25519PrivateKey) -> str:
     """Add a signature to the text of a certificate, in place of one that it had.
 
-    Raises a ValueError when the text, what ``Certificate.to_json`` returned, is no certificate.
+    Raises a ValueError when the text, what ``Certificate.to_json`` returned, is not a certificate.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def _canonical(document: Mapping[str, Any]) -> bytes:
     try:
         return _CONTEXT + line.encode("utf-8")
     except UnicodeEncodeError:
-        raise ValueError("The certificate holds text that is no Unicode.") from None
+        raise ValueError("The certificate holds text that is not valid Unicode.") from None
 
 
 def _library() -> tuple[Any, Any]:

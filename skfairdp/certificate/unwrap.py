@@ -193,7 +193,7 @@ def unwrap(model: object) -> Deployed:
     """Take a fitted model apart: an estimator, Pipeline or search.
 
     Raises a NotFittedError for one that is not fitted, or a search without ``refit``, and a
-    TypeError for what is no estimator.
+    TypeError for what is not an estimator.
     """
     check_is_fitted(model)
     predictor, searches = _best(model, ())

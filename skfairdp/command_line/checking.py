@@ -43,7 +43,7 @@ def verify(arguments: argparse.Namespace) -> int:
         signed = is_signed(text)
         valid = key is not None and check_signature(text, key)
     except ValueError as error:
-        raise CommandError(f"{arguments.certificate} is no certificate: {error}") from None
+        raise CommandError(f"{arguments.certificate} is not a certificate: {error}") from None
     content = read_bytes(arguments.model)
     found = certificate.examine()
     lines = _figures(found)
@@ -62,7 +62,7 @@ def verify(arguments: argparse.Namespace) -> int:
         print(_CARE.format(arguments.model), file=sys.stderr, flush=True)
         model = _loaded(arguments.model, content)
         if not certificate.verify(model):
-            refused += contradictions(certificate, unwrap(model)) or [
+            refused += [*contradictions(certificate, unwrap(model))] or [
                 "the model is another one, or in another state, than the certificate names: "
                 f"{certificate.model_name}, {certificate.model_digest} (a certificate of an "
                 "earlier version can name it by another digest: then certify the model again)"
@@ -117,15 +117,12 @@ def _loaded(path: Path, content: bytes) -> Any:
             "written by pickle or joblib, with the library versions that the certificate names."
         ) from None
     if not hasattr(model, "predict"):
-        raise CommandError(f"{path} holds a {type(model).__name__}, which is no model.")
+        raise CommandError(f"{path} holds a {type(model).__name__}, which is not a model.")
     return model
 
 
 def show_ledger(arguments: argparse.Namespace) -> int:
-    """Print what was spent on each data set of a ledger.
-
-    Result: 0.
-    """
+    """Print what was spent on each data set of a ledger."""
     if not arguments.file.is_file():
         raise CommandError(f"There is no privacy ledger {arguments.file}.")
     ledger = PrivacyLedger(arguments.file)

@@ -21,7 +21,7 @@ class CommandError(SkfairdpError):
 
 
 class Terminated(BaseException):
-    """Somebody asked the process to end."""
+    """The process was asked to end."""
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def read_rows(path: Path) -> pd.DataFrame:
         ) from None
     if len(rows) == 0:
         raise CommandError(f"{path} has no rows.")
-    # Where there is no header, these names are somebody's data: they are not shown.
+    # Where there is no header, these names are a person's data: they are not shown.
     if rows.columns.duplicated().any():
         raise CommandError(f"{path} has columns of the same name; give each column its own.")
     if path.suffix.lower() not in PARQUET and not isinstance(rows.index, pd.RangeIndex):

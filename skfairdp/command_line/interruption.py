@@ -12,7 +12,7 @@ from skfairdp.privacy.ledger.rendering import ledger_cells
 class Aftermath:
     """Keeps account of one run.
 
-    `budget`: what the run was asked to spend, in words, for want of a ledger.
+    `budget`: what the run was asked to spend, in words, where there is no ledger.
     """
 
     def __init__(self, ledger: PrivacyLedger | None, budget: str) -> None:

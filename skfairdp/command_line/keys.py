@@ -16,19 +16,14 @@ from skfairdp.certificate.signing import (
     write_new_key,
 )
 from skfairdp.command_line.errors import CommandError
+from skfairdp.command_line.parsing import PASSPHRASE
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-# Never an argument: those can be seen by all users of the machine.
-PASSPHRASE = "SKFAIRDP_KEY_PASSPHRASE"
-
 
 def keygen(arguments: argparse.Namespace) -> int:
-    """Make a pair of keys.
-
-    Result: 0.
-    """
+    """Make a pair of keys."""
     public = write_new_key(arguments.out, _new_passphrase(arguments.passphrase))
     print(f"Private key, to be kept: {arguments.out}")
     print(f"Public key, to be given to those who check certificates: {public}")

@@ -2,47 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import argparse
 from typing import Any
 
-from skfairdp import DPSGDClassifier, FairDPClassifier, FairPathClassifier, PrivacyLedger
-from skfairdp.inprocessing.rates.classifier import RateConstrainedClassifier
+import skfairdp  # which imports an estimator when it is asked for
+from skfairdp.command_line.errors import CommandError
+
+# What is taken for one notion, what for several, and the others.
+MECHANISMS = ("fair-path", "rates", "fairdp", "dpsgd")
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What was asked of a model."""
-
-    epsilon: float
-    delta: float
-    tolerance: float
-    notions: tuple[str, ...]
-    # Probability from which the favourable outcome is given, where a mechanism has one
-    threshold: float
-    ledger: PrivacyLedger | None
-    progress: bool | None
-
-    @property
-    def shared(self) -> dict[str, Any]:
-        """Parameters that all estimators take; outcomes are 0 and 1 by declaration."""
-        names = ("epsilon", "delta", "ledger", "progress")
-        return {name: getattr(self, name) for name in names} | {"classes": [0, 1]}
-
-
-# What is taken for one notion, and for several.
-DEFAULT, FOR_SEVERAL = "fair-path", "rates"
-ONE_NOTION = {"fair-path"}
-TAKE_A_THRESHOLD = {"fairdp"}
-# A further mechanism is a further line.
-MECHANISMS: Mapping[str, Callable[[Wanted], Any]] = {
+def estimator_of(arguments: argparse.Namespace, ledger: skfairdp.PrivacyLedger | None) -> Any:
+    """Make the estimator that was asked for; outcomes are 0 and 1 by declaration."""
+    name, threshold = arguments.mechanism, arguments.threshold
+    if len(arguments.notion) > 1 and name == "fair-path":
+        raise CommandError("--mechanism fair-path takes one --notion; for several take rates.")
+    if threshold is not None and name != "fairdp":
+        raise CommandError(
+            f"--threshold has no meaning for --mechanism {name}; leave it out, or take fairdp."
+        )
+    shared = {
+        "epsilon": arguments.epsilon,
+        "delta": arguments.delta,
+        "classes": [0, 1],
+        "progress": False if arguments.quiet else None,
+        "ledger": ledger,
+    }
+    if name == "fairdp":
+        return skfairdp.FairDPClassifier(
+            threshold=0.5 if threshold is None else threshold, **shared
+        )
+    if name == "dpsgd":
+        return skfairdp.DPSGDClassifier(**shared)
     # Half of what is asked for: a certificate adds what held-out rows leave uncertain.
-    "fair-path": lambda wanted: FairPathClassifier(
-        notion=wanted.notions[0], tolerance=wanted.tolerance / 2.0, **wanted.shared
-    ),
-    "rates": lambda wanted: RateConstrainedClassifier(
-        notion=wanted.notions, tolerance=wanted.tolerance / 2.0, **wanted.shared
-    ),
-    "fairdp": lambda wanted: FairDPClassifier(threshold=wanted.threshold, **wanted.shared),
-    "dpsgd": lambda wanted: DPSGDClassifier(**wanted.shared),
-}
+    shared["tolerance"] = arguments.tolerance / 2.0
+    if name == "fair-path":
+        return skfairdp.FairPathClassifier(notion=arguments.notion[0], **shared)
+    return skfairdp.RateConstrainedClassifier(notion=tuple(arguments.notion), **shared)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import skfairdp
-from skfairdp.command_line.checking import show_ledger, verify
 from skfairdp.command_line.errors import Terminated, explained, show_warning, terminable
-from skfairdp.command_line.keys import PASSPHRASE, keygen
-from skfairdp.command_line.mechanisms import DEFAULT, FOR_SEVERAL, MECHANISMS
-from skfairdp.command_line.monitoring import monitor
-from skfairdp.command_line.reporting import report
+from skfairdp.command_line.mechanisms import MECHANISMS
 from skfairdp.fairness.notions import NOTIONS
 
+# An environment variable, never an argument: those can be seen by all users of the machine.
+PASSPHRASE = "SKFAIRDP_KEY_PASSPHRASE"
 DESCRIPTION = """\
 Train models that protect the people in their data and treat groups alike, and file what holds.
 
@@ -98,6 +97,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _command(module: str, name: str) -> Callable[[argparse.Namespace], int]:
+    """A command that is imported when it is run, so that help is there at once."""
+
+    def run(arguments: argparse.Namespace) -> int:
+        commands = importlib.import_module(f"skfairdp.command_line.{module}")
+        code: int = getattr(commands, name)(arguments)
+        return code
+
+    return run
+
+
 def _add_report(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "report",
@@ -129,7 +139,7 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
     )
     add(
         "--mechanism",
-        choices=tuple(MECHANISMS),
+        choices=MECHANISMS,
         help="fair-path: one notion, every tolerance at once (default); rates: one or several "
         "notions (default for several); fairdp: gradients of groups weigh the same; dpsgd: groups "
         "play no part",
@@ -162,14 +172,7 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
     add("--model", type=Path, metavar="FILE", help="also write the model (pickle)")
     add("--sign", type=Path, metavar="KEY", help="sign the certificate with this private key (PEM)")
     add("--quiet", action="store_true", help="no progress")
-    parser.set_defaults(run=_report)
-
-
-def _report(arguments: argparse.Namespace) -> int:
-    arguments.notion = arguments.notion or ["demographic_parity"]
-    default = DEFAULT if len(arguments.notion) == 1 else FOR_SEVERAL
-    arguments.mechanism = arguments.mechanism or default
-    return report(arguments)
+    parser.set_defaults(run=_command("reporting", "report"))
 
 
 def _add_verify(commands: argparse._SubParsersAction) -> None:
@@ -188,7 +191,7 @@ def _add_verify(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--strict", action="store_true", help="exit with 1 too where a figure can't be recomputed"
     )
-    parser.set_defaults(run=verify)
+    parser.set_defaults(run=_command("checking", "verify"))
 
 
 def _add_keygen(commands: argparse._SubParsersAction) -> None:
@@ -210,7 +213,7 @@ def _add_keygen(commands: argparse._SubParsersAction) -> None:
         action="store_true",
         help=f"encrypt the private key; the passphrase is asked for, or taken from {PASSPHRASE}",
     )
-    parser.set_defaults(run=keygen)
+    parser.set_defaults(run=_command("keys", "keygen"))
 
 
 def _add_ledger(commands: argparse._SubParsersAction) -> None:
@@ -222,7 +225,7 @@ def _add_ledger(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("file", type=Path, help="the ledger")
     parser.add_argument("--data-set", metavar="NAME", help="only this one")
     parser.add_argument("--json", action="store_true", help="as JSON, with the released events")
-    parser.set_defaults(run=show_ledger)
+    parser.set_defaults(run=_command("checking", "show_ledger"))
 
 
 def _add_monitor(commands: argparse._SubParsersAction) -> None:
@@ -245,15 +248,13 @@ def _add_monitor(commands: argparse._SubParsersAction) -> None:
         help="the groups (default: group); again for intersections",
     )
     add("--label", default="label", metavar="COLUMN", help="true outcome, where the claim needs it")
+    add("--id", metavar="COLUMN", help="names of rows, by which labels can come late")
+    add("--late", action="store_true", help="the file brings labels of rows that wait, by id")
+    add("--out", type=Path, metavar="FILE", help="a page of certificate and monitor (HTML)")
     add("--positive", metavar="VALUE", help="the favourable outcome, if it isn't 1")
     add("--notion", choices=tuple(NOTIONS), help="which claim, if there are several")
     add("--tolerance", type=_share, help="largest acceptable gap (default: the certified one)")
-    parser.set_defaults(run=_monitor)
-
-
-def _monitor(arguments: argparse.Namespace) -> int:
-    arguments.sensitive = arguments.sensitive or ["group"]
-    return monitor(arguments)
+    parser.set_defaults(run=_command("monitoring", "monitor"))
 
 
 def _positive(text: str) -> float:

@@ -9,7 +9,7 @@ import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -23,13 +23,7 @@ from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, read_rows, write_whole
 from skfairdp.command_line.interruption import Aftermath
 from skfairdp.command_line.keys import private_key
-from skfairdp.command_line.mechanisms import (
-    FOR_SEVERAL,
-    MECHANISMS,
-    ONE_NOTION,
-    TAKE_A_THRESHOLD,
-    Wanted,
-)
+from skfairdp.command_line.mechanisms import MECHANISMS, estimator_of
 from skfairdp.command_line.schema import Schema, schema_from
 from skfairdp.command_line.table import People, people_of
 from skfairdp.figures import as_given
@@ -48,8 +42,10 @@ def report(arguments: argparse.Namespace) -> int:
 
     Result: 0 if the certificate shows what was asked for, 1 if it doesn't.
     """
+    arguments.notion = arguments.notion or ["demographic_parity"]
+    arguments.mechanism = arguments.mechanism or MECHANISMS[len(arguments.notion) > 1]
     ledger = _ledger(arguments)
-    _wanted(arguments, ledger)  # wrong options show before a file is read
+    estimator_of(arguments, ledger)  # wrong options show before a file is read
     for option, names in (("--sensitive", arguments.sensitive), ("--notion", arguments.notion)):
         _check_once(option, names)
     key = _key(arguments)
@@ -107,7 +103,7 @@ def _charged_run(
     book = ledger if ledger is None or counts is None else ledger.setting_aside(counts)
     _say(arguments, f"Training {arguments.mechanism}")
     after.begin()
-    model = _trained(people.part(~held), _wanted(arguments, book), arguments.mechanism)
+    model = _trained(people.part(~held), estimator_of(arguments, book))
     # The path of the ledger does not travel with the model.
     model[-1].set_params(ledger=None)
     written = pickle.dumps(model)
@@ -189,40 +185,11 @@ def _ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
     return PrivacyLedger(arguments.ledger, name, budget=arguments.budget)
 
 
-def _wanted(arguments: argparse.Namespace, ledger: PrivacyLedger | None) -> Wanted:
-    if arguments.threshold is not None and arguments.mechanism not in TAKE_A_THRESHOLD:
-        raise CommandError(
-            f"--threshold has no meaning for --mechanism {arguments.mechanism}; leave it out, or "
-            f"take {', '.join(sorted(TAKE_A_THRESHOLD))}."
-        )
-    if len(arguments.notion) > 1 and arguments.mechanism in ONE_NOTION:
-        raise CommandError(
-            f"--mechanism {arguments.mechanism} takes one --notion; for several of them take "
-            f"{FOR_SEVERAL}."
-        )
-    return Wanted(
-        epsilon=arguments.epsilon,
-        delta=arguments.delta,
-        tolerance=arguments.tolerance,
-        notions=tuple(arguments.notion),
-        threshold=0.5 if arguments.threshold is None else arguments.threshold,
-        ledger=ledger,
-        progress=False if arguments.quiet else None,
-    )
-
-
-def _trained(people: People, wanted: Wanted, mechanism: str) -> Pipeline:
+def _trained(people: People, estimator: Any) -> Pipeline:
     schema = people.schema
-    model = Pipeline(
-        [
-            (
-                "scale",
-                PublicScaler(schema.bounds, log_columns=schema.log, fill=schema.fill or None),
-            ),
-            ("encode", PublicEncoder(schema.categories)),
-            ("classify", MECHANISMS[mechanism](wanted)),
-        ]
-    )
+    scaler = PublicScaler(schema.bounds, log_columns=schema.log, fill=schema.fill or None)
+    encoder = PublicEncoder(schema.categories)
+    model = Pipeline([("scale", scaler), ("encode", encoder), ("classify", estimator)])
     fitted: Pipeline = model.fit(people.X, people.y, classify__sensitive_features=people.groups)
     return fitted
 
@@ -307,7 +274,6 @@ def _answer(arguments: argparse.Namespace, certificate: Certificate) -> int:
     print(f"Asked for: {figures}. {'Shown.' if kept else 'NOT shown by this certificate.'}")
     if not kept and arguments.ledger is not None:
         print("Another run is another release: the ledger adds it to what these people have spent.")
-    constant = any(claim.nearly_constant for claim in certificate.fairness)
-    if constant:
-        print("NEARLY CONSTANT: almost everybody gets the same decision.")
-    return 0 if kept and not constant else 1
+    if certificate.nearly_constant:
+        print("NEARLY CONSTANT: almost all decisions are alike, or no better than a constant one.")
+    return 0 if kept and not certificate.nearly_constant else 1

@@ -43,7 +43,7 @@ def people_of(
 ) -> People:
     """Sort out a table, and refuse one that can't be used.
 
-    `sensitive`: columns of the groups; they are no features. `positive`: the favourable outcome,
+    `sensitive`: columns of the groups; they are not features. `positive`: the favourable outcome,
     as text; None takes the larger of two numbers. `schema`: what is declared of the columns.
     `bounds_are_public`: whether the rest may be read off the rows.
     """
@@ -81,8 +81,8 @@ def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> Non
     missing = [name for name in names if name not in rows.columns]
     if missing:
         raise CommandError(
-            f"{option} names {', '.join(map(repr, missing))}, which is no column of the table. Are "
-            "the names of the columns in its first line, and spelt like this?"
+            f"{option} names {', '.join(map(repr, missing))}, which is not a column of the table. "
+            "Are the names of the columns in its first line, and spelt like this?"
         )
 
 
@@ -100,8 +100,8 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, str]:
         chosen = [value for value in values if str(value) == positive]
         if not chosen:
             raise CommandError(
-                f"--positive {positive!r} is no value of the target {name!r}; give one of its two "
-                "values as the table spells it."
+                f"--positive {positive!r} is not a value of the target {name!r}; give one of its "
+                "two values as the table spells it."
             )
         return _coded(column, values, chosen[0])
     if not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column)):
@@ -139,25 +139,25 @@ def _features(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 
 def _groups(rows: pd.DataFrame, sensitive: Sequence[str]) -> pd.Series | pd.DataFrame:
-    groups = rows[list(sensitive)]
+    groups, named = rows[list(sensitive)], ", ".join(map(repr, sensitive))
     if groups.isna().any(axis=None):
         raise CommandError(
-            f"{', '.join(map(repr, sensitive))} is missing in some rows. Leave those rows out of "
+            f"{named} is missing in some rows. Leave those rows out of "
             "the file, and so out of the claim, or merge them with a group that they are treated "
             "like; a value of its own, such as 'not stated', needs rows enough to show anything."
         )
     sizes = groups.groupby(list(sensitive), observed=True).size()
     if len(sizes) > LARGEST_NUMBER:
         raise CommandError(
-            f"{', '.join(map(repr, sensitive))} makes {len(sizes)} groups; at most "
+            f"{named} makes {len(sizes)} groups; at most "
             f"{LARGEST_NUMBER} can be compared. Sort them into a few, such as age classes."
         )
     if len(sizes) < 2:
-        raise CommandError(f"{', '.join(map(repr, sensitive))} makes one group; two are needed.")
+        raise CommandError(f"{named} makes one group; two are needed.")
     small = int((sizes < SMALLEST_GROUP).sum())
     if small:
         raise CommandError(
-            f"{', '.join(map(repr, sensitive))} makes {len(sizes)} groups, {small} of them with "
+            f"{named} makes {len(sizes)} groups, {small} of them with "
             f"fewer than {SMALLEST_GROUP} rows: too few to say anything about. Put small groups "
             "together with others, or leave them out."
         )

@@ -6,22 +6,6 @@ Ding and Letaief (2024), written from the methods' papers; where the published c
 something else than its paper, the pages on theory say what we do.
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from skfairdp.comparators.cfair import CFAIREncoder
-from skfairdp.comparators.cfb import CFBEncoder
-from skfairdp.comparators.covariance import CovarianceConstrainedClassifier
-from skfairdp.comparators.ffvae import FFVAEEncoder
-from skfairdp.comparators.laftr import LAFTREncoder
-from skfairdp.comparators.ppvae import PPVAEEncoder
-from skfairdp.comparators.vfae import VFAEEncoder
-
-__all__ = [
-    "CFAIREncoder",
-    "CFBEncoder",
-    "CovarianceConstrainedClassifier",
-    "FFVAEEncoder",
-    "LAFTREncoder",
-    "PPVAEEncoder",
-    "VFAEEncoder",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

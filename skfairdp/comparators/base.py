@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from skfairdp.comparators.losses import Batch, Losses, Widths
 from skfairdp.comparators.networks import ListOfWidths
-from skfairdp.documentation import complete_docstrings
 from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.parameters import (
@@ -27,15 +28,15 @@ from skfairdp.parameters import (
     RANDOM_STATE,
     Check,
     Number,
+    WithParameters,
     check_parameters,
-    inherited_checks,
 )
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 AT_LEAST_ZERO: tuple[Check, ...] = (Number(low=0),)
 
 
-class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParameters):
     """Base of the comparators; a subclass builds an `Objective` and says what it needs.
 
     Parameters
@@ -71,6 +72,14 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Columns of the rows.
     """
 
+    n_components: int = field(default=2, kw_only=False)
+    hidden_sizes: Sequence[int] = (100,)
+    max_epochs: int = 30
+    batch_size: int = 256
+    learning_rate: float = 1e-3
+    random_state: int | RandomState | None = None
+    progress: bool | None = None
+
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
         "n_components": (COUNT,),
@@ -92,28 +101,17 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         "scale_",
         "seed_",
     )
+    # What is minimised: made of the encoder, sizes, rows and a generator.
+    _losses: ClassVar[Callable[..., Losses]]
     _needs_labels: ClassVar[bool] = True
     _optimizer: ClassVar[Any] = torch.optim.Adam
 
-    n_components: int
-    hidden_sizes: Sequence[int]
-    max_epochs: int
-    batch_size: int
-    learning_rate: float
-    random_state: Any
-    progress: bool | None
-    encoder_: nn.Module
-    groups_: tuple
-    seed_: int
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Add what bases say of parameters and attributes."""
-        super().__init_subclass__(**kwargs)
-        cls._parameters = inherited_checks(cls)
-        complete_docstrings(cls)
+    encoder_: nn.Module = field(init=False)
+    groups_: tuple = field(init=False)
+    seed_: int = field(init=False)
 
     def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
-        raise NotImplementedError
+        return self._losses(self, sizes, rows, generator)
 
     def fit(
         self,

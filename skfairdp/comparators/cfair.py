@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -100,31 +99,10 @@ class CFAIREncoder(FairEncoder):
     (200, 2)
     """
 
+    mu: float = 10.0
+    balanced: bool = True
+    learning_rate: float = 0.1
+
     _parameters = {"mu": AT_LEAST_ZERO, "balanced": (BOOLEAN,)}
+    _losses = _CFAIRObjective
     _optimizer: ClassVar[Any] = torch.optim.Adadelta
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        mu: float = 10.0,
-        balanced: bool = True,
-        hidden_sizes: Sequence[int] = (100,),
-        max_epochs: int = 30,
-        batch_size: int = 256,
-        learning_rate: float = 0.1,
-        random_state: Any = None,
-        progress: bool | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.mu = mu
-        self.balanced = balanced
-        self.hidden_sizes = hidden_sizes
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.random_state = random_state
-        self.progress = progress
-
-    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
-        return _CFAIRObjective(self, sizes, rows, generator)

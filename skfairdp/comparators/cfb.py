@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -30,7 +27,9 @@ class _SharedVariance(nn.Module):
 
 
 class _CFBObjective(Losses):
-    def __init__(self, model: CFBEncoder, sizes: Widths, generator: torch.Generator) -> None:
+    def __init__(
+        self, model: CFBEncoder, sizes: Widths, rows: Batch, generator: torch.Generator
+    ) -> None:
         super().__init__()
         d = sizes.n_components
         self.beta, self.n_groups = model.beta, sizes.n_groups
@@ -77,30 +76,7 @@ class CFBEncoder(VariationalEncoder):
     (200, 2)
     """
 
+    beta: float = 10.0
+
     _parameters = {"beta": AT_LEAST_ZERO}
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        beta: float = 10.0,
-        output: str = "sample",
-        hidden_sizes: Sequence[int] = (100,),
-        max_epochs: int = 30,
-        batch_size: int = 256,
-        learning_rate: float = 0.001,
-        random_state: Any = None,
-        progress: bool | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.beta = beta
-        self.output = output
-        self.hidden_sizes = hidden_sizes
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.random_state = random_state
-        self.progress = progress
-
-    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
-        return _CFBObjective(self, sizes, generator)
+    _losses = _CFBObjective

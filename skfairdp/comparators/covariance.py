@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from os import PathLike
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +19,6 @@ from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.parameters import COUNT, POSITIVE, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 
@@ -101,6 +100,16 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
     True
     """
 
+    notion: str = "demographic_parity"
+    max_covariance: float = 0.0
+    alpha: float = 1e-6
+    max_iter: int = 100
+    tol: float = 1e-3
+
+    # Nothing is drawn.
+    random_state = None
+    reproducible_noise = False
+
     _multiclass = False
     _nets = ()
     _parameters = {
@@ -121,25 +130,8 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         "privacy_",
     )
 
-    coef_: NDArray[np.float64]
-    intercept_: NDArray[np.float64]
-
-    def __init__(
-        self,
-        *,
-        notion: str = "demographic_parity",
-        max_covariance: float = 0.0,
-        alpha: float = 1e-6,
-        max_iter: int = 100,
-        tol: float = 1e-3,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.notion = notion
-        self.max_covariance = max_covariance
-        self.alpha = alpha
-        self.max_iter = max_iter
-        self.tol = tol
-        self.ledger = ledger
+    coef_: NDArray[np.float64] = field(init=False)
+    intercept_: NDArray[np.float64] = field(init=False)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)

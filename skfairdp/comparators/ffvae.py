@@ -32,7 +32,9 @@ def shuffled(z: Tensor, blocks: Sequence[Tensor], generator: torch.Generator) ->
 class _FFVAEObjective(Losses):
     adversarial: ClassVar[bool] = True
 
-    def __init__(self, model: FFVAEEncoder, sizes: Widths, generator: torch.Generator) -> None:
+    def __init__(
+        self, model: FFVAEEncoder, sizes: Widths, rows: Batch, generator: torch.Generator
+    ) -> None:
         super().__init__()
         self.alpha, self.gamma, self.binary = model.alpha, model.gamma, sizes.binary
         # One component tells two values apart, more values get one component each.
@@ -127,36 +129,12 @@ class FFVAEEncoder(VariationalEncoder):
     (200, 2)
     """
 
+    alpha: float = 100.0
+    gamma: float = 10.0
+
     _parameters = {"alpha": AT_LEAST_ZERO, "gamma": AT_LEAST_ZERO}
+    _losses = _FFVAEObjective
     _needs_labels: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        alpha: float = 100.0,
-        gamma: float = 10.0,
-        output: str = "sample",
-        hidden_sizes: Sequence[int] = (100,),
-        max_epochs: int = 30,
-        batch_size: int = 256,
-        learning_rate: float = 0.001,
-        random_state: Any = None,
-        progress: bool | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.gamma = gamma
-        self.output = output
-        self.hidden_sizes = hidden_sizes
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.random_state = random_state
-        self.progress = progress
-
-    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
-        return _FFVAEObjective(self, sizes, generator)
 
     def _sensitive(
         self, sensitive_features: Any, n_rows: int

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -30,7 +29,9 @@ def group_normalised(errors: Tensor, groups: Tensor, strata: Tensor, n_groups: i
 class _LAFTRObjective(Losses):
     adversarial: ClassVar[bool] = True
 
-    def __init__(self, model: LAFTREncoder, sizes: Widths, generator: torch.Generator) -> None:
+    def __init__(
+        self, model: LAFTREncoder, sizes: Widths, rows: Batch, generator: torch.Generator
+    ) -> None:
         super().__init__()
         self.sizes, self.notion = sizes, model.notion
         self.rival_steps = int(model.adversary_steps)
@@ -127,6 +128,13 @@ default="demographic_parity"
     (200, 2)
     """
 
+    alpha: float = 1.0
+    beta: float = 0.0
+    gamma: float = 1.0
+    notion: str = "demographic_parity"
+    adversary_loss: str = "cross_entropy"
+    adversary_steps: int = 3
+
     _parameters = {
         "alpha": AT_LEAST_ZERO,
         "beta": AT_LEAST_ZERO,
@@ -135,37 +143,7 @@ default="demographic_parity"
         "adversary_loss": (Choice(("cross_entropy", "l1")),),
         "adversary_steps": (COUNT,),
     }
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        alpha: float = 1.0,
-        beta: float = 0.0,
-        gamma: float = 1.0,
-        notion: str = "demographic_parity",
-        adversary_loss: str = "cross_entropy",
-        adversary_steps: int = 3,
-        hidden_sizes: Sequence[int] = (100,),
-        max_epochs: int = 30,
-        batch_size: int = 256,
-        learning_rate: float = 0.001,
-        random_state: Any = None,
-        progress: bool | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.beta = beta
-        self.gamma = gamma
-        self.notion = notion
-        self.adversary_loss = adversary_loss
-        self.adversary_steps = adversary_steps
-        self.hidden_sizes = hidden_sizes
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.random_state = random_state
-        self.progress = progress
+    _losses = _LAFTRObjective
 
     def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
         if self.notion == "equal_opportunity" and sizes.n_classes != 2:
@@ -173,4 +151,4 @@ default="demographic_parity"
                 f"notion='equal_opportunity' speaks of two classes; y holds {sizes.n_classes}. "
                 "Use 'equalized_odds' or 'demographic_parity'."
             )
-        return _LAFTRObjective(self, sizes, generator)
+        return super()._objective(sizes, rows, generator)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,7 +14,9 @@ from skfairdp.comparators.variational import GroupAwareEncoder, negative_log_lik
 
 
 class _PPVAEObjective(Losses):
-    def __init__(self, model: PPVAEEncoder, sizes: Widths, generator: torch.Generator) -> None:
+    def __init__(
+        self, model: PPVAEEncoder, sizes: Widths, rows: Batch, generator: torch.Generator
+    ) -> None:
         super().__init__()
         self.beta, self.sizes = model.beta, sizes
         d, p, groups = sizes.n_components, sizes.n_features, sizes.n_groups
@@ -60,31 +61,8 @@ class PPVAEEncoder(GroupAwareEncoder):
     (200, 2)
     """
 
+    beta: float = 1.0
+
     _parameters = {"beta": AT_LEAST_ZERO}
+    _losses = _PPVAEObjective
     _needs_labels: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        beta: float = 1.0,
-        output: str = "sample",
-        hidden_sizes: Sequence[int] = (100,),
-        max_epochs: int = 30,
-        batch_size: int = 256,
-        learning_rate: float = 0.001,
-        random_state: Any = None,
-        progress: bool | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.beta = beta
-        self.output = output
-        self.hidden_sizes = hidden_sizes
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.random_state = random_state
-        self.progress = progress
-
-    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
-        return _PPVAEObjective(self, sizes, generator)

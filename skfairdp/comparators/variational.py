@@ -49,9 +49,9 @@ class VariationalEncoder(FairEncoder):
         Where the draws of `transform` start.
     """
 
-    _parameters = {"output": (Choice(("sample", "mean")),)}
+    output: str = "sample"
 
-    output: str
+    _parameters = {"output": (Choice(("sample", "mean")),)}
 
     def _representation(self, x: Tensor, *groups: Tensor) -> Tensor:
         mean, log_variance = self.encoder_(self._inputs(x, *groups))

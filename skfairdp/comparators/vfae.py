@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,7 +47,9 @@ def mean_discrepancy(
 
 
 class _VFAEObjective(Losses):
-    def __init__(self, model: VFAEEncoder, sizes: Widths, generator: torch.Generator) -> None:
+    def __init__(
+        self, model: VFAEEncoder, sizes: Widths, rows: Batch, generator: torch.Generator
+    ) -> None:
         super().__init__()
         self.sizes = sizes
         self.alpha, self.beta = model.alpha, model.beta
@@ -120,41 +120,15 @@ class VFAEEncoder(GroupAwareEncoder):
     (200, 2)
     """
 
+    alpha: float = 10.0
+    beta: float = 100.0
+    bandwidth: float = 1.0
+    n_random_features: int = 500
+
     _parameters = {
         "alpha": AT_LEAST_ZERO,
         "beta": AT_LEAST_ZERO,
         "bandwidth": (POSITIVE,),
         "n_random_features": (COUNT,),
     }
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        alpha: float = 10.0,
-        beta: float = 100.0,
-        bandwidth: float = 1.0,
-        n_random_features: int = 500,
-        output: str = "sample",
-        hidden_sizes: Sequence[int] = (100,),
-        max_epochs: int = 30,
-        batch_size: int = 256,
-        learning_rate: float = 0.001,
-        random_state: Any = None,
-        progress: bool | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.beta = beta
-        self.bandwidth = bandwidth
-        self.n_random_features = n_random_features
-        self.output = output
-        self.hidden_sizes = hidden_sizes
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.random_state = random_state
-        self.progress = progress
-
-    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
-        return _VFAEObjective(self, sizes, generator)
+    _losses = _VFAEObjective

@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 from skfairdp.documentation import completed_by
 
 from .assembly import assemble
-from .source import read_card, read_rows, require_columns
+from .source import read_card, read_rows
 
 _CARD = read_card("abalone")
 _SUBSETS = ("adults", "fairdp", "all")
@@ -48,13 +48,7 @@ def fetch_abalone(
     """
     if subset not in _SUBSETS:
         raise ValueError(f"subset is {subset!r}. Allowed are {_SUBSETS!r}.")
-    rows, source = read_rows(
-        _CARD.file,
-        data_home,
-        download_if_missing=download_if_missing,
-        verify=verify,
-        from_openml=_from_openml,
-    )
+    rows, source = read_rows(_CARD.file, data_home, verify, download_if_missing, _from_openml)
     split = None
     if subset == "fairdp":
         if "fairdp_split" not in rows.columns:
@@ -81,11 +75,8 @@ def fetch_abalone(
     )
 
 
-def _from_openml(rows: pd.DataFrame, source: str) -> pd.DataFrame:
+def _from_openml(rows: pd.DataFrame) -> pd.DataFrame:
     """OpenML's table in the shape of the file."""
-    rows = rows.rename(columns={"Class_number_of_rings": "Rings"})
-    require_columns(rows, _CARD.file.columns, source)
-    rows = rows[list(_CARD.file.columns)].copy()
     rows["Sex"] = rows["Sex"].astype(str)
     # Rings are a nominal class there.
     rows["Rings"] = rows["Rings"].astype(str).astype(float).astype("int64")

@@ -12,7 +12,7 @@ from sklearn.utils import Bunch
 from skfairdp.documentation import completed_by
 
 from .assembly import assemble
-from .source import read_card, read_rows, require_columns
+from .source import read_card, read_rows
 
 _CARD = read_card("adult")
 # The first records of adult.test and adult.data (age, fnlwgt), printed in countless tutorials: they
@@ -76,13 +76,7 @@ def fetch_adult(
     >>> adult.data.shape  # doctest: +SKIP
     (48842, 11)
     """
-    rows, source = read_rows(
-        _CARD.file,
-        data_home,
-        download_if_missing=download_if_missing,
-        verify=verify,
-        from_openml=_from_openml,
-    )
+    rows, source = read_rows(_CARD.file, data_home, verify, download_if_missing, _from_openml)
     if complete_rows:
         rows = rows[~(rows[list(_CARD.categories)] == "?").any(axis=1)]
     split = rows["split"].to_numpy(dtype=object)
@@ -108,10 +102,8 @@ def fetch_adult(
     )
 
 
-def _from_openml(rows: pd.DataFrame, source: str) -> pd.DataFrame:
+def _from_openml(rows: pd.DataFrame) -> pd.DataFrame:
     """OpenML's table in the shape of the file."""
-    rows = rows.rename(columns={"class": "income"})
-    require_columns(rows, [c for c in _CARD.file.columns if c != "split"], source)
     for column in (*_CARD.categories, "income"):
         # Categorical with NaN for "?"; some copies keep adult.test's full stop after the label.
         rows[column] = rows[column].astype(object).fillna("?").astype(str).str.strip()

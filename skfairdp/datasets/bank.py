@@ -11,7 +11,7 @@ from sklearn.utils import Bunch
 from skfairdp.documentation import completed_by
 
 from .assembly import assemble
-from .source import read_card, read_rows, require_columns
+from .source import read_card, read_rows
 
 _CARD = read_card("bank")
 # Upper ends of the age groups; the first begins at 25, and other ages are "other".
@@ -55,13 +55,7 @@ def fetch_bank(
     if age_groups not in _AGE_ENDS:
         raise ValueError(f"age_groups is {age_groups!r}. Allowed are {tuple(_AGE_ENDS)!r}.")
     raw = _CARD.files[subset]
-    rows, source = read_rows(
-        raw,
-        data_home,
-        download_if_missing=download_if_missing,
-        verify=verify,
-        from_openml=_from_openml,
-    )
+    rows, source = read_rows(raw, data_home, verify, download_if_missing, _from_openml)
     *features, outcome = raw.columns
     return assemble(
         rows[features],
@@ -85,17 +79,13 @@ def _grouped(age: pd.Series, ends: tuple[int, ...]) -> pd.Series:
     return pd.Series(labels, index=age.index)
 
 
-def _from_openml(rows: pd.DataFrame, source: str) -> pd.DataFrame:
-    """OpenML's table (V1 to V16, classes 1 and 2) in the shape of the file."""
-    names = {f"V{number}": name for number, name in enumerate(_CARD.file.columns[:-1], start=1)}
-    rows = rows.rename(columns={**names, "Class": "y"})
-    require_columns(rows, _CARD.file.columns, source)
-    rows = rows[list(_CARD.file.columns)].copy()
+def _from_openml(rows: pd.DataFrame) -> pd.DataFrame:
+    """OpenML's table (classes 1 and 2) in the shape of the file."""
     for column in _CARD.categories:
         rows[column] = rows[column].astype(str)
     for column in _CARD.bounds:
         rows[column] = rows[column].astype("int64")
     rows["y"] = rows["y"].astype(str).map({"1": "no", "2": "yes"})
     if rows["y"].isna().any():
-        raise ValueError(f"{source} has classes other than 1 and 2. Use a local {_CARD.file.name}.")
+        raise ValueError(f"OpenML has classes other than 1 and 2. Use a local {_CARD.file.name}.")
     return rows

@@ -54,7 +54,7 @@ def fetch_compas(
     >>> fetch_compas(sensitive="sex").data.shape  # doctest: +SKIP
     (6172, 7)
     """
-    rows, source = read_rows(_CARD.file, data_home, verify=verify)
+    rows, source = read_rows(_CARD.file, data_home, verify)
     if standard_filter:
         rows = rows[rows["standard_filter"] == 1]
     if version not in ("standard", "ten"):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 
-import pandas as pd
 from sklearn.utils import Bunch
 
 from skfairdp.documentation import completed_by
 
 from .assembly import assemble
-from .source import read_card, read_rows, require_columns
+from .source import read_card, read_rows
 
 _CARD = read_card("credit")
 *_COLUMNS, _TARGET = _CARD.file.columns
@@ -27,9 +26,6 @@ def fetch_default_credit(
 ) -> Bunch:
     """Load Default of Credit Card Clients: will a client default next month?
 
-    Parameters
-    ----------
-
     Returns
     -------
     bunch : Bunch
@@ -43,11 +39,7 @@ def fetch_default_credit(
     (30000, 22)
     """
     rows, source = read_rows(
-        _CARD.file,
-        data_home,
-        download_if_missing=download_if_missing,
-        verify=verify,
-        from_openml=_from_openml,
+        _CARD.file, data_home, verify, download_if_missing, lambda rows: rows.astype("int64")
     )
     sex = rows["SEX"].map({1: "male", 2: "female"})
     return assemble(
@@ -62,11 +54,3 @@ def fetch_default_credit(
         drop_leaks=drop_leaks,
         source=source,
     )
-
-
-def _from_openml(rows: pd.DataFrame, source: str) -> pd.DataFrame:
-    """OpenML's table (columns x1 to x23 and y) in the shape of the file."""
-    names = {f"x{number}": name for number, name in enumerate(_COLUMNS, start=1)}
-    rows = rows.rename(columns={**names, "y": _TARGET})
-    require_columns(rows, _CARD.file.columns, source)
-    return rows[[*_CARD.file.columns]].astype("int64")

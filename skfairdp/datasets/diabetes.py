@@ -12,7 +12,7 @@ from sklearn.utils import Bunch
 from skfairdp.documentation import completed_by
 
 from .assembly import assemble
-from .source import read_card, read_rows, require_columns
+from .source import read_card, read_rows
 
 _CARD = read_card("diabetes")
 _DIAGNOSES = ("diag_1", "diag_2", "diag_3")
@@ -63,13 +63,7 @@ def fetch_diabetes130(
     >>> fetch_diabetes130().data.shape  # doctest: +SKIP
     (101766, 45)
     """
-    rows, source = read_rows(
-        _CARD.file,
-        data_home,
-        download_if_missing=download_if_missing,
-        verify=verify,
-        from_openml=_from_openml,
-    )
+    rows, source = read_rows(_CARD.file, data_home, verify, download_if_missing, _from_openml)
     if first_stay_only:
         rows = rows[~rows["patient_nbr"].duplicated()]
     table = rows[[*_CARD.bounds, *_CARD.categories]].assign(
@@ -110,10 +104,8 @@ def _chapter(codes: pd.Series) -> pd.Series:
     return chapter
 
 
-def _from_openml(rows: pd.DataFrame, source: str) -> pd.DataFrame:
+def _from_openml(rows: pd.DataFrame) -> pd.DataFrame:
     """OpenML's table in the shape of the file."""
-    require_columns(rows, _CARD.file.columns, source)
-    rows = rows[list(_CARD.file.columns)].copy()
     tests = ("max_glu_serum", "A1Cresult")
     for column in (*_CARD.categories, "readmitted"):
         if column.endswith("_id"):

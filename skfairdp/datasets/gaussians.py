@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils import Bunch, check_random_state
 
 from .assembly import assemble
-from .source import Card
-
-_DESCRIPTION = """
-Biased Gaussians
-----------------
-Synthetic. Two equal groups, "A" with a share `positive_rate` of label 1 and "B" with the same share
-of label 0. Features given the label are Gaussian with means +1 (label 1) or -1 (label 0) in every
-coordinate and one covariance; given the label they do not depend on the group.
-
-Follows the description of the FairDP paper's synthetic data (first version, appendix F), which
-leaves the covariance open. Here it is I + J (identity plus all ones) by default, independent unit
-noise plus one shared unit factor, because the best AUC, 0.913 for twelve features, then agrees with
-the 0.91 that the paper reports without privacy.
-
-Public constants: bounds are the mean plus five standard deviations of the stated distribution.
-"""
+from .source import read_card
 
 
 def make_biased_gaussians(
@@ -99,7 +86,7 @@ def make_biased_gaussians(
     bounds = {n: (-float(r), float(r)) for n, r in zip(names, reach, strict=True)}
     return assemble(
         pd.DataFrame(values, columns=names),
-        Card(_DESCRIPTION, bounds=bounds),
+        replace(read_card("gaussians"), bounds=bounds),
         target=pd.Series(label, name="label"),
         target_names=["negative", "positive"],
         sensitive="group",

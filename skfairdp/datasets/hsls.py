@@ -51,7 +51,7 @@ def fetch_hsls(
     """
     if threshold is not None and not np.isfinite(threshold):
         raise ValueError(f"threshold is {threshold!r}. Allowed is a finite score, or None.")
-    rows, source = read_rows(_CARD.file, data_home, verify=verify)
+    rows, source = read_rows(_CARD.file, data_home, verify)
     if observed_only:
         rows = rows[(rows["race_observed"] == 1) & (rows["math_observed"] == 1)]
     white_or_asian = rows["X1RACE"].isin(["White, non-Hispanic", "Asian, non-Hispanic"])

@@ -43,7 +43,7 @@ def fetch_law_school(
     >>> fetch_law_school().data.shape  # doctest: +SKIP
     (20798, 10)
     """
-    rows, source = read_rows(_CARD.file, data_home, verify=verify)
+    rows, source = read_rows(_CARD.file, data_home, verify)
     available = {"race": rows["race"], "sex": rows["male"].map({1: "male", 0: "female"})}
     return assemble(
         rows[[*_CARD.bounds, *_CARD.categories]],

@@ -27,9 +27,11 @@ class RawFile:
     origin: str  # Where a person gets the rows, and how to put them into this file
     # Checksum of the file that the tests and the published results of this package use
     sha256: str
-    # Columns that the file must have (more are allowed); empty for a file that is no table
+    # Columns that the file must have (more are allowed); empty for a file that is not a table
     columns: Sequence[str] = ()
     openml_id: int | None = None  # Number of the same data set on openml.org, where it has it
+    # Names of the columns there, in the same order, where they differ; "" for one that it lacks
+    openml_columns: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Card:
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     categories: Mapping[str, Sequence[str | int]] = field(default_factory=dict)
     log_columns: Sequence[str] = ()
-    leaks: Mapping[str, str] = field(default_factory=dict)  # Columns, and why they are no features
+    leaks: Mapping[str, str] = field(default_factory=dict)  # Columns, and why they are not features
 
     @property
     def file(self) -> RawFile:
@@ -131,15 +133,14 @@ def find_file(
 def read_rows(
     raw: RawFile,
     data_home: str | os.PathLike[str] | None,
-    *,
-    download_if_missing: bool = True,
     verify: bool = False,
-    from_openml: Callable[[pd.DataFrame, str], pd.DataFrame] | None = None,
+    download_if_missing: bool = True,
+    from_openml: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
 ) -> tuple[pd.DataFrame, str]:
     """Rows of a tabular data set and a sentence on their source.
 
     From a local file nothing is interpreted: ``?`` and ``None`` stay text. `from_openml` brings
-    what :func:`sklearn.datasets.fetch_openml` gives into the same shape.
+    the values of OpenML's table into that shape.
 
     Result `rows`: the raw table; `source`: ``"file <name>"`` or ``"OpenML <id>"``. Raises
     FileNotFoundError: if the rows can be found nowhere; the message says how to get them. Raises
@@ -157,7 +158,12 @@ def read_rows(
     except OSError as error:  # URLError and time-outs are OSErrors
         raise missing(raw, f" and openml.org could not be read ({error})") from error
     source = f"OpenML {raw.openml_id}"
-    return (rows if from_openml is None else from_openml(rows, source)), source
+    names = dict(zip(raw.openml_columns or raw.columns, raw.columns, strict=True))
+    kept = [name for there, name in names.items() if there]
+    rows = rows.rename(columns=names)
+    require_columns(rows, kept, source)
+    rows = rows[kept].copy()
+    return (rows if from_openml is None else from_openml(rows)), source
 
 
 def read_arrays(

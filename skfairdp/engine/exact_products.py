@@ -133,7 +133,7 @@ class _Replaced(TorchDispatchMode):
 
 
 class ExactProducts:
-    """Compute all products of matrices inside the block exactly, whoever asks for them.
+    """Compute all products of matrices inside the block exactly, in any module.
 
     Linear and convolutional layers, ``@`` and ``einsum`` of any module, and of its derivatives,
     end in the few functions that are replaced here. A block inside a block does nothing.

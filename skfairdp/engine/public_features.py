@@ -1,7 +1,7 @@
 """Features and labels as public rows, where the sensitive attribute alone is protected.
 
 Under this relation the loss may be computed without noise. But which rows are in the
-Poisson batch of a noisy query is secret: whoever sees their un-noised loss gradient knows
+Poisson batch of a noisy query is secret: a party that sees their un-noised loss gradient knows
 the batch, and the query then costs what it costs without sampling. So public batches have
 a generator of their own, and the type below is made without groups and without the
 sampler of the noisy queries: it can reveal neither.
@@ -24,7 +24,7 @@ from skfairdp.engine.randomness import OwnDraws, are_served
 from skfairdp.engine.row_blocks import block_rows
 from skfairdp.privacy.streams import stream_of
 
-__all__ = ["PublicBatch", "PublicRows"]
+__all__ = ["PublicBatch", "PublicFeatures"]
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class PublicBatch:
     others: tuple[int, ...]
 
 
-class PublicRows:
+class PublicFeatures:
     """Rows whose features and labels need no protection.
 
     `X` (n, ...): features. `targets`: what the objective takes besides the output; no sensitive
     feature enters them. `clipper`: sums gradients of the objective; nothing is clipped here.
-    `key`: seeds the batches; independent of the batches of the noisy queries, and may be known to
-    everybody. `others`: for `batch`: what stands in for each target after the first.
+    `key`: seeds the batches; independent of the batches of the noisy queries, and may be
+    public. `others`: for `batch`: what stands in for each target after the first.
     """
 
     def __init__(

@@ -141,7 +141,7 @@ class OwnDraws(TorchDispatchMode):
 class SeededDraws(OwnDraws):
     """Draw torch's random numbers as its global generators would after ``manual_seed``.
 
-    For initial weights and other things that protect nobody.
+    For initial weights and other things that no protection rests on.
     """
 
     def __init__(self, seed: int) -> None:
@@ -180,7 +180,7 @@ def own_draws(
     Notes
     -----
     The draws of one record are independent of those of all others, for every row of a batch
-    has numbers of its own, and nobody sees them. For fixed draws a record moves a sum by no
+    has numbers of its own, and they are never shown. For fixed draws a record moves a sum by no
     more than the clip norm; privacy loss of a mixture is at most the mean of its parts', so
     the guarantee holds as it does for batches: for the law of the draws.
     """
@@ -191,7 +191,7 @@ def own_draws(
     if all(_moves_python(lambda: _run_twice(module, rows, watch)) for _ in range(3)):
         raise ValueError(
             f"The module {type(module).__name__} draws from the global generator of numpy or "
-            "Python, which everybody can seed. Use torch's functions, e.g. torch.rand: they are "
+            "Python, which any code can seed. Use torch's functions, e.g. torch.rand: they are "
             "served from a secret generator."
         )
     return OwnDraws(generator) if watch.used else nullcontext()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from skfairdp.engine.clipping.clippers import Clipper
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin, row_capacity, sum_margin
 from skfairdp.engine.inference import outputs_by_row
-from skfairdp.engine.public_features import PublicBatch, PublicRows
+from skfairdp.engine.public_features import PublicBatch, PublicFeatures
 from skfairdp.engine.row_blocks import PairwiseSum, block_rows, blocks, fill
 from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.exceptions import PlanError
@@ -98,7 +98,7 @@ class NoisyRelease:
         """Shape of one row's features, which is public."""
         return tuple(self._rows.X.shape[1:])
 
-    def public_rows(self, clipper: Clipper, others: tuple[int, ...] = ()) -> PublicRows:
+    def public_rows(self, clipper: Clipper, others: tuple[int, ...] = ()) -> PublicFeatures:
         """Hand out features and labels, where the plan protects the sensitive feature alone.
 
         `clipper`: sums gradients of an objective that takes the labels and nothing else.
@@ -108,7 +108,9 @@ class NoisyRelease:
         relation = self.meter.plan.adjacency
         if not NEIGHBOURS[relation].public_rows:
             raise PlanError(f"Rows are not public under adjacency={relation!r}: use gradient().")
-        return PublicRows(self._rows.X, self._rows.targets[:1], clipper, self._noise.key(), others)
+        return PublicFeatures(
+            self._rows.X, self._rows.targets[:1], clipper, self._noise.key(), others
+        )
 
     @property
     def joins(self) -> bool:

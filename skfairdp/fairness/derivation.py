@@ -9,11 +9,8 @@ from types import MappingProxyType
 from typing import Any, Self
 
 EXACT = "exact test"
-EXACT_NOISY = "exact test of noisy counts"
-CLOPPER_PEARSON = "Clopper-Pearson"  # of certificates of earlier versions
 HOEFFDING = "Hoeffding"
 NOISY_COUNTS = "noisy counts"
-NOISY = (EXACT_NOISY, NOISY_COUNTS)
 OWN_MODELS = "models of the groups"
 COUNTED = "counted"
 RELEASE = "local release"
@@ -24,8 +21,6 @@ WEIGHT_LENGTH = "length of the weights"
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         EXACT: ("claims",),
-        EXACT_NOISY: ("claims", "epsilon", "public_sizes", "terms"),
-        CLOPPER_PEARSON: ("claims",),
         HOEFFDING: ("claims",),
         NOISY_COUNTS: ("claims", "epsilon", "public_sizes", "terms"),
         OWN_MODELS: ("claims", "sums", "trials", "distances", "n_draws"),
@@ -54,8 +49,8 @@ class Derivation:
     Examples
     --------
     >>> from skfairdp.fairness.derivation import Derivation
-    >>> Derivation.of("Clopper-Pearson", claims=2).to_dict()
-    {'kind': 'Clopper-Pearson', 'claims': 2}
+    >>> Derivation.of("exact test", claims=2).to_dict()
+    {'kind': 'exact test', 'claims': 2}
     """
 
     kind: str  # A key of `KINDS`

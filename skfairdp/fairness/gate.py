@@ -221,7 +221,7 @@ class ParityGate:
         Raises
         ------
         ValueError
-            The settings differ from this gate's, or the counts are no table of
+            The settings differ from this gate's, or the counts are not a table of
             non-negative integers of its shape.
         """
         own = self.state

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.notions import NOTIONS, get_notion
-from skfairdp.fairness.scopes import DEPLOYED, check_scope, scope_of_old
+from skfairdp.fairness.scopes import DEPLOYED, check_scope
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.figures import rounded_up
 
@@ -81,8 +81,8 @@ class FairnessGuarantee:
         * "training mechanism": the average over the noise of training.
         * "any downstream predictor": whatever is predicted from a private release,
           averaged over its noise.
-        * "answered queries": the answers that a parity gate has let pass, and nobody
-          else.
+        * "answered queries": the answers that a parity gate has let pass, and no
+          others.
     method : str
         How the bound was derived.
     estimate : float or None
@@ -184,7 +184,7 @@ class FairnessGuarantee:
         texts = []
         if self.nearly_constant:
             texts.append(
-                "NEARLY CONSTANT: almost everybody gets the same decision (selection rate below "
+                "NEARLY CONSTANT: almost all people get the same decision (selection rate below "
                 "1 % or above 99 %). Equal rates are then no merit."
             )
         by_stratum: dict[str, list[str]] = {}
@@ -285,16 +285,13 @@ class FairnessGuarantee:
         Parameters
         ----------
         values : mapping
-            What `to_dict` returned, perhaps after a round trip through JSON. What an
-            earlier version said of the deployed model, and is true of an average over
-            draws, is read as that.
+            What `to_dict` returned, perhaps after a round trip through JSON.
 
         Returns
         -------
         FairnessGuarantee
         """
         content = dict(values)
-        content["scope"] = scope_of_old(content["scope"], content["method"])
         content["groups"] = tuple(label_from_json(group) for group in content["groups"])
         content["counts"] = tuple(
             CellCount(**(count | {"group": label_from_json(count["group"])}))
@@ -305,7 +302,7 @@ class FairnessGuarantee:
 
 
 def _check_number(name: str, value: Any, between: tuple[float, float] | None) -> None:
-    """Refuse what is no finite number, or lies outside of a range."""
+    """Refuse what is not a finite number, or lies outside of a range."""
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise ValueError(f"{name}={value!r} must be a finite number.")
     if between is not None and not between[0] <= float(value) <= between[1]:

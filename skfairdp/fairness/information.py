@@ -99,6 +99,12 @@ def numeric_rows(Z: ArrayLike, name: str = "Z") -> NDArray[np.float64]:
     return rows
 
 
+def standardised(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Columns with mean 0 and deviation 1: an invertible map, so information stays."""
+    spread = rows.std(axis=0)
+    return (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+
+
 def nats_per(units: str) -> float:
     """Nats in one unit; refuses an unknown unit."""
     if units not in ("nats", "bits"):

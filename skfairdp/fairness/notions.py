@@ -118,7 +118,7 @@ class Notion:
     def compares_predictions(self) -> bool:
         """Whether its rates are shares of predictions among people with certain labels.
 
-        What bounds how far predictions about two groups can differ, whoever they are, then
+        What bounds how far predictions about two groups can differ, for any population, then
         bounds its gap. Not so where a success also depends on the label.
         """
         return all(
@@ -148,7 +148,7 @@ class Notion:
         Raises
         ------
         ValueError
-            When the notion needs labels and there are none, or its `cells` are no rates.
+            When the notion needs labels and there are none, or its `cells` are not rates.
         """
         if self.needs_labels and not with_labels:
             raise ValueError(
@@ -168,7 +168,7 @@ class Notion:
         )
 
     def _check(self, found: list[tuple[str, NDArray, NDArray]], n: int) -> None:
-        """Refuse masks that are no rates, or that bounds are not proved for."""
+        """Refuse masks that are not rates, or that bounds are not proved for."""
         words = [name for name, _, _ in found]
         if not found or len(set(words)) < len(words):
             raise ValueError(f"The notion {self.name!r} has no rates, or two of one name: {words}.")

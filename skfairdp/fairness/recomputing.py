@@ -10,24 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
-from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
 from skfairdp.fairness.bounds.head_noise import theorem2_bound
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
     private_gap_upper_bound,
     private_rate_intervals,
 )
-from skfairdp.fairness.bounds.rate_gaps import (
-    gap_estimate,
-    gap_upper_bound,
-    largest_difference,
-)
+from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound
 from skfairdp.fairness.bounds.smoothing import own_models_bound
 from skfairdp.fairness.derivation import (
-    CLOPPER_PEARSON,
     COUNTED,
     EXACT,
-    EXACT_NOISY,
     HOEFFDING,
     LAST_STEP,
     NOISY_COUNTS,
@@ -81,7 +74,7 @@ def recomputed_intervals(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Interval of each cell of a claim from noisy counts, in the order of its counts.
 
-    `claim`: a claim whose derivation is one of `NOISY`. Result (n_counts,).
+    `claim`: a claim whose derivation is of noisy counts. Result (n_counts,).
     """
     assert claim.derivation is not None
     inputs = claim.derivation.values
@@ -129,28 +122,12 @@ def _exact(claim: FairnessGuarantee, level: float) -> float:
     return float(gap_upper_bound(hits, rows, confidence_level=level))
 
 
-def _clopper_pearson(claim: FairnessGuarantee, level: float) -> float:
-    hits, rows = map(_whole, _plain_counts(claim))
-    lower, upper = clopper_pearson(hits, rows - hits, (1.0 - level) / 2.0)
-    return float(largest_difference(upper, lower)) if rows.all() else 1.0
-
-
 def _hoeffding(claim: FairnessGuarantee, level: float) -> float:
     hits, rows = _plain_counts(claim)
     return float(gap_upper_bound(hits, rows, confidence_level=level, bound="difference"))
 
 
 def _noisy_counts(
-    claim: FairnessGuarantee, level: float, *, epsilon: float, public_sizes: bool, terms: Any
-) -> float:
-    """Subtract limits of the cells, as earlier versions did for public sizes too."""
-    cells = _noisy_cells(claim, public_sizes, terms)
-    lower, upper = private_rate_intervals(cells, epsilon, confidence_level=level)
-    empty = cells.trials is not None and not cells.trials.all()
-    return 1.0 if empty else float(largest_difference(upper, lower))
-
-
-def _exact_noisy(
     claim: FairnessGuarantee, level: float, *, epsilon: float, public_sizes: bool, terms: Any
 ) -> float:
     cells = _noisy_cells(claim, public_sizes, terms)
@@ -217,8 +194,6 @@ def _weight_length(claim: FairnessGuarantee, *, norm: float, std: float) -> floa
 
 _SAMPLED: dict[str, Callable[..., float]] = {
     EXACT: _exact,
-    EXACT_NOISY: _exact_noisy,
-    CLOPPER_PEARSON: _clopper_pearson,
     HOEFFDING: _hoeffding,
     NOISY_COUNTS: _noisy_counts,
     OWN_MODELS: _own_models,

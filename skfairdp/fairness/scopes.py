@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from skfairdp.fairness.derivation import (
-    CLOPPER_PEARSON,
     COUNTED,
     EXACT,
     HOEFFDING,
     LAST_STEP,
-    NOISY,
     NOISY_COUNTS,
     OWN_MODELS,
     RELEASE,
@@ -27,9 +25,8 @@ ANSWERED = "answered queries"
 # What each kind of derivation can show.
 _SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        DEPLOYED: (EXACT, CLOPPER_PEARSON, HOEFFDING, *NOISY),
-        # Certificates of earlier versions added noise to counts of draws made for the count.
-        AVERAGED: (HOEFFDING, OWN_MODELS, NOISY_COUNTS),
+        DEPLOYED: (EXACT, HOEFFDING, NOISY_COUNTS),
+        AVERAGED: (HOEFFDING, OWN_MODELS),
         ANY_POPULATION: (WEIGHT_LENGTH,),
         TRAINING: (LAST_STEP,),
         DOWNSTREAM: (RELEASE,),
@@ -39,13 +36,6 @@ _SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
 SCOPES = tuple(_SHOWN)
 # Statements about people like those who were held out; the others hold for all people.
 _FROM_ROWS = (DEPLOYED, AVERAGED)
-# How earlier versions derived what they called bounds on the deployed model.
-_AVERAGES = {
-    "Hoeffding, on the probabilities": AVERAGED,
-    "smoothing: every group's own model": AVERAGED,
-    "exact, from noisy counts with": AVERAGED,
-    "smoothing: length of the released weights": ANY_POPULATION,
-}
 
 
 def check_scope(
@@ -67,17 +57,6 @@ def check_scope(
         raise ValueError(f"A bound of kind {kind!r} contradicts scope={scope!r}.")
     if scope == DEPLOYED and not whole_counts:
         raise ValueError(
-            f"successes that are no whole numbers contradict scope={scope!r}, which counts answers."
+            f"successes that are not whole numbers contradict scope={scope!r}, which counts "
+            "answers."
         )
-
-
-def scope_of_old(scope: str, method: str) -> str:
-    """Read the scope of a stored claim.
-
-    `scope`: as it was written. Earlier versions called bounds on averages over draws bounds on
-    the deployed model. Result: what it is about.
-    """
-    if scope != DEPLOYED:
-        return scope
-    found = (about for start, about in _AVERAGES.items() if method.startswith(start))
-    return next(found, DEPLOYED)

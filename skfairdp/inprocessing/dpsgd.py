@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from os import PathLike
-from typing import Any
-
-from numpy.random import RandomState
 
 from skfairdp.assumptions import PARITY_ROWS
 from skfairdp.engine.nets import PreparedNet
@@ -16,10 +11,9 @@ from skfairdp.inprocessing.gradient import NONE, GradientClassifier, Run
 from skfairdp.inprocessing.public_parity import PublicParity
 from skfairdp.parameters import Kind
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Block, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.sizes import Sizes
 
 
 class DPSGDClassifier(GradientClassifier):
@@ -55,65 +49,22 @@ class DPSGDClassifier(GradientClassifier):
     True
     """
 
-    _parameters = {"public_parity": (Kind((PublicParity,), "a PublicParity"), NONE)}
+    public_parity: PublicParity | None = None
 
-    def __init__(
-        self,
-        net: Any = None,
-        *,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        noise_multiplier: float | None = None,
-        max_grad_norm: float = 1.0,
-        batch_size: int | str = "auto",
-        max_epochs: int = 20,
-        dataset_size: int | None = None,
-        classes: Sequence[Any] | None = None,
-        learning_rate_schedule: Any = "linear",
-        public_parity: PublicParity | None = None,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        exact_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.net = net
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise_multiplier = noise_multiplier
-        self.max_grad_norm = max_grad_norm
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.dataset_size = dataset_size
-        self.classes = classes
-        self.learning_rate_schedule = learning_rate_schedule
-        self.public_parity = public_parity
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.exact_noise = exact_noise
-        self.progress = progress
-        self.ledger = ledger
+    _parameters = {"public_parity": (Kind((PublicParity,), "a PublicParity"), NONE)}
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
         return Sizes.of_all(n, self.dataset_size)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        batch_size = expected_batch_size(self.batch_size, sizes.total)
-        weight = 1.0 / batch_size
-        clip = float(self.max_grad_norm)
-        gradient = Block(
-            name="gradient",
-            max_norm=clip,
-            weights=(weight,),
-            noise_std=noise_multiplier * clip * weight,
+        return sizes.descent(
+            batch_size=self.batch_size,
+            max_epochs=self.max_epochs,
+            max_grad_norm=self.max_grad_norm,
+            noise_multiplier=noise_multiplier,
+            delta=self.delta,
+            exact_noise=self.exact_noise,
         )
-        segment = Segment(
-            steps=steps_for(self.max_epochs, sizes.total, batch_size),
-            rates=(batch_size / sizes.total,),
-            expected_sizes=(float(batch_size),),
-            blocks=(gradient,),
-        )
-        return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
         super()._check_net(prepared, plan, row_shape)

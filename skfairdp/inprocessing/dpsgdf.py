@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from os import PathLike
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import RandomState
 from torch import Tensor
 
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
 from skfairdp.parameters import POSITIVE, Number
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.plan import Block, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.sizes import Sizes, expected_batch_size
 
 
 class DPSGDFClassifier(GroupedClassifier):
@@ -70,78 +67,24 @@ class DPSGDFClassifier(GroupedClassifier):
     True
     """
 
+    count_noise_ratio: float = 10.0
+    max_norm_factor: float = 3.0
+
     _parameters = {"count_noise_ratio": (POSITIVE,), "max_norm_factor": (Number(1.0),)}
     _released: ClassVar[tuple[str, ...]] = (*GroupedClassifier._released, "clip_norms_")
 
-    clip_norms_: dict[Any, float]
-
-    def __init__(
-        self,
-        net: Any = None,
-        *,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        noise_multiplier: float | None = None,
-        count_noise_ratio: float = 10.0,
-        max_grad_norm: float = 1.0,
-        max_norm_factor: float = 3.0,
-        batch_size: int | str = "auto",
-        max_epochs: int = 20,
-        dataset_size: int | None = None,
-        group_sizes: Mapping[Any, int] | None = None,
-        group_sizes_epsilon: float | None = None,
-        classes: Sequence[Any] | None = None,
-        learning_rate_schedule: Any = "linear",
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        exact_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.net = net
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise_multiplier = noise_multiplier
-        self.count_noise_ratio = count_noise_ratio
-        self.max_grad_norm = max_grad_norm
-        self.max_norm_factor = max_norm_factor
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.dataset_size = dataset_size
-        self.group_sizes = group_sizes
-        self.group_sizes_epsilon = group_sizes_epsilon
-        self.classes = classes
-        self.learning_rate_schedule = learning_rate_schedule
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.exact_noise = exact_noise
-        self.progress = progress
-        self.ledger = ledger
+    clip_norms_: dict[Any, float] = field(init=False)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        batch_size = expected_batch_size(self.batch_size, sizes.total)
-        n_cells, weight = len(sizes.cells), 1.0 / batch_size
-        count_std = noise_multiplier * float(self.count_noise_ratio)
-        rate = batch_size / sizes.total
-        segment = Segment(
-            steps=steps_for(self.max_epochs, sizes.total, batch_size),
-            rates=(rate,) * n_cells,
-            expected_sizes=tuple(rate * count for count in sizes.counts),
-            blocks=(
-                Block(
-                    name="long and other gradients",
-                    max_norm=1.0,
-                    weights=(1.0,) * n_cells,
-                    noise_std=count_std,
-                ),
-                Block(
-                    name="gradient",
-                    max_norm=1.0,
-                    weights=(weight,) * n_cells,
-                    noise_std=noise_multiplier * weight,
-                ),
-            ),
+        size = expected_batch_size(self.batch_size, sizes.total)
+        counts = Block(
+            name="long and other gradients",
+            max_norm=1.0,
+            weights=(1.0,) * len(sizes.cells),
+            noise_std=noise_multiplier * float(self.count_noise_ratio),
         )
+        segment = sizes.batches(self.max_epochs, size, ("gradient", 1.0, noise_multiplier))
+        segment = replace(segment, blocks=(counts, *segment.blocks))
         return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
 
     def _train(self, run: Run) -> None:

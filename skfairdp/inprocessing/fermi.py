@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from os import PathLike
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.random import RandomState
 from torch import Tensor
 
 from skfairdp.engine.objectives import Objective
@@ -18,9 +16,8 @@ from skfairdp.inprocessing.ermi import DualMatrix, ErmiObjective
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
 from skfairdp.parameters import NORM, POSITIVE, Choice, Number
-from skfairdp.privacy.ledger import PrivacyLedger
-from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.plan import CountRelease, Plan, Segment
+from skfairdp.privacy.sizes import Sizes, expected_batch_size
 
 # A group below this share of the rows is weighted as if it had so much: its records'
 # gradients would be longer than any clip norm of use.
@@ -91,6 +88,14 @@ class DPFermiClassifier(GroupedClassifier):
     (1, 2, 2)
     """
 
+    notion: str = "demographic_parity"
+    fairness_weight: float = 5.0
+    dual_noise_ratio: float = 5.0
+    max_dual_grad_norm: float | str = "auto"
+    max_dual_norm: float = 5.0
+    dual_learning_rate: float = 0.3
+    label_counts_epsilon: float = 0.05
+
     _parameters = {
         "notion": (Choice(("demographic_parity", "equalized_odds")),),
         "fairness_weight": (Number(0.0),),
@@ -102,60 +107,7 @@ class DPFermiClassifier(GroupedClassifier):
     }
     _released: ClassVar[tuple[str, ...]] = (*GroupedClassifier._released, "dual_")
 
-    dual_: np.ndarray
-
-    def __init__(
-        self,
-        net: Any = None,
-        *,
-        notion: str = "demographic_parity",
-        fairness_weight: float = 5.0,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        noise_multiplier: float | None = None,
-        dual_noise_ratio: float = 5.0,
-        max_grad_norm: float = 1.0,
-        max_dual_grad_norm: float | str = "auto",
-        max_dual_norm: float = 5.0,
-        dual_learning_rate: float = 0.3,
-        label_counts_epsilon: float = 0.05,
-        batch_size: int | str = "auto",
-        max_epochs: int = 20,
-        dataset_size: int | None = None,
-        group_sizes: Mapping[Any, int] | None = None,
-        group_sizes_epsilon: float | None = None,
-        classes: Sequence[Any] | None = None,
-        learning_rate_schedule: Any = "linear",
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        exact_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.net = net
-        self.notion = notion
-        self.fairness_weight = fairness_weight
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise_multiplier = noise_multiplier
-        self.dual_noise_ratio = dual_noise_ratio
-        self.max_grad_norm = max_grad_norm
-        self.max_dual_grad_norm = max_dual_grad_norm
-        self.max_dual_norm = max_dual_norm
-        self.dual_learning_rate = dual_learning_rate
-        self.label_counts_epsilon = label_counts_epsilon
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.dataset_size = dataset_size
-        self.group_sizes = group_sizes
-        self.group_sizes_epsilon = group_sizes_epsilon
-        self.classes = classes
-        self.learning_rate_schedule = learning_rate_schedule
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.exact_noise = exact_noise
-        self.progress = progress
-        self.ledger = ledger
+    dual_: np.ndarray = field(init=False)
 
     # -- what is released -------------------------------------------------------------
 
@@ -182,30 +134,16 @@ class DPFermiClassifier(GroupedClassifier):
         return self.notion == "equalized_odds"
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        batch_size = expected_batch_size(self.batch_size, sizes.total)
-        n_cells, weight = len(sizes.cells), 1.0 / batch_size
-        clip, rate = float(self.max_grad_norm), batch_size / sizes.total
+        clip, smallest = float(self.max_grad_norm), min(sizes.counts) / sizes.total
         if self.max_dual_grad_norm == "auto":
-            dual_clip = 2.0 / max(min(sizes.counts) / sizes.total, SMALLEST_SHARE) ** 0.5
+            dual_clip = 2.0 / max(smallest, SMALLEST_SHARE) ** 0.5
         else:
             dual_clip = float(self.max_dual_grad_norm)
-        dual_std = noise_multiplier * float(self.dual_noise_ratio) * dual_clip * weight
-        weights = (weight,) * n_cells
-        segment = Segment(
-            steps=steps_for(self.max_epochs, sizes.total, batch_size),
-            rates=(rate,) * n_cells,
-            expected_sizes=tuple(rate * count for count in sizes.counts),
-            blocks=(
-                Block(
-                    name="gradient",
-                    max_norm=clip,
-                    weights=weights,
-                    noise_std=noise_multiplier * clip * weight,
-                ),
-                Block(
-                    name="gradient of W", max_norm=dual_clip, weights=weights, noise_std=dual_std
-                ),
-            ),
+        segment = sizes.batches(
+            self.max_epochs,
+            expected_batch_size(self.batch_size, sizes.total),
+            ("gradient", clip, noise_multiplier * clip),
+            ("gradient of W", dual_clip, noise_multiplier * self.dual_noise_ratio * dual_clip),
         )
         counts: tuple[CountRelease, ...] = ()
         if self._by_label:

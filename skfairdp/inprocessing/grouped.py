@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,11 +37,10 @@ class GroupedClassifier(GradientClassifier):
         Groups of the plan.
     """
 
-    _parameters = {"group_sizes": (MAPPING, NONE), "group_sizes_epsilon": (POSITIVE, NONE)}
+    group_sizes: Mapping[Any, int] | None = None
+    group_sizes_epsilon: float | None = None
 
-    dataset_size: int | None
-    group_sizes: Mapping[Any, int] | None
-    group_sizes_epsilon: float | None
+    _parameters = {"group_sizes": (MAPPING, NONE), "group_sizes_epsilon": (POSITIVE, NONE)}
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -69,11 +67,6 @@ class GroupedClassifier(GradientClassifier):
             noise=noise,
             free=self._free,
         )
-
-    @property
-    def _free(self) -> bool:
-        """Whether this is a run without noise, for comparison."""
-        return self.epsilon is not None and math.isinf(self.epsilon)
 
 
 def declared_groups(

@@ -32,7 +32,7 @@ class PublicParity(BaseEstimator):
     X_public : array-like, shape (n_public, n_features)
         Public rows, as the classifier gets them: with all earlier steps applied. All of
         them are used in every step, and they are stored with the classifier. A net can
-        learn a few of them by heart: on Adult (epsilon 1) the gap on other rows fell
+        overfit a few of them: on Adult (epsilon 1) the gap on other rows fell
         from .17 to .11 with 100 of them, .07 with 300 and .01 with 1000.
     sensitive_features : array-like, shape (n_public,) or (n_public, k)
         Group of each public row; at least two groups.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 
-from skfairdp.metrics.gaps import label_arrays
+from skfairdp.metrics.gaps import check_abstention, label_arrays
 
 
 class AnsweredRows(NamedTuple):
@@ -69,11 +69,7 @@ def answered(
     0.5
     """
     truth, guess = label_arrays(y_true, y_pred)
-    if (truth == abstention_label).any():
-        raise ValueError(
-            f"abstention_label={abstention_label!r} is a true label of some row; name the label "
-            "that stands for an abstention in y_pred, such as abstention_label_ of the model."
-        )
+    check_abstention(abstention_label, truth)
     kept = np.flatnonzero(guess != abstention_label)
     groups = sensitive_features
     if groups is not None:

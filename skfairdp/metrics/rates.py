@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
 from functools import partial
 
 import numpy as np
 import pandas as pd
-from fairlearn.metrics import (
-    MetricFrame,
-    count,
-    false_positive_rate,
-    selection_rate,
-    true_positive_rate,
-)
+from fairlearn.metrics import MetricFrame, count, selection_rate
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score, roc_auc_score
+from sklearn.metrics import recall_score, roc_auc_score
 
 AMONG_ALL = "_among_all"
 
@@ -83,59 +76,38 @@ def _table(
     pos_label: Hashable,
     y_score: NDArray[np.float64] | None,
 ) -> pd.DataFrame:
-    favourable = _Favourable(pos_label)
-    metrics = {
+    own, chosen = (truth == pos_label).astype(int), (guess == pos_label).astype(int)
+    # NaN where fairlearn would say 0 for 0 of 0.
+    metrics: dict[str, Callable[..., float]] = {
         "count": count,
-        "selection_rate": partial(selection_rate, pos_label=pos_label),
-        "accuracy": accuracy_score,
-        "true_positive_rate": favourable.true_positive_rate,
-        "false_positive_rate": favourable.false_positive_rate,
+        "selection_rate": selection_rate,
+        "accuracy": lambda own, chosen, right: right.mean(),
+        "true_positive_rate": partial(recall_score, zero_division=np.nan),
+        "false_positive_rate": lambda own, chosen: recall_score(
+            1 - own, chosen, zero_division=np.nan
+        ),
     }
-    sample_params = {}
+    sample_params = {"accuracy": {"right": truth == guess}}
     if y_score is not None:
-        metrics["roc_auc"] = favourable.roc_auc
+        metrics["roc_auc"] = _roc_auc
         sample_params["roc_auc"] = {"y_score": y_score}
     if len(truth) == 0:  # every row of every group was refused
         table = pd.DataFrame(math.nan, index=range(n_groups + 1), columns=list(metrics))
     else:
         frame = MetricFrame(
             metrics=metrics,
-            y_true=truth,
-            y_pred=guess,
+            y_true=own,
+            y_pred=chosen,
             sensitive_features=codes,
-            sample_params=sample_params or None,
+            sample_params=sample_params,
         )
         by_group = frame.by_group.reindex(range(n_groups))
         table = pd.concat([by_group, frame.overall.to_frame().T], ignore_index=True)
     return table.astype(float).fillna({"count": 0.0}).astype({"count": int})
 
 
-@dataclass(frozen=True)
-class _Favourable:
-    """Rates of one label against the rest; NaN where fairlearn would say 0 for 0 of 0."""
-
-    label: Hashable
-
-    def true_positive_rate(self, y_true: NDArray, y_pred: NDArray) -> float:
-        truth, guess = self._binary(y_true, y_pred)
-        return float(true_positive_rate(truth, guess, pos_label=1)) if truth.any() else math.nan
-
-    def false_positive_rate(self, y_true: NDArray, y_pred: NDArray) -> float:
-        truth, guess = self._binary(y_true, y_pred)
-        if truth.all():
-            return math.nan
-        return float(false_positive_rate(truth, guess, pos_label=1))
-
-    def roc_auc(self, y_true: NDArray, y_pred: NDArray, y_score: NDArray) -> float:
-        truth, _ = self._binary(y_true, y_pred)
-        one_sided = truth.all() or not truth.any()
-        return math.nan if one_sided else float(roc_auc_score(truth, y_score))
-
-    def _binary(self, y_true: NDArray, y_pred: NDArray) -> tuple[NDArray, NDArray]:
-        return (
-            (np.asarray(y_true) == self.label).astype(int),
-            (np.asarray(y_pred) == self.label).astype(int),
-        )
+def _roc_auc(own: NDArray, chosen: NDArray, y_score: NDArray) -> float:
+    return float(roc_auc_score(own, y_score)) if 0 < own.sum() < len(own) else math.nan
 
 
 def _spread(rates: pd.Series) -> float:

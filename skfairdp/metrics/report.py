@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.metrics.gaps import check_positive, known_classes, label_arrays
+from skfairdp.metrics.gaps import check_abstention, check_positive, known_classes, label_arrays
 from skfairdp.metrics.rates import gaps_of, rates_by_group
 
 
@@ -140,12 +140,10 @@ def fairness_report(
     kept = groups.codes >= 0
     if not kept.any():
         raise ValueError("sensitive_features has no value in any row; nothing can be compared.")
-    answers = guess if abstention_label is None else guess[guess != abstention_label]
-    if abstention_label is not None and (truth == abstention_label).any():
-        raise ValueError(
-            f"abstention_label={abstention_label!r} is a true label of some row; name the label "
-            "that stands for an abstention in y_pred, such as abstention_label_ of the model."
-        )
+    answers = guess
+    if abstention_label is not None:
+        check_abstention(abstention_label, truth)
+        answers = guess[guess != abstention_label]
     known = known_classes(truth, answers, None)
     if pos_label is not None:
         check_positive(pos_label, known)

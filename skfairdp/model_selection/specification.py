@@ -286,9 +286,10 @@ def _attempt(
     )
     strata = notion.strata(final.classes_)
     classes = np.asarray(final.classes_).tolist()
-    rests_on = holdout_assumptions(terms, parts.held_out.groups, True, ANSWERS_ASSUMED, classes)
+    groups = parts.held_out.groups
+    rests_on = tuple(holdout_assumptions(terms, groups, True, ANSWERS_ASSUMED, classes))
     # Sizes are private: of the first table nothing is read.
-    claim = noisy_claim(notion, strata, flat, flat, parts.held_out.groups.labels, terms, rests_on)
+    claim = noisy_claim(notion, strata, flat, flat, groups.labels, terms, rests_on)
     cells = cells_of(flat, notion, final.classes_)
     even = NoisyCells(
         *level_table(flat, notion.name, final.classes_), cells.success_terms, cells.failure_terms

@@ -7,21 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from skfairdp.fairness.bounds.noisy_counts import (
-    private_gap_lower_bound,
-    private_gap_upper_bound,
-)
+from skfairdp.fairness.bounds.noisy_counts import private_gap_lower_bound, private_gap_upper_bound
 from skfairdp.fairness.notions import get_notion
 from skfairdp.figures import as_given, epsilon_text, percent_text, rounded_up, significant_up
-from skfairdp.model_selection.candidates import (
-    final_of,
-)
+from skfairdp.model_selection.candidates import final_of
 from skfairdp.model_selection.scoring import cells_of
-from skfairdp.model_selection.specification_attempts import (
-    Attempt,
-    all_fits,
-    as_text,
-)
+from skfairdp.model_selection.specification_attempts import Attempt, all_fits, as_text
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 

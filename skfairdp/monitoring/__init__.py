@@ -1,7 +1,5 @@
 """Certificates speak of one day; a monitor keeps the claim as long as the model lives."""
 
-from __future__ import annotations
+import lazy_loader
 
-from skfairdp.monitoring.monitor import GapMonitor
-
-__all__ = ["GapMonitor"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -8,23 +8,12 @@ rises with d; `above(d)` is that of "it is d or less".
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
-
-__all__ = [
-    "NoisyEvidence",
-    "PairedEvidence",
-    "drift_statistics",
-    "log_laplace_moment",
-    "lower_limit",
-    "pair_steps",
-    "upper_limit",
-]
 
 # Bets, as parts of the largest that cannot lose everything: a mixture of all of them.
 STAKES = np.geomspace(0.008, 0.95, 8)
@@ -33,14 +22,9 @@ LARGEST_TILT = 4.0
 _PRECISION = 45  # halvings
 
 
-@dataclass(frozen=True)
-class PairedEvidence:
-    """Pairs of rows, one of either group, by the difference of their outcomes.
-
-    Parameters
-    ----------
-    more, same, less : int
-        Pairs whose first row has the larger, the same, the smaller outcome.
+class PairedEvidence(NamedTuple):
+    """Pairs of rows, one of either group: whose first one has the larger, the same, the smaller
+    outcome.
     """
 
     more: int = 0
@@ -71,31 +55,18 @@ class PairedEvidence:
         return self.reversed.below(-d)
 
 
-@dataclass(frozen=True)
-class NoisyEvidence:
-    """Sums of weighted differences of noisy rates of batches.
+class NoisyEvidence(NamedTuple):
+    """Sums of weighted differences of noisy rates of batches."""
 
-    Parameters
-    ----------
-    epsilon : float
-        Of one release, which fixes the tilts.
-    total : float
-        Sum of the weighted differences.
-    weight : float
-        Sum of the weights.
-    costs : ndarray of float64
-        For each tilt, the logarithm of the moment that chance alone could have.
-    """
-
-    epsilon: float
-    total: float
-    weight: float
-    costs: NDArray[np.float64]
+    epsilon: float  # of one release, which fixes the tilts
+    total: float  # sum of the weighted differences
+    weight: float  # sum of the weights
+    costs: Sequence[float]  # for each tilt, log of the moment that chance alone could have
 
     @classmethod
     def none(cls, epsilon: float) -> Self:
         """No batch yet."""
-        return cls(epsilon, 0.0, 0.0, np.zeros(len(STAKES)))
+        return cls(epsilon, 0.0, 0.0, [0.0] * len(STAKES))
 
     @property
     def tilts(self) -> NDArray[np.float64]:
@@ -120,15 +91,15 @@ class NoisyEvidence:
         for n in rows:
             cost = cost + terms * log_laplace_moment(self.tilts * weight / n / 2.0, self.epsilon)
         gap = weight * (hits[0] / rows[0] - hits[1] / rows[1])
-        alone = type(self)(self.epsilon, gap, weight, cost)
-        return (
-            type(self)(self.epsilon, self.total + gap, self.weight + weight, self.costs + cost),
-            alone,
-        )
+        alone = type(self)(self.epsilon, gap, weight, cost.tolist())
+        costs = (np.array(self.costs) + cost).tolist()
+        return type(self)(self.epsilon, self.total + gap, self.weight + weight, costs), alone
 
     def log_factors(self, d: float) -> NDArray[np.float64]:
         """Evidence against a gap of `d` or less, tilt by tilt."""
-        factors: NDArray[np.float64] = self.tilts * (self.total - d * self.weight) - self.costs
+        factors: NDArray[np.float64] = self.tilts * (self.total - d * self.weight) - np.array(
+            self.costs
+        )
         return factors
 
     def below(self, d: float) -> float:

@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections.abc import Hashable, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -20,6 +21,7 @@ from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import json_label, label_from_json
 from skfairdp.fairness.notions import get_notion
 from skfairdp.figures import as_given, percent_text, rounded_down, rounded_up
+from skfairdp.monitoring.evidence import NoisyEvidence, PairedEvidence
 from skfairdp.monitoring.pairs import Levels, PairState
 from skfairdp.monitoring.store import FileStore, MemoryStore
 from skfairdp.monitoring.waiting import settled, take_labels, wait
@@ -28,8 +30,13 @@ from skfairdp.privacy.noise import NoiseSource
 
 __all__ = ["GapMonitor"]
 
-FORMAT = 1
-HISTORY = ["batch", "time", "rows", "lower_bound", "upper_bound", "alarm", "cleared", "drift"]
+FORMAT = 2
+EVENTS = {
+    "alarm": "ALARM: the gap exceeds",
+    "cleared": "cleared: the gap is below",
+    "drift": "DRIFT: for some time the gap has exceeded",
+}
+HISTORY = ["batch", "time", "rows", "lower_bound", "upper_bound", *EVENTS]
 
 
 class GapMonitor:
@@ -89,7 +96,7 @@ class GapMonitor:
     ValueError
         For figures out of range.
     MonitorError
-        When `state` is no file of a monitor, or of one with other settings.
+        When `state` is not a file of a monitor, or of one with other settings.
 
     Notes
     -----
@@ -193,8 +200,13 @@ class GapMonitor:
         if len(labels) < 2:
             raise ValueError("A gap needs at least 2 groups; declare them as groups=[...].")
         document["groups"] = [json_label(label) for label in labels]
+        evidence = (
+            PairedEvidence()
+            if self.count_epsilon is None
+            else NoisyEvidence.none(self.count_epsilon)
+        )
         document["pairs"] = [
-            PairState.new(stratum, pair, self.count_epsilon).to_dict()
+            PairState(stratum, pair, evidence)
             for stratum in range(len(self._strata))
             for pair in itertools.combinations(range(len(labels)), 2)
         ]
@@ -216,8 +228,8 @@ class GapMonitor:
             1 is the positive outcome.
         sensitive_features : array-like, shape (n_rows,) or (n_rows, k)
             Groups; rows with a missing one are outside the claim.
-        y : array-like of {0, 1}, shape (n_rows,), optional
-            True labels, for notions that need them. Without them rows wait.
+        y : array-like of {0, 1} or NaN, shape (n_rows,), optional
+            True labels, for notions that need them. Rows without one wait.
         ids : sequence of str or int, optional
             Names of the rows, by which `add_labels` finds those that wait.
         batch : str, optional
@@ -238,14 +250,17 @@ class GapMonitor:
         MonitorError
             For a batch that is in already, or a file that can't be used.
         """
-        given = _binary(decisions, "decisions")
-        labels = None if y is None else _binary(y, "y", len(given))
-        if labels is None and self._needs_labels and ids is None:
+        given = _binary(decisions, "decisions").astype(np.int8)
+        truth = np.full(len(given), np.nan)
+        if y is not None:
+            truth = _binary(y, "y", len(given), missing=True)
+        waits = self._needs_labels and bool(np.isnan(truth).any())
+        if waits and ids is None:
             raise ValueError(
                 f"notion={self.notion!r} needs true labels: pass y, or ids by which add_labels() "
                 "can bring them later."
             )
-        if self.count_epsilon is not None and labels is None and self._needs_labels:
+        if self.count_epsilon is not None and waits:
             raise ValueError("Noisy counts are of whole batches: pass y with each of them.")
 
         def change(document: dict[str, Any]) -> dict[str, Any] | None:
@@ -264,11 +279,10 @@ class GapMonitor:
             )
             if known is None:
                 self._begin(document, groups.labels)
-            codes, decided, truth = groups.codes, given, labels if self._needs_labels else None
-            if self._needs_labels and (document["waiting"] or truth is None):
-                wait(document, codes, decided, truth, ids)
-                codes, decided, truth = settled(document)
-            return self._use(document, codes, decided, truth)
+            if waits or document["waiting"]:
+                wait(document, groups.codes, given, truth, ids)
+                return self._use(document, *settled(document))
+            return self._use(document, groups.codes, given, truth)
 
         self._document = self._store.change(change)
         return self
@@ -292,9 +306,7 @@ class GapMonitor:
         ValueError
             For ids that nothing waits for, or labels other than 0, 1 and NaN. Nothing is used.
         """
-        truth = np.asarray(y, dtype=np.float64).ravel()
-        if truth.size != len(ids) or not np.isin(truth[~np.isnan(truth)], (0.0, 1.0)).all():
-            raise ValueError("y must hold 0, 1 or NaN for each of the ids.")
+        truth = _binary(y, "y", len(ids), missing=True)
 
         def change(document: dict[str, Any]) -> dict[str, Any] | None:
             take_labels(document, ids, truth)
@@ -308,24 +320,22 @@ class GapMonitor:
         document: dict[str, Any],
         codes: NDArray[np.int64],
         decided: NDArray[np.int8],
-        truth: NDArray[np.int8] | None,
+        truth: NDArray[np.float64],
     ) -> dict[str, Any] | None:
         """Bring rows into the document; return the line of the history."""
         inside = codes >= 0
-        codes, decided = codes[inside], decided[inside]
-        labels = np.zeros_like(decided) if truth is None else truth[inside]
+        labels = truth.astype(np.int8) if self._needs_labels else np.zeros_like(decided)
+        codes, decided, labels = codes[inside], decided[inside], labels[inside]
         if not codes.size:
             return None
-        states = [PairState.from_dict(entry) for entry in document["pairs"]]
+        states = _states(document)
         error = 1.0 - self.confidence_level
         levels = Levels(self.tolerance, error, error / len(states))
         use = self._plain if self.count_epsilon is None else self._noisy
-        states = use(states, levels, len(document["groups"]), codes, decided, labels)
-        document["pairs"] = [state.to_dict() for state in states]
+        document["pairs"] = states = use(states, levels, codes, decided, labels)
         document["rows"] += int(codes.size)
         document["batches"] += 1
-        lower = max(state.lower for state in states)
-        upper = max(max(state.upper) for state in states)
+        lower, upper = _bounds(states)
         peak = max(state.drift_peak for state in states)
         for name, happened in (
             ("alarm", lower > self.tolerance),
@@ -339,73 +349,61 @@ class GapMonitor:
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "rows": document["rows"],
             "lower_bound": lower,
-            "upper_bound": max(0.0, upper),
-            **{name: name in document["events"] for name in ("alarm", "cleared", "drift")},
+            "upper_bound": upper,
+            **{name: name in document["events"] for name in EVENTS},
         }
 
     def _plain(
         self,
         states: list[PairState],
         levels: Levels,
-        n_groups: int,
         codes: NDArray[np.int64],
         decided: NDArray[np.int8],
         labels: NDArray[np.int8],
     ) -> list[PairState]:
-        outcomes = []
-        for stratum in self._strata:
-            success = stratum.successes[labels, decided]
-            inside = success | stratum.failures[labels, decided]
-            outcomes.append(
-                [success[inside & (codes == k)].astype(np.int8) for k in range(n_groups)]
-            )
+        hits = [stratum.successes[labels, decided] for stratum in self._strata]
+        inside = [
+            hit | stratum.failures[labels, decided]
+            for hit, stratum in zip(hits, self._strata, strict=True)
+        ]
+
+        def outcomes(s: int, k: int) -> NDArray[np.int8]:
+            return hits[s][inside[s] & (codes == k)].astype(np.int8)
+
         return [
-            state.with_rows(
-                outcomes[state.stratum][state.groups[0]],
-                outcomes[state.stratum][state.groups[1]],
-                levels,
-            )
-            for state in states
+            s.with_rows(outcomes(s.stratum, s.groups[0]), outcomes(s.stratum, s.groups[1]), levels)
+            for s in states
         ]
 
     def _noisy(
         self,
         states: list[PairState],
         levels: Levels,
-        n_groups: int,
         codes: NDArray[np.int64],
         decided: NDArray[np.int8],
         labels: NDArray[np.int8],
     ) -> list[PairState]:
         assert self.count_epsilon is not None
-        n_labels = self._strata[0].successes.shape[0]
-        table = np.zeros((n_groups, n_labels, 2), dtype=np.int64)
+        n_groups = 1 + max(max(state.groups) for state in states)
+        table = np.zeros((n_groups, *self._strata[0].successes.shape), dtype=np.int64)
         np.add.at(table, (codes, labels, decided), 1)
-        cost = counts_guarantee(self.count_epsilon, public_sizes=True, source=self._source)
-        if self.ledger is not None:
-            entry = self.ledger.reserve(cost, activity="certify", estimator="GapMonitor")
-            with self.ledger.finishing(entry):
-                noisy = table + self._source.discrete_laplace(self.count_epsilon, table.shape)
-        else:
+        with ExitStack() as charges:
+            if self.ledger is not None:
+                cost = counts_guarantee(self.count_epsilon, public_sizes=True, source=self._source)
+                charge = self.ledger.charge(cost, activity="certify", estimator="GapMonitor")
+                charges.enter_context(charge)
             noisy = table + self._source.discrete_laplace(self.count_epsilon, table.shape)
         found = []
         for state in states:
             stratum = self._strata[state.stratum]
-            true_hits, true_misses = stratum.count(table)
-            rows = true_hits + true_misses
+            rows = np.add(*stratum.count(table))
             hit, miss = stratum.count(noisy)
             # Both noisy counts measure the same number where the rows are known.
-            successes = (rows + hit - miss) / 2.0
+            hits = (rows + hit - miss) / 2.0
             k, m = state.groups
             terms = int(stratum.successes.sum() + stratum.failures.sum())
-            found.append(
-                state.with_noisy_counts(
-                    (float(successes[k]), float(successes[m])),
-                    (int(rows[k]), int(rows[m])),
-                    terms,
-                    levels,
-                )
-            )
+            of_both = (float(hits[k]), float(hits[m])), (int(rows[k]), int(rows[m]))
+            found.append(state.with_noisy_counts(*of_both, terms, levels))
         return found
 
     def refresh(self) -> Self:
@@ -437,12 +435,12 @@ class GapMonitor:
     @property
     def lower_bound_(self) -> float:
         """The largest gap is at least this."""
-        return max((pair["lower"] for pair in self._document["pairs"]), default=0.0)
+        return _bounds(_states(self._document))[0]
 
     @property
     def upper_bound_(self) -> float:
         """The largest gap is at most this."""
-        return max(0.0, max((max(p["upper"]) for p in self._document["pairs"]), default=1.0))
+        return _bounds(_states(self._document))[1]
 
     @property
     def alarm_(self) -> bool:
@@ -467,11 +465,7 @@ class GapMonitor:
     def __str__(self) -> str:
         found = [
             f"{text} {as_given(self.tolerance)} (batch {self._document['events'][name]})"
-            for name, text in (
-                ("alarm", "ALARM: the gap exceeds"),
-                ("cleared", "cleared: the gap is below"),
-                ("drift", "DRIFT: for some time the gap has exceeded"),
-            )
+            for name, text in EVENTS.items()
             if name in self._document["events"]
         ]
         return (
@@ -524,10 +518,9 @@ class GapMonitor:
                 ledger=ledger,
             )
             monitor._keep(MemoryStore(document, history))
-            for entry in document["pairs"]:
-                PairState.from_dict(entry)
+            _states(document)
         except (ValueError, KeyError, TypeError) as error:
-            raise MonitorError(f"This is no state of a monitor: {error!r}.") from error
+            raise MonitorError(f"This is not a state of a monitor: {error!r}.") from error
         return monitor
 
     def plot(self, ax: Any = None) -> Any:
@@ -561,13 +554,27 @@ class GapMonitor:
         return ax
 
 
-def _binary(values: ArrayLike, name: str, length: int | None = None) -> NDArray[np.int8]:
+def _states(document: dict[str, Any]) -> list[PairState]:
+    return [PairState.from_json(fields) for fields in document["pairs"]]
+
+
+def _bounds(states: list[PairState]) -> tuple[float, float]:
+    """Largest limits of all pairs; 0 and 1 without pairs."""
+    lower = max((state.lower for state in states), default=0.0)
+    return lower, max(0.0, max((max(state.upper) for state in states), default=1.0))
+
+
+def _binary(
+    values: ArrayLike, name: str, length: int | None = None, *, missing: bool = False
+) -> NDArray[np.float64]:
+    """Column of 0 and 1, and of NaN where values may be missing."""
     found = np.asarray(values)
-    if found.ndim != 1 or found.dtype.kind not in "biuf" or not np.isin(found, (0, 1)).all():
+    fits = found.ndim == 1 and found.dtype.kind in "biuf"
+    if not fits or not (np.isin(found, (0, 1)) | (missing & np.isnan(found))).all():
         raise ValueError(
-            f"{name} must be one column of 0 and 1 (1 is the positive outcome); translate other "
-            "labels first. Nothing was used."
+            f"{name} must be one column of {'0, 1 or NaN' if missing else '0 and 1'} (1 is the "
+            "positive outcome); translate other labels first. Nothing was used."
         )
     if length is not None and found.size != length:
-        raise ValueError(f"{name} has {found.size} rows, decisions have {length}.")
-    return found.astype(np.int8)
+        raise ValueError(f"{name} has {found.size} rows, where {length} were expected.")
+    return found.astype(np.float64)

@@ -62,7 +62,7 @@ class FileStore:
             mark = connection.execute("PRAGMA application_id").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if tables and mark != APPLICATION:
-                raise MonitorError(f"{str(self._path)!r} is no file of a monitor.")
+                raise MonitorError(f"{str(self._path)!r} is not a file of a monitor.")
             if not tables:
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
                 connection.execute("CREATE TABLE state (only_one INTEGER PRIMARY KEY, text TEXT)")

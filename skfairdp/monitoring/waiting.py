@@ -15,7 +15,7 @@ def wait(
     document: dict[str, Any],
     codes: NDArray[np.int64],
     decided: NDArray[np.int8],
-    truth: NDArray[np.int8] | None,
+    truth: NDArray[np.float64],
     ids: Sequence[Hashable] | None,
 ) -> None:
     """Append rows to those that wait."""
@@ -27,7 +27,7 @@ def wait(
     twice = len(given) - len(set(given)) or set(given) & set(known)
     if twice:
         raise ValueError("Some ids occur twice, or wait already; every row needs its own.")
-    labels = [None] * len(codes) if truth is None else truth.tolist()
+    labels = [None if label != label else int(label) for label in truth.tolist()]
     document["waiting"] += [
         list(row) for row in zip(names, codes.tolist(), decided.tolist(), labels, strict=True)
     ]
@@ -53,7 +53,7 @@ def take_labels(
 
 def settled(
     document: dict[str, Any],
-) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int8]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.float64]]:
     """Take out the rows at the head of the queue whose labels are known.
 
     Whether a label comes early may depend on what it is; so a row waits for all before it.
@@ -62,7 +62,7 @@ def settled(
     n = next((i for i, row in enumerate(queue) if row[3] is None), len(queue))
     head, document["waiting"] = queue[:n], queue[n:]
     columns = np.array([row[1:] for row in head], dtype=np.int64).reshape(n, 3).T
-    return columns[0], columns[1].astype(np.int8), columns[2].astype(np.int8)
+    return columns[0], columns[1].astype(np.int8), columns[2].astype(np.float64)
 
 
 def _name(value: Hashable) -> str | int:

@@ -1,9 +1,5 @@
 """Decisions on top of a fitted model: abstention under a parity gate, smoothing."""
 
-from __future__ import annotations
+import lazy_loader
 
-from skfairdp.postprocessing.abstaining import AbstainingClassifier
-from skfairdp.postprocessing.query_state import Turnstile
-from skfairdp.postprocessing.smoothed import SmoothedClassifier
-
-__all__ = ["AbstainingClassifier", "SmoothedClassifier", "Turnstile"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from os import PathLike
 from typing import Any, ClassVar, Literal
 
@@ -114,6 +114,19 @@ class AbstainingClassifier(PrivateClassifier):
     ['answered queries']
     """
 
+    estimator: Any = field(kw_only=False)
+    tolerance: float = 0.05
+    cold_start: Literal["auto"] | int = "auto"
+    gate: Literal["all_cells", "queried_cell"] = "all_cells"
+    groups: Sequence[Hashable] | None = None
+    abstention_label: Any = "auto"
+    table: str | PathLike[str] | None = None
+
+    # They are of the model inside.
+    random_state = None
+    reproducible_noise = False
+    ledger = None
+
     _charges_privacy = False
     _changes_by_use: ClassVar[tuple[str, ...]] = ("turnstile_",)
     _served_the_fit: ClassVar[tuple[str, ...]] = ("estimator", "table")
@@ -134,25 +147,6 @@ class AbstainingClassifier(PrivateClassifier):
         "turnstile_",
     )
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"sensitive_features": True}
-
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        tolerance: float = 0.05,
-        cold_start: Literal["auto"] | int = "auto",
-        gate: Literal["all_cells", "queried_cell"] = "all_cells",
-        groups: Sequence[Hashable] | None = None,
-        abstention_label: Any = "auto",
-        table: str | PathLike[str] | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.tolerance = tolerance
-        self.cold_start = cold_start
-        self.gate = gate
-        self.groups = groups
-        self.abstention_label = abstention_label
-        self.table = table
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
@@ -240,8 +234,8 @@ class AbstainingClassifier(PrivateClassifier):
         if not answered.all() and self.turnstile_.gate.stuck:
             warn_user(
                 "The parity gate is deadlocked: no answer of any group can pass any more, so every "
-                "further query will be refused. turnstile_.reset() starts anew; a larger tolerance "
-                "or cold_start makes this rarer.",
+                "further query will be refused. Call turnstile_.reset() to start anew; a larger "
+                "tolerance or cold_start makes this rarer.",
                 FairnessWarning,
             )
         marker, dtype = abstention_marker(self.classes_, self.abstention_label_)

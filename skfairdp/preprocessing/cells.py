@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from skfairdp.engine.table_release import Cells
 from skfairdp.rows import factorized
 
-__all__ = ["looks_like_an_identifier", "read_cells", "refuse_dtype"]
-
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _TRUTH = {"true": 1.0, "false": 0.0}
 _IDENTIFIER = re.compile(
@@ -46,17 +44,9 @@ def refuse_dtype(values: pd.Series, name: Hashable) -> None:
 def read_cells(values: pd.Series) -> Cells:
     """Read a column, whatever its dtype.
 
-    Parameters
-    ----------
-    values : Series
-        Anything.
-
-    Returns
-    -------
-    Cells
-        The reading of a cell depends on no other cell: text that is a number in decimal
-        digits is that number, "true" and "false" are 1 and 0, other text counts without the
-        white space around it, and what is neither number nor text is missing.
+    The reading of a cell depends on no other cell: text that is a number in decimal digits is that
+    number, "true" and "false" are 1 and 0, other text counts without the white space around it,
+    and what is neither number nor text is missing.
     """
     dtype = values.dtype
     if pd.api.types.is_numeric_dtype(dtype):

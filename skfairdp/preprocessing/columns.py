@@ -2,38 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeGuard
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 
+from skfairdp.documentation import complete_docstrings
+from skfairdp.parameters import Check, check_parameters, is_missing
+from skfairdp.protocol import Certifiable
 from skfairdp.rows import validated
 
 
-@contextmanager
-def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
-    """Leave a transformer unfitted if its fit fails."""
-    fitted = ("n_features_in_", "feature_names_in_")
+class DeclaredTransformer(Certifiable, TransformerMixin, BaseEstimator):
+    """Transformer that follows from declarations alone: a fit learns what the columns are called.
+
+    A subclass checks declarations and rows in `_check`, and lists simple parameters in
+    ``_parameters``.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns seen by ``fit``.
+    feature_names_in_ : ndarray, shape (n_features,)
+        Column labels, when all of them are strings.
+    """
+
+    _learns_from_rows = False
+    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {}
+    _released: ClassVar[tuple[str, ...]] = ("n_features_in_", "feature_names_in_")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Add what is said here to the docstrings."""
+        super().__init_subclass__(**kwargs)
+        complete_docstrings(cls)
+
+    def fit(self, X: ArrayLike | pd.DataFrame, y: object = None) -> Self:
+        """Check the declaration against the columns of ``X``.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            The names, number and dtypes of its columns are used. The values are only looked at
+            to refuse what :meth:`transform` would refuse.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a parameter is malformed, or does not fit the columns of ``X``; or as in
+            :meth:`transform`.
+        """
+        try:
+            check_parameters(self, self._parameters)
+            self._check(checked(self, X, reset=True, mixed=self._mixed))
+        except BaseException:
+            for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+                delattr(self, name)
+            raise
+        return self
+
+    @property
+    def _mixed(self) -> bool:
+        """Whether an array may hold text."""
+        return True
+
+    def _check(self, X: Any) -> None:
+        """Refuse wrong declarations, and rows that `transform` would refuse."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Tags:
+        """Describe the transformer to scikit-learn."""
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = True
+        return tags
+
+
+def column_names(X: Any) -> list[Hashable]:
+    """Names of the columns: labels of a DataFrame, positions of an array."""
+    return list(X.columns) if isinstance(X, pd.DataFrame) else list(range(X.shape[1]))
+
+
+def interval(pair: Any, name: str, largest: float = np.inf) -> tuple[float, float]:
+    """Check a declared pair of bounds; both are smaller than `largest` in size."""
     try:
-        yield
-    except BaseException:
-        for name in fitted:
-            vars(estimator).pop(name, None)
-        raise
+        low, high = map(float, pair)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is {pair!r}. Allowed is a pair of numbers (low, high).") from None
+    if not (max(abs(low), abs(high)) < largest and low < high):
+        raise ValueError(f"{name} is {pair!r}. Allowed are finite numbers with low < high.")
+    return low, high
 
 
-def is_frame(X: object) -> TypeGuard[pd.DataFrame]:
-    """Whether ``X`` is a pandas DataFrame, whose columns can be named."""
-    return isinstance(X, pd.DataFrame)
-
-
-def column_names(X: object, n_features: int) -> list[Hashable]:
-    """Names of the columns: labels of a DataFrame, positions of anything else."""
-    return list(X.columns) if is_frame(X) else list(range(n_features))
+def refuse_categories(declared: Mapping[Hashable, Any]) -> None:
+    """Refuse, for any column, what is no list of different categories."""
+    for column_name, listed in declared.items():
+        name = f"categories[{column_name!r}]"
+        if isinstance(listed, str):
+            raise ValueError(
+                f"{name} is the text {listed!r}, which would be read as a list of its letters. "
+                "Allowed is a list of texts or numbers."
+            )
+        values = list(listed) if isinstance(listed, Iterable) else []
+        if not values or is_missing(values) or not all(isinstance(v, Hashable) for v in values):
+            raise ValueError(
+                f"{name} is {listed!r}. Allowed is a list of texts or numbers, at least one; a "
+                "missing value is no category."
+            )
+        if len(set(values)) != len(values):
+            raise ValueError(f"{name} repeats a category. Declare each one once.")
 
 
 def positions_of(
@@ -67,7 +152,7 @@ def checked(
     `mixed`: whether an array may hold text, which must not be parsed. Missing and infinite values
     are judged later, column by column.
     """
-    if not is_frame(X):
+    if not isinstance(X, pd.DataFrame):
         dtype = None if mixed else "numeric"
         return validated(estimator, X, reset=reset, dtype=dtype, ensure_all_finite=False)
     if not len(X) or not X.shape[1]:
@@ -80,7 +165,7 @@ def checked(
 
 def column(X: Any, position: int) -> pd.Series:
     """One column of a checked table."""
-    return X.iloc[:, position] if is_frame(X) else pd.Series(X[:, position])
+    return X.iloc[:, position] if isinstance(X, pd.DataFrame) else pd.Series(X[:, position])
 
 
 def floats(
@@ -88,7 +173,7 @@ def floats(
 ) -> NDArray[np.floating]:
     """A column as floats, missing values as NaN.
 
-    Raises ValueError or TypeError: if something in the column is no number. The value is not
+    Raises ValueError or TypeError: if something in the column is not a number. The value is not
     quoted: it is private.
     """
     failure: type[ValueError | TypeError] = ValueError
@@ -99,7 +184,7 @@ def floats(
             failure = TypeError if isinstance(error, TypeError) else ValueError
     # Out here, so that the chain of exceptions does not lead to what quotes a cell.
     raise failure(
-        f"Column {name!r} {why} and holds something that is no number (an argument must be a "
+        f"Column {name!r} {why} and holds something that is not a number (an argument must be a "
         "string of digits or a number). Declare it in categories, or drop it, or turn it into "
         "numbers first."
     )
@@ -109,18 +194,10 @@ def replaced(
     X: Any, positions: Sequence[int], values: NDArray[np.floating]
 ) -> NDArray[Any] | pd.DataFrame:
     """``X`` with the columns at ``positions`` replaced, in a new object."""
-    if is_frame(X):
-        if positions == list(range(X.shape[1])):
-            return pd.DataFrame(values, index=X.index, columns=X.columns)
-        place = {position: index for index, position in enumerate(positions)}
-        columns = [
-            pd.Series(values[:, place[position]], index=X.index)
-            if position in place
-            else X.iloc[:, position]
-            for position in range(X.shape[1])
-        ]
-        frame = pd.concat(columns, axis=1)
-        frame.columns = X.columns
+    if isinstance(X, pd.DataFrame):
+        frame = X.copy()
+        for index, position in enumerate(positions):
+            frame.isetitem(position, values[:, index])
         return frame
     dtype = np.result_type(values, X) if X.dtype.kind in "fiub" else object
     placed = X.astype(dtype, copy=True)

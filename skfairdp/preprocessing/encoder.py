@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from skfairdp.parameters import is_missing
+from skfairdp.parameters import MAPPING, Choice
 from skfairdp.preprocessing.columns import (
-    all_or_nothing,
+    DeclaredTransformer,
     checked,
     column,
     column_names,
     floats,
     positions_of,
+    refuse_categories,
 )
-from skfairdp.protocol import Certifiable
 from skfairdp.rows import positions
 
 
-class PublicEncoder(Certifiable, TransformerMixin, BaseEstimator):
+class PublicEncoder(DeclaredTransformer):
     """One-hot encode declared categories; other columns pass through as floats.
 
     A :class:`~sklearn.preprocessing.OneHotEncoder` that looks for its categories in the rows
@@ -47,13 +46,6 @@ class PublicEncoder(Certifiable, TransformerMixin, BaseEstimator):
     dtype : dtype, default=numpy.float64
         Floating dtype of the output.
 
-    Attributes
-    ----------
-    n_features_in_ : int
-        Number of columns seen by ``fit``.
-    feature_names_in_ : ndarray, shape (n_features,)
-        Column labels, when all of them are strings.
-
     See Also
     --------
     PublicScaler : Scaling by declared bounds.
@@ -71,7 +63,11 @@ class PublicEncoder(Certifiable, TransformerMixin, BaseEstimator):
     ['rooms', 'city_Oslo', 'city_Rome']
     """
 
-    _learns_from_rows = False
+    _parameters = {
+        "categories": (MAPPING,),
+        "handle_unknown": (Choice(("ignore", "error")),),
+        "drop": (Choice((None, "if_binary")),),
+    }
 
     def __init__(
         self,
@@ -86,59 +82,20 @@ class PublicEncoder(Certifiable, TransformerMixin, BaseEstimator):
         self.drop = drop
         self.dtype = dtype
 
-    def fit(self, X: ArrayLike | pd.DataFrame, y: object = None) -> Self:
-        """Check the declaration against the columns of ``X``.
+    @property
+    def _mixed(self) -> bool:
+        return bool(self.categories)
 
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Its column names, their number and their dtypes are used. The values are only looked
-            at to refuse what :meth:`transform` would refuse.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : PublicEncoder
-            This object.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is malformed, or `categories` names a column that ``X`` does not have,
-            or text categories are declared for a column of numbers or the other way round; or
-            as in :meth:`transform`.
-        """
-        if self.handle_unknown not in ("ignore", "error"):
-            raise ValueError(
-                f"handle_unknown is {self.handle_unknown!r}. Allowed are 'ignore' and 'error'."
-            )
-        if self.drop not in (None, "if_binary"):
-            raise ValueError(f"drop is {self.drop!r}. Allowed are None and 'if_binary'.")
+    def _check(self, X: Any) -> None:
         if np.dtype(self.dtype).kind != "f":
             raise ValueError(f"dtype is {self.dtype!r}. Allowed are floating dtypes.")
-        if not isinstance(self.categories, Mapping):
-            raise ValueError(
-                f"categories is a {type(self.categories).__name__}. Allowed is a mapping of "
-                "column to its categories; {} leaves every column alone."
-            )
-        for name, categories in self.categories.items():
-            _refuse_categories(categories, name)
-        with all_or_nothing(self):
-            X = self._checked(X, reset=True)
-            names = column_names(X, self.n_features_in_)
-            for name, position in positions_of(self.categories, names, "categories").items():
-                _refuse_other_kind(column(X, position), list(self.categories[name]), name)
-            self._encoded(X)
-        return self
+        refuse_categories(self.categories)
+        for name, place in positions_of(self.categories, column_names(X), "categories").items():
+            _refuse_other_kind(column(X, place), list(self.categories[name]), name)
+        self._encoded(X)
 
     def transform(self, X: ArrayLike | pd.DataFrame) -> NDArray[np.floating]:
         """Encode the declared columns.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows with the columns of ``fit``.
 
         Returns
         -------
@@ -152,10 +109,10 @@ class PublicEncoder(Certifiable, TransformerMixin, BaseEstimator):
             ``handle_unknown="error"``, a declared one holds an unknown value.
         """
         check_is_fitted(self, "n_features_in_")
-        return self._encoded(self._checked(X, reset=False))
+        return self._encoded(checked(self, X, reset=False, mixed=self._mixed))
 
     def _encoded(self, X: Any) -> NDArray[np.floating]:
-        names = column_names(X, self.n_features_in_)
+        names = column_names(X)
         widths = [len(self._outputs(name)) for name in names]
         encoded = np.zeros((len(X), sum(widths)), dtype=self.dtype)
         start = 0
@@ -212,34 +169,12 @@ class PublicEncoder(Certifiable, TransformerMixin, BaseEstimator):
         rows = np.flatnonzero(codes >= 0)
         out[rows, codes[rows]] = 1.0
 
-    def _checked(self, X: ArrayLike | pd.DataFrame, *, reset: bool) -> Any:
-        return checked(self, X, reset=reset, mixed=bool(self.categories))
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = bool(self.categories)
         tags.transformer_tags.preserves_dtype = []
-        tags.requires_fit = True
         return tags
-
-
-def _refuse_categories(categories: Any, name: Hashable) -> None:
-    if isinstance(categories, str):
-        raise ValueError(
-            f"categories[{name!r}] is the text {categories!r}, which would be read as a list of "
-            "its letters. Allowed is a list of categories."
-        )
-    listed = list(categories) if isinstance(categories, Iterable) else None
-    if listed is None or not all(isinstance(one, Hashable) for one in listed) or is_missing(listed):
-        raise ValueError(
-            f"categories[{name!r}] is {categories!r}. Allowed is a list of texts or numbers; a "
-            "missing value is none of them, and becomes zeros."
-        )
-    if not listed:
-        raise ValueError(f"categories[{name!r}] is empty. Declare at least one category.")
-    if len(set(listed)) != len(listed):
-        raise ValueError(f"categories[{name!r}] repeats a category. Declare each one once.")
 
 
 def _refuse_other_kind(values: pd.Series, categories: list[Hashable], name: Hashable) -> None:

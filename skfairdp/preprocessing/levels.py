@@ -19,16 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.rows import positions
 
-__all__ = [
-    "OTHER",
-    "Categories",
-    "Intervals",
-    "Levels",
-    "encoded_levels",
-    "LevelsMixin",
-    "level_names",
-]
-
 # Where a value goes that is none of the categories.
 OTHER = "(other)"
 _ZERO = 1e-30
@@ -36,15 +26,9 @@ _ZERO = 1e-30
 
 @dataclass(frozen=True)
 class Intervals:
-    """Intervals, closed on the left, that cover all numbers.
+    """Intervals, closed on the left, that cover all numbers."""
 
-    Parameters
-    ----------
-    edges : tuple of float
-        Inner edges, finite and ascending.
-    """
-
-    edges: tuple[float, ...]
+    edges: tuple[float, ...]  # Inner edges, finite and ascending
 
     @property
     def count(self) -> int:
@@ -64,15 +48,9 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Categories:
-    """Categories, and one level for all others.
+    """Categories, and one level for all others."""
 
-    Parameters
-    ----------
-    known : tuple of hashable
-        Distinct.
-    """
-
-    known: tuple[Hashable, ...]
+    known: tuple[Hashable, ...]  # Distinct
 
     @property
     def count(self) -> int:
@@ -113,20 +91,10 @@ def _of_interval(interval: pd.Interval) -> str:
 
 
 def encoded_levels(table: pd.DataFrame, encoding: str) -> tuple[NDArray[np.float64], list[str]]:
-    """Turn a table of levels into numbers.
+    """Turn a table of levels into numbers and names of their columns.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Of categoricals.
-    encoding : {"onehot", "thermometer"}
-        One column for each level, of which a row has one; or, for intervals, one for each
-        edge, which a row has if it is not below it. Missing values have a column of their own.
-
-    Returns
-    -------
-    encoded : ndarray of float64, shape (n, m)
-    names : list of str
+    "onehot": one column for each level, of which a row has one. "thermometer": for intervals, one
+    for each edge, which a row has if it is not below it. Missing values have a column of their own.
     """
     parts: list[NDArray[np.float64]] = []
     names: list[str] = []

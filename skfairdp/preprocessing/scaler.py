@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.preprocessing.columns import (
-    all_or_nothing,
+    DeclaredTransformer,
     checked,
     column,
     column_names,
     floats,
+    interval,
     positions_of,
     replaced,
 )
-from skfairdp.protocol import Certifiable
 
 Interval = tuple[float, float]
 
 
-class PublicScaler(Certifiable, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class PublicScaler(OneToOneFeatureMixin, DeclaredTransformer):
     """Clip columns to declared bounds and map these bounds to one range.
 
     A :class:`~sklearn.preprocessing.StandardScaler` publishes means and variances of the rows it
@@ -50,13 +50,6 @@ class PublicScaler(Certifiable, OneToOneFeatureMixin, TransformerMixin, BaseEsti
         What a missing value (NaN, None, pd.NA) of a declared column is replaced by, in the
         column's own unit. Without a constant a missing value is refused.
 
-    Attributes
-    ----------
-    n_features_in_ : int
-        Number of columns seen by ``fit``.
-    feature_names_in_ : ndarray, shape (n_features,)
-        Column labels, when all of them are strings.
-
     See Also
     --------
     PublicEncoder : One-hot encoding of declared categories.
@@ -73,8 +66,6 @@ class PublicScaler(Certifiable, OneToOneFeatureMixin, TransformerMixin, BaseEsti
     2  1.0  Oslo
     """
 
-    _learns_from_rows = False
-
     def __init__(
         self,
         bounds: Mapping[Any, Interval] | ArrayLike,
@@ -88,39 +79,15 @@ class PublicScaler(Certifiable, OneToOneFeatureMixin, TransformerMixin, BaseEsti
         self.log_columns = log_columns
         self.fill = fill
 
-    def fit(self, X: ArrayLike | pd.DataFrame, y: object = None) -> Self:
-        """Check the declaration against the columns of ``X``.
+    @property
+    def _mixed(self) -> bool:
+        return isinstance(self.bounds, Mapping)
 
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Its column names and their number are kept. The values are only looked at to refuse
-            what :meth:`transform` would refuse.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : PublicScaler
-            This object.
-
-        Raises
-        ------
-        ValueError
-            If a bound, `feature_range`, `log_columns` or `fill` is malformed or names a column
-            that ``X`` does not have, or as in :meth:`transform`.
-        """
-        with all_or_nothing(self):
-            self._read(self._checked(X, reset=True))
-        return self
+    def _check(self, X: Any) -> None:
+        self._read(X)
 
     def transform(self, X: ArrayLike | pd.DataFrame) -> NDArray[Any] | pd.DataFrame:
         """Scale the declared columns.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows with the columns of ``fit``.
 
         Returns
         -------
@@ -134,16 +101,15 @@ class PublicScaler(Certifiable, OneToOneFeatureMixin, TransformerMixin, BaseEsti
             If a declared column holds text, an infinite value, or a missing one without `fill`.
         """
         check_is_fitted(self, "n_features_in_")
-        X = self._checked(X, reset=False)
+        X = checked(self, X, reset=False, mixed=self._mixed)
         positions, values, limits, bent = self._read(X)
-        scaled = self._scale(values, limits, bent)
-        return replaced(X, positions, scaled)
+        return replaced(X, positions, self._scale(values, limits, bent))
 
     def _read(
         self, X: Any
     ) -> tuple[list[int], NDArray[np.floating], NDArray[np.float64], NDArray[np.bool_]]:
         """Positions of the declared columns, their filled values, limits, whether bent."""
-        names = column_names(X, self.n_features_in_)
+        names = column_names(X)
         where, limits, bent, filled = self._declared(names)
         positions = list(where.values())
         values = self._numbers(X, positions, [names[p] for p in positions])
@@ -174,24 +140,19 @@ class PublicScaler(Certifiable, OneToOneFeatureMixin, TransformerMixin, BaseEsti
         # Rounding may leave the range by an ulp; clip norms downstream rely on the range.
         return np.clip(share * (top - bottom) + bottom, bottom, top).astype(dtype, copy=False)
 
-    def _checked(self, X: ArrayLike | pd.DataFrame, *, reset: bool) -> Any:
-        return checked(self, X, reset=reset, mixed=isinstance(self.bounds, Mapping))
-
     def _declared(
         self, names: list[Hashable]
     ) -> tuple[dict[Hashable, int], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
         """Positions, limits (d, 2), whether bent (d,), constant for missing values (d,)."""
-        _interval(self.feature_range, "feature_range")
+        interval(self.feature_range, "feature_range")
         where, pairs = self._pairs(names)
-        order = {name: index for index, name in enumerate(where)}
         log_columns = [self.log_columns] if isinstance(self.log_columns, str) else self.log_columns
         bent = np.zeros(len(where), dtype=bool)
-        for name in positions_of(log_columns, list(where), "log_columns"):
-            bent[order[name]] = True
+        bent[list(positions_of(log_columns, list(where), "log_columns").values())] = True
         filled = np.full(len(where), np.nan)
         if isinstance(self.fill, Mapping):
-            for name in positions_of(self.fill, list(where), "fill"):
-                filled[order[name]] = float(self.fill[name])
+            for name, index in positions_of(self.fill, list(where), "fill").items():
+                filled[index] = float(self.fill[name])
         elif self.fill is not None:
             filled[:] = float(self.fill)
         return where, np.array(pairs, dtype=float).reshape(-1, 2), bent, filled
@@ -200,13 +161,13 @@ class PublicScaler(Certifiable, OneToOneFeatureMixin, TransformerMixin, BaseEsti
         """Positions of the declared columns and their bounds."""
         if isinstance(self.bounds, Mapping):
             where = positions_of(self.bounds, names, "bounds")
-            return where, [_interval(self.bounds[name], f"bounds[{name!r}]") for name in where]
+            return where, [interval(self.bounds[name], f"bounds[{name!r}]") for name in where]
         where = {name: position for position, name in enumerate(names)}
         table = np.asarray(self.bounds, dtype=object)
         if table.shape == (2,):
-            return where, [_interval(tuple(table), "bounds")] * len(names)
+            return where, [interval(tuple(table), "bounds")] * len(names)
         if table.shape == (len(names), 2):
-            return where, [_interval(tuple(p), f"bounds[{i}]") for i, p in enumerate(table)]
+            return where, [interval(tuple(p), f"bounds[{i}]") for i, p in enumerate(table)]
         raise ValueError(
             f"bounds has shape {table.shape}. Allowed are (2,) for one pair and "
             f"({len(names)}, 2), one row for each column of X; or give a mapping."
@@ -235,19 +196,8 @@ class PublicScaler(Certifiable, OneToOneFeatureMixin, TransformerMixin, BaseEsti
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.fill is not None
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.requires_fit = True
         return tags
 
 
 def _bend(values: NDArray[Any]) -> NDArray[Any]:
     return np.sign(values) * np.log1p(np.abs(values))
-
-
-def _interval(pair: object, name: str) -> Interval:
-    try:
-        low, high = (float(end) for end in pair)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} is {pair!r}. Allowed is a pair of numbers (low, high).") from None
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise ValueError(f"{name} is {pair!r}. Allowed are finite numbers with low < high.")
-    return low, high

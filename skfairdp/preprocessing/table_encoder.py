@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from os import PathLike
-from typing import Any, ClassVar
+from dataclasses import field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.assumptions import CELLS, COLUMNS, COUNTED_CELLS, ONE_ROW_ONE_PERSON, seed_known
 from skfairdp.base import PrivateEstimator
 from skfairdp.engine.table_release import Cells, TableRelease
-from skfairdp.parameters import (
-    BOOLEAN,
-    MAPPING,
-    RANDOM_STATE,
-    SEQUENCE,
-    Check,
-    Choice,
-    Number,
-    check_parameters,
-)
+from skfairdp.parameters import MAPPING, NONE, SEQUENCE, Choice, Number, check_parameters
 from skfairdp.preprocessing.binner import ENCODINGS
 from skfairdp.preprocessing.cells import looks_like_an_identifier, read_cells, refuse_dtype
 from skfairdp.preprocessing.columns import checked, column, column_names, positions_of
@@ -34,12 +24,9 @@ from skfairdp.preprocessing.universal_grid import EDGES, N_CELLS, bins, divided
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Block, Plan, Segment
 from skfairdp.privacy.sizes import check_delta
-
-__all__ = ["PrivateTableEncoder"]
 
 KINDS = ("number", "category", "drop")
 # Noise of the two counts that choose a kind, in that of a column's values: a 16th of its cost.
@@ -86,10 +73,6 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         Name and levels of each column that is kept.
     plan_ : Plan
         Everything the accountant charged.
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed, for adding or removing a row; None after ``epsilon=inf``.
-    n_features_in_ : int
-        Number of columns.
     feature_names_in_ : ndarray, shape (n_features,)
         Column labels, when all of them are strings.
 
@@ -129,45 +112,25 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
     True
     """
 
-    _parameters: ClassVar[Mapping[str, Sequence[Check]]] = {
+    epsilon: float = field(default=0.1, kw_only=False)
+    delta: float = 1e-7
+    n_bins: int = 64
+    columns: Mapping[Any, str] | None = None
+    id_columns: Sequence[Hashable] = ()
+    encoding: str = "levels"
+
+    _parameters = {
         "epsilon": (Number(1e-4, finite=False),),
-        "delta": (Number(0.0, 1.0, low_open=True, high_open=True),),
         "n_bins": (Number(2, 1024, integer=True),),
-        "columns": (MAPPING, Choice((None,))),
+        "columns": (MAPPING, NONE),
         "id_columns": (SEQUENCE,),
         "encoding": (Choice(ENCODINGS),),
-        "random_state": RANDOM_STATE,
-        "reproducible_noise": (BOOLEAN,),
-        "ledger": LEDGER,
     }
     _released: ClassVar[tuple[str, ...]] = (*PrivateEstimator._released, "levels_")
     _nets: ClassVar[tuple[str, ...]] = ()
 
-    plan_: Plan
-    n_features_in_: int
-
-    def __init__(
-        self,
-        epsilon: float = 0.1,
-        *,
-        delta: float = 1e-7,
-        n_bins: int = 64,
-        columns: Mapping[Any, str] | None = None,
-        id_columns: Sequence[Hashable] = (),
-        encoding: str = "levels",
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_bins = n_bins
-        self.columns = columns
-        self.id_columns = id_columns
-        self.encoding = encoding
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.ledger = ledger
+    plan_: Plan = field(init=False)
+    n_features_in_: int = field(init=False)
 
     def fit(
         self,
@@ -175,7 +138,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         y: object = None,
         *,
         sensitive_features: ArrayLike | None = None,
-    ) -> PrivateTableEncoder:
+    ) -> Self:
         """Learn the levels of each column.
 
         Parameters
@@ -186,18 +149,13 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
             Ignored.
         sensitive_features : None
             Ignored; a column of `X` is protected whatever it holds.
-
-        Returns
-        -------
-        self
         """
-        super().fit(X, y, sensitive_features=None)  # type: ignore[arg-type]
-        return self
+        return super().fit(X, y, sensitive_features=None)  # type: ignore[arg-type]
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
         X = checked(self, X, reset=True, mixed=True)
-        names = column_names(X, self.n_features_in_)
+        names = column_names(X)
         kinds = self._kinds(names)
         kept = [place for place, kind in enumerate(kinds) if kind != "drop"]
         for place in kept:
@@ -221,8 +179,11 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
             if kind is None:
                 (counts,) = release.histograms(next(segments), at, _kind, 2)
                 kind = "number" if counts[0] >= counts[1] else "category"
-            learn = self._intervals if kind == "number" else self._categories
-            levels.append(learn(release, next(segments), at))
+            segment = next(segments)
+            if kind == "number":
+                levels.append(self._intervals(release, segment, at))
+            else:
+                levels.append(Categories(tuple(release.frequent(segment, at))))
         release.meter.finish()
         labels = self._labels()
         self.levels_ = tuple(zip((labels[place] for place in kept), levels, strict=True))
@@ -240,9 +201,6 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
 
         counts = release.histograms(segment, at, _between(EDGES), N_CELLS, then)[-1]
         return bins(edges, counts, std, self.n_bins)
-
-    def _categories(self, release: TableRelease, segment: Segment, at: int) -> Levels:
-        return Categories(tuple(release.frequent(segment, at)))
 
     def _kinds(self, names: list[Hashable]) -> list[str | None]:
         """Declared kind of each column; None where it has to be learned."""
@@ -314,11 +272,6 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
 
     def transform(self, X: ArrayLike | pd.DataFrame) -> pd.DataFrame | NDArray[np.float64]:
         """Find the level of each cell.
-
-        Parameters
-        ----------
-        X : DataFrame or array-like, shape (n_samples, n_features)
-            Rows with the columns of ``fit``.
 
         Returns
         -------

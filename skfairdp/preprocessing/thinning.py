@@ -5,32 +5,31 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Sequence
-from os import PathLike
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.assumptions import CLOSED_SETS, THINNED, closed_sets, seed_known
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.figures import significant_up
 from skfairdp.parameters import Kind, Number, check_parameters
 from skfairdp.preprocessing.thinned import (
-    combined_privacy,
     inner_settings,
     refuse_other_promises,
     refuse_unfit,
     takes_groups,
 )
-from skfairdp.privacy.accounting.plan_cost import budget_guarantee
+from skfairdp.privacy.accounting.plan_cost import budget_guarantee, guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.inclusion_probabilities import SamplingRates, release_table
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
@@ -69,8 +68,6 @@ class PrivateThinningClassifier(PrivateClassifier):
         Fitted on the kept rows; its classes are positions in `classes_`.
     plan_ : Plan
         Plan of `estimator_`, with the price of the table.
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed: adding or removing one record.
     rates_ : SamplingRates
         The released table, floored, and the keep-probabilities.
 
@@ -79,7 +76,7 @@ class PrivateThinningClassifier(PrivateClassifier):
     Each record's fate depends on its own cell, the released table and its own draw, so a
     neighbouring data set changes at most one kept row. How many rows are kept is secret:
     the clone is told the sizes that table and rates predict, and sees two rows of zeros
-    with no label, so that it can't fail for want of rows. Which plan it makes depends on
+    with no label, so that it can't fail because there are no rows. Which plan it makes depends on
     the table, hence basic composition. Equal label rates in training do not make
     predictions equal: `certify` states the gap.
 
@@ -94,6 +91,13 @@ class PrivateThinningClassifier(PrivateClassifier):
     (1.0, 'add-remove')
     """
 
+    estimator: Any = field(kw_only=False)
+    epsilon_histogram: float = 0.1
+    tolerance: float = 0.0
+    minimum_rate: float = 0.0
+    groups: Sequence[Any] | None = None
+    classes: Sequence[Any] | None = None
+
     _parameters = {
         "estimator": (Kind((PrivateClassifier,), "a private classifier of skfairdp"),),
         "epsilon_histogram": (Number(1e-4, 1e3),),
@@ -102,32 +106,9 @@ class PrivateThinningClassifier(PrivateClassifier):
     }
     _released: ClassVar[tuple[str, ...]] = (*PrivateClassifier._released, "estimator_", "rates_")
 
-    estimator_: PrivateClassifier
-    plan_: Plan
-    rates_: SamplingRates
-
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        epsilon_histogram: float = 0.1,
-        tolerance: float = 0.0,
-        minimum_rate: float = 0.0,
-        groups: Sequence[Any] | None = None,
-        classes: Sequence[Any] | None = None,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.epsilon_histogram = epsilon_histogram
-        self.tolerance = tolerance
-        self.minimum_rate = minimum_rate
-        self.groups = groups
-        self.classes = classes
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.ledger = ledger
+    estimator_: PrivateClassifier = field(init=False)
+    plan_: Plan = field(init=False)
+    rates_: SamplingRates = field(init=False)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
@@ -170,14 +151,7 @@ class PrivateThinningClassifier(PrivateClassifier):
         self.plan_ = dataclasses.replace(
             inner.plan_, prior_epsilon=inner.plan_.prior_epsilon + float(self.epsilon_histogram)
         )
-        self.privacy_ = combined_privacy(
-            inner,
-            self.plan_,
-            price=float(self.epsilon_histogram),
-            noise=noise,
-            labels_declared=self.classes is not None,
-            groups_declared=None if not grouped else self.groups is not None,
-        )
+        self.privacy_ = self._guarantee(inner, noise, grouped=grouped)
         # The clone states what its rows have spent, also when it is taken out of here.
         inner._state(self.privacy_)
         self.estimator_ = inner
@@ -189,6 +163,31 @@ class PrivateThinningClassifier(PrivateClassifier):
         total = None if inner is None else float(inner) + float(self.epsilon_histogram)
         return budget_guarantee(total, self.estimator.delta, reproducible=repeats)
 
+    def _guarantee(
+        self, inner: PrivateClassifier, noise: NoiseSource, *, grouped: bool
+    ) -> PrivacyGuarantee | None:
+        """State what table and training promise together."""
+        stated: PrivacyGuarantee | None = inner.privacy_
+        if stated is None:
+            return None
+        if noise.reproducible:
+            return PrivacyGuarantee.void(seed_known("table and thinning", "subtract the noise"))
+        if stated.is_void:
+            return stated
+        price, budget = float(self.epsilon_histogram), self.estimator.epsilon
+        groups = self.groups is not None if grouped else None
+        # What the estimator was told was declared to it, but by us.
+        others = [text for text in stated.assumptions if text not in CLOSED_SETS]
+        return guarantee(
+            self.plan_,
+            budget=None if budget is None else price + float(budget),
+            assumptions=(
+                *closed_sets(labels=self.classes is not None, groups=groups),
+                THINNED.format(epsilon=significant_up(price)),
+                *others,
+            ),
+        )
+
     @property
     def _takes_images(self) -> bool:
         return getattr(self.estimator, "net", None) is not None
@@ -198,12 +197,7 @@ class PrivateThinningClassifier(PrivateClassifier):
             if self.groups is not None:
                 raise ValueError("'groups' is set, but fit got sensitive_features=None.")
             return Groups(("all",), np.zeros(n, dtype=np.int64))
-        return encode_groups(
-            sensitive_features,
-            n_rows=n,
-            labels=self.groups,
-            on_unknown="drop" if self.groups is not None else "raise",
-        )
+        return groups_of_training(sensitive_features, n, self.groups)
 
     def _told(
         self,
@@ -218,7 +212,7 @@ class PrivateThinningClassifier(PrivateClassifier):
         """A clone that knows sizes and labels, and the rows, labels and groups to fit it on."""
         inner = clone(self.estimator)
         inner.set_params(**inner_settings(inner, rates, grouped=grouped))
-        # Two rows without a label contribute nothing: no clone can fail for want of rows.
+        # Two rows without a label contribute nothing: no clone can fail because it has no rows.
         rows = np.concatenate([X[kept], np.zeros_like(X, shape=(2, *X.shape[1:]))])
         targets = np.append(labels[kept], [-1, -1])
         if not grouped or not takes_groups(inner):

@@ -16,8 +16,6 @@ from scipy.special import ndtri
 
 from skfairdp.preprocessing.levels import Intervals
 
-__all__ = ["EDGES", "N_CELLS", "SMALLEST", "bins", "divided"]
-
 SMALLEST = 2.0**-126
 _SIZES = np.ldexp(1.0, np.arange(-126, 129))
 EDGES: NDArray[np.float64] = np.concatenate([-_SIZES[:0:-1], [0.0], _SIZES])
@@ -34,21 +32,9 @@ def divided(
 ) -> NDArray[np.float64]:
     """Divide the cells that have rows, the finer the more they have.
 
-    Parameters
-    ----------
-    edges : ndarray of float64, shape (m,)
-        Ascending.
-    counts : ndarray of float64, shape (m + 1,)
-        Noisy counts between them, and beyond both ends.
-    std : float
-        Standard deviation of their noise.
-    most : int
-        Largest number of parts, a power of two.
-
-    Returns
-    -------
-    ndarray of float64
-        Ascending edges of the parts. The rest lies between them, in as few cells as can be.
+    `edges` (m,): ascending. `counts` (m + 1,): noisy counts between them, and beyond both ends.
+    `std`: standard deviation of their noise. `most`: largest number of parts, a power of two.
+    Result: ascending edges of the parts. The rest lies between them, in as few cells as can be.
     """
     least = max(0.5, std * float(-ndtri(_FALSE / len(counts))))
     found: set[float] = set()
@@ -68,21 +54,8 @@ def bins(
 ) -> Intervals:
     """Join neighbouring cells to bins of about as many rows.
 
-    Parameters
-    ----------
-    edges : ndarray of float64, shape (m,)
-        Ascending.
-    counts : ndarray of float64, shape (m + 1,)
-        Noisy counts between them, and beyond both ends.
-    std : float
-        Standard deviation of their noise.
-    n_bins : int
-        A cell with at least the `n_bins`-th part of the rows is a bin of its own. What is left
-        is cut into about as many more.
-
-    Returns
-    -------
-    Intervals
+    `edges`, `counts`, `std`: as in `divided`. `n_bins`: a cell with at least the `n_bins`-th part
+    of the rows is a bin of its own. What is left is cut into about as many more.
     """
     kept = np.where(counts >= max(_EMPTY * std, 0.5), counts, 0.0)
     light = kept[kept < float(kept.sum()) / n_bins]

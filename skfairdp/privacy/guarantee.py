@@ -115,8 +115,7 @@ class PrivacyGuarantee:
     @classmethod
     def void(
         cls,
-        reason: str,
-        *,
+        *reasons: str,
         delta: float = 0.0,
         adjacency: str = "zero-out",
         protects: str = "record",
@@ -125,8 +124,8 @@ class PrivacyGuarantee:
 
         Parameters
         ----------
-        reason : str
-            Why privacy is void; becomes the first assumption.
+        *reasons : str
+            Why privacy is void; they become the assumptions.
         delta : float, default=0.0
             Probability in [0, 1); without meaning while epsilon is infinite.
         adjacency : str, default="zero-out"
@@ -151,7 +150,7 @@ class PrivacyGuarantee:
             adjacency=adjacency,
             protects=protects,
             event=events.NonPrivateDpEvent(),
-            assumptions=(reason,),
+            assumptions=reasons,
         )
 
     @property

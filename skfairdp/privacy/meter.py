@@ -51,7 +51,7 @@ class Meter:
         left = self._left.get(release)
         if left is None:
             raise PlanError(
-                f"The plan does not hold {_named(release)}, so nobody has charged it: draw from "
+                f"The plan does not hold {_named(release)}, so its cost was not charged: draw from "
                 "run.plan, not from a copy with other figures."
             )
         if left == 0:

@@ -33,7 +33,7 @@ class NoiseSource:
     Notes
     -----
     The generators are AES-128 in counter mode (`skfairdp.privacy.streams`): outputs, however
-    many, tell neither the key nor other outputs unless AES-128 is broken. Whoever reads the
+    many, tell neither the key nor other outputs unless AES-128 is broken. A program that reads the
     process's memory reads the key, and with it all noise of the fit, past noise too.
 
     Neither a source nor one of its generators can be pickled or copied, since a copy would

@@ -14,7 +14,7 @@ from skfairdp.figures import as_given, significant_down
 from skfairdp.parameters import GROUP_SIZE, is_missing
 from skfairdp.privacy.accounting.serialization import plain_label
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import CountRelease, LaplaceSum, Plan, Segment
+from skfairdp.privacy.plan import Block, CountRelease, LaplaceSum, Plan, Segment
 
 __all__ = [
     "Sizes",
@@ -51,6 +51,23 @@ class Sizes:
         """Records in all cells."""
         return sum(self.counts)
 
+    def batches(self, max_epochs: int, size: int, *sums: tuple[str, float, float]) -> Segment:
+        """Passes in Poisson batches that every record is in with the same probability.
+
+        `size`: expected records of a batch, which every sum is divided by. `sums`: name, largest
+        norm of a record, and standard deviation of the noise, both before that division.
+        """
+        n, rate, weight = len(self.cells), size / self.total, 1.0 / size
+        return Segment(
+            steps=steps_for(max_epochs, self.total, size),
+            rates=(rate,) * n,
+            expected_sizes=(float(size),) if n == 1 else tuple(rate * c for c in self.counts),
+            blocks=tuple(
+                Block(name=name, max_norm=norm, weights=(weight,) * n, noise_std=std * weight)
+                for name, norm, std in sums
+            ),
+        )
+
     def plan(
         self,
         *segments: Segment,
@@ -75,6 +92,25 @@ class Sizes:
             exact_noise=bool(exact_noise),
         )
 
+    def descent(
+        self,
+        *,
+        batch_size: int | str,
+        max_epochs: int,
+        max_grad_norm: float,
+        noise_multiplier: float,
+        delta: float,
+        exact_noise: bool = False,
+    ) -> Plan:
+        """Plan noisy mean gradients in passes over all records, which are one cell.
+
+        `batch_size`: see `expected_batch_size`. `max_grad_norm`: clip norm of a record's gradient.
+        `noise_multiplier`: standard deviation of the noise over it.
+        """
+        size, clip = expected_batch_size(batch_size, self.total), float(max_grad_norm)
+        segment = self.batches(max_epochs, size, ("gradient", clip, noise_multiplier * clip))
+        return self.plan(segment, delta=delta, exact_noise=exact_noise)
+
     def check(self, plan: Plan, *, delta: float, exact_noise: bool = False) -> None:
         """Refuse a plan that was made for something else.
 
@@ -91,7 +127,7 @@ class Sizes:
 
 
 def check_delta(delta: float, n: int, *, public: bool = True) -> None:
-    """Refuse a delta that protects nobody among `n` records.
+    """Refuse a delta that is no protection for one of `n` records.
 
     `public`: whether messages may show `n`.
     """
@@ -103,13 +139,13 @@ def check_delta(delta: float, n: int, *, public: bool = True) -> None:
         )
         raise ValueError(
             f"'delta' must be below {limit}; got {as_given(delta)}. A larger delta allows a whole "
-            "record "
-            "to be published."
+            "record to be published."
         )
     if delta > 1.0 / (10.0 * n):
         limit = f"1/(10 n) = {significant_down(0.1 / n, 3)}" if public else "1/(10 n) for n records"
         warn_user(
-            f"'delta' = {as_given(delta)} is above {limit}; a smaller one is usual.",
+            f"'delta' = {as_given(delta)} is above {limit}: with that probability the "
+            "promise of epsilon may fail. Set a smaller one.",
             PrivacyWarning,
         )
 
@@ -151,8 +187,8 @@ def check_group_sizes(group_sizes: Mapping[Any, Any]) -> dict[Any, int]:
     for label, count in group_sizes.items():
         if is_missing(label):
             raise ValueError(
-                f"'group_sizes' names a missing value, {label!r}, which is no group; leave it out: "
-                "rows without a group contribute nothing."
+                f"'group_sizes' names a missing value, {label!r}, which is not a group; leave it "
+                "out: rows without a group contribute nothing."
             )
         if not GROUP_SIZE.accepts(count):
             raise ValueError(
@@ -170,7 +206,7 @@ def noisy_sizes(
 
     Every count is raised to a floor of 1 or, where the noise could swamp it, to the
     noise level that is exceeded with probability 1e-3: a group that looks smaller
-    than that would only raise the noise of the training for everybody.
+    than that would only raise the noise of the training for all groups.
 
     `codes`: cell of each row; negative for none. `epsilon`: price in nats: each record adds one
     to at most one count.

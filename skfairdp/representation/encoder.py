@@ -3,51 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from os import PathLike
+from dataclasses import field
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.random import RandomState
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import Tags
 from skorch import NeuralNet
 
-from skfairdp.base import PrivateEstimator
-from skfairdp.engine.nets import PreparedNet
-from skfairdp.engine.parameter_vector import unflatten
-from skfairdp.engine.randomness import own_draws
-from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.figures import significant_up
 from skfairdp.parameters import BOOLEAN, COUNT, MAPPING, NORM, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import PrivacyLedger
-from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.relations import PROTECTS
 from skfairdp.representation.column_laws import ColumnTypes
 from skfairdp.representation.forward import ReleasesThroughNetworks
 from skfairdp.representation.networks import representation_net
 from skfairdp.representation.objective import Weights
 from skfairdp.representation.person_ids import without_ids
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
-from skfairdp.representation.training import (
-    Task,
-    descend,
-    descend_privately,
-    plain_batch_size,
-    refuse_mixing_encoder,
-    rehearse_privately,
-)
-from skfairdp.representation.training_plan import RAW, training_plan, training_promise
+from skfairdp.representation.training import Task, refuse_mixing_encoder, rehearse_privately, train
+from skfairdp.representation.training_plan import said_of_training, training_plan, training_promise
 from skfairdp.rows import check_rows, encode_labels
 
 
-class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the count
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReleasesThroughNetworks, PrivateEstimator
-):
+class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetworks):
     """Encoder whose output is locally private, and keeps what serves a declared purpose.
 
     An encoder maps each row x to a small representation, which is truncated and then
@@ -110,11 +89,8 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         Passes over the training rows.
     id_column : hashable or None, default=None
         Column of X, by name or position, that says who a row is about: integers or texts.
-        It is no feature. The same person with the same row then gets the same release
+        It is not a feature. The same person with the same row then gets the same release
         again. None: every call is another release of all people in it.
-    export_key : bool, default=False
-        Whether pickles keep the key that repeats releases; who has it can subtract the
-        noise of all calls with ids.
     train_privately : bool, default=False
         Whether the training rows are protected too, by clipped and noisy gradients.
     training_epsilon : float, default=1.0
@@ -126,13 +102,8 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
     dataset_size : int or None, default=None
         Declared number of training records, with `train_privately`; None takes that of
         the rows, which is then public.
-    classes : sequence or None, default=None
-        Declared class labels; a row with another one trains nothing. None takes them from
-        `y`; they are then public.
     random_state : int, RandomState or None, default=None
         Seeds the initial weights; never noise.
-    ledger : None, path or PrivacyLedger, default=None
-        Where the fit and each release is charged before rows are used.
 
     Attributes
     ----------
@@ -142,24 +113,16 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         Code words of each component.
     column_types_ : ColumnTypes
         Law of each column.
-    memory_ : ReleaseMemory
-        Repeats releases by id.
     module_ : torch.nn.Module
         Encoder and decoders.
     output_ : str
         `output` at fit.
     plan_ : Plan or None
         What training was charged for, with `train_privately`.
-    privacy_ : PrivacyGuarantee or None
-        What the releases so far promise to each person; None after ``epsilon=inf``.
     randomizer_ : LaplaceRandomizer or ResponseRandomizer
         What representations pass through.
-    releases_ : ReleaseCount
-        How often there was a release.
     training_privacy_ : PrivacyGuarantee or None
         What is promised for the training rows: nothing, unless trained privately.
-    n_features_in_ : int
-        Number of columns of X, that of the ids not counted.
 
     See Also
     --------
@@ -192,6 +155,29 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
     ('any downstream predictor', '0.463')
     """
 
+    net: NeuralNet | None = field(default=None, kw_only=False)
+    noise: str = "laplace"
+    epsilon: float = 5.0
+    beta: float = 300.0
+    label_law: str = "gaussian"
+    n_components: int = 2
+    bound: float = 0.5
+    n_values: int = 4
+    n_samples: int = 1
+    commitment: float = 0.25
+    column_types: str | Mapping[str, Sequence[Any]] | None = None
+    output: str = "embedding"
+    batch_size: int | str = "auto"
+    max_epochs: int = 100
+    id_column: Hashable | None = None
+    train_privately: bool = False
+    training_epsilon: float = 1.0
+    delta: float = 1e-6
+    max_grad_norm: float = 1.0
+    dataset_size: int | None = None
+    classes: Sequence[Any] | None = None
+    progress: bool | None = None
+
     _parameters = {
         "noise": (Choice(("laplace", "randomized_response")),),
         "epsilon": (Number(0.0, finite=False),),
@@ -206,92 +192,31 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         "output": (Choice(("embedding", "codes")),),
         "batch_size": (COUNT, Choice(("auto",))),
         "max_epochs": (COUNT,),
-        "export_key": (BOOLEAN,),
         "train_privately": (BOOLEAN,),
         "training_epsilon": (Number(1e-4),),
         "max_grad_norm": (NORM,),
     }
     # All but those that releases look at; changed ones wait for the next fit.
-    _served_the_fit: ClassVar[tuple[str, ...]] = tuple(
-        {*_parameters, "classes", "dataset_size", "delta", "ledger", "progress", "random_state"}
+    _served_the_fit: ClassVar[tuple[str, ...]] = (
+        *_parameters,
+        *("classes", "dataset_size", "delta", "export_key", "ledger", "progress", "random_state"),
     )
     _released: ClassVar[tuple[str, ...]] = (
+        *ReleasesThroughNetworks._released,
         "bound_",
         "classes_",
         "codebook_",
         "column_types_",
-        "feature_names_in_",
         "groups_",
-        "memory_",
         "module_",
-        "n_features_in_",
         "output_",
         "plan_",
-        "randomizer_",
-        "releases_",
         "training_privacy_",
     )
 
-    n_features_in_: int
-    plan_: Plan | None
-    training_privacy_: PrivacyGuarantee | None
-
-    def __init__(
-        self,
-        net: NeuralNet | None = None,
-        *,
-        noise: str = "laplace",
-        epsilon: float = 5.0,
-        beta: float = 300.0,
-        label_law: str = "gaussian",
-        n_components: int = 2,
-        bound: float = 0.5,
-        n_values: int = 4,
-        n_samples: int = 1,
-        commitment: float = 0.25,
-        column_types: str | Mapping[str, Sequence[Any]] | None = None,
-        output: str = "embedding",
-        batch_size: int | str = "auto",
-        max_epochs: int = 100,
-        id_column: Hashable | None = None,
-        export_key: bool = False,
-        train_privately: bool = False,
-        training_epsilon: float = 1.0,
-        delta: float = 1e-6,
-        max_grad_norm: float = 1.0,
-        dataset_size: int | None = None,
-        classes: Sequence[Any] | None = None,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.net = net
-        self.noise = noise
-        self.epsilon = epsilon
-        self.beta = beta
-        self.label_law = label_law
-        self.n_components = n_components
-        self.bound = bound
-        self.n_values = n_values
-        self.n_samples = n_samples
-        self.commitment = commitment
-        self.column_types = column_types
-        self.output = output
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.id_column = id_column
-        self.export_key = export_key
-        self.train_privately = train_privately
-        self.training_epsilon = training_epsilon
-        self.delta = delta
-        self.max_grad_norm = max_grad_norm
-        self.dataset_size = dataset_size
-        self.classes = classes
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.progress = progress
-        self.ledger = ledger
+    n_features_in_: int = field(init=False)
+    plan_: Plan | None = field(init=False)
+    training_privacy_: PrivacyGuarantee | None = field(init=False)
 
     def _default_of(self, name: str) -> NeuralNet:
         return representation_net()
@@ -321,34 +246,18 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
             n_groups=0 if groups is None else len(groups.labels),
         )
         seed, noise = self._randomness()
-        plan = None
-        if self.train_privately:
-            plan = training_plan(
-                len(X),
-                dataset_size=None if self.dataset_size is None else int(self.dataset_size),
-                epsilon=float(self.training_epsilon),
-                delta=float(self.delta),
-                batch_size=self.batch_size,
-                max_epochs=self.max_epochs,
-                max_grad_norm=float(self.max_grad_norm),
-            )
+        plan = training_plan(self, len(X)) if self.train_privately else None
         stated = training_promise(
             plan, noise, classes=self.classes is not None, groups=groups is not None
         )
         prepared = task.prepare(seed)
-        draws = self._draws(prepared, task.n_features + task.n_groups + task.n_classes, noise)
+        draws = task.draws(prepared, noise)
         rows = task.rows(X, None if groups is None else groups.codes, labels)
         if plan is not None:
             rehearse_privately(prepared, rows, plan)
         self._charge(stated)  # before a row reaches a network
         with draws:
-            loss = self._train(prepared, rows, labels >= 0, plan, noise)
-        unflatten(loss)
-        if not all(bool(p.isfinite().all()) for p in loss.parameters()):
-            raise ValueError(
-                f"{type(self).__name__} diverged: its weights are no longer finite. Lower the "
-                f"learning rate (net__lr) or 'beta' (now {self.beta!r})."
-            )
+            loss = train(self, prepared, rows, labels >= 0, plan, noise)
         # In double precision other machines too seldom disagree about a point of the grid.
         self.module_ = loss.module.double().eval()
         refuse_mixing_encoder(self.module_, X.shape[1])  # it may have learned to
@@ -361,53 +270,6 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
         self.plan_ = plan
         self.training_privacy_ = stated
         self._start_releasing(randomizer)
-
-    def _train(
-        self,
-        prepared: PreparedNet,
-        rows: NDArray[Any],
-        contributes: NDArray[np.bool_],
-        plan: Plan | None,
-        noise: NoiseSource,
-    ) -> Any:
-        """Train the loss; return it."""
-        n = int(contributes.sum())
-        size = 1 if plan else plain_batch_size(self.batch_size, n)
-        steps = plan.steps if plan else self.max_epochs * -(-n // size)
-        progress = Progress(steps, self.progress, type(self).__name__)
-        try:
-            if plan is None:
-                descend(
-                    prepared,
-                    rows[contributes],
-                    batch_size=size,
-                    max_epochs=self.max_epochs,
-                    progress=progress,
-                    generator=noise.masks,
-                )
-            else:
-                descend_privately(
-                    prepared,
-                    rows,
-                    contributes=contributes,
-                    plan=plan,
-                    noise=noise,
-                    max_epochs=self.max_epochs,
-                    progress=progress,
-                )
-        finally:
-            progress.close()
-        return prepared.module
-
-    def _draws(
-        self, prepared: PreparedNet, width: int, noise: NoiseSource
-    ) -> AbstractContextManager[Any]:
-        """Where the draws of the networks come from."""
-        loss: Any = prepared.module
-        loss.channel.eval()  # has draws of its own
-        draws = own_draws(loss, (width,), noise.masks)
-        loss.channel.train()
-        return draws
 
     def _randomizer(self) -> LaplaceRandomizer | ResponseRandomizer:
         if self.noise == "laplace":
@@ -422,73 +284,7 @@ class PrivateFairEncoder(  # type: ignore[override]  # privacy_ follows from the
 
     def _what_is_covered(self) -> tuple[str, ...]:
         """Conditions of the promise, and what is true of the training rows."""
-        training = self.training_privacy_
-        if training is None or training.is_void:
-            reason = RAW if training is None else training.assumptions[0]
-            said = f"the training rows are not covered: {reason}"
-        else:
-            said = (
-                f"the training rows have a promise of their own, of another kind, which is never "
-                f"added to this one: ε = {significant_up(training.epsilon)}, δ = "
-                f"{significant_up(training.delta, 3)} for "
-                f"{PROTECTS[training.protects]}, {training.adjacency} (see training_privacy_)"
-            )
-        return (*super()._what_is_covered(), said)
-
-    def transform(self, X: ArrayLike, *, ids: ArrayLike | None = None) -> NDArray[Any]:
-        """Release the representations of rows.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Numbers, with the column of ids where there is one.
-        ids : array-like, shape (n_samples,), optional
-            Who each row is about: integers or texts. The same person with the same row
-            gets the same release again, at no further cost; a person with two different
-            rows has two releases. Without ids, every call is another release of
-            all people in it, and costs `epsilon` again.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, n_components)
-            Of int64 for ``output="codes"``. Laplace noise leads out of the box.
-
-        Raises
-        ------
-        ValueError
-            `X` is not as it was at fit, an id is missing, or the key for ids was not
-            exported with the pickle that this encoder comes from.
-        BudgetExceededError
-            The ledger has no room for another release. No row was used.
-        """
-        return self._release(X, ids)
-
-    def fit_transform(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        sensitive_features: ArrayLike | None = None,
-        ids: ArrayLike | None = None,
-    ) -> NDArray[Any]:
-        """Fit, and release the same rows.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows.
-        y : array-like, shape (n_samples,)
-            Labels.
-        sensitive_features : array-like, optional
-            Groups.
-        ids : array-like, shape (n_samples,), optional
-            As in `transform`.
-
-        Returns
-        -------
-        ndarray, shape (n_samples, n_components)
-        """
-        return self.fit(X, y, sensitive_features=sensitive_features).transform(X, ids=ids)
+        return (*super()._what_is_covered(), said_of_training(self.training_privacy_))
 
     def __sklearn_tags__(self) -> Tags:
         """Describe the encoder to scikit-learn."""

@@ -33,10 +33,7 @@ def _each_by_itself(module: nn.Module, rows: Tensor) -> Tensor:
 
 
 class ReleasesThroughNetworks(ReleasesRepresentation):
-    """Mixin of an encoder that was trained: its releases, and what decoders make of them.
-
-    It needs the fitted attributes below, and the parameters `id_column` and `net`.
-    """
+    """Template of an encoder that is trained: its releases, and what decoders make of them."""
 
     # With routing on, ids reach every release without a call.
     __metadata_request__predict: ClassVar[dict[str, bool]] = {"ids": True}
@@ -91,14 +88,17 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         Parameters
         ----------
         Z : array-like, shape (n_samples, n_components)
-            What `transform` returned. This is no further release.
+            What `transform` returned. This is not a further release.
 
         Returns
         -------
         ndarray of float64, shape (n_samples, n_classes)
             Columns in the order of ``classes_``.
         """
-        return self._decode(self._embedded(Z))
+        with torch.inference_mode():
+            table = as_tensor(self._embedded(Z), self.module_)
+            logits = in_blocks(self.module_.predict_utility, table)  # type: ignore[arg-type]
+        return probabilities(logits, "softmax")
 
     def predict_from(self, Z: ArrayLike) -> NDArray[Any]:
         """Predict labels from representations that were released already.
@@ -120,15 +120,8 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows.
         ids : array-like, shape (n_samples,), optional
             As in `transform`: a prediction is one release, and repeated alike.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, n_classes)
-            Columns in the order of ``classes_``.
         """
         return self.decode(self._release(X, ids))
 
@@ -137,15 +130,8 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
 
         Parameters
         ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows.
         ids : array-like, shape (n_samples,), optional
             As in `predict_proba`.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-            Entries of ``classes_``.
         """
         return self.predict_from(self._release(X, ids))
 
@@ -192,12 +178,6 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
                 *tables,
             )
 
-    def _decode(self, embedded: NDArray[np.float64]) -> NDArray[np.float64]:
-        with torch.inference_mode():
-            table = as_tensor(embedded, self.module_)
-            logits = in_blocks(self.module_.predict_utility, table)  # type: ignore[arg-type]
-        return probabilities(logits, "softmax")
-
     def _embedded(self, Z: ArrayLike) -> NDArray[np.float64]:
         """Released representations as the decoders take them."""
         check_is_fitted(self)
@@ -209,7 +189,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
             return table
         k = self.codebook_.shape[1]
         if not np.isin(table, np.arange(k)).all():
-            raise ValueError(f"Z holds numbers that are no codes; codes are 0 to {k - 1}.")
+            raise ValueError(f"Z holds numbers that are not codes; codes are 0 to {k - 1}.")
         return self.codebook_[np.arange(d), table.astype(np.int64)]
 
     @property

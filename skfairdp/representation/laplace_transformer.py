@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import math
-from os import PathLike
-from typing import Any, ClassVar
+from dataclasses import field
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.base import PrivateEstimator
-from skfairdp.certificate import Certificate
-from skfairdp.parameters import BOOLEAN, Number, check_parameters
-from skfairdp.privacy.ledger import PrivacyLedger
+from skfairdp.certificate import Certificate, certify
+from skfairdp.parameters import Number, check_parameters
 from skfairdp.representation.randomizers import LaplaceRandomizer
-from skfairdp.representation.releasing import ReleasesRepresentation
+from skfairdp.representation.releasing import NOTIONS_OF_RELEASES, ReleasesRepresentation
 from skfairdp.rows import validated
 
 
-class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the count
-    OneToOneFeatureMixin, TransformerMixin, ReleasesRepresentation, PrivateEstimator
-):
+class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
     """Clip every column to ``[-bound, bound]`` and release rows under Laplace noise.
 
     Put it behind an encoder that was made by others, or straight behind the columns. Each
@@ -40,23 +35,14 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
         for comparison.
     bound : float, default=0.5
         t, where columns are clipped, > 0. The noise of a column has scale
-        ``2 t d / epsilon`` for d columns. It must not come from the rows.
-    export_key : bool, default=False
-        Whether pickles keep the key that repeats releases; who has it can subtract the
-        noise of all calls with ids.
-    ledger : None, path or PrivacyLedger, default=None
-        Where each release is charged before rows are used.
+        ``2 t d / epsilon`` for d columns. It must not come from the rows. Infinite numbers go
+        to the nearest bound and NaN to 0, because an error about one row would tell something
+        about it.
 
     Attributes
     ----------
-    n_features_in_ : int
-        Number of columns; all that `fit` learns, beside their names.
-    feature_names_in_ : ndarray, shape (n_features,)
-        Column labels, when all of them are strings.
     randomizer_ : LaplaceRandomizer
         What rows pass through.
-    releases_ : ReleaseCount
-        How often there was a release.
 
     Notes
     -----
@@ -81,44 +67,20 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
     2.0
     """
 
+    epsilon: float = field(default=5.0, kw_only=False)
+    bound: float = field(default=0.5, kw_only=False)
+
     _learns_from_rows = False
     _served_the_fit: ClassVar[tuple[str, ...]] = ("bound", "epsilon", "export_key")
     _nets: ClassVar[tuple[str, ...]] = ()
     _parameters = {
         "epsilon": (Number(0.0, low_open=True, finite=False),),
         "bound": (Number(1e-100, 1e100),),
-        "export_key": (BOOLEAN,),
     }
-    _released: ClassVar[tuple[str, ...]] = (
-        "feature_names_in_",
-        "memory_",
-        "n_features_in_",
-        "randomizer_",
-        "releases_",
-    )
 
-    randomizer_: LaplaceRandomizer
+    randomizer_: LaplaceRandomizer = field(init=False)
 
-    def __init__(
-        self,
-        epsilon: float = 5.0,
-        bound: float = 0.5,
-        *,
-        export_key: bool = False,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bound = bound
-        self.export_key = export_key
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.ledger = ledger
-
-    def fit(
-        self, X: ArrayLike, y: object = None, *, sensitive_features: object = None
-    ) -> LaplaceTransformer:
+    def fit(self, X: ArrayLike, y: object = None, *, sensitive_features: object = None) -> Self:
         """Learn the number of columns, and draw a key for calls with ids.
 
         Parameters
@@ -128,52 +90,23 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
         y, sensitive_features : None
             Ignored.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         ValueError
-            A parameter is not allowed, or `X` is no table of numbers. The transformer is
+            A parameter is not allowed, or `X` is not a table of numbers. The transformer is
             left unfitted.
         """
-        with self._all_or_nothing():
-            check_parameters(self, self._parameters)
-            self._checked(X, reset=True)
-            randomizer = LaplaceRandomizer(self.epsilon, self.n_features_in_, self.bound)
-            self._start_releasing(randomizer)
-        return self
+        return super().fit(X, y, sensitive_features=None)  # type: ignore[arg-type]
+
+    def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        check_parameters(self, self._parameters)
+        self._checked(X, reset=True)
+        self._start_releasing(LaplaceRandomizer(self.epsilon, self.n_features_in_, self.bound))
 
     def _settle(self) -> None:
         """Charge nothing: a fit looks at the form of rows alone, and releases are charged."""
 
-    def transform(self, X: ArrayLike, *, ids: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Release rows.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Numbers. Infinite ones go to the nearest bound and NaN to 0, because an error
-            about one row would tell something about it.
-        ids : array-like, shape (n_samples,), optional
-            Who each row is about: integers or texts. The same person with the same row
-            gets the same release again, at no further cost. Without ids, every call is
-            another release of all people in it, and costs `epsilon` again.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, n_features)
-            Released rows; they are not within the bounds.
-
-        Raises
-        ------
-        ValueError
-            `X` has another number of columns, an id is missing, or the key for ids was not
-            exported with the pickle that this transformer comes from.
-        BudgetExceededError
-            The ledger has no room for another release. No row was used.
-        """
+    def _release(self, X: Any, ids: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
         truncated = self.randomizer_.truncate(self._checked(X, reset=False))
         # By points of the grid: an encoder before this one may round its last digits otherwise
@@ -181,28 +114,6 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
         hidden = self.randomizer_.snapped(truncated)
         with self._releasing(ids, hidden, type(self).__name__) as noise:
             return self.randomizer_.release(truncated, noise)
-
-    def fit_transform(
-        self, X: ArrayLike, y: object = None, *, ids: ArrayLike | None = None, **fit_params: Any
-    ) -> NDArray[np.float64]:
-        """Fit, and release the same rows.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            As in `transform`.
-        y : None
-            Ignored.
-        ids : array-like, shape (n_samples,), optional
-            As in `transform`.
-        **fit_params : dict
-            As in `fit`.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, n_features)
-        """
-        return self.fit(X, y, **fit_params).transform(X, ids=ids)
 
     def certify(  # type: ignore[override]
         self, X: ArrayLike | None = None, *, sensitive_features: ArrayLike | None = None
@@ -225,7 +136,8 @@ class LaplaceTransformer(  # type: ignore[override]  # privacy_ follows from the
             lower bound in nats on what a release tells about the group.
         """
         check_is_fitted(self)
-        return self._statement(X, sensitive_features)
+        notions = list(NOTIONS_OF_RELEASES)
+        return certify(self, X, sensitive_features=sensitive_features, notion=notions)
 
     def _checked(self, X: ArrayLike, *, reset: bool) -> NDArray[np.float64]:
         return np.asarray(

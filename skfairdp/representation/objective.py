@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,10 +37,6 @@ class Channel(nn.Module):
         """Map what an encoder gives to what a randomiser takes, without noise."""
         raise NotImplementedError
 
-    def embed(self, released: Tensor) -> Tensor:
-        """Map what a randomiser gives to what the decoders take."""
-        raise NotImplementedError
-
     def words(self) -> NDArray[np.float64] | None:
         """Return the code words, shape (d, k), or None where there are none."""
         return None
@@ -54,19 +51,10 @@ class Channel(nn.Module):
         raise NotImplementedError
 
 
-def squash(raw: Tensor, bound: float) -> Tensor:
-    """Truncate smoothly to ``[-bound, bound]``, so that gradients pass everywhere.
-
-    A hard truncation has no gradient outside of the box, and an encoder that left it
-    there would never return.
-    """
-    return bound * torch.tanh(raw)
-
-
 class LaplaceChannel(Channel):
     """Truncation and additive noise, for continuous representations.
 
-    `randomizer`: its training half is used, whose noise protects no row.
+    `randomizer`: the noise has its scale, and protects no row.
     """
 
     def __init__(self, randomizer: LaplaceRandomizer) -> None:
@@ -74,24 +62,19 @@ class LaplaceChannel(Channel):
         self.randomizer = randomizer
 
     def hidden(self, raw: Tensor) -> Tensor:
-        """Truncate.
+        """Truncate smoothly, so that gradients pass everywhere.
 
-        `raw` (B, d). Result: (B, d).
+        A hard truncation has no gradient outside of the box, and an encoder that left it there
+        would never return.
         """
-        return squash(raw, self.randomizer.bound)
-
-    def embed(self, released: Tensor) -> Tensor:
-        """Hand on, as it is, what was released.
-
-        `released` (B, d). Result: (B, d).
-        """
-        return released
+        return self.randomizer.bound * torch.tanh(raw)
 
     def forward(self, raw: Tensor, n_samples: int) -> tuple[Tensor, Tensor]:
         """Truncate and add noise; see `Channel.forward`."""
         z = self.hidden(raw).repeat_interleave(n_samples, dim=0)
-        if self.training:
-            z = self.randomizer.perturb(z, self.generator)
+        if self.training and not math.isinf(self.randomizer.epsilon):
+            draws = (z.detach().clone().exponential_(generator=self.generator) for _ in "ab")
+            z = z + self.randomizer.scale * (next(draws) - next(draws))
         return z, raw.new_zeros(len(raw))
 
 
@@ -102,8 +85,8 @@ class ResponseChannel(Channel):
     decoders see the word of the *released* code; their gradient skips quantisation and
     randomised response (straight-through) on its way to the encoder.
 
-    `randomizer`: its training half is used, whose draws protect no row. `bound`: code words start
-    evenly spread between ``-bound`` and ``bound``.
+    `randomizer`: codes change by its law, and are protected by none of it. `bound`: code words
+    start evenly spread between ``-bound`` and ``bound``.
     """
 
     def __init__(self, randomizer: ResponseRandomizer, bound: float, commitment: float) -> None:
@@ -115,11 +98,8 @@ class ResponseChannel(Channel):
         self.codebook = nn.Parameter(words.repeat(randomizer.n_components, 1))
 
     def hidden(self, raw: Tensor) -> Tensor:
-        """Find the nearest code word of each component.
-
-        `raw` (B, d). Result: (B, d): codes.
-        """
-        off = squash(raw, self.bound).unsqueeze(2) - self.codebook
+        """Find the nearest code word of each component."""
+        off = (self.bound * torch.tanh(raw)).unsqueeze(2) - self.codebook
         return off.detach().abs().argmin(dim=2)
 
     def words(self) -> NDArray[np.float64]:
@@ -127,10 +107,7 @@ class ResponseChannel(Channel):
         return self.codebook.detach().double().cpu().numpy().copy()
 
     def embed(self, released: Tensor) -> Tensor:
-        """Look up the code words of codes.
-
-        `released` (B, d). Result: (B, d).
-        """
+        """Look up the code words of codes."""
         d = len(self.codebook)
         words = self.codebook.flatten()
         first = torch.arange(d, device=released.device) * self.codebook.shape[1]
@@ -138,29 +115,24 @@ class ResponseChannel(Channel):
 
     def forward(self, raw: Tensor, n_samples: int) -> tuple[Tensor, Tensor]:
         """Quantise and randomise; see `Channel.forward`."""
-        smooth = squash(raw, self.bound)
+        smooth = self.bound * torch.tanh(raw)
         codes = self.hidden(raw)
         words = self.embed(codes)
         penalty = (smooth.detach() - words).square().sum(dim=1)
         penalty = penalty + self.commitment * (smooth - words.detach()).square().sum(dim=1)
         codes = codes.repeat_interleave(n_samples, dim=0)
-        if self.training:
-            codes = self.randomizer.perturb(codes, self.generator)
+        if self.training and self.randomizer.n_values > 1:
+            codes = self._answered(codes)
         smooth = smooth.repeat_interleave(n_samples, dim=0)
         # The value of the released word, the gradient of the encoder's output.
         return smooth + (self.embed(codes) - smooth).detach(), penalty
 
-
-def channel_of(
-    randomizer: LaplaceRandomizer | ResponseRandomizer, bound: float, commitment: float
-) -> Channel:
-    """Build the channel around a randomiser.
-
-    `bound`: half the width of the box of representations.
-    """
-    if isinstance(randomizer, LaplaceRandomizer):
-        return LaplaceChannel(randomizer)
-    return ResponseChannel(randomizer, bound, commitment)
+    def _answered(self, codes: Tensor) -> Tensor:
+        """Change codes by the law of the randomiser."""
+        k, device = self.randomizer.n_values, codes.device
+        drawn = torch.rand(codes.shape, generator=self.generator, device=device)
+        shift = torch.randint(1, k, codes.shape, generator=self.generator, device=device)
+        return torch.where(drawn < self.randomizer.keep_probability, codes, (codes + shift) % k)
 
 
 class VariationalLoss(nn.Module):

@@ -1,4 +1,4 @@
-"""Who a row is about: a column that is no feature."""
+"""The id of the person that a row is about, which is not a feature."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def without_ids(X: Any, id_column: Hashable | None) -> tuple[Any, Any]:
     width = table.shape[1] if table.ndim == 2 else 0
     if not (whole and -width <= id_column < width):  # type: ignore[operator]
         raise ValueError(
-            f"'id_column' is {id_column!r}; for an X that is no DataFrame give the position of a "
-            f"column, an integer below {width}."
+            f"'id_column' is {id_column!r}; for an X that is not a DataFrame give the position of "
+            f"a column, an integer below {width}."
         )
     place = int(id_column)  # type: ignore[call-overload]
     return np.delete(table, place, axis=1), table[:, place]

@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent, DpEvent, NoOpDpEvent
 from numpy.typing import ArrayLike, NDArray
 
+from skfairdp.documentation import complete_docstrings
 from skfairdp.figures import significant_up
 from skfairdp.parameters import COUNT, Number
 from skfairdp.privacy.mechanisms.geometric import RESOLUTION
@@ -19,14 +20,76 @@ from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.representation.release_memory import RowStreams, in_chunks
 
-if TYPE_CHECKING:
-    import torch
-
 _BOUND = Number(1e-100, 1e100)
 
 
 @dataclass(frozen=True)
-class LaplaceRandomizer:
+class Randomizer:
+    """What hides a vector at a pure local cost.
+
+    Parameters
+    ----------
+    n_components : int
+        d, the length of a vector, >= 1.
+    """
+
+    epsilon: float
+    n_components: int
+    _released = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Add what is said here to the docstrings."""
+        super().__init_subclass__(**kwargs)
+        complete_docstrings(cls)
+
+    @property
+    def event(self) -> DpEvent | None:
+        """What one release costs, for composition; None without noise.
+
+        It costs at least as much as any pure release, in every composition.
+        """
+        if math.isinf(self.epsilon):
+            return None
+        return NoOpDpEvent() if self.epsilon == 0.0 else DiscreteLaplaceDpEvent(self.epsilon, 1)
+
+    def release(self, hidden: Any, noise: NoiseSource | RowStreams) -> NDArray[Any]:
+        """Release vectors, each by itself.
+
+        Parameters
+        ----------
+        noise : NoiseSource or RowStreams
+            Where the noise comes from: fresh, or derived for each row.
+        """
+        raise NotImplementedError
+
+    def log_density(self, released: ArrayLike, hidden: ArrayLike) -> NDArray[np.float64]:
+        """Log probability of released vectors given the hidden ones.
+
+        Returns
+        -------
+        ndarray of float64, shape (m, n)
+            In nats, with respect to the points that can be released; minus infinity where
+            impossible.
+        """
+        raise NotImplementedError
+
+    def _check(self, name: str, kind: type, allowed: Number) -> None:
+        """Check a parameter and keep it as a plain number."""
+        value = getattr(self, name)
+        if not allowed.accepts(value):
+            raise ValueError(f"{name}={value!r} is not allowed: give {allowed.describe()}")
+        object.__setattr__(self, name, kind(value))
+
+    def _refuse_shape(self, name: str, values: NDArray[Any]) -> None:
+        if values.ndim != 2 or values.shape[1] != self.n_components:
+            raise ValueError(
+                f"{name} has shape {values.shape}; allowed is (n, {self.n_components}), the number "
+                "of components"
+            )
+
+
+@dataclass(frozen=True)
+class LaplaceRandomizer(Randomizer):
     """Add Laplace noise to vectors in a cube, exactly epsilon-private as they are stored.
 
     Each coordinate is truncated to ``[-bound, bound]``, rounded to a public grid and
@@ -37,8 +100,6 @@ class LaplaceRandomizer:
     epsilon : float
         Cost of one released vector in nats, > 0 (pure, local). Infinity releases the
         truncated vector without noise, for comparison.
-    n_components : int
-        d, the length of a vector, >= 1.
     bound : float
         t, half the width of the cube, > 0.
 
@@ -73,8 +134,6 @@ class LaplaceRandomizer:
     (1, 2)
     """
 
-    epsilon: float
-    n_components: int
     bound: float
 
     def __post_init__(self) -> None:
@@ -84,11 +143,9 @@ class LaplaceRandomizer:
                 f"epsilon={self.epsilon!r} is not allowed for Laplace noise: give a number > 0 "
                 "(for 0, which must reveal nothing, use randomised response)"
             )
-        _check_count("n_components", self.n_components)
-        if not _BOUND.accepts(self.bound):
-            raise ValueError(f"bound={self.bound!r} is not allowed: give {_BOUND.describe()}")
-        for name, kind in (("epsilon", float), ("n_components", int), ("bound", float)):
-            object.__setattr__(self, name, kind(getattr(self, name)))
+        self._check("epsilon", float, Number(finite=False))
+        self._check("n_components", int, COUNT)
+        self._check("bound", float, _BOUND)
         if not math.isinf(self.epsilon) and self._units < 1:
             raise ValueError(
                 f"epsilon={self.epsilon!r} is too small for n_components={self.n_components!r}: "
@@ -117,11 +174,6 @@ class LaplaceRandomizer:
         return 2.0 * self.bound * self.n_components / self.epsilon
 
     @property
-    def event(self) -> DpEvent | None:
-        """What one release costs, for composition; None without noise."""
-        return _pure(self.epsilon)
-
-    @property
     def identity(self) -> str:
         """Name of the randomiser and all it depends on, for a release memory."""
         return f"laplace:{self.epsilon.hex()}:{self.n_components}:{self.bound.hex()}"
@@ -144,11 +196,7 @@ class LaplaceRandomizer:
             If the shape is another one.
         """
         values = np.asarray(values, dtype=np.float64)
-        if values.ndim != 2 or values.shape[1] != self.n_components:
-            raise ValueError(
-                f"values has shape {values.shape}; allowed is (n, {self.n_components}), the "
-                "number of components"
-            )
+        self._refuse_shape("values", values)
         return np.clip(np.where(np.isnan(values), 0.0, values), -self.bound, self.bound)
 
     def release(self, truncated: ArrayLike, noise: NoiseSource | RowStreams) -> NDArray[np.float64]:
@@ -158,8 +206,6 @@ class LaplaceRandomizer:
         ----------
         truncated : array-like, shape (n, d)
             Vectors; what lies outside the cube is truncated here in any case.
-        noise : NoiseSource or RowStreams
-            Where the noise comes from: fresh, or derived for each row.
 
         Returns
         -------
@@ -190,11 +236,6 @@ class LaplaceRandomizer:
             What `release` returned; other numbers are rounded to the grid.
         truncated : array-like, shape (n, d)
             Hidden vectors.
-
-        Returns
-        -------
-        ndarray of float64, shape (m, n)
-            In nats, with respect to the grid's points; minus infinity where impossible.
         """
         hidden, seen = self.snapped(self.truncate(truncated)), np.asarray(released, dtype=float)
         if math.isinf(self.epsilon):
@@ -206,27 +247,6 @@ class LaplaceRandomizer:
             points = np.rint(seen[:, column] / self._step)
             far += np.abs(points[:, None] - hidden[:, column][None, :])
         return np.asarray(self.n_components * math.log(math.tanh(rate / 2)) - rate * far)
-
-    def perturb(self, values: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
-        """Add float noise of the same scale while an encoder trains.
-
-        Parameters
-        ----------
-        values : Tensor, shape (n, d)
-            Truncated vectors.
-        generator : torch.Generator or None
-            Source of the noise; None: that of the training. It protects no row: what is
-            released goes through `release`.
-
-        Returns
-        -------
-        Tensor, shape (n, d)
-            Differentiable with respect to `values`.
-        """
-        if math.isinf(self.epsilon):
-            return values
-        first, second = (values.detach().clone().exponential_(generator=generator) for _ in "ab")
-        return values + self.scale * (first - second)
 
     def snapped(self, truncated: NDArray[np.float64]) -> NDArray[np.int64]:
         """Round vectors to the public grid: all that a release hides.
@@ -246,7 +266,7 @@ class LaplaceRandomizer:
 
 
 @dataclass(frozen=True)
-class ResponseRandomizer:
+class ResponseRandomizer(Randomizer):
     """Answer each of several codes by randomised response, at an equal share of epsilon.
 
     Parameters
@@ -254,8 +274,6 @@ class ResponseRandomizer:
     epsilon : float
         Cost of one released vector of codes in nats, >= 0 (pure, local). At 0 the codes
         are uniform whatever is hidden; infinity releases them as they are.
-    n_components : int
-        d, codes in a vector, >= 1.
     n_values : int
         k, values of a code, >= 1.
 
@@ -280,18 +298,13 @@ class ResponseRandomizer:
     (1, 2)
     """
 
-    epsilon: float
-    n_components: int
     n_values: int
 
     def __post_init__(self) -> None:
         """Refuse parameters that make no sense."""
-        if not Number(0.0, finite=False).accepts(self.epsilon):
-            raise ValueError(f"epsilon={self.epsilon!r} is not allowed: give a number >= 0")
-        _check_count("n_components", self.n_components)
-        _check_count("n_values", self.n_values)
-        for name, kind in (("epsilon", float), ("n_components", int), ("n_values", int)):
-            object.__setattr__(self, name, kind(getattr(self, name)))
+        self._check("epsilon", float, Number(0.0, finite=False))
+        self._check("n_components", int, COUNT)
+        self._check("n_values", int, COUNT)
 
     @cached_property
     def _response(self) -> RandomizedResponse | None:
@@ -303,11 +316,6 @@ class ResponseRandomizer:
         if self.n_values == 1 or share < self.n_values * 2.0**-50:
             return None
         return RandomizedResponse(share, self.n_values)
-
-    @property
-    def event(self) -> DpEvent | None:
-        """What one release costs, for composition; None without noise."""
-        return _pure(self.epsilon)
 
     @property
     def identity(self) -> str:
@@ -333,8 +341,6 @@ class ResponseRandomizer:
         ----------
         codes : ndarray of int, shape (n, d)
             Hidden values in ``0 .. k-1``.
-        noise : NoiseSource or RowStreams
-            Where the randomness comes from: fresh, or derived for each row.
 
         Returns
         -------
@@ -344,13 +350,17 @@ class ResponseRandomizer:
         Raises
         ------
         ValueError
-            If the shape is another one, or codes are no integers in ``0 .. k-1``.
+            If the shape is another one, or codes are not integers in ``0 .. k-1``.
         """
         codes = self._checked(codes)
         released = np.empty_like(codes)
         for rows, source in in_chunks(noise, codes):
             for column in range(self.n_components):
-                released[rows, column] = self._answer(codes[rows, column], source)
+                part = codes[rows, column]
+                if self._response is None:
+                    released[rows, column] = source.integers(self.n_values, len(part))
+                else:
+                    released[rows, column] = self._response.report(part, source)
         return released
 
     def log_density(self, released: ArrayLike, codes: ArrayLike) -> NDArray[np.float64]:
@@ -362,11 +372,6 @@ class ResponseRandomizer:
             Released codes.
         codes : array-like of int, shape (n, d)
             Hidden codes.
-
-        Returns
-        -------
-        ndarray of float64, shape (m, n)
-            In nats; minus infinity where impossible.
         """
         seen, hidden = self._checked(released), self._checked(codes)
         kept = (seen[:, None, :] == hidden[None, :, :]).sum(axis=2)
@@ -375,44 +380,9 @@ class ResponseRandomizer:
             changed = self.n_components - kept
             return np.asarray(kept * log_keep + np.where(changed > 0, changed * log_change, 0.0))
 
-    def perturb(self, codes: torch.Tensor, generator: torch.Generator | None) -> torch.Tensor:
-        """Change codes by the same law while an encoder trains.
-
-        Parameters
-        ----------
-        codes : Tensor of int64, shape (n, d)
-            Hidden codes.
-        generator : torch.Generator or None
-            Source of the randomness; None: that of the training. It protects no row: what is
-            released goes through `release`.
-
-        Returns
-        -------
-        Tensor of int64, shape (n, d)
-        """
-        import torch  # only where an encoder trains
-
-        if self.n_values == 1:
-            return codes
-        device = codes.device
-        drawn = torch.rand(codes.shape, generator=generator, device=device)
-        shift = torch.randint(1, self.n_values, codes.shape, generator=generator, device=device)
-        return torch.where(drawn < self.keep_probability, codes, (codes + shift) % self.n_values)
-
-    def _answer(
-        self, codes: NDArray[np.int64], source: NoiseSource | RowStreams
-    ) -> NDArray[np.int64]:
-        if self._response is None:
-            return source.integers(self.n_values, len(codes))
-        return self._response.report(codes, source)
-
     def _checked(self, codes: ArrayLike) -> NDArray[np.int64]:
         codes = np.asarray(codes)
-        if codes.ndim != 2 or codes.shape[1] != self.n_components:
-            raise ValueError(
-                f"codes has shape {codes.shape}; allowed is (n, {self.n_components}), the number "
-                "of components"
-            )
+        self._refuse_shape("codes", codes)
         if codes.dtype.kind not in "iu":
             raise ValueError(f"codes has dtype {codes.dtype}; allowed are integers")
         codes = codes.astype(np.int64, copy=False)
@@ -421,15 +391,3 @@ class ResponseRandomizer:
                 f"codes has values outside 0 .. {self.n_values - 1}, of which n_values speaks"
             )
         return codes
-
-
-def _check_count(name: str, value: int) -> None:
-    if not COUNT.accepts(value):
-        raise ValueError(f"{name}={value!r} is not allowed: give {COUNT.describe()}")
-
-
-def _pure(epsilon: float) -> DpEvent | None:
-    """One event that costs at least as much as any pure release, in every composition."""
-    if math.isinf(epsilon):
-        return None
-    return NoOpDpEvent() if epsilon == 0.0 else DiscreteLaplaceDpEvent(epsilon, 1)

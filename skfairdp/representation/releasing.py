@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from dp_accounting.dp_event import SelfComposedDpEvent
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import TransformerMixin
 
 from skfairdp.assumptions import (
     ATTACKER,
@@ -21,12 +24,13 @@ from skfairdp.assumptions import (
     RELEASES_COUNTED,
     VALIDATION,
 )
-from skfairdp.certificate import Certificate, certify
+from skfairdp.base import PrivateEstimator
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.derivation import RELEASE, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.figures import rounded_up, significant_up
+from skfairdp.parameters import BOOLEAN
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import as_ledger
 from skfairdp.privacy.noise import NoiseSource
@@ -44,54 +48,127 @@ Randomizer = LaplaceRandomizer | ResponseRandomizer
 NOTIONS_OF_RELEASES = tuple(n.name for n in NOTIONS.values() if n.compares_predictions)
 
 
+@dataclass
 class ReleaseCount:
-    """How often a fitted object has released; it holds three numbers and no row.
+    """How often a fitted object has released; it holds three numbers and no row."""
 
-    `fresh`: releases with noise of their own: calls without ids. `remembered`: whether there was
-    a call with ids. All of them together are one release of each distinct row of a person.
-    `reproducible`: whether noise of any release could be repeated, and protects no person.
-    """
-
-    def __init__(self) -> None:
-        self.fresh = 0
-        self.remembered = False
-        self.reproducible = False
+    fresh: int = 0  # Releases with noise of their own: calls without ids
+    # Whether there was a call with ids. All of them together are one release of each distinct row
+    # of a person
+    remembered: bool = False
+    # Whether noise of any release could be repeated, and protects no person
+    reproducible: bool = field(default=False, repr=False)
 
     @property
     def total(self) -> int:
         """Most releases that there can be of one row of one person."""
         return self.fresh + self.remembered
 
-    def __repr__(self) -> str:
-        """Show the numbers."""
-        return f"ReleaseCount(fresh={self.fresh}, remembered={self.remembered})"
-
     def _digest_state(self) -> dict[str, Any]:
         """Nothing: the next release does not depend on how many there were."""
         return {}
 
 
-class ReleasesRepresentation:
-    """Mixin, before `PrivateEstimator`, of estimators whose output is locally private.
+class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
+    """Template of transformers whose output is locally private.
 
-    A subclass keeps three fitted attributes, listed in ``_released``: ``randomizer_``,
-    ``releases_`` (`ReleaseCount`) and ``memory_`` (`ReleaseMemory`), all made by
-    `_start_releasing`, and makes every release through `_releasing`.
+    A fit ends in `_start_releasing`, and `_release` makes every release within `_releasing`.
+
+    Parameters
+    ----------
+    export_key : bool
+        Whether pickles keep the key that repeats releases; who has it can subtract the
+        noise of all calls with ids.
+    ledger : None, path or PrivacyLedger
+        Where each release, and a fit that learns from rows, is charged before rows are used.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns, that of the ids not counted.
+    feature_names_in_ : ndarray, shape (n_features,)
+        Column labels, when all of them are strings.
+    memory_ : ReleaseMemory
+        Repeats releases by id.
+    privacy_ : PrivacyGuarantee or None
+        What the releases so far promise to each person; None after ``epsilon=inf``.
+    releases_ : ReleaseCount
+        How often there was a release.
     """
 
-    # A certificate reads it: what follows in a Pipeline sees rows through releases alone.
     _releases_representation = True
+    _parameters = {"export_key": (BOOLEAN,)}
+    _released: ClassVar[tuple[str, ...]] = (
+        "feature_names_in_",
+        "memory_",
+        "n_features_in_",
+        "randomizer_",
+        "releases_",
+    )
 
-    randomizer_: Randomizer
-    releases_: ReleaseCount
-    memory_: ReleaseMemory
+    export_key: bool = False
+
+    randomizer_: Randomizer = field(init=False)
+    releases_: ReleaseCount = field(init=False)
+    memory_: ReleaseMemory = field(init=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there is something to release with."""
         return "releases_" in vars(self)
 
+    def transform(self, X: ArrayLike, *, ids: ArrayLike | None = None) -> NDArray[Any]:
+        """Release rows, each by itself.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Numbers, with the column of ids where there is one.
+        ids : array-like, shape (n_samples,), optional
+            Who each row is about: integers or texts. The same person with the same row
+            gets the same release again, at no further cost; a person with two different
+            rows has two releases. Without ids, every call is another release of all people
+            in it, and costs `epsilon` again.
+
+        Returns
+        -------
+        ndarray, shape (n_samples, n_components)
+            Codes are of int64, all else of float64. Laplace noise leads out of the bounds.
+
+        Raises
+        ------
+        ValueError
+            `X` is not as it was at fit, an id is missing, or the key for ids was not
+            exported with the pickle that this transformer comes from.
+        BudgetExceededError
+            The ledger has no room for another release. No row was used.
+        """
+        return self._release(X, ids)
+
+    def fit_transform(
+        self, X: ArrayLike, y: Any = None, *, ids: ArrayLike | None = None, **fit_params: Any
+    ) -> NDArray[Any]:
+        """Fit, and release the same rows.
+
+        Parameters
+        ----------
+        X, y : array-like
+            As in `fit`.
+        ids : array-like, shape (n_samples,), optional
+            As in `transform`.
+        **fit_params : dict
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray, shape (n_samples, n_components)
+        """
+        return self.fit(X, y, **fit_params).transform(X, ids=ids)
+
+    def _release(self, X: Any, ids: Any) -> NDArray[Any]:
+        raise NotImplementedError
+
     @property
-    def privacy_(self) -> PrivacyGuarantee | None:
+    def privacy_(self) -> PrivacyGuarantee | None:  # type: ignore[override]
         """What the releases so far promise to each person; None without noise."""
         if math.isinf(self.randomizer_.epsilon):
             return None
@@ -99,7 +176,7 @@ class ReleasesRepresentation:
 
     @property
     def _repeatable(self) -> bool:
-        return self.releases_.reproducible or bool(getattr(self, "reproducible_noise", False))
+        return self.releases_.reproducible or bool(self.reproducible_noise)
 
     def _start_releasing(self, randomizer: Randomizer) -> None:
         """Make the fitted attributes of a release."""
@@ -107,7 +184,7 @@ class ReleasesRepresentation:
             warn_user("epsilon=inf releases without noise: nothing is protected.", PrivacyWarning)
         self.randomizer_ = randomizer
         self.releases_ = ReleaseCount()
-        self.memory_ = ReleaseMemory(export_key=bool(getattr(self, "export_key", False)))
+        self.memory_ = ReleaseMemory(export_key=bool(self.export_key))
 
     @contextmanager
     def _releasing(
@@ -126,7 +203,7 @@ class ReleasesRepresentation:
         if ids is not None:
             # Refuses bad ids before anything is charged.
             streams = self.memory_.streams(ids, X, encoder_digest, self.randomizer_.identity)
-        ledger = as_ledger(getattr(self, "ledger", None))
+        ledger = as_ledger(self.ledger)
         entry = None
         if ledger is not None and (streams is None or not self.releases_.remembered):
             stated = (
@@ -143,7 +220,7 @@ class ReleasesRepresentation:
         with charge:
             # Counted before anything is shown: a release that fails on its way may have been seen.
             if streams is None:
-                fresh: NoiseSource = self._randomness()[1]  # type: ignore[attr-defined]
+                fresh = self._randomness()[1]
                 self.releases_.fresh += 1
                 self.releases_.reproducible |= fresh.reproducible
                 yield fresh
@@ -156,7 +233,7 @@ class ReleasesRepresentation:
         epsilon, event = self.randomizer_.epsilon, self.randomizer_.event
         if self._repeatable:
             return PrivacyGuarantee.void(
-                "reproducible_noise=True: whoever knows the seed can subtract the noise",
+                "reproducible_noise=True: anyone who knows the seed can subtract the noise",
                 adjacency="local",
                 protects="released_representation",
             )
@@ -171,8 +248,13 @@ class ReleasesRepresentation:
             event=event,
             assumptions=(
                 *self._what_is_covered(),
-                *self._how_often(),
-                *self._consequences(),
+                RELEASES_COUNTED.format(
+                    epsilon=significant_up(epsilon),
+                    fresh=self.releases_.fresh,
+                    remembered="at least once" if self.releases_.remembered else "never",
+                ),
+                CHANGED_ROW,
+                self._consequences(),
                 VALIDATION,
             ),
         )
@@ -190,18 +272,7 @@ class ReleasesRepresentation:
             RELEASE_NOISE.format(name=GENERATOR, attacker=ATTACKER),
         )
 
-    def _how_often(self) -> tuple[str, ...]:
-        count, epsilon = self.releases_, self.randomizer_.epsilon
-        return (
-            RELEASES_COUNTED.format(
-                epsilon=significant_up(epsilon),
-                fresh=count.fresh,
-                remembered="at least once" if count.remembered else "never",
-            ),
-            CHANGED_ROW,
-        )
-
-    def _consequences(self) -> tuple[str, ...]:
+    def _consequences(self) -> str:
         epsilon, n_outputs = self.randomizer_.epsilon, None
         if isinstance(self.randomizer_, ResponseRandomizer):
             n_outputs = self.randomizer_.n_values**self.randomizer_.n_components
@@ -210,17 +281,17 @@ class ReleasesRepresentation:
         return (
             f"it follows for one release Z of a row X: I(X;Z) ≤ {rounded_up(row, 4)} nats, and "
             f"I(S;Z) ≤ {rounded_up(min(row, group), 4)} nats for a group S of two, if Z is made "
-            "from X alone",
+            "from X alone"
         )
 
-    def _downstream_claims(self, notions: Iterable[str]) -> list[FairnessGuarantee]:
+    def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
         """Bounds for every predictor that sees people through one release only.
 
-        `notions`: asked for; others than parity, opportunity and odds get no claim.
+        Other notions than parity, opportunity and odds get none.
         """
-        if self._repeatable or math.isinf(self.randomizer_.epsilon):
-            return []
         epsilon = self.randomizer_.epsilon
+        if self._repeatable or math.isinf(epsilon) or notion not in NOTIONS_OF_RELEASES:
+            return []
         return [
             FairnessGuarantee(
                 notion=notion,
@@ -234,16 +305,4 @@ class ReleasesRepresentation:
                 ),
                 derivation=Derivation.of(RELEASE, epsilon=epsilon),
             )
-            for notion in notions
-            if notion in NOTIONS_OF_RELEASES
         ]
-
-    def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
-        """Bounds that are known before any evaluation."""
-        return self._downstream_claims([notion])
-
-    def _statement(self, X: Any = None, sensitive_features: Any = None) -> Certificate:
-        """Certificate of all notions that a release bounds."""
-        return certify(
-            self, X, sensitive_features=sensitive_features, notion=list(NOTIONS_OF_RELEASES)
-        )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,16 +15,21 @@ from torch import Tensor, nn
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inspection import refuse_mixed_block, refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, as_tensor, check_net, prepare_net
-from skfairdp.engine.parameter_vector import flatten
-from skfairdp.engine.randomness import OwnDraws
+from skfairdp.engine.parameter_vector import flatten, unflatten
+from skfairdp.engine.randomness import OwnDraws, own_draws
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.training import Progress, run_segment
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Block, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.sizes import expected_batch_size
 from skfairdp.representation.column_laws import ColumnTypes
-from skfairdp.representation.objective import VariationalLoss, Weights, channel_of
+from skfairdp.representation.objective import (
+    LaplaceChannel,
+    ResponseChannel,
+    VariationalLoss,
+    Weights,
+)
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 
 
@@ -53,14 +60,24 @@ class Task:
         )
         prepared = prepare_net(net, n_features=self.n_features, n_classes=self.n_classes, seed=seed)
         refuse_mixing_encoder(prepared.module, self.n_features)
+        channel: LaplaceChannel | ResponseChannel
+        if isinstance(self.randomizer, LaplaceRandomizer):
+            channel = LaplaceChannel(self.randomizer)
+        else:
+            channel = ResponseChannel(self.randomizer, self.bound, self.weights.commitment)
         loss = VariationalLoss(
-            prepared.module,
-            channel_of(self.randomizer, self.bound, self.weights.commitment),
-            self.types,
-            self.weights,
-            self.n_groups,
+            prepared.module, channel, self.types, self.weights, self.n_groups
         ).to(next(prepared.module.parameters()))
         return replace(prepared, module=loss, flat=flatten(loss))
+
+    def draws(self, prepared: PreparedNet, noise: NoiseSource) -> AbstractContextManager[Any]:
+        """Where the draws of the networks come from in training."""
+        loss: Any = prepared.module
+        loss.channel.eval()  # has draws of its own
+        width = self.n_features + self.n_groups + self.n_classes
+        draws = own_draws(loss, (width,), noise.masks)
+        loss.channel.train()
+        return draws
 
     def rows(self, X: np.ndarray, groups: np.ndarray | None, labels: np.ndarray) -> np.ndarray:
         """Put features, one-hot groups and one-hot classes side by side.
@@ -146,37 +163,6 @@ def descend(
             progress.advance()
 
 
-def plan_of(
-    sizes: Sizes,
-    *,
-    batch_size: int | str,
-    max_epochs: int,
-    max_grad_norm: float,
-    delta: float,
-    noise_multiplier: float,
-) -> Plan:
-    """Plan the noisy sums of private training.
-
-    `max_grad_norm`: clip norm of a record's gradient. `noise_multiplier`: noise standard
-    deviation over the clip norm.
-    """
-    expected = expected_batch_size(batch_size, sizes.total)
-    weight = 1.0 / expected
-    gradient = Block(
-        name="gradient",
-        max_norm=max_grad_norm,
-        weights=(weight,),
-        noise_std=noise_multiplier * max_grad_norm * weight,
-    )
-    segment = Segment(
-        steps=steps_for(max_epochs, sizes.total, expected),
-        rates=(expected / sizes.total,),
-        expected_sizes=(float(expected),),
-        blocks=(gradient,),
-    )
-    return sizes.plan(segment, delta=delta)
-
-
 def rehearse_privately(prepared: PreparedNet, rows: np.ndarray, plan: Plan) -> None:
     """Refuse what `descend_privately` could not do, before anything is charged.
 
@@ -222,3 +208,49 @@ def descend_privately(
             learning_rate=rates.__getitem__,
         )
     release.meter.finish()
+
+
+def train(
+    encoder: Any,
+    prepared: PreparedNet,
+    rows: np.ndarray,
+    contributes: np.ndarray,
+    plan: Plan | None,
+    noise: NoiseSource,
+) -> Any:
+    """Train the networks as planned, or without noise, and return the loss that holds them.
+
+    `encoder`: has the settings. `rows` (n, width): what the loss takes. `contributes` (n,): rows
+    that take part. Raises ValueError: the weights are no longer finite.
+    """
+    name, epochs = type(encoder).__name__, encoder.max_epochs
+    n = int(contributes.sum())
+    size = 1 if plan else plain_batch_size(encoder.batch_size, n)
+    bar = Progress(plan.steps if plan else epochs * -(-n // size), encoder.progress, name)
+    with closing(bar):
+        if plan is None:
+            descend(
+                prepared,
+                rows[contributes],
+                batch_size=size,
+                max_epochs=epochs,
+                progress=bar,
+                generator=noise.masks,
+            )
+        else:
+            descend_privately(
+                prepared,
+                rows,
+                contributes=contributes,
+                plan=plan,
+                noise=noise,
+                max_epochs=epochs,
+                progress=bar,
+            )
+    unflatten(prepared.module)
+    if not all(bool(p.isfinite().all()) for p in prepared.module.parameters()):
+        raise ValueError(
+            f"{name} diverged: its weights are no longer finite. Lower the learning rate "
+            f"(net__lr) or 'beta' (now {encoder.beta!r})."
+        )
+    return prepared.module

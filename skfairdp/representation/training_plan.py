@@ -2,49 +2,41 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any
 
 from skfairdp.assumptions import of_training, seed_known
+from skfairdp.figures import significant_up
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.relations import PROTECTS
 from skfairdp.privacy.sizes import Sizes, check_delta
-from skfairdp.representation.training import plan_of
 
 RAW = "the encoder's weights were learned from them without noise"
 
 
-def training_plan(
-    n: int,
-    *,
-    dataset_size: int | None,
-    epsilon: float,
-    delta: float,
-    batch_size: int | str,
-    max_epochs: int,
-    max_grad_norm: float,
-) -> Plan:
+def training_plan(encoder: Any, n: int) -> Plan:
     """Calibrate the noise of private training.
 
-    `dataset_size`: declared number of records; None takes `n`, which is then public. `delta`:
-    probability with which it may be exceeded; below 1/n. `max_grad_norm`: clip norm of a record's
-    gradient. Raises ValueError: `delta` is too large, or the batch is larger than the data
-    set.
+    `encoder`: has the settings. `n`: number of rows, public where no ``dataset_size`` is declared.
+    Raises ValueError: ``delta`` is too large, or the batch is larger than the data set.
     """
-    sizes = Sizes.of_all(n, dataset_size)
+    sizes = Sizes.of_all(n, encoder.dataset_size)
+    delta = float(encoder.delta)
     check_delta(delta, sizes.total)
-    plan = partial(
-        plan_of,
-        sizes,
-        batch_size=batch_size,
-        max_epochs=max_epochs,
-        max_grad_norm=max_grad_norm,
-        delta=delta,
-    )
-    sigma = noise_multiplier_for(epsilon, delta, lambda s: plan(noise_multiplier=s))
-    return plan(noise_multiplier=sigma)
+
+    def plan(noise_multiplier: float) -> Plan:
+        return sizes.descent(
+            batch_size=encoder.batch_size,
+            max_epochs=encoder.max_epochs,
+            max_grad_norm=encoder.max_grad_norm,
+            noise_multiplier=noise_multiplier,
+            delta=delta,
+        )
+
+    return plan(noise_multiplier_for(float(encoder.training_epsilon), delta, plan))
 
 
 def training_promise(
@@ -69,4 +61,16 @@ def training_promise(
             groups=False if groups else None,
             what="rows reach the networks",
         ),
+    )
+
+
+def said_of_training(promise: PrivacyGuarantee | None) -> str:
+    """Say in a promise about releases what holds for the training rows."""
+    if promise is None or promise.is_void:
+        reason = RAW if promise is None else promise.assumptions[0]
+        return f"the training rows are not covered: {reason}"
+    return (
+        "the training rows have a promise of their own, of another kind, which is never added to "
+        f"this one: ε = {significant_up(promise.epsilon)}, δ = {significant_up(promise.delta, 3)} "
+        f"for {PROTECTS[promise.protects]}, {promise.adjacency} (see training_privacy_)"
     )

@@ -142,7 +142,7 @@ def test_levels_come_from_the_step_before() -> None:
     ids=["array", "numbers", "categories that pandas found", "bins that pandas found"],
 )
 def test_what_nobody_declared_is_refused(X: object) -> None:
-    with pytest.raises(ValueError, match="no table of levels"):
+    with pytest.raises(ValueError, match="not a table of levels"):
         DPAdditiveClassifier().fit(X, Y)
 
 

@@ -19,8 +19,8 @@ from torch import nn
 from skfairdp import default_net
 from skfairdp.aggregation import Teachers, default_teacher, train_teachers
 from skfairdp.aggregation.shards import teacher_generator
-from skfairdp.aggregation.teachers.linear_stacks import BatchedTeachers
 from skfairdp.aggregation.teachers.parallel import NetTeacher, SeparateTeachers
+from skfairdp.aggregation.teachers.stacked_training import BatchedTeachers
 from tests.aggregation.rows import Private, private_rows
 
 

@@ -29,14 +29,18 @@ from tests.common import roster
 from tests.common.roster import build, people
 
 X, Y, GROUPS = people()
-NAMES = [
-    name
-    for names in (
-        roster.ROSTER, roster.AROUND, roster.ATTRIBUTE, roster.CONSTRAINED, roster.VOTING,
-        roster.CLOSED_FORM, roster.SMOOTHED, ["randomised attribute"],
-    )
-    for name in names
-]  # fmt: skip
+# One of each class, of each class around each other, and of each way to train it: what a fit
+# leaves has the same names in their other settings.
+KINDS: dict[Any, str] = {}
+for names in (
+    roster.ROSTER, roster.AROUND, roster.ATTRIBUTE, roster.CONSTRAINED, roster.VOTING,
+    roster.CLOSED_FORM, roster.SMOOTHED, ["randomised attribute"],
+):  # fmt: skip
+    for name in names:
+        model = roster.EVERY[name][1]
+        inside = type(getattr(model, "estimator", None))
+        KINDS.setdefault((type(model), inside, getattr(model, "training", None)), name)
+NAMES = list(KINDS.values())
 FITTED: dict[str, Any] = {}
 
 

@@ -221,8 +221,23 @@ def test_what_no_event_says_is_named() -> None:
         assert found.missing == ("epsilon: no event says what was released",)
 
 
+def remembered(bound: Callable[..., float]) -> Callable[..., float]:
+    known: dict[bytes, float] = {}
+
+    def of(*counts: Any, **settings: Any) -> float:
+        what = pickle.dumps((counts, settings))
+        if what not in known:
+            known[what] = bound(*counts, **settings)
+        return known[what]
+
+    return of
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_no_figure_can_be_made_better_than_what_it_follows_from(texts, name) -> None:
+def test_no_figure_can_be_made_better_than_what_it_follows_from(texts, name, monkeypatch) -> None:
+    # One number moves at a time: bounds of the counts that it leaves alone are known already.
+    for slow in ("gap_upper_bound", "private_gap_upper_bound"):
+        monkeypatch.setattr(recomputing, slow, remembered(getattr(recomputing, slow)))
     assert forgeries(texts[name]) == []
 
 
@@ -552,7 +567,7 @@ def test_signed_certificates_are_verified_by_key(folder, capsys) -> None:
     Path("s.json").write_text(text, encoding="utf-8")
     code, said = verified(capsys, "s.json", "m.pkl", "--key", "k.public.pem")
     assert code == 0
-    assert "Signed with k.public.pem. A valid signature shows that whoever holds" in said
+    assert "Signed with k.public.pem. A valid signature shows that the holder" in said
     code, said = verified(capsys, "s.json", "m.pkl")
     assert code == 0
     assert "Signed, but not checked: give --key FILE." in said

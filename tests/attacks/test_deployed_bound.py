@@ -30,7 +30,7 @@ from skfairdp import (
     certify,
 )
 from skfairdp.engine.keyed_draws import row_uniforms
-from skfairdp.inprocessing.attribute.randomized import _positive
+from skfairdp.inprocessing.attribute.reduction import positive_votes
 from skfairdp.representation import LaplaceTransformer
 
 DEPLOYED, AVERAGED, ANYBODY = "deployed model", "averaged over its draws", "any population"
@@ -99,7 +99,7 @@ def test_no_sentence_about_the_model_quotes_an_average(divided):
         "No useful bound on differences in selection rates follows for people like the 2000 held"
     )
     without = certify(model)
-    assert without.sentence.startswith("Whoever the people are, averaged over the model's random")
+    assert without.sentence.startswith("For any people, averaged over the model's random")
     assert not without.satisfies(tolerance=0.5)
 
 
@@ -109,7 +109,7 @@ def test_every_text_gives_each_bound_its_scope_confidence_and_people(divided):
     terms = {
         DEPLOYED: "deployed model; 95 % confidence; people like the 2000 held out",
         AVERAGED: "averaged over its draws; 95 % confidence; people like the 2000 held out",
-        ANYBODY: "any population; derived, not estimated from rows; whoever the people are",
+        ANYBODY: "any population; derived, not estimated from rows; any people",
     }
     document = json.loads(certificate.to_json())
     assert [claim["scope"] for claim in document["fairness"]] == list(terms)
@@ -321,7 +321,7 @@ def test_bounds_hold_for_draws_made_anew_for_each_answer():
         model.key_ = rng.bytes(32)
         # Answers under this key for each report of the group, which is drawn anew.
         scores, draws = (
-            _positive(model.predictors_, model.weights_, rows),
+            positive_votes(model.predictors_, model.weights_, rows),
             row_uniforms(rows, model.key_),
         )
         yes = [draws < (1 - scores) * low + scores * high for low, high in model.decision_rates_.T]

@@ -117,6 +117,8 @@ def test_many_run_audit_passes_the_right_claim_and_catches_a_mechanism_almost_wi
     )
     assert twin.refutes_claim
     assert twin.p_value < 1e-3
+    assert twin.settings["n_runs"] < 100  # it stopped early
+    assert honest.settings["n_runs"] == 200
 
 
 def test_worlds_with_and_without_canaries_share_the_declared_sizes(rows):

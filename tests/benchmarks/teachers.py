@@ -10,9 +10,8 @@ from skorch import NeuralNet
 from torch import nn
 
 from skfairdp.aggregation import Teachers, assign_shards, default_teacher, train_teachers
-from skfairdp.aggregation.shards import rows_by_shard, teacher_generator
-from skfairdp.aggregation.teachers.linear_stacks import BatchedTeachers
-from skfairdp.aggregation.teachers.minibatches import batches
+from skfairdp.aggregation.shards import batches, rows_by_shard, teacher_generator
+from skfairdp.aggregation.teachers.stacked_training import BatchedTeachers
 from skfairdp.engine.modules import MLP
 from tests.benchmarks.adult import as_tensors
 from tests.benchmarks.rounds import interleaved, report

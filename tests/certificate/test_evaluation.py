@@ -267,7 +267,7 @@ def test_private_groups_must_be_declared(rows):
         ({"n_certificates": 2, "certificate_index": 3}, "certificate_index"),
         ({"notion": "niceness"}, "notion="),
         ({"notion": "equal_opportunity"}, "y is None"),
-        ({"public_steps": ["scale"]}, "no earlier step"),
+        ({"public_steps": ["scale"]}, "not an earlier step"),
         ({"public_steps": "scale"}, "must be a list"),
         ({"sensitive_features": ["a"]}, "another number of rows than X"),
     ],

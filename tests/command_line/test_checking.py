@@ -76,13 +76,13 @@ def test_files_that_are_not_what_they_should_be(folder, capsys) -> None:
     assert "nothing.json does not exist" in said("nothing.json", "m.pkl")
     assert "nothing.pkl does not exist" in said("c.json", "nothing.pkl")
     (folder / "c2.json").write_text("{}")
-    assert "c2.json is no certificate" in said("c2.json", "m.pkl")
+    assert "c2.json is not a certificate" in said("c2.json", "m.pkl")
     (folder / "c2.json").write_text("hello")
-    assert "c2.json is no certificate" in said("c2.json", "m.pkl")
+    assert "c2.json is not a certificate" in said("c2.json", "m.pkl")
     (folder / "bad.pkl").write_bytes(b"hello")
     assert "cannot be loaded as a model" in said("c.json", "bad.pkl")
     (folder / "bad.pkl").write_bytes(pickle.dumps([1]))
-    assert "holds a list, which is no model" in said("c.json", "bad.pkl")
+    assert "holds a list, which is not a model" in said("c.json", "bad.pkl")
 
 
 def test_a_ledger_is_printed_for_every_data_set(tmp_path, capsys, monkeypatch) -> None:

@@ -79,3 +79,45 @@ def test_other_names_and_values(folder, capsys) -> None:
     more = ["--decision", "loan", "--sensitive", "sex", "--positive", "yes"]
     assert monitor("named.csv", *more, "--tolerance", "0.1") == 0
     assert "largest gap is between 0.000" in capsys.readouterr().out
+
+
+@pytest.fixture
+def labelled(folder: Path) -> Path:
+    X, groups, y = np.zeros((2000, 1)), np.repeat(["a", "b"], 1000), np.tile([0, 1], 1000)
+    model = DummyClassifier(strategy="constant", constant=1).fit(X, y)
+    certificate = certify(model, X, y, sensitive_features=groups, notion="equal_opportunity")
+    (folder / "c.json").write_text(certificate.to_json(), encoding="utf-8")
+    return folder
+
+
+def test_labels_come_late(labelled, capsys) -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"person": range(600), "group": rng.choice(["a", "b"], 600)})
+    rows["decision"], labels = rng.integers(2, size=600), rng.integers(2, size=600)
+    tolerance = ("--tolerance", "0.3")
+    rows.to_csv("d.csv", index=False)
+    assert monitor("d.csv", *tolerance) == 2  # neither labels nor names of rows
+    assert "no column 'label'" in capsys.readouterr().err
+    assert monitor("d.csv", *tolerance, "--id", "person") == 0
+    assert "over 0 rows" in capsys.readouterr().out
+    late = pd.DataFrame({"person": range(600), "label": labels}).sample(frac=1, random_state=0)
+    late["label"] = late["label"].astype(float).where(late["person"] != 7)  # never to be known
+    late.to_csv("late.csv", index=False)
+    assert monitor("late.csv", *tolerance, "--id", "person", "--late") == 0
+    out = capsys.readouterr().out
+    assert "over 599 rows" in out
+    assert "cleared" in out
+    assert monitor("late.csv", *tolerance, "--id", "person", "--late") == 2
+    assert "no row that waits" in capsys.readouterr().err
+
+
+def test_certificate_and_monitor_stand_on_one_page(folder, capsys) -> None:
+    decisions("apart.csv", (0.2, 0.8), 1)
+    assert monitor("apart.csv", "--tolerance", "0.1", "--out", "page.html") == 1
+    out = capsys.readouterr().out
+    assert out.startswith("Certified: ")
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "Since then" in page
+    assert "ALARM: the gap exceeds 0.1 (batch 1)" in page
+    assert "If the people change" in page
+    assert monitor("apart.csv", "--out", "no/page.html") == 2

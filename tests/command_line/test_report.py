@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,10 +14,9 @@ import pytest
 from skfairdp import Certificate, PrivacyLedger
 from skfairdp.command_line import main
 from tests.command_line.files import SCHEMA, report, table, written
+from tests.processes import in_one_worker, run_fresh
 
 pytestmark = pytest.mark.filterwarnings("ignore:No point of the path")
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -110,16 +108,18 @@ def test_progress_goes_to_standard_error(folder, capsys) -> None:
     assert said.out.count("\n") == 2
 
 
+PROGRAM = """
+import os, runpy, sys
+os.chdir(sys.argv.pop(1))
+runpy.run_module("skfairdp", run_name="__main__", alter_sys=True)
+"""
+
+
+@in_one_worker
 def test_the_module_runs_as_a_program(folder) -> None:
     written(folder)
-    command = [sys.executable, "-W", "error", "-m", "skfairdp", *report("--held-out-is-public")]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-    )
+    arguments = report("--held-out-is-public")
+    done = run_fresh(PROGRAM, str(folder), *arguments, warnings_are_errors=True)
     assert done.returncode == 0, done.stderr
     assert "people like the " in done.stdout
 
@@ -218,8 +218,8 @@ ONE_ROW = ["only"] + ["a"] * 300 + ["b"] * 499
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (table().drop(columns="approve"), "--target names 'approve', which is no column"),
-        (table().drop(columns="white"), "--sensitive names 'white', which is no column"),
+        (table().drop(columns="approve"), "--target names 'approve', which is not a column"),
+        (table().drop(columns="white"), "--sensitive names 'white', which is not a column"),
         (table().drop(columns="debt"), "schema names columns that the table lacks: debt"),
         (changed(approve=np.arange(800) % 3), "has more than two values; it must have two"),
         (changed(approve=1), "has one value; it must have two"),
@@ -277,7 +277,7 @@ def test_files_that_are_not_there_are_named(folder, capsys) -> None:
     assert "could not be read as a table" in said
     assert "secret" not in said
     (folder / "data.csv").write_text("a,a.1,a\n1,2,3\n")
-    assert "is no column" in refused(capsys, report())
+    assert "is not a column" in refused(capsys, report())
 
 
 def test_outputs_are_checked_before_anything_is_spent(folder, capsys) -> None:

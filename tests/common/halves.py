@@ -42,7 +42,7 @@ def halves(estimator: Any, X: Any, y: Any, groups: Any) -> Iterator[tuple[Half, 
         )
     finally:
         estimator.classes = declared
-    estimator._bind()  # what was declared meanwhile is no change
+    estimator._bind()  # what was declared meanwhile is not a change
 
 
 class HalfPublicPATE(PATEClassifier):

@@ -218,7 +218,7 @@ def test_unusable_rows_contribute_nothing_and_change_nothing(make, bad):
     keep = torch.arange(9) != 4
     want = clipper.clipped_sums(X[keep], (y[keep],), 0.7, weights[keep])
     assert bool(got.isfinite().all())
-    # One record within its bound at most; none at all when the row is no number.
+    # One record within its bound at most; none at all when the row is not a number.
     slack = float(weights[4]) * 0.7 if bad == 1e200 else 1e-12
     assert float((got - want).norm()) <= slack
 

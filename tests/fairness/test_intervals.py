@@ -41,13 +41,13 @@ def test_clopper_pearson_inverts_the_binomial_tails(k, n, error):
         assert stats.binom.sf(k - 1, n, lower) == pytest.approx(error, rel=1e-6)
 
 
-cells = st.integers(2, 4).flatmap(
+cells = st.integers(2, 3).flatmap(
     lambda groups: st.lists(
         st.lists(
             st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=groups, max_size=groups
         ),
         min_size=1,
-        max_size=3,
+        max_size=2,
     )
 )
 

@@ -331,7 +331,7 @@ def test_standard_errors_are_those_of_the_noise(notion: str) -> None:
         model.fit(X, y, sensitive_features=groups)
     exact = model._path_of(model.plan_)
     noise = NoiseSource(1)
-    drawn = [noisy_twin(exact, 8.0, noise) for _ in range(500)]
+    drawn = [noisy_twin(exact, 8.0, noise) for _ in range(300)]  # a deviation is known to 4 %
     at = slice(0, None, 100)
     spread = np.std([d.differences[0][0, at] for d in drawn], axis=0)
     assert np.allclose(spread, drawn[0].differences[1][0, at], rtol=0.2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,14 +87,9 @@ def test_a_mechanism_that_does_not_do_what_it_plans_gets_no_guarantee(mechanism,
 class Copied(GroupedClassifier):
     """`dpsgd.py` for grouped rows, as one would write it."""
 
-    def __init__(self, net=None, *, epsilon=1.0, delta=1e-6, noise_multiplier=None,
-                 max_grad_norm=1.0, batch_size="auto", max_epochs=2, dataset_size=None,
-                 group_sizes=None, group_sizes_epsilon=None, classes=None,
-                 learning_rate_schedule=None, random_state=None, reproducible_noise=False,
-                 exact_noise=False, progress=False, ledger=None):  # fmt: skip
-        for name, value in list(locals().items()):
-            if name not in ("self", "__class__"):
-                setattr(self, name, value)
+    max_epochs: int = 2
+    learning_rate_schedule: Any = None
+    progress: bool | None = False
 
     def _step(self, sizes: Sizes, sigma: float) -> Segment:
         size = expected_batch_size(self.batch_size, sizes.total)

@@ -69,7 +69,7 @@ def test_columns_can_be_named_and_are_ordered() -> None:
 def test_bad_results_are_refused(results, message) -> None:
     with pytest.raises(ValueError, match=message):
         pareto_frontier(results)
-    with pytest.raises(ValueError, match="'auc' is no column"):
+    with pytest.raises(ValueError, match="'auc' is not a column"):
         pareto_frontier([{"accuracy": 1.0}], maximize=["auc"])
 
 

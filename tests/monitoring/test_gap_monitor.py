@@ -12,6 +12,7 @@ import pytest
 
 from skfairdp import GapMonitor, PrivacyLedger
 from skfairdp.exceptions import MonitorError, UnknownGroupError
+from skfairdp.monitoring.monitor import _states
 
 
 def stream(n, rates, seed=0):
@@ -50,9 +51,9 @@ def test_one_batch_or_many_give_the_same_state():
     parts = GapMonitor(groups=["a", "b"])
     for part in np.array_split(np.arange(900), 7):
         parts.update(decisions[part], groups[part])
-    first, second = (m._document["pairs"][0] for m in (whole, parts))
+    first, second = (_states(m._document)[0] for m in (whole, parts))
     for name in ("evidence", "pending", "side"):
-        assert first[name] == second[name]
+        assert getattr(first, name) == getattr(second, name)
     assert facts(parts) == facts(whole)
     assert len(parts.history_) == 7
 
@@ -90,7 +91,18 @@ def test_late_labels_wait_in_the_order_of_the_decisions():
     for part in np.array_split(rng.permutation(300), 5):
         late.add_labels(part, y[part])
     assert late.n_waiting_ == 0
-    assert late._document["pairs"][0]["evidence"] == at_once._document["pairs"][0]["evidence"]
+    assert _states(late._document)[0].evidence == _states(at_once._document)[0].evidence
+
+
+def test_rows_without_a_label_wait_and_hold_up_those_behind():
+    monitor = GapMonitor("equal_opportunity", groups=["a", "b"])
+    monitor.update([1, 0, 1], ["a", "b", "b"], [1, np.nan, 1], ids=["x", "y", "z"])
+    assert (monitor.n_rows_, monitor.n_waiting_) == (1, 2)
+    with pytest.raises(ValueError, match="no row that waits"):
+        monitor.add_labels(["z"], [0])  # its label is known
+    assert monitor.add_labels(["y"], [0]).n_rows_ == 3
+    with pytest.raises(ValueError, match="ids"):
+        monitor.update([1], ["a"], [np.nan])
 
 
 def test_a_label_that_never_comes_takes_its_row_out():
@@ -188,9 +200,9 @@ def test_a_file_of_something_else_is_refused(tmp_path):
         GapMonitor(state=tmp_path / "text.db")
     with sqlite3.connect(tmp_path / "other.db") as other:
         other.execute("CREATE TABLE t (x)")
-    with pytest.raises(MonitorError, match="no file of a monitor"):
+    with pytest.raises(MonitorError, match="not a file of a monitor"):
         GapMonitor(state=tmp_path / "other.db")
-    with pytest.raises(MonitorError, match="no state"):
+    with pytest.raises(MonitorError, match="not a state"):
         GapMonitor.from_json('{"state": {}}')
 
 
@@ -198,6 +210,7 @@ def _work(path, seed, batches):
     monitor = GapMonitor(groups=["a", "b"], state=path)
     for k in range(batches):
         monitor.update(*stream(200, (0.3, 0.4), seed=1000 * seed + k))
+        time.sleep(0.001)  # else others wait long for the file
 
 
 def test_several_workers_share_a_file(tmp_path):
@@ -223,7 +236,7 @@ def test_order_of_workers_decides_nothing_but_the_pairing(tmp_path):
         forward.update(*batch)
     for batch in batches[::-1]:
         backward.update(*batch)
-    first, second = (m._document["pairs"][0]["evidence"] for m in (forward, backward))
+    first, second = (_states(m._document)[0].evidence for m in (forward, backward))
     assert first == second
 
 
@@ -242,8 +255,8 @@ def test_a_killed_worker_leaves_whole_batches(tmp_path):
         found = GapMonitor(state=path)
         assert found.n_rows_ % 200 == 0
         assert len(found.history_) * 200 == found.n_rows_
-        pair = found._document["pairs"][0]
-        used = 2 * sum(pair["evidence"].values()) + len(pair["pending"])
+        pair = _states(found._document)[0]
+        used = 2 * sum(pair.evidence) + len(pair.pending)
         assert used == found.n_rows_
         rows = found.n_rows_
         found.update(*stream(200, (0.3, 0.4)))

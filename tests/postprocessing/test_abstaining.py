@@ -261,7 +261,7 @@ def test_certificate_states_inner_privacy_and_the_answers() -> None:
     assert claim.bound == pytest.approx(np.ptp(rates))
     assert stated.satisfies(epsilon=1.0, protects="record", adjacency="zero-out")
     assert stated.satisfies(tolerance=0.2, scope="answered queries")
-    assert not stated.satisfies(tolerance=0.2), "it is no claim about the deployed model"
+    assert not stated.satisfies(tolerance=0.2), "it is not a claim about the deployed model"
     assert stated.sentence.startswith("Among the queries answered so far, the selection rates")
     for text in (str(stated), stated._repr_html_()):
         assert "by group a: " in text
@@ -310,7 +310,11 @@ def test_privacy_sees_through_to_what_was_trained() -> None:
 
 
 @pytest.mark.parametrize(
-    "inner", [LogisticRegression(), DPSGDClassifier(reproducible_noise=True, random_state=0)]
+    "inner",
+    [
+        LogisticRegression(),
+        DPSGDClassifier(max_epochs=2, reproducible_noise=True, random_state=0),
+    ],
 )
 def test_scikit_learn_checks(inner) -> None:
     results = check_estimator(AbstainingClassifier(inner), on_fail=None, on_skip=None)

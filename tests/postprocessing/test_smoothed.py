@@ -245,7 +245,7 @@ def test_the_certificates_first_sentence_quotes_one_bound_for_a_notion():
     assert first.startswith("With 95 % confidence the selection rates of any two groups differ")
     assert first.count("selection rates") == 1
     first = str(certify(model)).splitlines()[0]
-    assert first.startswith("Whoever the people are, averaged over the model's random draws (not")
+    assert first.startswith("For any people, averaged over the model's random draws (not")
     assert "held out" not in first
 
 

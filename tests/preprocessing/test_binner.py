@@ -79,7 +79,7 @@ def test_a_pipeline_with_it_costs_what_its_classifier_costs() -> None:
         ({"bounds": {"rooms": (0, 1), "city": (0, 1)}}, "both bounds and categories"),
         ({"categories": {"city": "Oslo"}}, "list of texts"),
         ({"categories": {"city": ["Oslo", "Oslo"]}}, "repeats"),
-        ({"categories": {"city": ["Oslo", None]}}, "level of their own"),
+        ({"categories": {"city": ["Oslo", None]}}, "no category"),
         ({"categories": None}, "neither bounds nor categories"),
         ({"n_bins": 1}, "n_bins"),
         ({"scale": "cubic"}, "scale"),
@@ -94,7 +94,7 @@ def test_wrong_declarations_are_refused(change: dict, match: str) -> None:
 
 
 def test_text_in_a_column_with_bounds_is_refused_and_not_quoted() -> None:
-    with pytest.raises(ValueError, match="rooms.*no number") as caught:
+    with pytest.raises(ValueError, match="rooms.*not a number") as caught:
         binner().fit(FLATS.astype({"rooms": object}).assign(rooms=["secret", 1, 2, 3]))
     assert "secret" not in str(caught.value)
 

@@ -31,8 +31,8 @@ def test_declared_by_name_or_position() -> None:
 @pytest.mark.parametrize(
     ("declaration", "message"),
     [
-        ({"bernoulli": ["job"]}, "'job', which is no column"),
-        ({"bernoulli": [4]}, "4, which is no column"),
+        ({"bernoulli": ["job"]}, "'job', which is not a column"),
+        ({"bernoulli": [4]}, "4, which is not a column"),
         ({"bernoulli": ["sex"], "gaussian": ["sex"]}, "'sex' twice"),
         ({"categorical": [["red", "sex"], ["sex"]]}, "'sex' twice"),
         ({"categorical": [[]]}, "empty list"),

@@ -36,7 +36,7 @@ BAD_PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
     "commitment": ({"commitment": -1.0}, "'commitment'"),
     "output": ({"output": "words"}, "'output'"),
     "column types": ({"column_types": "poisson"}, "'column_types'"),
-    "column types of others": ({"column_types": {"bernoulli": [9]}}, "9, which is no column"),
+    "column types of others": ({"column_types": {"bernoulli": [9]}}, "9, which is not a column"),
     "batch 0": ({"batch_size": 0}, "'batch_size'"),
     "batch above n": ({"batch_size": 301}, "'batch_size' must be at most .* 300; got 301"),
     "epochs": ({"max_epochs": 0}, "'max_epochs'"),
@@ -107,7 +107,7 @@ def test_nothing_is_released_before_fit(method: str) -> None:
     [
         (np.arange(299), "ids has 299 entries"),
         ([None] * 300, "missing"),
-        (np.arange(300) + 0.5, "no whole numbers"),
+        (np.arange(300) + 0.5, "not whole numbers"),
         ([(1,)] * 300, "ids"),
     ],
     ids=["other length", "missing", "halves", "tuples"],

@@ -26,7 +26,6 @@ from skfairdp.representation.training import (
     descend,
     descend_privately,
     plain_batch_size,
-    plan_of,
 )
 from tests.common.roster import people
 from tests.privacy.oracle import oracle_epsilons
@@ -48,7 +47,7 @@ def task(codes: bool = False) -> tuple[Task, np.ndarray]:
 
 def plan(noise_multiplier: float, **settings: float):
     chosen = {"batch_size": 20, "max_epochs": 2, "max_grad_norm": 0.7, "delta": 1e-5} | settings
-    return plan_of(SIZES, noise_multiplier=noise_multiplier, **chosen)  # type: ignore[arg-type]
+    return SIZES.descent(noise_multiplier=noise_multiplier, **chosen)  # type: ignore[arg-type]
 
 
 def test_rows_hold_features_groups_and_labels() -> None:

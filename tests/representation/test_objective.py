@@ -16,7 +16,6 @@ from skfairdp.representation.objective import (
     ResponseChannel,
     VariationalLoss,
     Weights,
-    channel_of,
 )
 from skfairdp.representation.randomizers import (
     LaplaceRandomizer,
@@ -43,7 +42,11 @@ def _loss_of(kind: str, **weights: Any) -> VariationalLoss:
         activation=torch.nn.Tanh,
     )  # fmt: skip
     numbers = Weights(**({"beta": 3.0} | weights))
-    channel = channel_of(CHANNELS[kind], 0.5, numbers.commitment)
+    channel = (
+        LaplaceChannel(CHANNELS[kind])
+        if kind == "laplace"
+        else ResponseChannel(CHANNELS[kind], 0.5, numbers.commitment)
+    )
     return VariationalLoss(module, channel, TYPES, numbers, N_GROUPS).double()
 
 

@@ -18,6 +18,7 @@ from skfairdp.privacy import NoiseSource
 from skfairdp.privacy.mechanisms.geometric import RESOLUTION
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.representation import LaplaceRandomizer, ResponseRandomizer
+from skfairdp.representation.objective import LaplaceChannel, ResponseChannel
 
 
 def corners_and_more(bound: float, n_components: int) -> np.ndarray:
@@ -199,12 +200,16 @@ def test_training_noise_has_the_law_of_the_releases():
     generator, n = torch.Generator().manual_seed(0), 40_000
     laplace = LaplaceRandomizer(4.0, 1, 0.5)
     hidden = torch.zeros((n, 1), requires_grad=True)
-    seen = laplace.perturb(hidden, generator)
+    noisy = LaplaceChannel(laplace)
+    noisy.generator = generator
+    seen, _ = noisy(hidden, 1)
     assert stats.kstest(seen.detach().numpy()[:, 0] / laplace.scale, "laplace").pvalue > 1e-9
     seen.sum().backward()
-    assert torch.equal(hidden.grad, torch.ones_like(hidden))
+    assert torch.equal(hidden.grad, torch.full_like(hidden, 0.5))  # of the truncation alone
     response = ResponseRandomizer(1.0, 1, 3)
-    codes = response.perturb(torch.full((n, 1), 2), generator)
+    answering = ResponseChannel(response, 0.5, 0.25)
+    answering.generator = generator
+    codes = answering._answered(torch.full((n, 1), 2))
     expected = np.exp(response.log_density([[0], [1], [2]], [[2]]))[:, 0] * n
     assert stats.chisquare(np.bincount(codes[:, 0], minlength=3), expected).pvalue > 1e-9
 

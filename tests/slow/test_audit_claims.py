@@ -24,7 +24,9 @@ from skfairdp import (
     ImportanceSamplingDPSGDClassifier,
 )
 from skfairdp.audit import (
+    AuditResult,
     Canaries,
+    audit_many_runs,
     audit_one_run,
     log_odds,
     one_run_p_value,
@@ -32,7 +34,6 @@ from skfairdp.audit import (
 )
 from skfairdp.engine.modules import MLP
 from skfairdp.privacy.noise import NoiseSource
-from tests.sequential import Audited, audit_pairs
 
 pytestmark = pytest.mark.slow
 
@@ -181,24 +182,24 @@ def test_many_runs_stay_below_the_claim_and_catch_noise_that_is_almost_absent(ki
         else FairDPClassifier(net(1.0), max_head_norm=None, sgd_learning_rate=1.0, **settings)
     )
 
-    def run(error: float) -> Audited:
-        return audit_pairs(
+    def run(error: float) -> AuditResult:
+        return audit_many_runs(
             model,
             X,
             np.arange(39) % 2,
             canary,
             sensitive_features=groups,
             score=own_weight,
-            error=error,
-            n_pairs=150,
+            confidence_level=1.0 - error,
+            n_runs=150,
         )
 
     honest = run(REFUTED)
     assert honest.claimed_epsilon <= 1.0
-    assert not honest.refuted, honest
+    assert not honest.refutes_claim, honest
     # A twentieth of the noise puts the two worlds five standard deviations apart: each pair
     # multiplies the bet by about 1.25, and 60 pairs would do.
     noise_divided(20.0)
     twin = run(1e-3)
     assert twin.claimed_epsilon == honest.claimed_epsilon
-    assert twin.refuted, twin
+    assert twin.refutes_claim, twin

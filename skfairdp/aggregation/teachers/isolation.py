@@ -29,7 +29,7 @@ _TURN = threading.RLock()
 def own_globals(generator: np.random.Generator) -> Iterator[None]:
     """Seed the global generators of numpy, Python and torch in the block, and put them back.
 
-    `generator`: where the seeds come from. They are no secret: other threads of the process can
+    `generator`: where the seeds come from. They are not secret: other threads of the process can
     see them while the block runs, and their draws from global generators move it.
     """
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []

@@ -28,7 +28,7 @@ def try_teacher(
     cache that all its clones share), and one record would change other teachers too.
 
     `X_public` (n_public, ...): at least one row. `n_rows`, `n_teachers`, `n_classes`: numbers of
-    records, of shards and of classes. Raises TypeError: `teacher` is no classifier.
+    records, of shards and of classes. Raises TypeError: `teacher` is not a classifier.
     """
     pattern, prepared = check_teacher(teacher, X_public.shape[1:], n_classes)
     if prepared is not None:

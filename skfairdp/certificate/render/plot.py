@@ -97,11 +97,20 @@ def draw_rates(rates: Sequence[GroupRate], label: str, ax: Axes) -> None:
     _add_grid(ax)
 
 
+def draw_shift(claim: FairnessGuarantee, ax: Axes) -> None:
+    """Draw the bound against how far each group's people may differ from those held out."""
+    distances = [v / 100 for v in range(26)]
+    ax.plot(distances, [claim.shifted(v) for v in distances], color=BLUE)
+    ax.set(xlim=(0.0, 0.25), ylim=(0.0, None), ylabel="bound on the gap")
+    ax.set_xlabel("total-variation distance of each group's people from those held out")
+    ax.grid(alpha=0.3)
+
+
 def svg(picture: Picture) -> str | None:
     """Draw a picture as SVG without links; None where matplotlib is not installed."""
     try:
         import matplotlib
-        from matplotlib.figure import Figure  # not pyplot: nobody's figures are touched
+        from matplotlib.figure import Figure  # not pyplot: figures of others are left alone
     except ImportError:
         return None
     written = io.StringIO()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import DIGEST_SHOWS
@@ -18,7 +19,12 @@ from skfairdp.certificate.render.elements import (
     Table,
 )
 from skfairdp.certificate.render.not_claimed import not_claimed
-from skfairdp.certificate.render.plot import draw_bounds, draw_rates, height_of_bounds
+from skfairdp.certificate.render.plot import (
+    draw_bounds,
+    draw_rates,
+    draw_shift,
+    height_of_bounds,
+)
 from skfairdp.certificate.sentence import SCOPE_TEXT, certainty, group_text, population
 from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED, coverage_sentence
 from skfairdp.fairness.guarantee import FairnessGuarantee
@@ -36,6 +42,9 @@ from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.rendering import HEADINGS, ledger_cells
 from skfairdp.privacy.relations import ADJACENCIES, PROTECTED, protected_text
 
+if TYPE_CHECKING:
+    from skfairdp.monitoring import GapMonitor
+
 _EXCERPT = 40
 _INTERVALS = (
     "Each interval holds by itself with 95 % confidence, and not all of them together; the bound "
@@ -50,11 +59,13 @@ def certificate_sections(
     ledger: PrivacyLedger | None = None,
     epsilon: float | None = None,
     tolerance: float | None = None,
+    monitor: GapMonitor | None = None,
 ) -> tuple[Section, ...]:
     """Collect what a certificate says, the claim in one sentence first.
 
     A ledger adds an excerpt of what its data set has spent; `epsilon` and `tolerance`, the
-    largest loss and difference that were asked for, add whether they are kept.
+    largest loss and difference that were asked for, add whether they are kept; a monitor adds what
+    it has seen since.
     """
     privacy, fairness = claims.privacy, claims.fairness
     found = [Section("The claim", (Paragraph(claims.sentence), _key_figures(claims)))]
@@ -70,6 +81,8 @@ def certificate_sections(
     ]
     if ledger is not None:
         found.append(_ledger(ledger))
+    if monitor is not None:
+        found.append(_since(monitor))
     return tuple(section for section in found if section.elements or section.parts)
 
 
@@ -138,6 +151,8 @@ def _privacy(privacy: PrivacyGuarantee | None) -> Section:
 def _fairness(claims: Claims) -> Section:
     fairness = claims.fairness
     remarks = claims.remarks
+    if claims.accuracy is not None:
+        remarks = (str(claims.accuracy), *remarks)
     if not fairness and not remarks:
         remarks = ("Nothing is claimed: the model was not evaluated on held-out rows with groups.",)
     elements: list[Element] = [Listing(remarks)] if remarks else []
@@ -163,7 +178,12 @@ def _claim(claim: FairnessGuarantee, n_rows: int | None) -> Section:
     )
     rates = group_rates(claim)
     title = f"{_words(claim.notion).capitalize()} ({claim.scope})"
-    return Section(title, tuple(map(Paragraph, texts)), (_rates(claim, rates),) if rates else ())
+    parts = [_rates(claim, rates)] if rates else []
+    if claim.scope == DEPLOYED and claim.informative:
+        words = f"Bound if the people change: {claim.figure} + 2 v at a distance v."
+        shift = Picture(words, 2.4, partial(draw_shift, claim))
+        parts.append(Section("If the people change", (shift,), extra=True))
+    return Section(title, tuple(map(Paragraph, texts)), tuple(parts))
 
 
 def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> Section:
@@ -255,6 +275,15 @@ def _ledger(ledger: PrivacyLedger) -> Section:
     if rows:
         elements.append(Table("Entries of the ledger", rows[-_EXCERPT:], HEADINGS))
     return Section("Privacy ledger", tuple(elements))
+
+
+def _since(monitor: GapMonitor) -> Section:
+    lines = monitor.history_.tail(_EXCERPT)
+    rows = tuple(tuple(map(str, line)) for line in lines.itertuples(index=False))
+    table = Table(f"The last {len(rows)} batches", rows, tuple(lines.columns), numbers_from=2)
+    return Section(
+        "Since then", (Paragraph(str(monitor)), Picture(str(monitor), 3.5, monitor.plot), table)
+    )
 
 
 def _bound(claim: FairnessGuarantee) -> str:

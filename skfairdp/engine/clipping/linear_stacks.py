@@ -108,7 +108,7 @@ def leaves_of(module: nn.Module, prefix: str = "") -> list[tuple[str, nn.Module]
     """Return the layers that a module applies one after the other, with their names.
 
     `prefix`: name of `module` in the module that holds it. Result: none if hooks or a replaced
-    forward make the order uncertain. A module that is no known container is a layer itself.
+    forward make the order uncertain. A module that is not a known container is a layer itself.
     """
     hooked = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
     if hooked or module._backward_pre_hooks or "forward" in vars(module):

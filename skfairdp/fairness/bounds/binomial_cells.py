@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import signal, special
 
-__all__ = ["BinomialCell", "clopper_pearson"]
+__all__ = ["BinomialCell", "binomial_laws", "clopper_pearson"]
 
 # A window of a law leaves out a probability of exp(-_TAIL) on either side.
 _TAIL = 36.0
+# At 0 and 1 nearly the same law: what is lost is far below the slack.
+_INNER = (1e-20, 1.0 - 2.0**-53)
 
 
 def clopper_pearson(
@@ -51,6 +53,25 @@ def clopper_pearson(
     lower = np.where(hit > 0, special.betaincinv(np.maximum(hit, 1.0), miss + 1.0, error), 0.0)
     upper = np.where(miss > 0, special.betainccinv(hit + 1.0, np.maximum(miss, 1.0), error), 1.0)
     return lower, upper
+
+
+def binomial_laws(n: int, p: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+    """Laws of binomial counts of `n` rows for rates (m,), on a window with nearly all.
+
+    Result: the count at which the window starts, and an array (m, width).
+    """
+    p = np.clip(p, 0.0, 1.0)
+    # Bernstein's inequality.
+    spread = np.sqrt(2.0 * _TAIL * n * p * (1.0 - p)) + _TAIL / 3.0 + 1.0
+    first = max(0, math.floor(float((n * p - spread).min())))
+    last = min(n, math.ceil(float((n * p + spread).max())))
+    k = np.arange(first, last + 1)
+    inner = np.clip(p, *_INNER)[:, np.newaxis]
+    law: NDArray[np.float64] = (np.log(inner) - np.log1p(-inner)) * k
+    law += n * np.log1p(-inner)
+    law += special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
+    np.exp(law, out=law)
+    return first, law
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,24 +131,11 @@ class BinomialCell:
         return float(low), float(high)
 
     def law(self, p: NDArray[np.float64]) -> tuple[int, NDArray, NDArray]:
-        """Laws of the count for rates (m,) and their derivatives, on a window with nearly all.
-
-        Result: the count at which the window starts, and two arrays (m, width).
-        """
-        n, p = self.trials, np.clip(p, 0.0, 1.0)
-        # Bernstein's inequality.
-        spread = np.sqrt(2.0 * _TAIL * n * p * (1.0 - p)) + _TAIL / 3.0 + 1.0
-        first = max(0, math.floor(float((n * p - spread).min())))
-        last = min(n, math.ceil(float((n * p + spread).max())))
-        k = np.arange(first, last + 1)
-        # At 0 and 1 nearly the same law: what is lost is far below the slack.
-        inner = np.clip(p, 1e-20, 1.0 - 2.0**-53)[:, np.newaxis]
-        law = (np.log(inner) - np.log1p(-inner)) * k
-        law += n * np.log1p(-inner)
-        law += special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
-        np.exp(law, out=law)
-        slope = (k - n * inner) * law
-        slope /= inner * (1.0 - inner)
+        """Laws of the count for rates (m,) and their derivatives, as of `binomial_laws`."""
+        first, law = binomial_laws(self.trials, p)
+        inner = np.clip(p, *_INNER)[:, np.newaxis]
+        slope = np.arange(first, first + law.shape[1]) - self.trials * inner
+        slope *= law / (inner * (1.0 - inner))
         if self.noise is None:
             return first, law, slope
         return 2 * first - self.reach, self._convolved(law), self._convolved(slope)

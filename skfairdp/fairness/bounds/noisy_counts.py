@@ -9,26 +9,28 @@ noise is a sum of as many independent discrete Laplace variables.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, signal, stats
+from scipy import signal, special, stats
 
-from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
+from skfairdp.fairness.bounds.binomial_cells import BinomialCell, binomial_laws
 from skfairdp.fairness.bounds.exact_gap import largest_gap_bound
-from skfairdp.fairness.bounds.rate_gaps import gap_estimate, largest_difference
+from skfairdp.fairness.bounds.rate_gaps import gap_estimate
 
-# Share of the error probability that is spent on the noise when the numbers of rows are
-# private, fixed before any data is seen. Noise tails are exponential, so a small share
-# widens the box by little.
-NOISE_SHARE = 0.1
-# By how much inverted bounds are widened for the root finder.
-ROOT_TOLERANCE = 1e-7
+# Parts of the error probability, fixed before any data is seen: for the numbers of rows where
+# these are private, and for rates that one cell excludes by itself.
+SIZES_SHARE, OUTSIDE_SHARE = 0.02, 0.02
 # Longer laws of noise take too much time to convolve.
 LONGEST_LAW = 2_000
+_NODES, _BLOCK = 512, 16  # rates that are looked at, and how many are first looked at together
+_ROUNDING = 1e-10  # of a probability from a convolved law
+_PARTS = 16  # to which the rate is rounded that a statistic is made for
+_LARGEST = 1.0 - 1e-12  # p-value that is told from 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +61,8 @@ def private_gap_upper_bound(
 
     The error probability covers the sampling of rows and the noise together. With
     public numbers of rows the exact test of a pair of cells takes the law of (binomial +
-    noise); where noise is very wide, limits of the two cells are subtracted. With private
-    ones, each count is moved to the unfavourable side by a tail of its noise; only the four
-    counts of the worst ordered pair must be right, so each may fail with a quarter of the
-    noise's share of the error.
+    noise). With private ones, or where noise is very wide, the p-values of two cells are
+    combined, each the largest over all numbers of rows that the noise allows.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def private_gap_upper_bound(
     >>> one = np.array([1])
     >>> cells = NoisyCells(np.array([[300, 250]]), np.array([[700, 750]]), one, one)
     >>> round(private_gap_upper_bound(cells, 1.0), 3)
-    0.119
+    0.086
     """
     if cells.trials is not None:
         if np.any(cells.trials == 0):
@@ -100,8 +100,13 @@ def private_gap_upper_bound(
                 for *stratum, law in zip(contrasts, cells.trials, laws, strict=True)
             ]
             return largest_gap_bound(strata, 1.0 - confidence_level)
-    lower, upper = private_rate_intervals(cells, epsilon, confidence_level=confidence_level)
-    return float(largest_difference(upper, lower))
+    error = (1.0 - confidence_level) * (1.0 - (SIZES_SHARE if cells.trials is None else 0.0))
+    # The sizes of the two cells of the worst pair must be right, each on two sides.
+    table = _cells(cells, epsilon, (1.0 - confidence_level) * SIZES_SHARE / 4)
+    gap = 0.0
+    for u, v in itertools.chain.from_iterable(itertools.permutations(row, 2) for row in table):
+        gap = _combined_gap(u, v, error, gap)
+    return gap
 
 
 def private_rate_intervals(
@@ -123,9 +128,10 @@ def private_rate_intervals(
     ([[0.265, 0.217]], [[0.336, 0.285]])
     """
     alpha = 1.0 - confidence_level
-    if cells.trials is None:
-        return _box_bounds(cells, epsilon, alpha)
-    return _inverted_bounds(cells, epsilon, alpha)
+    share = SIZES_SHARE if cells.trials is None else 0.0
+    table = _cells(cells, epsilon, alpha * SIZES_SHARE / 4)
+    ends = np.array([[cell.limits(alpha * (1.0 - share) / 2) for cell in row] for row in table])
+    return ends[..., 0], ends[..., 1]
 
 
 def private_gap_lower_bound(
@@ -148,77 +154,161 @@ def private_gap_lower_bound(
     >>> 0.25 < private_gap_lower_bound(cells, 1.0) < 0.35
     True
     """
-    _require(cells.trials is None, "the numbers of rows are public: use exact intervals.")
     # Each of the bounds of a pair fails with at most half of its error; there are two a cell.
     alpha = (1.0 - confidence_level) / cells.successes.size
-    lower, upper = _box_bounds(cells, epsilon, alpha)
-    return float(largest_difference(lower, upper))
+    lower, upper = private_rate_intervals(cells, epsilon, confidence_level=1.0 - alpha)
+    apart = lower[..., :, np.newaxis] - upper[..., np.newaxis, :]
+    return max(0.0, float(apart.max()))
 
 
-def _box_bounds(
-    cells: NoisyCells, epsilon: float, alpha: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Clopper-Pearson at the unfavourable corner of a box that holds the true counts."""
-    tail = NOISE_SHARE * alpha / 4
-    sampling = (1.0 - NOISE_SHARE) * alpha / 2
-    shift_success = _shifts(cells.success_terms, epsilon, tail)
-    shift_failure = _shifts(cells.failure_terms, epsilon, tail)
-    _, upper = clopper_pearson(
-        np.maximum(cells.successes + shift_success, 0),
-        np.maximum(cells.failures - shift_failure, 0),
-        sampling,
+@dataclass(frozen=True, eq=False)
+class _Cell:
+    """P-values of all rates of one cell, from its noisy counts.
+
+    `rates` rise from 0 to 1. `below` bounds the probability, at a rate and up to the next one, of
+    counts that look at least as small, for whatever number of rows from `least` to `most`, and
+    falls; `above` bounds that of counts as large, down to the rate before, and rises. `noise` is
+    about the variance of the noise, in units of a success.
+    """
+
+    rates: NDArray[np.float64]
+    below: NDArray[np.float64]
+    above: NDArray[np.float64]
+    least: int
+    most: int
+    noise: float
+
+    def limits(self, error: float) -> tuple[float, float]:
+        """Limits of the rate; each fails with at most `error`."""
+        if self.most == 0:
+            return 0.0, 1.0
+        high = np.append(self.rates[self.below <= error], 1.0)[0]
+        low = np.append(0.0, self.rates[self.above <= error])[-1]
+        return float(low), float(high)
+
+    def variances(self, first: NDArray, last: NDArray) -> tuple[NDArray, NDArray]:
+        """Least and largest variance of the observed rate, for rates from `first` to `last`."""
+        ends = first * (1.0 - first), last * (1.0 - last)
+        top = np.where((first < 0.5) & (last > 0.5), 0.25, np.maximum(*ends))
+        most, least = max(self.most, 1), max(self.least, 1)
+        return np.minimum(*ends) / most + self.noise / most**2, top / least + self.noise / least**2
+
+
+def _cells(cells: NoisyCells, epsilon: float, tail: float) -> list[list[_Cell]]:
+    """P-values of all cells; private sizes fail with at most `tail` on either side."""
+    found = []
+    for s, terms in enumerate(zip(cells.success_terms, cells.failure_terms, strict=True)):
+        both = int(terms[0]), int(terms[1])
+        total = cells.successes[s] + cells.failures[s]
+        if cells.trials is None:
+            reach = noise_tail(sum(both), epsilon, tail)
+            sizes = np.maximum(total - reach, 0), np.maximum(total + reach, 0)
+        else:
+            sizes = cells.trials[s], cells.trials[s]
+        counts = zip(cells.successes[s], cells.failures[s], *sizes, strict=True)
+        found.append(
+            [
+                _cell(
+                    int(hit),
+                    int(miss),
+                    int(least),
+                    int(most),
+                    both,
+                    epsilon,
+                    cells.trials is not None,
+                )
+                for hit, miss, least, most in counts
+            ]
+        )
+    return found
+
+
+def _cell(
+    hit: int, miss: int, least: int, most: int, terms: tuple[int, int], epsilon: float, public: bool
+) -> _Cell:
+    """P-values from (whole - part) successes - part failures, which has nearly mean 0 for any size.
+
+    The part is about the rate that is tested; of a known number of rows one half, for then both
+    counts measure the same.
+    """
+    n = max((least + most) / 2.0, 1.0)
+    middle = (1.0 + (hit - miss) / n) / 2.0 if public else hit / n
+    middle = min(max(middle, 0.0), 1.0)
+    reach = max(noise_tail(m, epsilon, 1e-6) for m in terms) + (most - least) / _PARTS + 15.0
+    width = 5.0 * math.sqrt(middle * (1.0 - middle) / n) + reach / n
+    low, high = (math.asin(math.sqrt(min(max(middle + w, 0.0), 1.0))) for w in (-width, width))
+    rates = np.concatenate([[0.0], np.sin(np.linspace(low, high, _NODES)) ** 2, [1.0]])
+    whole, parts = 2, np.ones(len(rates), dtype=np.int64)
+    if not public:
+        # Where the part changes there is a node with either, so that no interval has two.
+        whole, steps = _PARTS, np.arange(_PARTS)
+        parts = np.concatenate([np.floor(whole * rates + 0.5), steps, steps + 1]).astype(np.int64)
+        rates = np.concatenate([rates, *[(steps + 0.5) / whole] * 2])
+        order = np.lexsort((parts, rates))
+        rates, parts = rates[order], parts[order]
+    below, above = np.zeros((2, len(rates)))
+    # A size stands for those that differ from it by `near`, and move the statistic by no more.
+    near = int(0.1 / epsilon) if most > least else 0
+    for part in np.unique(parts).tolist():
+        cdf = np.minimum(np.cumsum(_weighted_noise((whole - part, part), terms, epsilon)), 1.0)
+        of_it = parts == part
+        observed, shift = (whole - part) * hit - part * miss, near * max(part, whole - part)
+        for size in range(least + near, most + near + 1, 2 * near + 1):
+            first, law = binomial_laws(min(size, most), rates[of_it])
+            apart = observed + part * min(size, most)
+            apart = apart - whole * np.arange(first, first + law.shape[1])
+            for found, side in ((below, apart), (above, -apart)):
+                place = np.clip(side + shift + len(cdf) // 2, -1, len(cdf) - 1)
+                chance = np.where(place < 0, 0.0, cdf[np.maximum(place, 0)])
+                found[of_it] = np.maximum(found[of_it], law @ chance)
+    below = np.maximum.accumulate(below[::-1])[::-1] + _ROUNDING
+    noise = sum(terms) * noise_variance(epsilon) / (4.0 if public else 3.0)
+    # Else the weight of a rate of 0 would be 0.
+    return _Cell(rates, below, np.maximum.accumulate(above) + _ROUNDING, least, most, noise + 1e-6)
+
+
+def _combined_gap(u: _Cell, v: _Cell, error: float, known: float) -> float:
+    """Largest difference of rates that the two cells do not exclude, if it is above `known`.
+
+    Rates (p, q) are excluded where a mean of normal quantiles of both p-values, weighted by the
+    standard deviations of the observed rates, is below that of the error. A p-value falls with
+    its rate, so on a rectangle of rates the quantiles are largest at one corner.
+    """
+    outside = OUTSIDE_SHARE * error
+    level = float(special.ndtri(error - 2.0 * outside))
+    x, y = (
+        np.where(p <= outside, -np.inf, special.ndtri(np.minimum(p, _LARGEST)))
+        for p in (u.below, v.above)
     )
-    lower, _ = clopper_pearson(
-        np.maximum(cells.successes - shift_success, 0),
-        np.maximum(cells.failures + shift_failure, 0),
-        sampling,
-    )
-    return lower, upper
+    last = len(u.rates) - 1
+    i: NDArray[np.int64]
+    j: NDArray[np.int64]
+    i, j = (part.ravel() * _BLOCK for part in np.indices((-(-last // _BLOCK),) * 2))
+    for width in (_BLOCK, 1):
+        if width == 1:  # all rectangles within those that are left
+            i, j = (
+                np.add.outer(part, within.ravel()).ravel()
+                for part, within in zip((i, j), np.indices((_BLOCK, _BLOCK)), strict=True)
+            )
+            i, j = i[(i < last) & (j < last)], j[(i < last) & (j < last)]
+        top = np.minimum(i + width, last)
+        wide = u.rates[top] - v.rates[j] > known
+        i, j, top = i[wide], j[wide], top[wide]
+        end = np.minimum(j + width, last)
+        least, most = u.variances(u.rates[i], u.rates[top])
+        low, high = v.variances(v.rates[j], v.rates[end])
+        kept = _largest_mean(x[i], y[end], (low / most, high / least)) >= level
+        i, j = i[kept], j[kept]
+    return float((u.rates[i + 1] - v.rates[j]).max(initial=known))
 
 
-def _shifts(terms: NDArray[np.int64], epsilon: float, tail: float) -> NDArray[np.int64]:
-    return np.array([noise_tail(int(m), epsilon, tail) for m in terms])[:, np.newaxis]
-
-
-def _inverted_bounds(
-    cells: NoisyCells, epsilon: float, alpha: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Invert the law of ``2 Bin(n, p) - n + noise``, the noisy successes minus failures."""
-    assert cells.trials is not None
-    contrast = cells.successes - cells.failures
-    shape = contrast.shape
-    lower, upper = np.empty(shape), np.empty(shape)
-    for s, g in np.ndindex(shape):
-        terms = int(cells.success_terms[s] + cells.failure_terms[s])
-        n, value = int(cells.trials[s, g]), int(contrast[s, g])
-        upper[s, g] = _upper_by_inversion(value, n, terms, epsilon, alpha / 2)
-        # Exchange the roles of success and failure: the noise is symmetric.
-        lower[s, g] = 1.0 - _upper_by_inversion(-value, n, terms, epsilon, alpha / 2)
-    return lower, upper
-
-
-def _upper_by_inversion(contrast: int, n: int, terms: int, epsilon: float, error: float) -> float:
-    """Largest p with ``Pr(2 Bin(n, p) - n + Z <= contrast) > error``, rounded up."""
-    if n == 0:
-        return 1.0
-    support, cdf = _noise_cdf(terms, epsilon)
-
-    def probability(p: float) -> float:
-        spread = 12.0 * math.sqrt(n * p * (1.0 - p)) + 60.0  # what lies outside is < 1e-20
-        first, last = max(0, math.floor(n * p - spread)), min(n, math.ceil(n * p + spread))
-        k = np.arange(first, last + 1)
-        position = np.clip(contrast + n - 2 * k - support[0], -1, support.size - 1)
-        below = np.where(position < 0, 0.0, cdf[np.maximum(position, 0)])
-        return float(stats.binom.pmf(k, n, p) @ below)
-
-    # The slack outweighs the rounding of the convolved noise law, so errors widen the bound.
-    level = error - 1e-10
-    if probability(1.0) >= level:
-        return 1.0
-    if probability(0.0) <= level:
-        return ROOT_TOLERANCE
-    root = optimize.brentq(lambda p: probability(p) - level, 0.0, 1.0, xtol=ROOT_TOLERANCE / 2)
-    return min(1.0, float(root) + ROOT_TOLERANCE)
+def _largest_mean(x: NDArray, y: NDArray, ratios: tuple[NDArray, NDArray]) -> NDArray:
+    """Largest x cos t + y sin t where the square of tan t lies between two ratios."""
+    ends = [(x + y * np.sqrt(r)) / np.sqrt(1.0 + r) for r in ratios]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inside = (x > 0) & (y > 0) & ((y / x) ** 2 >= ratios[0]) & ((y / x) ** 2 <= ratios[1])
+    largest: NDArray = np.where(inside, np.hypot(x, y), np.maximum(*ends))
+    return largest
 
 
 def noise_tail(terms: int, epsilon: float, error: float) -> int:
@@ -265,6 +355,26 @@ def _noise_law(terms: int, epsilon: float) -> NDArray[np.float64]:
     reach = int(stats.nbinom.isf(1e-15, terms, p)) + 1
     pmf = stats.nbinom.pmf(np.arange(reach + 1), terms, p)
     return np.maximum(signal.correlate(pmf, pmf, mode="full", method="auto"), 0.0)
+
+
+@lru_cache(maxsize=64)
+def _weighted_noise(
+    weights: tuple[int, int], terms: tuple[int, int], epsilon: float
+) -> NDArray[np.float64]:
+    """Law of a sum of noises of two counts times whole numbers, on -r, ..., r."""
+    found = np.ones(1)
+    for weight, m in zip(weights, terms, strict=True):
+        if weight:
+            law = _noise_law(m, epsilon)
+            spaced = np.zeros(weight * (len(law) - 1) + 1)
+            spaced[::weight] = law
+            found = signal.oaconvolve(found, spaced)
+    return np.maximum(found, 0.0)
+
+
+def noise_variance(epsilon: float) -> float:
+    """Variance of one discrete Laplace variable, of ``Pr(z) ~ exp(-epsilon |z|)``."""
+    return 2.0 * math.exp(-epsilon) / math.expm1(-epsilon) ** 2
 
 
 def _require(condition: bool, message: str) -> None:

@@ -18,18 +18,6 @@ from skfairdp.fairness.bounds.binomial_cells import BinomialCell
 from skfairdp.fairness.bounds.exact_gap import largest_gap_bound
 
 
-def largest_difference(upper: ArrayLike, lower: ArrayLike) -> NDArray[np.float64]:
-    """Largest ``upper[u] - lower[v]`` over groups ``u != v`` and over strata, within [0, 1].
-
-    `upper`, `lower` (..., n_strata, n_groups): bounds on the rate of each cell. Result: (...).
-    """
-    high, low = np.asarray(upper, dtype=np.float64), np.asarray(lower, dtype=np.float64)
-    difference = high[..., :, np.newaxis] - low[..., np.newaxis, :]
-    index = np.arange(high.shape[-1])
-    difference[..., index, index] = -np.inf
-    return np.clip(difference.max(axis=(-3, -2, -1)), 0.0, 1.0)
-
-
 def gap_estimate(successes: ArrayLike, trials: ArrayLike) -> float | None:
     """Largest observed difference of rates between two groups within one stratum.
 

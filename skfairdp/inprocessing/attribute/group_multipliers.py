@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skfairdp.engine.objectives import Objective
-from skfairdp.engine.public_features import PublicRows
+from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.objective import RateObjective
 from skfairdp.inprocessing.rates.training import DualAscent, Lagrangian
@@ -61,7 +61,7 @@ class BlockLagrangian(Lagrangian):
         *,
         memory: float,
         noise_std: float,
-        loss_rows: PublicRows,
+        loss_rows: PublicFeatures,
         loss_batch: int,
     ) -> None:
         super().__init__(constraints, dual, memory=memory, noise_std=noise_std)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from os import PathLike
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.random import RandomState
 from torch import Tensor, nn
 
 from skfairdp.assumptions import of_attribute, seed_known
@@ -26,7 +25,6 @@ from skfairdp.inprocessing.rates.training import TailAverage
 from skfairdp.parameters import Choice, Number
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Block, Plan, Segment
 from skfairdp.privacy.relations import PROTECTS
@@ -143,6 +141,16 @@ class FairPathClassifier(PathClassifier):
     True
     """
 
+    notion: str = "demographic_parity"
+    tolerance: float = 0.05
+    protects: str = "record"
+    path_share: float | str = "auto"
+    max_grad_norm: float = 2.0
+    averaged_share: float = 0.3
+    max_epochs: int = 40
+    groups: Sequence[Any] | None = None
+    learning_rate_schedule: Any = None
+
     _parameters = {
         "notion": (Choice(tuple(NOTIONS)),),
         "tolerance": (OPEN,),
@@ -151,54 +159,7 @@ class FairPathClassifier(PathClassifier):
         "averaged_share": (Number(0.0, 1.0),),
     }
 
-    _n_groups: int
-
-    def __init__(
-        self,
-        net: Any = None,
-        *,
-        notion: str = "demographic_parity",
-        tolerance: float = 0.05,
-        protects: str = "record",
-        path_share: float | str = "auto",
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        noise_multiplier: float | None = None,
-        max_grad_norm: float = 2.0,
-        averaged_share: float = 0.3,
-        batch_size: int | str = "auto",
-        max_epochs: int = 40,
-        dataset_size: int | None = None,
-        groups: Sequence[Any] | None = None,
-        classes: Sequence[Any] | None = None,
-        learning_rate_schedule: Any = None,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        exact_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.net = net
-        self.notion = notion
-        self.tolerance = tolerance
-        self.protects = protects
-        self.path_share = path_share
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise_multiplier = noise_multiplier
-        self.max_grad_norm = max_grad_norm
-        self.averaged_share = averaged_share
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.dataset_size = dataset_size
-        self.groups = groups
-        self.classes = classes
-        self.learning_rate_schedule = learning_rate_schedule
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.exact_noise = exact_noise
-        self.progress = progress
-        self.ledger = ledger
+    _n_groups: int = field(init=False)
 
     # -- what is released -------------------------------------------------------------
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from os import PathLike
-from typing import Any, ClassVar, cast
-
-from numpy.random import RandomState
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any, cast
 
 from skfairdp.engine.inspection import find_head
 from skfairdp.engine.nets import PreparedNet
@@ -26,17 +24,7 @@ from skfairdp.inprocessing.fairdp.linear_heads import check_head, clip_norm, tra
 from skfairdp.inprocessing.fairdp.plan import fairdp_plan, group_multipliers
 from skfairdp.inprocessing.gradient import NONE, Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
-from skfairdp.parameters import (
-    COUNT,
-    MAPPING,
-    NOISE_MULTIPLIER,
-    NORM,
-    POSITIVE,
-    PROBABILITY,
-    Choice,
-    Number,
-)
-from skfairdp.privacy.ledger import PrivacyLedger
+from skfairdp.parameters import COUNT, MAPPING, NOISE_MULTIPLIER, NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes
 
@@ -79,13 +67,6 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
         Expected records in their batches. None keeps `batch_size`.
     n_heads : int, default=1
         Micro-batches of the last step, each of which trains a head of its own.
-    prediction : {"score_mean", "vote", "gibbs"}, default="score_mean"
-        Mean score of the heads, their majority, or a head drawn for each row.
-    smoothing : float or None, default=None
-        Standard deviation of Gaussian noise drawn afresh for each row on the mean
-        head, at prediction. Costs accuracy, and bounds how sharply rates can differ.
-    threshold : float, default=0.5
-        Probability above which the second class is predicted.
     dataset_size : int or None, default=None
         Declared number of records, for a fit without groups; must be the sum of
         `group_sizes` when both are given. With groups but without `group_sizes` it has
@@ -135,7 +116,21 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
     True
     """
 
-    _multiclass: ClassVar[bool] = False
+    noise_multiplier: float | Mapping[Any, float] | None = None  # type: ignore[assignment]
+    max_head_norm: float | None = 1.0
+    sampling: str | Mapping[Any, float] = "proportional"
+    group_update: str = "mean"
+    releases: str = "average"
+    sgd_fraction: float = 0.1
+    sgd_learning_rate: float = 0.005
+    final_batch_size: int | None = None
+    n_heads: int = 1
+    stop_tolerance: float | None = None
+    stop_notion: str = "demographic_parity"
+    check_every: int = 5
+    check_epsilon: float = 0.02
+    head: str | None = None
+
     _parameters = {
         "noise_multiplier": (NOISE_MULTIPLIER, MAPPING, NONE),
         "max_head_norm": (NORM, NONE),
@@ -146,92 +141,14 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
         "sgd_learning_rate": (POSITIVE,),
         "final_batch_size": (COUNT, NONE),
         "n_heads": (Number(1, 10_000, integer=True),),
-        "prediction": (Choice(("score_mean", "vote", "gibbs")),),
-        "smoothing": (POSITIVE, NONE),
-        "threshold": (PROBABILITY,),
         "stop_tolerance": (Number(0.0, 1.0), NONE),
         "stop_notion": (Choice(tuple(NOTIONS)),),
         "check_every": (COUNT,),
         "check_epsilon": (POSITIVE,),
     }
-    _released: ClassVar[tuple[str, ...]] = (
-        *EnsembleClassifier._released,
-        "last_step_",
-        "released_gaps_",
-    )
+    _released = (*EnsembleClassifier._released, "last_step_", "released_gaps_")
 
-    last_step_: dict[str, Any]
-
-    def __init__(
-        self,
-        net: Any = None,
-        *,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        noise_multiplier: float | Mapping[Any, float] | None = None,
-        max_grad_norm: float = 1.0,
-        max_head_norm: float | None = 1.0,
-        batch_size: int | str = "auto",
-        max_epochs: int = 20,
-        sampling: str | Mapping[Any, float] = "proportional",
-        group_update: str = "mean",
-        releases: str = "average",
-        sgd_fraction: float = 0.1,
-        sgd_learning_rate: float = 0.005,
-        final_batch_size: int | None = None,
-        n_heads: int = 1,
-        prediction: str = "score_mean",
-        smoothing: float | None = None,
-        threshold: float = 0.5,
-        dataset_size: int | None = None,
-        group_sizes: Mapping[Any, int] | None = None,
-        group_sizes_epsilon: float | None = None,
-        classes: Sequence[Any] | None = None,
-        stop_tolerance: float | None = None,
-        stop_notion: str = "demographic_parity",
-        check_every: int = 5,
-        check_epsilon: float = 0.02,
-        learning_rate_schedule: Any = "linear",
-        head: str | None = None,
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        exact_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.net = net
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise_multiplier = noise_multiplier
-        self.max_grad_norm = max_grad_norm
-        self.max_head_norm = max_head_norm
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.sampling = sampling
-        self.group_update = group_update
-        self.releases = releases
-        self.sgd_fraction = sgd_fraction
-        self.sgd_learning_rate = sgd_learning_rate
-        self.final_batch_size = final_batch_size
-        self.n_heads = n_heads
-        self.prediction = prediction
-        self.smoothing = smoothing
-        self.threshold = threshold
-        self.dataset_size = dataset_size
-        self.group_sizes = group_sizes
-        self.group_sizes_epsilon = group_sizes_epsilon
-        self.classes = classes
-        self.stop_tolerance = stop_tolerance
-        self.stop_notion = stop_notion
-        self.check_every = check_every
-        self.check_epsilon = check_epsilon
-        self.learning_rate_schedule = learning_rate_schedule
-        self.head = head
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.exact_noise = exact_noise
-        self.progress = progress
-        self.ledger = ledger
+    last_step_: dict[str, Any] = field(init=False)
 
     # -- sizes and plan ---------------------------------------------------------------
 

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from os import PathLike
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.random import RandomState
 from torch import Tensor
 
 from skfairdp.engine.objectives import Objective
-from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.fairness.notions import Notion
+from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.cell_costs import CostObjective
 from skfairdp.inprocessing.rates.constraints import RateConstraints, tolerance_of_notions
 from skfairdp.inprocessing.rates.multipliers import ScaledAscent
-from skfairdp.inprocessing.rates.training import NOTION, ConstrainedClassifier, Lagrangian
-from skfairdp.parameters import MAPPING, POSITIVE, PROBABILITY, SEQUENCE, Number
-from skfairdp.privacy.ledger import PrivacyLedger
+from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Block, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.plan import Plan, Segment
+from skfairdp.privacy.sizes import Sizes, expected_batch_size
 
 
 class RateConstrainedClassifier(ConstrainedClassifier):
@@ -66,8 +61,6 @@ class RateConstrainedClassifier(ConstrainedClassifier):
         Largest multiplier, in errors per unit of gap.
     memory : float, default=0.9
         Weight in [0, 1) of the past in the estimated rates.
-    averaged_share : float, default=0.3
-        Share of the steps, at the end, over which weights are averaged.
     batch_size : int or "auto", default="auto"
         Expected records in a batch; "auto" is ``min(1024, ceil(n / 16))``.
     learning_rate_schedule : None, "linear", "cosine" or sequence of pairs, \
@@ -117,77 +110,16 @@ default="linear"
     True
     """
 
-    _parameters = {
-        "notion": (NOTION, SEQUENCE),
-        "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
-        "histogram_share": (PROBABILITY,),
-        "dual_rate": (POSITIVE,),
-        "penalty": (Number(0.0),),
-        "max_multiplier": (POSITIVE,),
-        "memory": (Number(0.0, 1.0, high_open=True),),
-        "averaged_share": (Number(0.0, 1.0),),
-    }
-    _released: ClassVar[tuple[str, ...]] = (
-        *ConstrainedClassifier._released,
-        "multipliers_",
-        "released_gaps_",
-    )
+    max_grad_norm: float = 5.0
+    histogram_share: float = 0.5
+    dual_rate: float = 0.006
+    penalty: float = 0.1
+    max_multiplier: float = 1.0
+    memory: float = 0.9
 
-    multipliers_: np.ndarray
-    released_gaps_: np.ndarray
+    _released: ClassVar[tuple[str, ...]] = (*ConstrainedClassifier._released, "released_gaps_")
 
-    def __init__(
-        self,
-        net: Any = None,
-        *,
-        notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
-        tolerance: float | Mapping[str, float] = 0.02,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-6,
-        noise_multiplier: float | None = None,
-        max_grad_norm: float = 5.0,
-        histogram_share: float = 0.5,
-        dual_rate: float = 0.006,
-        penalty: float = 0.1,
-        max_multiplier: float = 1.0,
-        memory: float = 0.9,
-        averaged_share: float = 0.3,
-        batch_size: int | str = "auto",
-        max_epochs: int = 30,
-        dataset_size: int | None = None,
-        groups: Sequence[Any] | None = None,
-        classes: Sequence[Any] | None = None,
-        learning_rate_schedule: Any = "linear",
-        random_state: int | RandomState | None = None,
-        reproducible_noise: bool = False,
-        exact_noise: bool = False,
-        progress: bool | None = None,
-        ledger: str | PathLike[str] | PrivacyLedger | None = None,
-    ) -> None:
-        self.net = net
-        self.notion = notion
-        self.tolerance = tolerance
-        self.epsilon = epsilon
-        self.delta = delta
-        self.noise_multiplier = noise_multiplier
-        self.max_grad_norm = max_grad_norm
-        self.histogram_share = histogram_share
-        self.dual_rate = dual_rate
-        self.penalty = penalty
-        self.max_multiplier = max_multiplier
-        self.memory = memory
-        self.averaged_share = averaged_share
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.dataset_size = dataset_size
-        self.groups = groups
-        self.classes = classes
-        self.learning_rate_schedule = learning_rate_schedule
-        self.random_state = random_state
-        self.reproducible_noise = reproducible_noise
-        self.exact_noise = exact_noise
-        self.progress = progress
-        self.ledger = ledger
+    released_gaps_: np.ndarray = field(init=False)
 
     # -- groups, sizes and plan -------------------------------------------------------
 
@@ -201,12 +133,7 @@ default="linear"
                 "'sensitive_features' must hold the group of each row: rates are compared between "
                 "groups; got None. DPSGDClassifier trains without groups."
             )
-        groups = encode_groups(
-            sensitive_features,
-            n_rows=n,
-            labels=self.groups,
-            on_unknown="raise" if self.groups is None else "drop",
-        )
+        groups = groups_of_training(sensitive_features, n, self.groups)
         if len(groups.labels) < 2:
             raise ValueError(
                 "'sensitive_features' must hold at least two groups, whose rates are compared; "
@@ -224,29 +151,12 @@ default="linear"
         n = sizes.total
         size = min(1024, -(-n // 16)) if self.batch_size == "auto" else self.batch_size
         size = expected_batch_size(size, n)
-        weight = 1.0 / size
         clip, share = float(self.max_grad_norm), float(self.histogram_share)
-        # share^2 + (1 - share^2) = 1: together the blocks have the multiplier of the step.
+        # share^2 + (1 - share^2) = 1: together the sums have the multiplier of the step.
         of_gradient = noise_multiplier * clip / math.sqrt(1.0 - share**2)
         of_histogram = noise_multiplier / share
-        segment = Segment(
-            steps=steps_for(self.max_epochs, n, size),
-            rates=(size / n,),
-            expected_sizes=(float(size),),
-            blocks=(
-                Block(
-                    name="gradient",
-                    max_norm=clip,
-                    weights=(weight,),
-                    noise_std=of_gradient * weight,
-                ),
-                Block(
-                    name="histogram",
-                    max_norm=1.0,
-                    weights=(weight,),
-                    noise_std=of_histogram * weight,
-                ),
-            ),
+        segment = sizes.batches(
+            self.max_epochs, size, ("gradient", clip, of_gradient), ("histogram", 1.0, of_histogram)
         )
         return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
 
@@ -266,9 +176,6 @@ default="linear"
         # The cell tells the label too. Rows of no group are never drawn; any cell will do.
         return ((codes * n_labels + labels.long()).clamp(min=0),)
 
-    def _average_from(self, steps: int) -> int:
-        return steps - int(self.averaged_share * steps)
-
     def _lagrangian(self, run: Run, constraints: RateConstraints) -> Lagrangian:
         dual = ScaledAscent(
             constraints.tolerances,
@@ -287,5 +194,5 @@ default="linear"
         return run.release.gradient_and_statistic(segment, run.objective.statistic)
 
     def _finish(self, lagrangian: Lagrangian) -> None:
-        self.multipliers_ = lagrangian.multipliers
+        super()._finish(lagrangian)
         self.released_gaps_ = lagrangian.gaps

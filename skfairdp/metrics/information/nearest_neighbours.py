@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 from scipy.special import digamma
 
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.fairness.information import MutualInformation, numeric_rows
+from skfairdp.fairness.information import MutualInformation, numeric_rows, standardised
 
 # In standard deviations of a column: far below any distance that means something, far above the
 # rounding of float64.
@@ -168,6 +168,4 @@ def _within(
 
 def _spread(rows: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
     """Columns of standard deviation one without ties."""
-    spread = rows.std(axis=0)
-    scaled = (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    return scaled + _JITTER * rng.normal(size=scaled.shape)
+    return standardised(rows) + _JITTER * rng.normal(size=rows.shape)

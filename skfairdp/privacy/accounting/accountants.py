@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from dp_accounting import dp_event
@@ -35,14 +36,6 @@ def event_epsilon(event: DpEvent, delta: float, adjacency: str = "add-remove") -
     cell and joins another. Result: epsilon in nats; infinity if the event releases something
     without noise. Raises ValueError: if `delta` or `adjacency` is not one of the allowed values,
     or if no accountant of dp_accounting takes the event under this relation.
-
-    Examples
-    --------
-    >>> from dp_accounting import dp_event
-    >>> from skfairdp.privacy.accounting.accountants import event_epsilon
-    >>> step = dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.1))
-    >>> round(event_epsilon(dp_event.SelfComposedDpEvent(step, 1000), 1e-5), 4)
-    1.5154
     """
     return _answer(event, delta, adjacency)[0]
 
@@ -88,12 +81,18 @@ def _answer(event: DpEvent, delta: float, adjacency: str) -> tuple[float, str]:
         raise ValueError(
             f"adjacency={adjacency!r} cannot be accounted for here: use one of {known}"
         )
+    found: tuple[float, str] = _remembered(_cost, event, float(delta), adjacency)
+    return found
+
+
+def _remembered(function: Any, event: DpEvent, *settings: Any) -> Any:
+    """Call a function that has a cache on an event in its merged form."""
     event = canonical(event)
     try:
         hash(event)
     except TypeError:  # events of other makers may hold lists
-        return _cost.__wrapped__(event, float(delta), adjacency)
-    return _cost(_merged(event), float(delta), adjacency)
+        return function.__wrapped__(event, *settings)
+    return function(_merged(event), *settings)
 
 
 def _merged(event: DpEvent) -> DpEvent:
@@ -139,12 +138,8 @@ def renyi_divergences(
     `orders`: orders above 1. `adjacency`: neighbouring relation, as in `event_epsilon`. Result
     (n_orders,): in nats; None for an event without known divergences.
     """
-    event = canonical(event)
-    try:
-        hash(event)
-    except TypeError:  # events of other makers may hold lists
-        return _divergences.__wrapped__(event, orders, adjacency)
-    return _divergences(_merged(event), orders, adjacency)
+    found: NDArray[np.float64] | None = _remembered(_divergences, event, orders, adjacency)
+    return found
 
 
 @lru_cache(maxsize=1024)

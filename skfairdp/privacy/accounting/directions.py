@@ -19,9 +19,6 @@ that one replaces a record.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 import numpy as np
 from dp_accounting import NeighboringRelation, dp_event
@@ -154,8 +151,5 @@ def _of_the_library(event: DpEvent, adjacency: str, interval: float) -> Pair | N
     top, floor = interval, curve(math.inf)
     while curve(top) > floor and top < 1e6 * interval:
         top *= 2.0
-    return _both(from_curve(partial(_array, curve), top, interval, top / interval))
-
-
-def _array(curve: Callable[[np.ndarray], Any], epsilon: np.ndarray) -> np.ndarray:
-    return np.asarray(curve(epsilon), dtype=np.float64)
+    spent = lambda epsilon: np.asarray(curve(epsilon), dtype=np.float64)  # noqa: E731
+    return _both(from_curve(spent, top, interval, top / interval))

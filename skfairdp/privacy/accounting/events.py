@@ -23,7 +23,7 @@ class FailureDpEvent(DpEvent):
 
     # Bound, under any data set, on the probability of the outcomes (or secret choices that
     # neighbouring data sets share, such as the other records of a batch) for which the event of
-    # the release is no upper bound
+    # the release is not an upper bound
     probability: float
 
 
@@ -121,15 +121,6 @@ def canonical(event: DpEvent) -> DpEvent:
     named as such.
 
     `event`: any event; kinds that this package does not make are left as they are.
-
-    Examples
-    --------
-    >>> from dp_accounting import dp_event
-    >>> from skfairdp.privacy.accounting.events import canonical
-    >>> pair = dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(1)] * 2)
-    >>> event = canonical(dp_event.PoissonSampledDpEvent(0.01, pair))
-    >>> round(event.event.noise_multiplier**-2, 6)
-    2.0
     """
     match event:
         case dp_event.GaussianDpEvent(noise_multiplier=sigma):

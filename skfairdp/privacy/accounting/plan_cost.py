@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
-from typing import TypedDict
+from typing import Any
 
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
 from skfairdp.assumptions import VALIDATION
+from skfairdp.documentation import completed_by
 from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.events import canonical, covering_event, events
@@ -18,12 +19,6 @@ from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import NEIGHBOURS, accounted
-
-
-class _Relation(TypedDict):
-    delta: float
-    adjacency: str
-    protects: str
 
 
 def epsilon(
@@ -68,6 +63,7 @@ default=None
     return event_epsilon(event_or_plan, delta, adjacency or "add-remove")
 
 
+@completed_by(epsilon)
 def epsilons(
     plan: Plan, delta: float | None = None, adjacency: str | None = None
 ) -> dict[Hashable, float]:
@@ -77,11 +73,6 @@ def epsilons(
     ----------
     plan : Plan
         What is released.
-    delta : float or None, default=None
-        Probability in [0, 1). None takes the plan's.
-    adjacency : {"add-remove", "zero-out", "replace-one", "change-attribute"} or None, \
-default=None
-        Neighbouring relation. None takes the plan's.
 
     Returns
     -------
@@ -114,23 +105,18 @@ def guarantee(
     conditions of the statement; `VALIDATION` is added. Result: for the plan's delta and
     adjacency; void for a plan without noise, and for one made from a private answer without a
     budget.
-
-    Examples
-    --------
-    >>> from skfairdp.privacy import Block, Plan, Segment
-    >>> from skfairdp.privacy.accounting.plan_cost import guarantee
-    >>> block = Block(name="gradient", max_norm=1.0, weights=(0.01,), noise_std=0.011)
-    >>> step = Segment(steps=1000, rates=(0.01,), expected_sizes=(100.0,), blocks=(block,))
-    >>> plan = Plan(cells=("all",), segments=(step,), adjacency="zero-out", delta=1e-5)
-    >>> guarantee(plan).satisfies(epsilon=1.6)
-    True
     """
     assumptions = dict.fromkeys((*assumptions, VALIDATION))
     costs = epsilons(plan)
     largest = max(costs.values())
-    relation: _Relation = {"delta": plan.delta, "adjacency": plan.adjacency, "protects": protects}
+    relation: dict[str, Any] = {
+        "delta": plan.delta,
+        "adjacency": plan.adjacency,
+        "protects": protects,
+    }
     if math.isinf(largest):
-        return _void(("The plan releases sums or counts without noise.", *assumptions), relation)
+        reason = "The plan releases sums or counts without noise."
+        return PrivacyGuarantee.void(reason, *assumptions, **relation)
     if budget is not None and largest > budget:
         raise ValueError(
             f"the plan costs epsilon={significant_up(largest)}, above its "
@@ -160,7 +146,7 @@ def guarantee(
             "The noise multiplier was fixed and the sampling rates were made from noisy sizes, so "
             "epsilon depends on a private answer and bounds nothing: set epsilon instead."
         )
-        return _void((reason, *assumptions), relation)
+        return PrivacyGuarantee.void(reason, *assumptions, **relation)
     note = (
         f"epsilon is the budget fixed in advance; {as_given(plan.prior_epsilon)} of it bought the "
         "noisy "
@@ -252,7 +238,9 @@ def compose(
         adjacency, protects = next(
             iter(relations), (guarantees[0].adjacency, guarantees[0].protects)
         )
-        return _void(assumptions, {"delta": delta, "adjacency": adjacency, "protects": protects})
+        return PrivacyGuarantee.void(
+            *assumptions, delta=delta, adjacency=adjacency, protects=protects
+        )
     if delta < aside:
         raise ValueError(
             f"delta={delta!r} is below {aside!r}, the total of the guarantees without an event: "
@@ -286,7 +274,7 @@ def _composed_cost(
         # What is promised about both data sets is the same pair whatever the relation is.
         relation = "add-remove"
     elif two_cells and pure:
-        # There, an event is what one of two cells releases; a promise about both is no such
+        # There, an event is what one of two cells releases; a promise about both is not such a
         # event, and is added by basic composition.
         events_alone = canonical(dp_event.ComposedDpEvent(told))
         cost = sum(plain) + event_epsilon(events_alone, delta, adjacency)
@@ -303,9 +291,3 @@ def _composed_cost(
     if basic < cost:
         return basic, "basic composition", kept
     return cost, accountant_name(event, delta, relation), kept
-
-
-def _void(assumptions: tuple[str, ...], relation: _Relation) -> PrivacyGuarantee:
-    return PrivacyGuarantee(
-        epsilon=math.inf, event=dp_event.NonPrivateDpEvent(), assumptions=assumptions, **relation
-    )

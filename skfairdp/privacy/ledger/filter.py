@@ -43,7 +43,7 @@ def filtered_epsilon(
 
     Notes
     -----
-    The first part alone is no choice, and costs what its loss distribution says. Of more,
+    The first part alone is not a choice, and costs what its loss distribution says. Of more,
     one half of `delta` is for statements without an event, each of which is pure but for
     an event of its own delta (or as much as the first part has taken, when it is one). The
     other half is shared by the orders: a run of choices ends within the limit of one of

@@ -6,11 +6,13 @@ import copy
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skfairdp.documentation import completed_by
 from skfairdp.exceptions import LedgerError
+from skfairdp.parameters import NONE, Kind
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.entry import COMMITTED, RETURNED, Entry, charges
 from skfairdp.privacy.ledger.records import FORMAT, Head
@@ -21,7 +23,7 @@ from skfairdp.privacy.ledger.rendering import (
     ledger_text,
     stays_charged,
 )
-from skfairdp.privacy.ledger.store import reading, upgrade, writing
+from skfairdp.privacy.ledger.store import reading, writing
 from skfairdp.privacy.ledger.totals import Budget, totals
 
 if TYPE_CHECKING:
@@ -82,8 +84,8 @@ class PrivacyLedger:
     same rows are counted under whatever name; its key is in the file too, so that a holder of
     the file can test a guess of all these rows together. Its records are chained by digests
     that are compared whenever it is opened, so that one that was lost, changed or moved is
-    found. That finds accidents: who may write the file can make another chain, or put an
-    old copy in its place. Who has noted an earlier `head` can find that out, by `holds`.
+    found. That finds accidents: a program that may write the file can make another chain, or put
+    an old copy in its place. With a note of an earlier `head`, `holds` finds that too.
 
     Examples
     --------
@@ -188,7 +190,7 @@ class PrivacyLedger:
         BudgetExceededError
             The budget has no room for it. Nothing is written.
         LedgerError
-            The file cannot be written, or is no ledger.
+            The file cannot be written, or is not a ledger.
         ValueError
             The handle's budget is not the one that the file has.
         """
@@ -226,6 +228,7 @@ class PrivacyLedger:
         """
         return self._end(entry, COMMITTED)
 
+    @completed_by(commit)
     def give_back(self, entry: Entry) -> Entry:
         """Take back a reservation that ended before a row was used.
 
@@ -234,20 +237,11 @@ class PrivacyLedger:
         on what stands in them. Where that is not certain, leave it: a reservation that is
         neither committed nor given back stays charged.
 
-        Parameters
-        ----------
-        entry : Entry
-            What `reserve` returned.
-
         Returns
         -------
         Entry
             The same, returned: it stays in the file, and is not charged.
 
-        Raises
-        ------
-        LedgerError
-            The file cannot be written, or holds no such reservation any more.
         """
         return self._end(entry, RETURNED)
 
@@ -261,43 +255,26 @@ class PrivacyLedger:
                 )
         return done
 
+    @contextmanager
+    @completed_by(reserve)
     def charge(
         self, guarantee: PrivacyGuarantee | None, *, activity: str, estimator: str
-    ) -> AbstractContextManager[Entry]:
+    ) -> Iterator[Entry]:
         """Reserve before a block and commit after it.
 
-        Parameters
-        ----------
-        guarantee : PrivacyGuarantee or None
-            As in `reserve`.
-        activity : {"fit", "certify", "transform", "search"}
-            As in `reserve`.
-        estimator : str
-            As in `reserve`.
-
-        Returns
-        -------
-        context manager
-            Gives the reservation, which stays charged if the block fails.
+        Yields
+        ------
+        Entry
+            The reservation, which stays charged if the block fails.
         """
-        return self._charging(guarantee, activity, estimator)
-
-    @contextmanager
-    def _charging(
-        self, guarantee: PrivacyGuarantee | None, activity: str, estimator: str
-    ) -> Iterator[Entry]:
         entry = self.reserve(guarantee, activity=activity, estimator=estimator)
         with self.finishing(entry):
             yield entry
 
     @contextmanager
+    @completed_by(commit)
     def finishing(self, entry: Entry) -> Iterator[None]:
         """Commit a reservation after a block; an error is told that it stays charged.
-
-        Parameters
-        ----------
-        entry : Entry
-            What `reserve` returned.
 
         Yields
         ------
@@ -322,19 +299,6 @@ class PrivacyLedger:
         """
         if entry.guarantee is not None:
             error.add_note(stays_charged(str(self.path), entry))
-
-    def upgrade(self) -> None:
-        """Take over a ledger of version 1, which had no chain of digests.
-
-        Every entry and budget is kept. What was lost or changed before cannot be seen: look
-        at the entries afterwards.
-
-        Raises
-        ------
-        LedgerError
-            The file is no ledger of version 1, or cannot be read or written.
-        """
-        upgrade(self.path)
 
     @property
     def budget(self) -> tuple[float, float] | None:
@@ -373,7 +337,7 @@ class PrivacyLedger:
         Raises
         ------
         ValueError
-            `head` is no number and digest.
+            `head` is not a number and digest.
         """
         position, _, digest = "".join(head.split()).partition(":")
         if not position.isdecimal():
@@ -530,3 +494,16 @@ def _budget(budget: Any, adjacency: str | None) -> Budget | None:
     except (TypeError, ValueError):
         raise ValueError(f"'budget' must be a pair (epsilon, delta); got {budget!r}.") from None
     return Budget(epsilon, delta, adjacency)
+
+
+# What estimators accept as ``ledger=``.
+LEDGER = (NONE, Kind((str, os.PathLike, PrivacyLedger), "a path or a PrivacyLedger"))
+
+
+def as_ledger(ledger: str | os.PathLike[str] | PrivacyLedger | None) -> PrivacyLedger | None:
+    """Open what an estimator was given; a path stands for its data set "default"."""
+    if ledger is None or isinstance(ledger, PrivacyLedger):
+        return ledger
+    if isinstance(ledger, (str, os.PathLike)):
+        return PrivacyLedger(ledger)
+    raise ValueError(f"'ledger' must be None, a path or a PrivacyLedger; got {ledger!r}.")

@@ -134,22 +134,17 @@ class Store:
 
 
 def _read(record: Record) -> dict[str, Any]:
-    content: dict[str, Any] = parsed(record.content, record.entry)
-    return content
-
-
-def parsed(content: str | None, number: int) -> Any:
-    """Content of a record, from JSON."""
     try:
-        return None if content is None else json.loads(content)
+        content: dict[str, Any] = json.loads(record.content)
     except (ValueError, TypeError) as error:
-        raise Damaged(f"entry {number} cannot be read ({error})") from error
+        raise Damaged(f"entry {record.entry} cannot be read ({error})") from error
+    return content
 
 
 def _entry(values: dict[str, Any]) -> Entry:
     try:
         if not all(isinstance(values[name], str) for name in ("activity", "estimator", "state")):
-            raise TypeError("a name is no text")
+            raise TypeError("a name is not a text")
         return Entry.from_dict(values)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Damaged(f"entry {values['number']} cannot be read ({error})") from error

@@ -73,17 +73,15 @@ def append(
     return record
 
 
-def begin(connection: sqlite3.Connection, **more: Any) -> Record:
+def begin(connection: sqlite3.Connection) -> Record:
     """Make the tables and the first record.
 
     Its random number keeps digests from telling a reader without the file whether a guess
     of its entries is right, and tells two ledgers with equal entries apart.
-
-    `**more`: what else the first record says.
     """
     for statement in SCHEMA.split(";"):
         connection.execute(statement)
-    value = {"format": FORMAT, "random": secrets.token_hex(16), **more}
+    value = {"format": FORMAT, "random": secrets.token_hex(16)}
     return append(connection, Head(0, ""), "", "began", 0, value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
+from importlib.resources import files
 
 import pandas as pd
 
@@ -16,17 +17,9 @@ from skfairdp.privacy.relations import ADJACENCIES, protected_text
 
 Budget = tuple[float, float] | None
 
-# Colours come from the page around it, so that light and dark pages both stay readable.
-STYLE = """
-.skfairdp-ledger{font-family:system-ui,sans-serif;max-width:60rem;line-height:1.45}
-.skfairdp-ledger table{border-collapse:collapse;font-size:.9rem;color:inherit;margin:.5rem 0}
-.skfairdp-ledger th,.skfairdp-ledger td{padding:.2rem .7rem;text-align:left;background:none;
- border-bottom:1px solid rgba(128,128,128,.3);color:inherit;vertical-align:top}
-.skfairdp-ledger .skfairdp-number{text-align:right;font-variant-numeric:tabular-nums}
-.skfairdp-ledger caption{text-align:left;font-weight:600;padding:.3rem 0}
-"""
+STYLE = files(__package__).joinpath("ledger.css").read_text(encoding="utf-8")
 COUNTED = (
-    "counted is what was charged here, for everybody, also where a run has drawn each person into "
+    "counted is what was charged here, for all people, also where a run has drawn each person into "
     "one of two parts; not what was done with these rows without this ledger, such as a score that "
     "was computed without noise. Under add-remove a total takes it that each fit's rows were "
     "chosen record by record: folds cut by position move other records when one is removed"
@@ -36,23 +29,10 @@ HEADINGS = ("no.", "time (UTC)", "what", "by", "ε", "δ", "relation", "state")
 
 def ledger_frame(entries: Sequence[Entry]) -> pd.DataFrame:
     """Return one row an entry."""
-    rows = [
-        {
-            "number": entry.number,
-            "activity": entry.activity,
-            "estimator": entry.estimator,
-            "epsilon": None if entry.guarantee is None else entry.guarantee.epsilon,
-            "delta": None if entry.guarantee is None else entry.guarantee.delta,
-            "adjacency": None if entry.guarantee is None else entry.guarantee.adjacency,
-            "protects": None if entry.guarantee is None else entry.guarantee.protects,
-            "state": entry.state,
-            "reserved_at": entry.reserved_at,
-            "committed_at": entry.committed_at,
-        }
-        for entry in entries
-    ]
-    columns = ["number", "activity", "estimator", "epsilon", "delta", "adjacency", "protects"]
-    frame = pd.DataFrame(rows, columns=[*columns, "state", "reserved_at", "committed_at"])
+    stated = ("epsilon", "delta", "adjacency", "protects")
+    columns = ("number", "activity", "estimator", *stated, "state", "reserved_at", "committed_at")
+    rows = [[getattr(e.guarantee if n in stated else e, n, None) for n in columns] for e in entries]
+    frame = pd.DataFrame(rows, columns=columns)
     return frame.astype({"epsilon": "float64", "delta": "float64"})
 
 

@@ -56,17 +56,11 @@ def row_set_digest(rows: Any, key: bytes) -> str:
     """Digest of a set of rows that need no protection, whatever their order.
 
     With digest and key one can test a guess of the *whole* set, and of nothing less: there
-    are no digests of single rows, so that sets which share some rows are not recognised.
+    are not digests of single rows, so that sets which share some rows are not recognised.
 
     `rows` (n_rows, ...): the rows, as often as they occur. Containers, names of columns and kinds
     of numbers make no difference; columns in another order do, and so do values in another
     precision. `key`: up to 64 bytes. Result: 32 hexadecimal digits.
-
-    Examples
-    --------
-    >>> from skfairdp.privacy.ledger.row_digests import row_set_digest
-    >>> row_set_digest([[1, 2], [3, 4]], b"key") == row_set_digest([[3.0, 4.0], [1.0, 2.0]], b"key")
-    True
     """
     each = sorted(
         hashlib.blake2b(row, key=key, digest_size=16).digest() for row in _encoded_rows(rows)

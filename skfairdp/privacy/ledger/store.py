@@ -10,9 +10,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from skfairdp.exceptions import LedgerError
-from skfairdp.privacy.ledger.entry import COMMITTED, RESERVED
-from skfairdp.privacy.ledger.open_records import Store, parsed
-from skfairdp.privacy.ledger.records import BUDGET, Damaged, Record, begin, verified
+from skfairdp.privacy.ledger.open_records import Store
+from skfairdp.privacy.ledger.records import Damaged, Record, begin, verified
 
 APPLICATION = 0x5AFA1EDB  # in the file's header, so that another data base is told apart
 VERSION = 2
@@ -41,7 +40,7 @@ def writing(path: Path, *, new: bool = True) -> Iterator[Store]:
 def reading(path: Path) -> Iterator[Store]:
     """Open a ledger for reading; a file that does not exist has no entries.
 
-    Raises LedgerError: the file cannot be read, is damaged, or is no ledger of this version.
+    Raises LedgerError: the file cannot be read, is damaged, or is not a ledger of this version.
     """
     if not path.exists():
         yield Store(None, [])
@@ -53,39 +52,6 @@ def reading(path: Path) -> Iterator[Store]:
             connection.execute("BEGIN")
             records = _checked(connection, path)
         yield Store(None, records)
-
-
-def upgrade(path: Path) -> None:
-    """Give the entries of a ledger of version 1, which had no chain, to one of this version.
-
-    Raises LedgerError: it is no ledger of version 1, or cannot be read or written.
-    """
-    with _transaction(path) as connection:
-        _check_file(connection, path, version=1)
-        budgets = connection.execute(
-            "SELECT data_set, epsilon, delta, adjacency, protects FROM budgets"
-        ).fetchall()
-        entries = connection.execute(
-            "SELECT number, data_set, activity, estimator, guarantee, ordinal, reserved_at, state,"
-            " committed_at FROM entries ORDER BY number"
-        ).fetchall()
-        connection.execute("DROP TABLE budgets")
-        connection.execute("DROP TABLE entries")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
-        store = Store(connection, [begin(connection, taken_over=len(entries))])
-        for data_set, *figures in budgets:
-            budget = dict(zip(("epsilon", "delta", "adjacency", "protects"), figures, strict=True))
-            store._append(data_set, BUDGET, 0, budget)
-        for number, data_set, *values, state, committed_at in entries:
-            names = ("activity", "estimator", "guarantee", "ordinal", "reserved_at")
-            value = dict(zip(names, values, strict=True))
-            value["guarantee"] = parsed(value["guarantee"], number)
-            store._append(data_set, RESERVED, number, value)
-            if state == COMMITTED:
-                store._append(data_set, COMMITTED, number, {"committed_at": committed_at})
-        for name in store.data_sets():
-            store.entries(name)  # all can be read, or nothing is written
-            store.budget(name)
 
 
 @contextmanager
@@ -167,12 +133,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _checked(connection: sqlite3.Connection, path: Path) -> list[Record]:
-    _check_file(connection, path, version=VERSION)
-    return verified(connection)
-
-
-def _check_file(connection: sqlite3.Connection, path: Path, *, version: int) -> None:
-    """Refuse what is no ledger, and what is no whole file; under SQLite's lock."""
+    """Read a ledger under SQLite's lock; refuse other files, and parts of one."""
     found = _pragma(connection, "application_id")
     if found != APPLICATION:
         raise LedgerError(
@@ -186,13 +147,7 @@ def _check_file(connection: sqlite3.Connection, path: Path, *, version: int) -> 
         )
     _check_size(connection, path)
     stated = _pragma(connection, "user_version")
-    if stated == 1 < version:
-        raise LedgerError(
-            f"The privacy ledger {str(path)!r} has version 1, which kept no chain of digests, so "
-            "that a lost entry could not be seen. Compare its entries with what you know, and call "
-            "PrivacyLedger(path).upgrade() once: it keeps all of them."
-        )
-    if stated != version:
+    if stated != VERSION:
         raise LedgerError(
             f"The privacy ledger {str(path)!r} has version {stated}; this skfairdp reads and "
             f"writes version {VERSION}. Use the skfairdp that wrote it, or a newer one."
@@ -201,10 +156,10 @@ def _check_file(connection: sqlite3.Connection, path: Path, *, version: int) -> 
     if report != "ok":
         raise Damaged(report)
     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    needed = {"records", "head"} if version == VERSION else {"entries", "budgets"}
-    missing = needed - {name for (name,) in tables}
+    missing = {"records", "head"} - {name for (name,) in tables}
     if missing:
         raise Damaged(f"it has lost its {' and '.join(sorted(missing))}")
+    return verified(connection)
 
 
 def _check_size(connection: sqlite3.Connection, path: Path) -> None:

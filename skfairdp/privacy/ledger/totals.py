@@ -82,10 +82,8 @@ def totals(
 
 def _total(parts: list[PrivacyGuarantee], delta: float | None) -> PrivacyGuarantee:
     if any(item.is_void for item in parts):
-        reasons = tuple(dict.fromkeys(item.assumptions[0] for item in parts if item.is_void))
-        first = parts[0]
-        void = PrivacyGuarantee.void(reasons[0], adjacency=first.adjacency, protects=first.protects)
-        return dataclasses.replace(void, assumptions=reasons)
+        reasons, first = dict.fromkeys(p.assumptions[0] for p in parts if p.is_void), parts[0]
+        return PrivacyGuarantee.void(*reasons, adjacency=first.adjacency, protects=first.protects)
     total = compose(parts, delta=delta)
     if len(parts) < 2:
         return total

@@ -28,7 +28,7 @@ class Integers(Protocol):
 class RandomizedResponse:
     """Report the true one of K values with a certain probability, else another one.
 
-    Every value is randomised by itself, so the reports may be collected by somebody who
+    Every value is randomised by itself, so the reports may be collected by a party that
     is not trusted: for any two true values, no report is more than ``exp(epsilon)``
     times as likely under one as under the other (pure local differential privacy).
 

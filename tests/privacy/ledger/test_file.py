@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 import pickle
 import signal
@@ -266,62 +265,6 @@ def test_ordinals_of_what_counts_are_never_shared(tmp_path) -> None:
     ledger.give_back(first)
     third = ledger.reserve(None, activity="certify", estimator="Test")
     assert (second.ordinal, third.ordinal) == (2, 3)
-
-
-VERSION_1 = """
-CREATE TABLE entries (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, data_set TEXT NOT NULL, activity TEXT NOT NULL,
-    estimator TEXT NOT NULL, guarantee TEXT, state TEXT NOT NULL, ordinal INTEGER NOT NULL,
-    reserved_at TEXT NOT NULL, committed_at TEXT
-);
-CREATE TABLE budgets (
-    data_set TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL, adjacency TEXT,
-    protects TEXT
-);
-PRAGMA application_id = 1526341339;
-PRAGMA user_version = 1;
-"""
-
-
-def test_a_ledger_without_a_chain_is_taken_over_when_asked(tmp_path) -> None:
-    ledger = ledger_in(tmp_path)
-    stated_as = json.dumps(stated().to_dict())
-    with sqlite3.connect(ledger.path) as connection:
-        connection.executescript(VERSION_1)
-        row = "INSERT INTO entries VALUES (?, ?, 'fit', 'E', ?, ?, ?, 'then', ?)"
-        connection.execute(row, (1, "people", stated_as, "committed", 1, "later"))
-        connection.execute(row, (3, "others", None, "committed", 1, "later"))
-        connection.execute(row, (4, "people", stated_as, "reserved", 2, None))
-        budget = ("people", 9.0, 1e-5, "zero-out", "record")
-        connection.execute("INSERT INTO budgets VALUES (?, ?, ?, ?, ?)", budget)
-    connection.close()
-    for action in (ledger.totals, lambda: spend(ledger, stated())):
-        with pytest.raises(LedgerError, match=r"kept no chain of digests.*upgrade\(\) once"):
-            action()
-    ledger.upgrade()
-    first, second = ledger.entries()
-    assert (first.number, first.state, first.committed_at) == (1, "committed", "later")
-    assert (second.number, second.state, second.ordinal) == (4, "reserved", 2)
-    assert first.guarantee == second.guarantee == stated()
-    assert ledger.budget == (9.0, 1e-5)
-    assert len(ledger.on("others")) == 1
-    spend(ledger, stated())
-    assert ledger.entries()[-1].number == 5
-    with pytest.raises(LedgerError, match="has version 2"):
-        ledger.upgrade()
-
-
-def test_a_version_1_that_cannot_be_read_is_left_as_it_is(tmp_path) -> None:
-    ledger = ledger_in(tmp_path)
-    with sqlite3.connect(ledger.path) as connection:
-        connection.executescript(VERSION_1)
-        row = "INSERT INTO entries VALUES (1, 'people', 'fit', 'E', ?, 'committed', 1, 't', 't')"
-        connection.execute(row, ('{"epsilon": 1}',))
-    connection.close()
-    before = ledger.path.read_bytes()
-    with pytest.raises(LedgerError, match="entry 1 cannot be read"):
-        ledger.upgrade()
-    assert ledger.path.read_bytes() == before
 
 
 def test_a_lock_that_the_disk_does_not_grant_is_named_and_nothing_is_charged(

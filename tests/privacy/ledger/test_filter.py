@@ -157,7 +157,7 @@ def test_releases_without_known_divergences_are_charged_as_stated() -> None:
 def test_a_total_says_when_it_holds_and_a_budget_that_it_holds(tmp_path) -> None:
     ledger = ledger_in(tmp_path, budget=(3.0, 1e-5))
     spend(ledger, stated())
-    assert FIXED not in ledger.summary()  # one charge is no choice
+    assert FIXED not in ledger.summary()  # one charge is not a choice
     spend(ledger, stated(3.0))
     assert FIXED in ledger.totals()[0].assumptions
     for text in (ledger.summary(), ledger._repr_html_()):

@@ -1,0 +1,88 @@
+from . import (
+    additive,
+    aggregation,
+    audit,
+    certificate,
+    comparators,
+    datasets,
+    fairness,
+    inprocessing,
+    metrics,
+    model_selection,
+    monitoring,
+    postprocessing,
+    preprocessing,
+    privacy,
+    representation,
+)
+from .additive import DPAdditiveClassifier
+from .aggregation import FairPATEClassifier, PATEClassifier, PublicRows, SFPATEClassifier
+from .certificate import Certificate, certify
+from .comparators.covariance import CovarianceConstrainedClassifier
+from .engine.nets import default_net
+from .fairness import certifiable
+from .inprocessing import (
+    DPFermiClassifier,
+    DPSGDClassifier,
+    DPSGDFClassifier,
+    FairDPClassifier,
+    FairPathClassifier,
+    FunctionalMechanismClassifier,
+    ImportanceSamplingDPSGDClassifier,
+    LagrangianDualClassifier,
+    RandomizedAttributeClassifier,
+    RateConstrainedClassifier,
+)
+from .monitoring import GapMonitor
+from .postprocessing import AbstainingClassifier, SmoothedClassifier
+from .preprocessing import PrivateTableEncoder, PrivateThinningClassifier
+from .privacy import PrivacyLedger
+from .representation import LaplaceTransformer, PrivateFairEncoder
+
+__all__ = [
+    "additive",
+    "aggregation",
+    "audit",
+    "certificate",
+    "comparators",
+    "datasets",
+    "fairness",
+    "inprocessing",
+    "metrics",
+    "model_selection",
+    "monitoring",
+    "postprocessing",
+    "preprocessing",
+    "privacy",
+    "representation",
+    "AbstainingClassifier",
+    "Certificate",
+    "CovarianceConstrainedClassifier",
+    "DPAdditiveClassifier",
+    "DPFermiClassifier",
+    "DPSGDClassifier",
+    "DPSGDFClassifier",
+    "FairDPClassifier",
+    "FairPATEClassifier",
+    "FairPathClassifier",
+    "FunctionalMechanismClassifier",
+    "ImportanceSamplingDPSGDClassifier",
+    "GapMonitor",
+    "LagrangianDualClassifier",
+    "LaplaceTransformer",
+    "PATEClassifier",
+    "PrivacyLedger",
+    "PrivateFairEncoder",
+    "PrivateTableEncoder",
+    "PrivateThinningClassifier",
+    "PublicRows",
+    "RandomizedAttributeClassifier",
+    "RateConstrainedClassifier",
+    "SFPATEClassifier",
+    "SmoothedClassifier",
+    "certifiable",
+    "certify",
+    "default_net",
+]
+
+__version__: str

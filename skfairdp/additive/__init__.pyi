@@ -1,0 +1,3 @@
+from .classifier import DPAdditiveClassifier
+
+__all__ = ["DPAdditiveClassifier"]

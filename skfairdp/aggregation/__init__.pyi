@@ -1,0 +1,33 @@
+from .fairpate import FairPATEClassifier
+from .pate import PATEClassifier
+from .private_cost import data_dependent_rdp
+from .public_rows import PublicRows
+from .reweighing import ReweighedClassifier
+from .sfpate import SFPATEClassifier
+from .shards import assign_shards
+from .student import Student, default_student, train_student
+from .teachers.ensemble import Teachers
+from .teachers.training import default_teacher, train_teachers
+from .voting import ConfidentGNMax, Transcript, release_labels
+from .voting_plan import VotingNoise, voting_plan
+
+__all__ = [
+    "ConfidentGNMax",
+    "FairPATEClassifier",
+    "PATEClassifier",
+    "PublicRows",
+    "ReweighedClassifier",
+    "SFPATEClassifier",
+    "Student",
+    "Teachers",
+    "Transcript",
+    "VotingNoise",
+    "assign_shards",
+    "data_dependent_rdp",
+    "default_student",
+    "default_teacher",
+    "release_labels",
+    "train_student",
+    "train_teachers",
+    "voting_plan",
+]

@@ -1,0 +1,67 @@
+"""Bets against a claim, on trainings with a record and without it; see docs/theory/audit.md."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skfairdp.audit.hypothesis import boundary
+
+# Of what may be bet without going broke.
+_SHARES = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])[:, np.newaxis]
+_LARGEST_EPSILON = 50.0
+
+
+class PairBets:
+    """What pairs of scores, one with the record and one without, show against (epsilon, delta).
+
+    Parameters
+    ----------
+    thresholds : array-like of float
+        Chosen before the pairs are seen.
+    delta : float
+        Of the claim.
+
+    Examples
+    --------
+    >>> from skfairdp.audit.betting import PairBets
+    >>> bets = PairBets([0.5], 0.0)
+    >>> for _ in range(30):
+    ...     bets.add(1.0, 0.0)
+    >>> round(bets.epsilon_lower_bound(0.05), 2)
+    1.74
+    """
+
+    def __init__(self, thresholds: ArrayLike, delta: float) -> None:
+        self._thresholds = np.asarray(thresholds, dtype=np.float64)
+        self._delta = delta
+        # Pairs by what they did: neither, the second alone, the first alone, both.
+        self._counts = np.zeros((2 * self._thresholds.size, 4))
+
+    def add(self, present: float, absent: float) -> None:
+        """Add a pair of scores, with the record and without it."""
+        above = np.array([present, absent])[:, np.newaxis] >= self._thresholds
+        # The claim bounds how much oftener the first event happens than the second.
+        first = np.concatenate([above[0], ~above[1]])
+        second = np.concatenate([above[1], ~above[0]])
+        self._counts[np.arange(len(first)), 2 * first + second] += 1
+
+    def log_evidence(self, epsilon: float) -> float:
+        """Logarithm of a factor that reaches 1/error with chance `error` at most, ever.
+
+        That is if (epsilon, delta) is right. It falls with epsilon.
+        """
+        unit = math.exp(-epsilon) / (1.0 + self._delta * math.exp(-epsilon))
+        neither = 1.0 - _SHARES * self._delta / (1.0 + self._delta)
+        both, second = 1.0 - _SHARES * (1.0 - unit), 1.0 - _SHARES
+        first = 1.0 + _SHARES * (1.0 - self._delta) * unit
+        table: NDArray[np.float64] = np.log(np.concatenate([neither, second, first, both], axis=1))
+        terms = table @ self._counts.T
+        return float(np.logaddexp.reduce(terms, axis=None)) - math.log(terms.size)
+
+    def epsilon_lower_bound(self, error: float) -> float:
+        """Epsilon that is refuted with all below; above the true one with chance `error`, ever."""
+        level = -math.log(error)
+        return boundary(lambda e: self.log_evidence(e) >= level, 0.0, _LARGEST_EPSILON)[0]

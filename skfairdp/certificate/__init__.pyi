@@ -1,0 +1,4 @@
+from .certificate import Certificate
+from .certifying import certify
+
+__all__ = ["Certificate", "certify"]

@@ -1,0 +1,3 @@
+from .monitor import GapMonitor
+
+__all__ = ["GapMonitor"]

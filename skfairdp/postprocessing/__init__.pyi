@@ -1,0 +1,5 @@
+from .abstaining import AbstainingClassifier
+from .query_state import Turnstile
+from .smoothed import SmoothedClassifier
+
+__all__ = ["AbstainingClassifier", "SmoothedClassifier", "Turnstile"]
