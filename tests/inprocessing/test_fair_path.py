@@ -206,6 +206,7 @@ def test_without_noise_the_path_is_what_the_classifier_does(notion: str, rows) -
         assert path.accuracies[j] == pytest.approx((selected == y).mean())
 
 
+@pytest.mark.slow
 def test_a_tolerance_is_kept_in_nine_tables_of_ten() -> None:
     """Only the table's noise is drawn anew: what the margin is for."""
     X, y, groups = two_groups(20_000)
