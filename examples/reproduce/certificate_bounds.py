@@ -9,9 +9,17 @@ from scipy import stats
 
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
 from skfairdp.fairness.bounds.exact_gap import largest_gap_bound, pair_bound
+from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_gap_upper_bound
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
 
 ALPHA = 0.05
+
+
+def noisy(hits, sizes, epsilon):
+    """Bound from noisy counts of 1,000 rows a group whose noise is 0; `sizes`: None if private."""
+    hits, one = np.array([hits]), np.array([1])
+    known = None if sizes is None else np.full((1, 2), sizes)
+    return private_gap_upper_bound(NoisyCells(hits, 1000 - hits, one, one, known), epsilon)
 
 
 def exact(y, n, z, m):
@@ -53,7 +61,7 @@ def worst_miss(n, m):
 
 
 def main() -> None:
-    print("| rows | successes | exact | before | asymptotic score | exact / score |")
+    print("| rows | successes | exact | rectangle | asymptotic score | exact / score |")
     print("|---|---|---|---|---|---|")
     for n, m, y, z in (
         *((30, 30, k, k) for k in (3, 9, 15)),
@@ -72,6 +80,12 @@ def main() -> None:
     print("|---|---|")
     for n, m in ((5, 5), (12, 12), (30, 30), (40, 10), (10, 40)):
         print(f"| {n}, {m} | {worst_miss(n, m):.5f} |")
+    print("\n| ε | public sizes | private sizes |\n|---|---|---|")
+    for epsilon in (0.05, 0.1, 0.3, 1.0, 5.0):
+        shown = [noisy([k, j], n, epsilon) for n in (1000, None) for k, j in ((300, 250), (30, 20))]
+        print(
+            f"| {epsilon:g} | {shown[0]:.4f} ({shown[1]:.4f}) | {shown[2]:.4f} ({shown[3]:.4f}) |"
+        )
     rng = np.random.default_rng(0)
     equal = np.full((3, 20), 1000)
     print("\n| 20 groups, 3 strata | bound | CPU seconds |")

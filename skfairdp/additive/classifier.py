@@ -31,8 +31,6 @@ from skfairdp.privacy.sizes import Sizes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["DPAdditiveClassifier"]
-
 # Expected records of a batch with batch_size="auto", and share of the steps that are averaged.
 _BATCH, _AVERAGED = 2048, 1.0 / 3.0
 
@@ -64,28 +62,14 @@ class DPAdditiveClassifier(GradientClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray, shape (2,)
-        Class labels.
-    groups_ : tuple or None
-        Groups named at fit.
     intercept_ : float
         Log-odds of the second class where every column contributes nothing.
     levels_ : tuple of (str, Intervals or Categories)
         Name and levels of each column.
-    module_ : torch.nn.Module
-        The linear net behind the tables.
-    noise_multiplier_ : float
-        Calibrated noise multiplier.
-    plan_ : Plan
-        Everything the accountant charged.
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed; None after ``epsilon=inf``.
     shape_functions_ : dict from str to DataFrame
         For each column its levels and what each contributes to the log-odds of the second
         class. Contributions of a column are centred: their mean over its levels, a missing
         value included, is 0. (A mean over rows would have to be bought.)
-    n_features_in_ : int
-        Number of columns.
 
     See Also
     --------
@@ -148,9 +132,8 @@ class DPAdditiveClassifier(GradientClassifier):
         check_parameters(self, self._parameters)
         X = checked(self, X, reset=True, mixed=True)
         table = self._table(X)
-        levels = levels_of(table)
-        super()._fit(Design([level for _, level in levels]).rows(table), y, sensitive_features)
-        self.levels_ = levels
+        self.levels_ = levels_of(table)
+        super()._fit(self._design.rows(table), y, sensitive_features)
         checked(self, X, reset=True, mixed=True)  # the columns, not the inputs of the net
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
@@ -193,6 +176,10 @@ class DPAdditiveClassifier(GradientClassifier):
         )
 
     @property
+    def _design(self) -> Design:
+        return Design([level for _, level in self.levels_])
+
+    @property
     def intercept_(self) -> float:
         """Log-odds of the second class where every column contributes nothing."""
         return self._tables()[0]
@@ -213,9 +200,7 @@ class DPAdditiveClassifier(GradientClassifier):
         """Intercept and centred contributions, in float64."""
         check_is_fitted(self)
         state = self.module_.state_dict()
-        weights = state["head.weight"].cpu().double().numpy()[0]
-        design = Design([level for _, level in self.levels_])
-        tables = design.contributions(weights)
+        tables = self._design.contributions(state["head.weight"].cpu().double().numpy()[0])
         means = [float(table.mean()) for table in tables]
         intercept = float(state["head.bias"].cpu().double().numpy()[0]) + math.fsum(means)
         return intercept, [table - mean for table, mean in zip(tables, means, strict=True)]
@@ -236,18 +221,13 @@ class DPAdditiveClassifier(GradientClassifier):
         intercept, tables = self._tables()
         table = self._known(X)
         parts = {"intercept": np.full(len(table), intercept)}
-        design = Design([level for _, level in self.levels_])
-        for (name, _), values, codes in zip(self.levels_, tables, design.codes(table), strict=True):
+        found = self._design.codes(table)
+        for (name, _), values, codes in zip(self.levels_, tables, found, strict=True):
             parts[name] = values[codes]
         return pd.DataFrame(parts, index=table.index)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Add up the intercept and what each column contributes.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame, shape (n_samples, n_features)
-            Rows to score.
 
         Returns
         -------
@@ -257,18 +237,6 @@ class DPAdditiveClassifier(GradientClassifier):
         return self.explain(X).to_numpy().sum(axis=1)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Estimate class probabilities.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, 2)
-            Columns in the order of ``classes_``.
-        """
         odds = self.decision_function(X)
         return np.column_stack([expit(-odds), expit(odds)])
 
@@ -291,12 +259,11 @@ class DPAdditiveClassifier(GradientClassifier):
         if not Number(1, integer=True).accepts(n):
             raise ValueError(f"'n' must be an integer of at least 1; got {n!r}.")
         parts = self.explain(X).drop(columns="intercept")
-        table = self._known(X)
-        design = Design([level for _, level in self.levels_])
+        found = self._design.codes(self._known(X))
         words = np.column_stack(
             [
                 np.array([f"{name}: {one}" for one in level_names(level.dtype())], object)[codes]
-                for (name, level), codes in zip(self.levels_, design.codes(table), strict=True)
+                for (name, level), codes in zip(self.levels_, found, strict=True)
             ]
         )
         values = parts.to_numpy()
@@ -328,8 +295,10 @@ class DPAdditiveClassifier(GradientClassifier):
             if "edge" in shape and len(shape) > 2:
                 edges = shape["edge"].to_numpy()[1:-1]
                 axis.stairs(values[1:-2], edges, baseline=None)
-                axis.hlines(values[0], *_ahead(edges, -1), color="C0")
-                axis.hlines(values[-2], *_ahead(edges, 1), color="C0")
+                # The outer bins have no end; they are drawn a little beyond the inner ones.
+                reach = 0.05 * float(edges[-1] - edges[0]) or 1.0
+                axis.hlines(values[0], edges[0] - reach, edges[0], color="C0")
+                axis.hlines(values[-2], edges[-1], edges[-1] + reach, color="C0")
             else:
                 axis.barh(shape["level"], values)
                 axis.invert_yaxis()
@@ -359,8 +328,7 @@ class DPAdditiveClassifier(GradientClassifier):
         return table
 
     def _features(self, X: ArrayLike) -> np.ndarray:
-        table = self._known(X)
-        return Design([level for _, level in self.levels_]).rows(table)
+        return self._design.rows(self._known(X))
 
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn."""
@@ -368,10 +336,3 @@ class DPAdditiveClassifier(GradientClassifier):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
-
-
-def _ahead(edges: np.ndarray, side: int) -> tuple[float, float]:
-    """Where an outer bin, which has no end, is drawn."""
-    reach = 0.05 * float(edges[-1] - edges[0]) or 1.0
-    end = float(edges[0] if side < 0 else edges[-1])
-    return (end - reach, end) if side < 0 else (end, end + reach)

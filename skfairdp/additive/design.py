@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from skfairdp.preprocessing.levels import OTHER, Categories, Intervals, Levels
 
-__all__ = ["Design", "levels_of"]
-
 # Neighbouring bins share a column with so many others, those with as many again, and so on
 # while at least FEWEST columns remain: noise then averages where the function is smooth.
 MERGED, FEWEST = 8, 4
@@ -23,20 +21,8 @@ NORM = 4.0
 def levels_of(X: object) -> tuple[tuple[str, Levels], ...]:
     """Read the levels of each column of a table off its dtypes.
 
-    Parameters
-    ----------
-    X : object
-        What was passed as features.
-
-    Returns
-    -------
-    tuple of (str, Intervals or Categories)
-
-    Raises
-    ------
-    ValueError
-        It is not a table of levels. Dtypes of other makers are refused, as the categories that
-        pandas finds are those that occur in the rows.
+    Raises ValueError: it is not a table of levels. Dtypes of other makers are refused, as the
+    categories that pandas finds are those that occur in the rows.
     """
     found: list[tuple[str, Levels]] = []
     if isinstance(X, pd.DataFrame) and X.shape[1]:
@@ -61,13 +47,7 @@ def levels_of(X: object) -> tuple[tuple[str, Levels], ...]:
 
 
 class Design:
-    """Where each level of each column is among the inputs of a linear net.
-
-    Parameters
-    ----------
-    levels : sequence of Intervals or Categories
-        Of each column.
-    """
+    """Where each level of each column is among the inputs of a linear net."""
 
     def __init__(self, levels: Sequence[Levels]) -> None:
         self.levels = tuple(levels)
@@ -101,14 +81,7 @@ class Design:
     def contributions(self, weights: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """What each level of each column adds to the logit, a missing value last.
 
-        Parameters
-        ----------
-        weights : ndarray of float64, shape (width,)
-            Of the linear net.
-
-        Returns
-        -------
-        list of ndarray of float64, shape (n_levels + 1,)
+        `weights` (width,): those of the linear net.
         """
         return [
             self.value

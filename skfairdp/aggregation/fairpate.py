@@ -36,19 +36,9 @@ class FairPATEClassifier(PATEClassifier):
         falls. "queried_cell", as published: only the cell of the query must stay below
         `tolerance`, after a cold start of its own group; with three groups or more the
         other cells can drift.
-    n_answers : int or None, default=None
-        Stop after this many queries have passed the test; those that the gate refuses
-        count, for a refusal shows what the answer was. None: what
-        `epsilon` pays for at the given noise, or at noise of half the number of teachers
-        (but at least 100); without `epsilon`, or without noise, all queries.
-    shuffle : bool, default=True
-        Ask in an order drawn with `random_state`, else in that of the public rows; what
-        the gate lets pass depends on the order.
 
     Attributes
     ----------
-    groups_ : tuple
-        Groups of the public rows.
     gate_ : ParityGate
         The gate after the last query.
 

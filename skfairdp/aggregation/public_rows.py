@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from skfairdp.aggregation.query_rows import Queries
+from skfairdp.fairness.groups import encode_groups
+from skfairdp.rows import check_features
+
 
 @dataclass(frozen=True, eq=False)
 class PublicRows:
@@ -62,3 +68,21 @@ def public_rows(X: Any, sensitive_features: Any, name: str) -> PublicRows:
             "sensitive_features_public. Leave one of them out."
         )
     return PublicRows(X.X, sensitive_features)
+
+
+def queries_of(estimator: Any, public: PublicRows) -> Queries:
+    """Check public rows; the messages may show what they hold."""
+    shape = np.shape(public.X)
+    if len(shape) == 2 and shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"'X_public' has {shape[1]} columns, but X has {estimator.n_features_in_}: public rows "
+            "go through the same preprocessing (in a Pipeline: transform_input=['X_public'] "
+            "with metadata routing on)."
+        )
+    X = check_features(estimator, public.X)
+    if public.sensitive_features is None:
+        return Queries(X, None)
+    groups = encode_groups(
+        public.sensitive_features, n_rows=len(X), name="sensitive_features_public"
+    )
+    return Queries(X, groups)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from skfairdp.aggregation.voting import Transcript
+from skfairdp.assumptions import ONE_TEACHER, VOTES_PLANNED
+from skfairdp.fairness.bounds.gated_answers import answered_of_asked
 from skfairdp.fairness.groups import Groups
 from skfairdp.privacy.noise import NoiseSource
 
@@ -94,3 +96,18 @@ def description(transcript: Transcript, groups: Groups | None, n_options: int) -
             for label, share, of in zip(groups.labels, shares, asked, strict=True)
         },
     }
+
+
+def spent(estimator: Any) -> tuple[str, ...]:
+    """Say what epsilon pays for, and what came of the queries.
+
+    `estimator`: has its plan and the `description` of its queries.
+    """
+    *tests, votes = estimator.plan_.segments
+    counted = "".join(f"{segment.steps} noisy threshold tests and " for segment in tests)
+    answered = f"{estimator.n_answered_} of {estimator.n_asked_} queries were answered"
+    if estimator.public_groups_ is not None:
+        answers = estimator.answers_by_group_.sum(axis=1)
+        answered = answered_of_asked(estimator.public_groups_, answers, estimator.asked_by_group_)
+    said = VOTES_PLANNED.format(tests=counted, votes=votes.steps)
+    return said, ONE_TEACHER, f"coverage: {answered}"

@@ -15,7 +15,7 @@ from skfairdp.aggregation.reweighing import GroupTeacher, ReweighedClassifier
 from skfairdp.aggregation.student import Student, takes_groups, train_student
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
 from skfairdp.assumptions import ATTRIBUTE_VOTES, closed_sets
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.parameters import Choice
 
 
@@ -44,14 +44,9 @@ class SFPATEClassifier(AggregatedClassifier):
         Who is fair.
     classes : sequence or None, default=None
         Class labels. None takes them from `y`, which is not protected.
-    groups : sequence or None, default=None
-        Declared groups; rows of others are in no shard. None takes them from the rows; they
-        are then public.
 
     Attributes
     ----------
-    groups_ : tuple
-        Groups.
     privacy_ : PrivacyGuarantee or None
         What is guaranteed, for a change of one person's attribute; None after
         ``epsilon=inf``.
@@ -171,13 +166,7 @@ class SFPATEClassifier(AggregatedClassifier):
             )
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
-        # Whether a row has a declared group is private: such a row is left out in silence.
-        return encode_groups(
-            sensitive_features,
-            n_rows=n,
-            labels=self.groups,
-            on_unknown="raise" if self.groups is None else "drop",
-        )
+        return groups_of_training(sensitive_features, n, self.groups)
 
     def _n_options(self, rows: PrivateRows) -> int:
         assert rows.groups is not None

@@ -152,28 +152,15 @@ def train_student(
         return Student(int(codes[0]), "", n_classes)
     student = default_student() if student is None else clone(student)
     with own_globals(np.random.default_rng([seed, 2])):
-        return _trained(student, X, codes, n_classes, seed, sensitive_features)
-
-
-def _trained(
-    student: Any,
-    X: np.ndarray,
-    codes: np.ndarray,
-    n_classes: int,
-    seed: int,
-    sensitive_features: np.ndarray | None,
-) -> Student:
-    if isinstance(student, NeuralNet):
-        return _train_net(student, X, codes, n_classes, seed)
-    names = [n for n in student.get_params() if n.rpartition("__")[2] == "random_state"]
-    state = int(np.random.default_rng([seed, 1]).integers(2**31))
-    unset = [n for n in names if student.get_params()[n] is None]
-    student.set_params(**dict.fromkeys(unset, state))
-    if sensitive_features is not None and takes_groups(student):
-        student.fit(X, codes, sensitive_features=sensitive_features)
-    else:
-        student.fit(X, codes)
-    return Student(student, "", n_classes)
+        if isinstance(student, NeuralNet):
+            return _train_net(student, X, codes, n_classes, seed)
+        parameters = student.get_params()
+        names = [n for n in parameters if n.rpartition("__")[2] == "random_state"]
+        state = int(np.random.default_rng([seed, 1]).integers(2**31))
+        student.set_params(**{name: state for name in names if parameters[name] is None})
+        grouped = sensitive_features is not None and takes_groups(student)
+        student.fit(X, codes, **({"sensitive_features": sensitive_features} if grouped else {}))
+        return Student(student, "", n_classes)
 
 
 def takes_groups(model: Any) -> bool:

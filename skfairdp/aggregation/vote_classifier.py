@@ -11,8 +11,15 @@ from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.aggregation.public_rows import PublicRows
-from skfairdp.aggregation.query_rows import Lesson, PrivateRows, Queries, VotingRun, description
+from skfairdp.aggregation.public_rows import PublicRows, queries_of
+from skfairdp.aggregation.query_rows import (
+    Lesson,
+    PrivateRows,
+    Queries,
+    VotingRun,
+    description,
+    spent,
+)
 from skfairdp.aggregation.shards import assign_shards
 from skfairdp.aggregation.student import Student, default_student, train_student
 from skfairdp.aggregation.teachers.training import default_teacher, train_teachers
@@ -20,17 +27,14 @@ from skfairdp.aggregation.teachers.trial import try_teacher
 from skfairdp.aggregation.vote_parameters import check_settings, make_plan
 from skfairdp.aggregation.voting import ConfidentGNMax, release_labels
 from skfairdp.assumptions import (
-    ONE_TEACHER,
     QUERIES_PUBLIC,
     TEACHERS,
-    VOTES_PLANNED,
     closed_sets,
     seed_known,
     starts,
     through_noise,
 )
 from skfairdp.base import PrivateClassifier
-from skfairdp.fairness.bounds.gated_answers import answered_of_asked
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.parameters import BOOLEAN, COUNT, NONE, POSITIVE, Number, check_parameters
@@ -76,11 +80,13 @@ class AggregatedClassifier(PrivateClassifier):
         Public rows that are put to the teachers, the largest number of tests that is
         paid for. None takes all.
     n_answers : int or None
-        Stop after this many queries have passed the test. None: what
+        Stop after this many queries have passed the test; those that a gate refuses
+        count, for a refusal shows what the answer was. None: what
         `epsilon` pays for at the given noise, or at noise of half the number of teachers
         (but at least 100); without `epsilon`, or without noise, all queries.
     shuffle : bool
-        Ask in an order drawn with `random_state`, else in that of the public rows.
+        Ask in an order drawn with `random_state`, else in that of the public rows; what a
+        gate lets pass depends on the order.
     dataset_size : int or None
         Declared number of records that `delta` is compared with. None compares with the
         number of rows. Nothing else depends on it.
@@ -162,11 +168,8 @@ class AggregatedClassifier(PrivateClassifier):
 
     student_: Student = field(init=False)
     plan_: Plan = field(init=False)
-    n_asked_: int = field(init=False)
-    n_answered_: int = field(init=False)
     public_groups_: tuple | None = field(init=False)
     asked_by_group_: np.ndarray | None = field(init=False)
-    answers_by_group_: np.ndarray = field(init=False)
 
     def _n_options(self, rows: PrivateRows) -> int:
         """How many answers there are to vote for."""
@@ -191,8 +194,12 @@ class AggregatedClassifier(PrivateClassifier):
         n = len(rows.X) if self.dataset_size is None else int(self.dataset_size)
         check_delta(self.delta, n, public=self.dataset_size is not None)
         seed, noise = self._randomness()
-        queries = self._ordered(queries, seed)
-        stds, plan = make_plan(self, len(queries.X), adjacency=self._adjacency)
+        n_public = len(queries.X)
+        stds, plan = make_plan(self, n_public, adjacency=self._adjacency)
+        order = np.arange(n_public)
+        if self.shuffle:
+            order = np.random.default_rng([seed, 0]).permutation(n_public)
+        queries = queries.picked(order[: self.n_queries])
         run = VotingRun(rows, queries, seed, noise)
         gate = self._gate(run)
         lesson = self._lesson(rows, queries)
@@ -216,7 +223,7 @@ class AggregatedClassifier(PrivateClassifier):
         self.groups_ = None if named is None else named.labels
         self.threshold_noise_, self.vote_noise_ = stds.threshold, stds.votes
         self.plan_ = plan
-        self.privacy_ = self._guarantee(plan, run, self._spent())
+        self.privacy_ = self._guarantee(plan, run, spent(self))
 
     def _votes(self, run: VotingRun, lesson: Lesson) -> np.ndarray:
         """Train a teacher on every shard and count the votes; the teachers end here."""
@@ -247,31 +254,7 @@ class AggregatedClassifier(PrivateClassifier):
         return encode_groups(sensitive_features, n_rows=n)
 
     def _check_public(self, public: PublicRows) -> Queries:
-        """Check public rows; the messages may show what they hold."""
-        shape = np.shape(public.X)
-        if len(shape) == 2 and shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"'X_public' has {shape[1]} columns, but X has {self.n_features_in_}: public rows "
-                "go through the same preprocessing (in a Pipeline: transform_input=['X_public'] "
-                "with metadata routing on)."
-            )
-        X = check_features(self, public.X)
-        if public.sensitive_features is None:
-            return Queries(X, None)
-        groups = encode_groups(
-            public.sensitive_features, n_rows=len(X), name="sensitive_features_public"
-        )
-        return Queries(X, groups)
-
-    def _ordered(self, queries: Queries, seed: int) -> Queries:
-        n = len(queries.X)
-        wanted = n if self.n_queries is None else self.n_queries
-        if wanted > n:
-            raise ValueError(
-                f"'n_queries' must be at most the number of public rows, {n}; got {wanted}."
-            )
-        order = np.random.default_rng([seed, 0]).permutation(n) if self.shuffle else np.arange(n)
-        return queries.picked(order[:wanted])
+        return queries_of(self, public)
 
     def _guarantee(
         self, plan: Plan, run: VotingRun, came_of_it: tuple[str, ...] = ()
@@ -301,20 +284,6 @@ class AggregatedClassifier(PrivateClassifier):
         named = run.queries.groups is None and run.rows.groups is not None
         sets = closed_sets(labels=self.classes is not None, groups=False if named else None)
         return (*sets, QUERIES_PUBLIC)
-
-    def _spent(self) -> tuple[str, ...]:
-        """Say what epsilon pays for, and what came of the queries."""
-        *tests, votes = self.plan_.segments
-        counted = "".join(f"{segment.steps} noisy threshold tests and " for segment in tests)
-        answered = f"{self.n_answered_} of {self.n_asked_} queries were answered"
-        if self.public_groups_ is not None and self.asked_by_group_ is not None:
-            answers = self.answers_by_group_.sum(axis=1)
-            answered = answered_of_asked(self.public_groups_, answers, self.asked_by_group_)
-        return (
-            VOTES_PLANNED.format(tests=counted, votes=votes.steps),
-            ONE_TEACHER,
-            f"coverage: {answered}",
-        )
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)

@@ -98,13 +98,6 @@ def calibrated_noise(
     `epsilon`: budget in nats, finite and positive. `delta`: probability in (0, 1). `ratio`: noise
     of the test over noise of the votes; None where no test is made. Raises ValueError: the budget
     is not met by any usable noise.
-
-    Examples
-    --------
-    >>> from skfairdp.aggregation.voting_plan import calibrated_noise
-    >>> noise = calibrated_noise(2.0, 1e-6, 1000, 200, ratio=40 / 15)
-    >>> round(noise.votes, 1), round(noise.threshold, 1)
-    (51.9, 138.5)
     """
 
     def noise(multiplier: float) -> VotingNoise:
@@ -124,12 +117,6 @@ def affordable_answers(epsilon: float, delta: float, n_queries: int, noise: Voti
     `epsilon`: budget in nats, finite and positive. `delta`: probability in (0, 1). `n_queries`:
     largest number of threshold tests; they are paid first. Result: at most `n_queries`; 0 where
     the budget does not even pay for one answer.
-
-    Examples
-    --------
-    >>> from skfairdp.aggregation.voting_plan import VotingNoise, affordable_answers
-    >>> affordable_answers(5.0, 1e-6, 1000, VotingNoise(threshold=40.0, votes=15.0))
-    46
     """
 
     def cost(n_answers: int) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +17,7 @@ from skfairdp.certificate.holdout import HeldOut, ask_holdout, comparable_groups
 from skfairdp.certificate.unwrap import Deployed
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
+    noise_variance,
     noisy_gap_estimate,
     private_gap_upper_bound,
     private_rate_intervals,
@@ -84,7 +84,7 @@ def evaluate(
             noisy_claim(notion, cells, table, noisy, groups.labels, settings, rests_on)
             for notion, cells in notions
         ]
-        noise = 0.5 / math.sinh(settings.count_epsilon / 2.0) ** 2  # variance
+        noise = noise_variance(settings.count_epsilon)
         return Evaluation(tuple(claims), None, _remarks(claims), Accuracy.of_table(noisy, noise))
     claims = [_claim(n, cells, table, groups.labels, settings, rests_on) for n, cells in notions]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from skfairdp.assumptions import (
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.unwrap import Deployed, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.protocol import answers_of
 from skfairdp.rows import count_rows, label_column, positions
 
@@ -47,9 +48,8 @@ def comparable_groups(
             "about this model, and none was asked. For a bound on what would be answered without "
             "a gate, certify the estimator inside."
         )
-    labels = (
-        getattr(deployed.final, "groups_", None) if settings.groups is None else settings.groups
-    )
+    fitted = getattr(deployed.final, "groups_", None)
+    labels = fitted if settings.groups is None else settings.groups
     if settings.private and labels is None:
         raise ValueError(
             "count_epsilon protects the held-out rows, but the model was fitted without groups "
@@ -60,10 +60,27 @@ def comparable_groups(
         n_rows=n_rows,
         labels=labels,
         on_missing="drop",
-        # An error about one private row would reveal it: such rows are left out in silence.
-        on_unknown="drop" if settings.private else "raise",
+        # An error about one private row would reveal it: such rows are left out in silence. Others
+        # are named where groups were declared for this claim.
+        on_unknown="drop" if settings.private or settings.groups is not None else "raise",
     )
-    return groups if len(groups.labels) > 1 else "Only one group is known: no gap can be claimed."
+    if settings.private:  # which others occur among these rows is private
+        outside = tuple(label for label in fitted or () if label not in groups.labels)
+        groups = replace(groups, outside=outside)
+    if len(groups.labels) < 2:
+        return "Only one group is known: no gap can be claimed."
+    if settings.private and settings.public_sizes:
+        sizes = dict(zip(groups.labels, groups.counts.tolist(), strict=True))
+        found = certifiable(
+            sizes,
+            USEFUL,
+            confidence_level=settings.confidence_level,
+            rate=0.0,  # of all outcomes the one with the smallest bound
+            n_claims=settings.claims,
+        )
+        if not found.possible:
+            return f"No counts were bought, for none would give a useful bound. {found}"
+    return groups
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -27,10 +27,13 @@ class Groups:
     codes : ndarray of int64, shape (n_rows,)
         Position of each row's group in `labels`; -1 for a row that belongs to none
         of them (its value is missing or unknown and was dropped).
+    outside : tuple
+        Labels that were left out by declaring others.
     """
 
     labels: tuple[Hashable, ...]
     codes: NDArray[np.int64]
+    outside: tuple[Hashable, ...] = ()
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -106,20 +109,27 @@ def encode_groups(
                 "the rows without one, which are then outside any claim, or merge them with "
                 "another group; a category of their own, such as 'unknown', needs rows enough."
             )
-    if labels is None:
-        order = sorted(range(len(found)), key=lambda i: _sort_key(found[i]))
-        known = tuple(found[i] for i in order)
-    else:
-        known = _declared(labels, name)
+    ordered = sorted(found, key=_sort_key)
+    known = tuple(ordered) if labels is None else _declared(labels, name)
     position = {label: i for i, label in enumerate(known)}
     # Two more entries at the end: the codes -1 and -2 index them and become -1.
     table = np.array([*(position.get(label, -1) for label in found), -1, -1], dtype=np.int64)
-    if on_unknown == "raise" and any(label not in position for label in found):
+    outside = tuple(label for label in ordered if label not in position)
+    if on_unknown == "raise" and outside:
         raise UnknownGroupError(
             f"{name} has a group that is not among the known ones, {list(known)!r}. Use only these "
             "groups, or drop the rows of others; compare with set() of your values to find them."
         )
-    return Groups(labels=known, codes=table[codes])
+    return Groups(known, table[codes], outside)
+
+
+def groups_of_training(sensitive_features: Any, n_rows: int, declared: Any) -> Groups:
+    """Groups of training rows: the declared ones, or those that occur.
+
+    Whether a row has a declared group is private: one that has none is left out in silence.
+    """
+    unknown: Literal["raise", "drop"] = "raise" if declared is None else "drop"
+    return encode_groups(sensitive_features, n_rows=n_rows, labels=declared, on_unknown=unknown)
 
 
 def _columns(values: object, n_rows: int, name: str) -> list[pd.Series]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from skfairdp.fairness.derivation import Derivation
 from skfairdp.fairness.notions import NOTIONS, get_notion
-from skfairdp.fairness.scopes import DEPLOYED, check_scope, scope_of_old
+from skfairdp.fairness.scopes import DEPLOYED, check_scope
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.figures import rounded_up
 
@@ -285,16 +285,13 @@ class FairnessGuarantee:
         Parameters
         ----------
         values : mapping
-            What `to_dict` returned, perhaps after a round trip through JSON. What an
-            earlier version said of the deployed model, and is true of an average over
-            draws, is read as that.
+            What `to_dict` returned, perhaps after a round trip through JSON.
 
         Returns
         -------
         FairnessGuarantee
         """
         content = dict(values)
-        content["scope"] = scope_of_old(content["scope"], content["method"])
         content["groups"] = tuple(label_from_json(group) for group in content["groups"])
         content["counts"] = tuple(
             CellCount(**(count | {"group": label_from_json(count["group"])}))

@@ -26,8 +26,7 @@ ANSWERED = "answered queries"
 _SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         DEPLOYED: (EXACT, HOEFFDING, NOISY_COUNTS),
-        # Certificates of earlier versions added noise to counts of draws made for the count.
-        AVERAGED: (HOEFFDING, OWN_MODELS, NOISY_COUNTS),
+        AVERAGED: (HOEFFDING, OWN_MODELS),
         ANY_POPULATION: (WEIGHT_LENGTH,),
         TRAINING: (LAST_STEP,),
         DOWNSTREAM: (RELEASE,),
@@ -37,13 +36,6 @@ _SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
 SCOPES = tuple(_SHOWN)
 # Statements about people like those who were held out; the others hold for all people.
 _FROM_ROWS = (DEPLOYED, AVERAGED)
-# How earlier versions derived what they called bounds on the deployed model.
-_AVERAGES = {
-    "Hoeffding, on the probabilities": AVERAGED,
-    "smoothing: every group's own model": AVERAGED,
-    "exact, from noisy counts with": AVERAGED,
-    "smoothing: length of the released weights": ANY_POPULATION,
-}
 
 
 def check_scope(
@@ -68,15 +60,3 @@ def check_scope(
             f"successes that are not whole numbers contradict scope={scope!r}, which counts "
             "answers."
         )
-
-
-def scope_of_old(scope: str, method: str) -> str:
-    """Read the scope of a stored claim.
-
-    `scope`: as it was written. Earlier versions called bounds on averages over draws bounds on
-    the deployed model. Result: what it is about.
-    """
-    if scope != DEPLOYED:
-        return scope
-    found = (about for start, about in _AVERAGES.items() if method.startswith(start))
-    return next(found, DEPLOYED)

@@ -65,7 +65,7 @@ class SmallestGap:
             text += (
                 f" Too small against every other group: {names}. Hold out more of these people, "
                 "merge them with a group that they are treated like, or leave them out of the "
-                "claim by declaring the other groups; the certificate then counts them as outside."
+                "claim by declaring the other groups, and the certificate names them as outside."
             )
         return text
 

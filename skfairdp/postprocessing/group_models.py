@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +12,10 @@ from sklearn.base import clone
 
 from skfairdp.assumptions import CLOSED_SETS, MODEL_EACH, closed_sets
 from skfairdp.certificate.unwrap import charges_privacy
-from skfairdp.fairness.groups import Groups
+from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.sizes import check_group_sizes
 
 
 class GroupPart(NamedTuple):
@@ -23,6 +24,24 @@ class GroupPart(NamedTuple):
     estimator: Any
     X: np.ndarray
     y: np.ndarray
+
+
+def groups_to_train(
+    sensitive_features: Any, n: int, group_sizes: Mapping[Any, int] | None
+) -> tuple[Groups, dict[Any, int] | None]:
+    """Groups of `n` rows that have models of their own, and their declared sizes."""
+    if sensitive_features is None:
+        raise ValueError(
+            "training='per_group' needs sensitive_features at fit: one model is trained for each "
+            "group."
+        )
+    sizes = None if group_sizes is None else check_group_sizes(group_sizes)
+    groups = groups_of_training(sensitive_features, n, None if sizes is None else tuple(sizes))
+    if sizes is None and len(groups.labels) < 2:
+        raise ValueError(
+            "training='per_group' needs at least two groups in sensitive_features; got one."
+        )
+    return groups, sizes
 
 
 def group_parts(

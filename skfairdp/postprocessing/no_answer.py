@@ -17,15 +17,6 @@ def abstention_marker(classes: NDArray, label: Any = "auto") -> tuple[Any, np.dt
     "abstained" beside text; beside numbers −1, or the smallest class minus 1 where −1 is a class,
     or the largest plus 1 where the dtype has no smaller number. Result `marker`: a Python scalar
     that is not a class; `dtype`: that of `classes`; of a text type one that is wide enough.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skfairdp.postprocessing.no_answer import abstention_marker
-    >>> abstention_marker(np.array([0, 1]))[0], abstention_marker(np.array([-1, 1]))[0]
-    (-1, -2)
-    >>> abstention_marker(np.array(["no", "yes"]))
-    ('abstained', dtype('<U9'))
     """
     known = classes.tolist()
     marker = _automatic(classes) if isinstance(label, str) and label == "auto" else label

@@ -24,17 +24,6 @@ def fit_parameters(estimator: Any, sensitive_features: Any) -> dict[str, Any]:
 
     `estimator`: one that takes groups, a Pipeline that ends in one, a search over either, or one
     that takes none. Result: empty where groups have no way in.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.pipeline import Pipeline
-    >>> from skfairdp import DPSGDClassifier
-    >>> from skfairdp.postprocessing.passing_groups import fit_parameters
-    >>> fit_parameters(Pipeline([("clf", DPSGDClassifier())]), ["a", "b"])
-    {'clf__sensitive_features': ['a', 'b']}
-    >>> fit_parameters(LogisticRegression(), ["a", "b"])
-    {}
     """
     if isinstance(estimator, BaseSearchCV):
         return fit_parameters(estimator.estimator, sensitive_features)

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,9 +50,6 @@ class _Table:
                 "of its group, and without_group an integer that must not be negative."
             )
         return cls(gate, asked.astype(np.int64), int(without))
-
-    def copy(self) -> _Table:
-        return _Table(self.gate.copy(), self.asked.copy(), self.without_group)
 
     def save(self) -> dict[str, Any]:
         return {
@@ -244,7 +242,7 @@ class Turnstile:
             return _Table.of(self._file.read(), self._settings)
         with self._lock:
             assert self._table is not None
-            return self._table.copy()
+            return deepcopy(self._table)
 
     @contextmanager
     def _changing(self) -> Iterator[_Table]:
@@ -257,7 +255,7 @@ class Turnstile:
             return
         with self._lock:
             assert self._table is not None
-            table = self._table.copy()
+            table = deepcopy(self._table)
             yield table
             self._table = table
 

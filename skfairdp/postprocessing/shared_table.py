@@ -30,11 +30,7 @@ class SharedTable:
     def __init__(self, path: str | os.PathLike[str], state: dict[str, Any]) -> None:
         self.path = Path(path).absolute()
         self._entry = secrets.token_hex(16)
-        with self._transaction("rwc") as connection:
-            if connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] == 0:
-                connection.execute("CREATE TABLE tables (entry TEXT PRIMARY KEY, state TEXT)")
-                connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            self._refuse_others(connection)
+        with self._transaction(new=True) as connection:
             values = (self._entry, json.dumps(state))
             connection.execute("INSERT INTO tables VALUES (?, ?)", values)
 
@@ -49,8 +45,7 @@ class SharedTable:
 
         Yields: written back when the block ends, and left as it was if it fails.
         """
-        with self._transaction("rw") as connection:
-            self._refuse_others(connection)
+        with self._transaction() as connection:
             query = "SELECT state FROM tables WHERE entry = ?"
             found = connection.execute(query, (self._entry,)).fetchone()
             if found is None:
@@ -66,14 +61,26 @@ class SharedTable:
                 connection.execute(query, (written, self._entry))
 
     @contextmanager
-    def _transaction(self, mode: str) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, *, new: bool = False) -> Iterator[sqlite3.Connection]:
+        """Hold the file, which is made if it is `new`; refuse that of another program."""
         try:
-            where = f"{self.path.as_uri()}?mode={mode}"
+            where = f"{self.path.as_uri()}?mode={'rwc' if new else 'rw'}"
             with closing(
                 sqlite3.connect(where, uri=True, timeout=PATIENCE, isolation_level=None)
             ) as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 try:
+                    found = "SELECT COUNT(*) FROM sqlite_master"
+                    if new and connection.execute(found).fetchone()[0] == 0:
+                        made = "CREATE TABLE tables (entry TEXT PRIMARY KEY, state TEXT)"
+                        connection.execute(made)
+                        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+                        raise TableError(
+                            f"The file {str(self.path)!r} is an SQLite data base of another "
+                            "program, not one of tables of answers. Name a file that does not "
+                            "exist yet."
+                        )
                     yield connection
                 except BaseException:
                     connection.execute("ROLLBACK")
@@ -84,10 +91,3 @@ class SharedTable:
                 f"The table of answers in {str(self.path)!r} cannot be used: {error}. Its folder "
                 "must exist and be writable, and the file be the one that fit made."
             ) from error
-
-    def _refuse_others(self, connection: sqlite3.Connection) -> None:
-        if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-            raise TableError(
-                f"The file {str(self.path)!r} is an SQLite data base of another program, not one "
-                "of tables of answers. Name a file that does not exist yet."
-            )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -16,30 +16,6 @@ from skfairdp.engine.inference import features_and_output, outputs, probabilitie
 from skfairdp.engine.inspection import find_head
 from skfairdp.engine.nets import module_dtype
 from skfairdp.engine.parameter_vector import copy_module
-
-
-class SmoothModel(Protocol):
-    """What smoothing needs of a model."""
-
-    @property
-    def vector(self) -> np.ndarray:
-        """Parameters, shape (p,)."""
-        ...
-
-    @property
-    def exact(self) -> bool:
-        """Whether smoothed decisions are computed without draws."""
-        ...
-
-    def moved(self, vector: np.ndarray) -> SmoothModel:
-        """Return the same model with other parameters."""
-        ...
-
-    def positive(
-        self, X: np.ndarray, std: float, rng: np.random.Generator, n_draws: int
-    ) -> np.ndarray:
-        """Probability, over the noise, that a row is given the second class."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +76,11 @@ class NetScore:
         return votes / n_draws
 
 
+# Parameters, and the probability over noise on them that a row is given the second class; `exact`
+# where that is computed without draws.
+SmoothModel = LinearScore | NetScore
+
+
 @dataclass(frozen=True, eq=False)
 class _HeadInputs:
     """Rows as they enter a net's linear head, with the constant of its bias."""
@@ -125,6 +106,22 @@ class _HeadInputs:
 def with_constant(X: np.ndarray) -> np.ndarray:
     """Append a column of ones."""
     return np.column_stack([np.asarray(X, dtype=np.float64), np.ones(len(X))])
+
+
+def refuse_unreadable(estimator: Any) -> None:
+    """Refuse what is no classifier, or has parameters that cannot be smoothed here."""
+    if not all(hasattr(estimator, name) for name in ("fit", "predict", "get_params")):
+        raise ValueError(
+            "The 'estimator' parameter of SmoothedClassifier must be a classifier with fit and "
+            f"predict; got {estimator!r}."
+        )
+    if hasattr(estimator, "steps") or hasattr(estimator, "cv_results_"):
+        raise ValueError(
+            f"'estimator' must be the classifier itself, not a {type(estimator).__name__} around "
+            "it: put SmoothedClassifier at the end of the Pipeline, or search over it."
+        )
+    if hasattr(estimator, "smoothing"):
+        raise ValueError(f"{type(estimator).__name__} smooths its own head: set its 'smoothing'.")
 
 
 def smooth_model(fitted: Any, part: str) -> SmoothModel:

@@ -19,14 +19,23 @@ from skfairdp.base import PrivateClassifier
 from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.fairness.bounds.smoothing import OwnModels, smoothing_distance
 from skfairdp.fairness.derivation import WEIGHT_LENGTH, Derivation
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.scopes import ANY_POPULATION
 from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters
-from skfairdp.postprocessing.group_models import group_parts, parallel_privacy, refuse_unfit
+from skfairdp.postprocessing.group_models import (
+    group_parts,
+    groups_to_train,
+    parallel_privacy,
+    refuse_unfit,
+)
 from skfairdp.postprocessing.passing_groups import fit_parameters
-from skfairdp.postprocessing.smooth_models import LinearScore, SmoothModel, smooth_model
-from skfairdp.privacy.sizes import check_group_sizes
+from skfairdp.postprocessing.smooth_models import (
+    LinearScore,
+    SmoothModel,
+    refuse_unreadable,
+    smooth_model,
+)
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 
@@ -71,8 +80,6 @@ class SmoothedClassifier(PrivateClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray, shape (2,)
-        Class labels.
     distances_ : ndarray, shape (n_groups,) or None
         L2 distance of each group's released parameters from the common ones; None where
         groups have no models of their own.
@@ -145,17 +152,13 @@ class SmoothedClassifier(PrivateClassifier):
         "group_sizes": (MAPPING, NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (
-        "classes_",
+        *PrivateClassifier._released,
         "distances_",
         "estimator_",
         "estimators_",
-        "feature_names_in_",
-        "groups_",
         "key_",
         "model_",
-        "n_features_in_",
         "own_models_",
-        "privacy_",
     )
 
     model_: SmoothModel = field(init=False)
@@ -165,7 +168,13 @@ class SmoothedClassifier(PrivateClassifier):
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
-        self._check_settings()
+        refuse_unreadable(self.estimator)
+        if self.training == "per_group":
+            refuse_unfit(self.estimator, sizes_declared=self.group_sizes is not None)
+        elif self.group_sizes is not None:
+            raise ValueError(
+                "'group_sizes' is for training='per_group'; declare sizes to 'estimator' itself."
+            )
         declared = getattr(self.estimator, "classes", None)
         checked, labels = check_rows(
             self, X, y, allow_nd=self._takes_images, labels_declared=declared is not None
@@ -179,33 +188,8 @@ class SmoothedClassifier(PrivateClassifier):
         self.classes_ = classes
         self.key_ = seed.to_bytes(8, "little")
         centre = self.model_.vector
-        self.distances_ = None
-        if self.own_models_:
-            moves = [model.vector - centre for model in self.own_models_]
-            self.distances_ = np.array([float(np.linalg.norm(move)) for move in moves])
-
-    def _check_settings(self) -> None:
-        estimator = self.estimator
-        if not all(hasattr(estimator, name) for name in ("fit", "predict", "get_params")):
-            raise ValueError(
-                "The 'estimator' parameter of SmoothedClassifier must be a classifier with fit "
-                f"and predict; got {estimator!r}."
-            )
-        if hasattr(estimator, "steps") or hasattr(estimator, "cv_results_"):
-            raise ValueError(
-                f"'estimator' must be the classifier itself, not a {type(estimator).__name__} "
-                "around it: put SmoothedClassifier at the end of the Pipeline, or search over it."
-            )
-        if hasattr(estimator, "smoothing"):
-            raise ValueError(
-                f"{type(estimator).__name__} smooths its own head: set its 'smoothing'."
-            )
-        if self.training == "per_group":
-            refuse_unfit(estimator, sizes_declared=self.group_sizes is not None)
-        elif self.group_sizes is not None:
-            raise ValueError(
-                "'group_sizes' is for training='per_group'; declare sizes to 'estimator' itself."
-            )
+        moved = [float(np.linalg.norm(model.vector - centre)) for model in self.own_models_]
+        self.distances_ = np.array(moved) if moved else None
 
     @property
     def _takes_images(self) -> bool:
@@ -226,15 +210,13 @@ class SmoothedClassifier(PrivateClassifier):
         self.groups_ = names if known is None else known
         self.model_ = smooth_model(inner, self.part)
         thetas = getattr(inner, "group_thetas_", None)
-        self.own_models_ = ()
-        if thetas is not None:
-            self.own_models_ = tuple(self.model_.moved(theta) for theta in thetas)
+        self.own_models_ = () if thetas is None else tuple(map(self.model_.moved, thetas))
         self.estimator_ = inner
 
     def _fit_per_group(
         self, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int, declared: bool
     ) -> None:
-        groups, sizes = self._groups(sensitive_features, len(X))
+        groups, sizes = groups_to_train(sensitive_features, len(X), self.group_sizes)
         parts = group_parts(self.estimator, X, codes, groups, sizes=sizes, seed=seed)
         stated = parallel_privacy(
             parts, groups.labels, classes_declared=declared, groups_declared=sizes is not None
@@ -262,35 +244,8 @@ class SmoothedClassifier(PrivateClassifier):
         alone = self.training == "per_group"
         return getattr(self.estimator, "ledger", None) if alone else None
 
-    def _groups(self, sensitive_features: Any, n: int) -> tuple[Groups, dict[Any, int] | None]:
-        if sensitive_features is None:
-            raise ValueError(
-                "training='per_group' needs sensitive_features at fit: one model is trained for "
-                "each group."
-            )
-        sizes = None if self.group_sizes is None else check_group_sizes(self.group_sizes)
-        if sizes is not None:
-            labels = tuple(sizes)
-            return (
-                encode_groups(sensitive_features, n_rows=n, labels=labels, on_unknown="drop"),
-                sizes,
-            )
-        groups = encode_groups(sensitive_features, n_rows=n)
-        if len(groups.labels) < 2:
-            raise ValueError(
-                "training='per_group' needs at least two groups in sensitive_features; got one."
-            )
-        return groups, None
-
-    # -- prediction -------------------------------------------------------------------
-
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Compute smoothed decisions.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
 
         Returns
         -------
@@ -316,8 +271,6 @@ class SmoothedClassifier(PrivateClassifier):
         # The same draws for every call, and for the models of all groups.
         rng = np.random.default_rng([int.from_bytes(self.key_, "little"), 1])
         return model.positive(X, float(self.std), rng, int(self.n_draws))
-
-    # -- what the certificate asks ----------------------------------------------------
 
     def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
         if self.decision != "draw":

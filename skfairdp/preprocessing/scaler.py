@@ -146,15 +146,13 @@ class PublicScaler(OneToOneFeatureMixin, DeclaredTransformer):
         """Positions, limits (d, 2), whether bent (d,), constant for missing values (d,)."""
         interval(self.feature_range, "feature_range")
         where, pairs = self._pairs(names)
-        order = {name: index for index, name in enumerate(where)}
         log_columns = [self.log_columns] if isinstance(self.log_columns, str) else self.log_columns
         bent = np.zeros(len(where), dtype=bool)
-        for name in positions_of(log_columns, list(where), "log_columns"):
-            bent[order[name]] = True
+        bent[list(positions_of(log_columns, list(where), "log_columns").values())] = True
         filled = np.full(len(where), np.nan)
         if isinstance(self.fill, Mapping):
-            for name in positions_of(self.fill, list(where), "fill"):
-                filled[order[name]] = float(self.fill[name])
+            for name, index in positions_of(self.fill, list(where), "fill").items():
+                filled[index] = float(self.fill[name])
         elif self.fill is not None:
             filled[:] = float(self.fill)
         return where, np.array(pairs, dtype=float).reshape(-1, 2), bent, filled

@@ -73,8 +73,6 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         Name and levels of each column that is kept.
     plan_ : Plan
         Everything the accountant charged.
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed, for adding or removing a row; None after ``epsilon=inf``.
     feature_names_in_ : ndarray, shape (n_features,)
         Column labels, when all of them are strings.
 

@@ -1,4 +1,4 @@
-"""What an estimator that is fitted on thinned rows must be, is told, and promises."""
+"""What an estimator that is fitted on thinned rows must be, and is told."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ import inspect
 import warnings
 from typing import Any
 
-from skfairdp.assumptions import CLOSED_SETS, THINNED, closed_sets, seed_known
-from skfairdp.figures import significant_up
-from skfairdp.privacy.accounting.plan_cost import guarantee
-from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.inclusion_probabilities import SamplingRates
-from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Plan
 
 
 def refuse_unfit(estimator: Any) -> None:
@@ -84,38 +78,3 @@ def inner_settings(estimator: Any, rates: SamplingRates, *, grouped: bool) -> di
     else:
         settings["dataset_size"] = max(2, sum(rates.group_sizes.values()))
     return settings
-
-
-def combined_privacy(
-    inner: Any,
-    plan: Plan,
-    *,
-    price: float,
-    noise: NoiseSource,
-    labels_declared: bool,
-    groups_declared: bool | None,
-) -> PrivacyGuarantee | None:
-    """State what table and training promise together.
-
-    `plan`: its plan, with the price of the table. `noise`: where noise and draws came from.
-    `labels_declared`: whether the class labels were declared. `groups_declared`: whether the
-    groups were declared; None without groups. Result: none after ``epsilon=inf``.
-    """
-    stated = inner.privacy_
-    if stated is None:
-        return None
-    if noise.reproducible:
-        return PrivacyGuarantee.void(seed_known("table and thinning", "subtract the noise"))
-    if stated.is_void:
-        return stated
-    # What the estimator was told was declared to it, but by us.
-    others = [text for text in stated.assumptions if text not in CLOSED_SETS]
-    return guarantee(
-        plan,
-        budget=None if inner.epsilon is None else price + float(inner.epsilon),
-        assumptions=(
-            *closed_sets(labels=labels_declared, groups=groups_declared),
-            THINNED.format(epsilon=significant_up(price)),
-            *others,
-        ),
-    )

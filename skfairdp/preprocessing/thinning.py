@@ -14,19 +14,20 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.assumptions import CLOSED_SETS, THINNED, closed_sets, seed_known
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.figures import significant_up
 from skfairdp.parameters import Kind, Number, check_parameters
 from skfairdp.preprocessing.thinned import (
-    combined_privacy,
     inner_settings,
     refuse_other_promises,
     refuse_unfit,
     takes_groups,
 )
-from skfairdp.privacy.accounting.plan_cost import budget_guarantee
+from skfairdp.privacy.accounting.plan_cost import budget_guarantee, guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.inclusion_probabilities import SamplingRates, release_table
 from skfairdp.privacy.noise import NoiseSource
@@ -67,8 +68,6 @@ class PrivateThinningClassifier(PrivateClassifier):
         Fitted on the kept rows; its classes are positions in `classes_`.
     plan_ : Plan
         Plan of `estimator_`, with the price of the table.
-    privacy_ : PrivacyGuarantee or None
-        What is guaranteed: adding or removing one record.
     rates_ : SamplingRates
         The released table, floored, and the keep-probabilities.
 
@@ -152,14 +151,7 @@ class PrivateThinningClassifier(PrivateClassifier):
         self.plan_ = dataclasses.replace(
             inner.plan_, prior_epsilon=inner.plan_.prior_epsilon + float(self.epsilon_histogram)
         )
-        self.privacy_ = combined_privacy(
-            inner,
-            self.plan_,
-            price=float(self.epsilon_histogram),
-            noise=noise,
-            labels_declared=self.classes is not None,
-            groups_declared=None if not grouped else self.groups is not None,
-        )
+        self.privacy_ = self._guarantee(inner, noise, grouped=grouped)
         # The clone states what its rows have spent, also when it is taken out of here.
         inner._state(self.privacy_)
         self.estimator_ = inner
@@ -171,6 +163,31 @@ class PrivateThinningClassifier(PrivateClassifier):
         total = None if inner is None else float(inner) + float(self.epsilon_histogram)
         return budget_guarantee(total, self.estimator.delta, reproducible=repeats)
 
+    def _guarantee(
+        self, inner: PrivateClassifier, noise: NoiseSource, *, grouped: bool
+    ) -> PrivacyGuarantee | None:
+        """State what table and training promise together."""
+        stated: PrivacyGuarantee | None = inner.privacy_
+        if stated is None:
+            return None
+        if noise.reproducible:
+            return PrivacyGuarantee.void(seed_known("table and thinning", "subtract the noise"))
+        if stated.is_void:
+            return stated
+        price, budget = float(self.epsilon_histogram), self.estimator.epsilon
+        groups = self.groups is not None if grouped else None
+        # What the estimator was told was declared to it, but by us.
+        others = [text for text in stated.assumptions if text not in CLOSED_SETS]
+        return guarantee(
+            self.plan_,
+            budget=None if budget is None else price + float(budget),
+            assumptions=(
+                *closed_sets(labels=self.classes is not None, groups=groups),
+                THINNED.format(epsilon=significant_up(price)),
+                *others,
+            ),
+        )
+
     @property
     def _takes_images(self) -> bool:
         return getattr(self.estimator, "net", None) is not None
@@ -180,12 +197,7 @@ class PrivateThinningClassifier(PrivateClassifier):
             if self.groups is not None:
                 raise ValueError("'groups' is set, but fit got sensitive_features=None.")
             return Groups(("all",), np.zeros(n, dtype=np.int64))
-        return encode_groups(
-            sensitive_features,
-            n_rows=n,
-            labels=self.groups,
-            on_unknown="drop" if self.groups is not None else "raise",
-        )
+        return groups_of_training(sensitive_features, n, self.groups)
 
     def _told(
         self,

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import math
 
+from skfairdp.documentation import completed_by
 from skfairdp.figures import significant_down
 from skfairdp.parameters import COUNT, Choice, Number
 
 _EPSILON = Number(0.0, finite=False)
 _AMOUNT = Number(0.0)
 _UNITS = Choice(("nats", "bits"))
+_COMMON = """
+Parameters
+----------
+epsilon : float
+    Cost of one release in nats, >= 0 (pure, local).
+units : {"nats", "bits"}
+    Unit of the result.
+
+Raises
+------
+ValueError
+    If an argument is outside what is allowed.
+"""
 
 
+@completed_by(_COMMON)
 def downstream_bound(epsilon: float, n_releases: int = 1) -> float:
     """Largest difference of rates between groups for every predictor that sees releases.
 
     Parameters
     ----------
-    epsilon : float
-        Cost of one release in nats, >= 0 (pure, local).
     n_releases : int, default=1
         How many releases about one person the predictor sees.
 
@@ -29,11 +42,6 @@ def downstream_bound(epsilon: float, n_releases: int = 1) -> float:
         and equalized odds between any two groups, for every predictor, randomised or not,
         that sees a person through the releases alone and was not fitted on that person.
         It does not bound differences in accuracy, precision, calibration or ranking.
-
-    Raises
-    ------
-    ValueError
-        If `epsilon` is negative or `n_releases` is not an integer >= 1.
 
     Notes
     -----
@@ -50,6 +58,7 @@ def downstream_bound(epsilon: float, n_releases: int = 1) -> float:
     return min(_up(math.tanh(epsilon * n_releases / 2.0)), 1.0)
 
 
+@completed_by(_COMMON)
 def information_bound(
     epsilon: float, n_outputs: int | None = None, *, units: str = "nats"
 ) -> float:
@@ -57,23 +66,14 @@ def information_bound(
 
     Parameters
     ----------
-    epsilon : float
-        Cost of one release in nats, >= 0 (pure, local).
     n_outputs : int or None, default=None
         Number of possible releases, where it is finite.
-    units : {"nats", "bits"}, default="nats"
-        Unit of the result.
 
     Returns
     -------
     float
         ``min(epsilon * tanh(epsilon / 2), log(n_outputs))``. It holds for every law of the
         rows, and by data processing for I(U; Z) of any label U too.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside what is allowed.
 
     Notes
     -----
@@ -93,26 +93,15 @@ def information_bound(
     return _in_units(bound, units)
 
 
+@completed_by(_COMMON)
 def group_information_bound(epsilon: float, *, units: str = "nats") -> float:
     """Most that a release can tell about which of two groups a person is in.
-
-    Parameters
-    ----------
-    epsilon : float
-        Cost of one release in nats, >= 0 (pure, local).
-    units : {"nats", "bits"}, default="nats"
-        Unit of the result.
 
     Returns
     -------
     float
         ``log 2 - h(1 / (1 + exp(epsilon)))`` with h the binary entropy: the capacity of one
         bit of randomised response. It holds for two groups of any sizes.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside what is allowed.
 
     Examples
     --------
@@ -129,17 +118,14 @@ def group_information_bound(epsilon: float, *, units: str = "nats") -> float:
     return _in_units(bound, units)
 
 
+@completed_by(_COMMON)
 def leakage_bound(epsilon: float, conditional_information: float, *, units: str = "nats") -> float:
     """Bound on I(S; Z) from what a release tells about a row whose group is known.
 
     Parameters
     ----------
-    epsilon : float
-        Cost of one release in nats, >= 0 (pure, local).
     conditional_information : float
         A lower bound, in nats, on ν = I(X; Z | S) for these rows and this encoder.
-    units : {"nats", "bits"}, default="nats"
-        Unit of the result.
 
     Returns
     -------

@@ -15,15 +15,7 @@ _KINDS = ("gaussian", "bernoulli", "categorical")
 
 @dataclass(frozen=True)
 class ColumnTypes:
-    """Which law each column of a row has, given its representation and group.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skfairdp.representation.column_laws import ColumnTypes
-    >>> ColumnTypes.from_rows(np.array([[0.5, 1.0], [2.0, 0.0]]))
-    ColumnTypes(gaussian=(0,), bernoulli=(1,), categorical=())
-    """
+    """Which law each column of a row has, given its representation and group."""
 
     gaussian: tuple[int, ...]  # Positions of columns with a normal law of variance 1
     bernoulli: tuple[int, ...]  # Positions of columns of zeros and ones

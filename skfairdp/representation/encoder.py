@@ -21,12 +21,7 @@ from skfairdp.representation.networks import representation_net
 from skfairdp.representation.objective import Weights
 from skfairdp.representation.person_ids import without_ids
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
-from skfairdp.representation.training import (
-    Task,
-    refuse_mixing_encoder,
-    rehearse_privately,
-    train,
-)
+from skfairdp.representation.training import Task, refuse_mixing_encoder, rehearse_privately, train
 from skfairdp.representation.training_plan import said_of_training, training_plan, training_promise
 from skfairdp.rows import check_rows, encode_labels
 
@@ -202,8 +197,9 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         "max_grad_norm": (NORM,),
     }
     # All but those that releases look at; changed ones wait for the next fit.
-    _served_the_fit: ClassVar[tuple[str, ...]] = tuple(
-        {*_parameters, "classes", "dataset_size", "delta", "ledger", "progress", "random_state"}
+    _served_the_fit: ClassVar[tuple[str, ...]] = (
+        *_parameters,
+        *("classes", "dataset_size", "delta", "export_key", "ledger", "progress", "random_state"),
     )
     _released: ClassVar[tuple[str, ...]] = (
         *ReleasesThroughNetworks._released,

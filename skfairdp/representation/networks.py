@@ -27,15 +27,6 @@ class RepresentationModule(nn.Module):
     References
     ----------
     "Fair representation learning with local differential privacy", appendix A.2.1.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skfairdp.representation.networks import RepresentationModule
-    >>> module = RepresentationModule(5, n_groups=2)
-    >>> z = module.encode(torch.zeros(3, 5))
-    >>> z.shape, module.predict_utility(z).shape
-    (torch.Size([3, 2]), torch.Size([3, 2]))
     """
 
     def __init__(
@@ -91,14 +82,6 @@ class ConvRepresentationModule(nn.Module):
     References
     ----------
     "Fair representation learning with local differential privacy", table 3.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skfairdp.representation.networks import ConvRepresentationModule
-    >>> module = ConvRepresentationModule(300, 300, n_groups=3)
-    >>> module.encode(torch.zeros(2, 300)).shape
-    torch.Size([2, 300])
     """
 
     def __init__(
@@ -172,12 +155,6 @@ def representation_net() -> NeuralNet:
     """Build the net that stands behind ``net=None`` of a `PrivateFairEncoder`.
 
     Result: not initialised; trained by Adam at a learning rate of 0.001.
-
-    Examples
-    --------
-    >>> from skfairdp.representation.networks import representation_net
-    >>> representation_net().lr
-    0.001
     """
     return NeuralNet(
         RepresentationModule,

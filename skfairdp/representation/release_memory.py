@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from skfairdp.documentation import completed_by
 from skfairdp.privacy.mechanisms.geometric import geometric, units_of
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import unmasked
@@ -19,7 +20,6 @@ from skfairdp.rows import unmasked
 _CHUNK = 2**16  # rows whose streams are held at a time, and fewer where they are wide:
 _NUMBERS = 2**22  # numbers of theirs that are copied at a time
 _WORDS = 8  # 64-bit words in one block of BLAKE2b
-_KEY_BYTES = 32
 
 
 class RowStreams:
@@ -91,20 +91,14 @@ class RowStreams:
         parts = (content.reshape(len(content), -1), hidden.astype(np.float64))
         return RowStreams(self._state, self._people[rows], np.concatenate(parts, axis=1))
 
+    @completed_by(NoiseSource.integers.__doc__ or "")
     def integers(self, high: int, size: int) -> NDArray[np.int64]:
         """Draw a uniform integer for each row.
 
         Parameters
         ----------
-        high : int
-            Upper end, not reached; at most 2**63.
         size : int
             The number of rows.
-
-        Returns
-        -------
-        ndarray of int64, shape (size,)
-            In ``0 .. high-1``, without modulo bias.
 
         Raises
         ------
@@ -114,19 +108,14 @@ class RowStreams:
         self._check(size)
         return self._draw(high, np.arange(size))
 
+    @completed_by(NoiseSource.discrete_laplace.__doc__ or "")
     def discrete_laplace(self, epsilon: float, size: int) -> NDArray[np.int64]:
         """Draw an integer k for each row, with probability proportional to ``exp(-epsilon |k|)``.
 
         Parameters
         ----------
-        epsilon : float
-            In nats, between 2**-32 and 2**20; rounded down to a multiple of 2**-32.
         size : int
             The number of rows.
-
-        Returns
-        -------
-        ndarray of int64, shape (size,)
 
         Raises
         ------
@@ -238,33 +227,7 @@ class ReleaseMemory:
 
     def __init__(self, export_key: bool = False) -> None:
         self.export_key = export_key
-        self._secret: bytes | None = secrets.token_bytes(_KEY_BYTES)
-
-    @classmethod
-    def from_key(cls, secret: bytes, export_key: bool = False) -> ReleaseMemory:
-        """Restore a memory from its key.
-
-        Parameters
-        ----------
-        secret : bytes
-            32 secret bytes.
-        export_key : bool, default=False
-            See the class.
-
-        Returns
-        -------
-        ReleaseMemory
-
-        Raises
-        ------
-        ValueError
-            If the key has another type or length; the message does not show it.
-        """
-        if not isinstance(secret, bytes) or len(secret) != _KEY_BYTES:
-            raise ValueError(f"secret must be {_KEY_BYTES} bytes from a cryptographic generator")
-        memory = cls(export_key)
-        memory._secret = secret
-        return memory
+        self._secret: bytes | None = secrets.token_bytes(32)
 
     @property
     def has_key(self) -> bool:
@@ -358,31 +321,21 @@ def _encoded_ids(ids: ArrayLike) -> list[bytes]:
         raise ValueError(f"ids has {column.ndim} dimensions; allowed is one id for each row")
     if pd.isna(column).any():
         raise ValueError("ids has missing entries; every row needs the id of its person")
-    encoders: dict[type, Callable[[Any], bytes]] = {}
-    encoded = []
-    for value in column.tolist():
-        kind = type(value)
-        if kind not in encoders:
-            encoders[kind] = _encoder_of(kind)
-        encoded.append(_prefixed(encoders[kind](value)))
-    return encoded
+    return [_prefixed(_encoded(value)) for value in column.tolist()]
 
 
-def _encoder_of(kind: type) -> Callable[[Any], bytes]:
-    if issubclass(kind, str):
-        return lambda value: b"s" + value.encode("utf-8", "surrogatepass")
-    if issubclass(kind, int | np.integer) and not issubclass(kind, bool):
-        return lambda value: b"i%d" % int(value)
-    if issubclass(kind, float | np.floating):
-        return _whole
-    raise ValueError(f"ids has an entry of type {kind.__name__}; allowed are integers and texts")
-
-
-def _whole(value: Any) -> bytes:
-    """A whole number in a float, as pandas makes it of integers beside missing values."""
-    number = float(value)
-    if not (math.isfinite(number) and number.is_integer() and abs(number) < 2**53):
-        raise ValueError(
-            "ids has floats that are not whole numbers; allowed are integers and texts"
-        )
-    return b"i%d" % int(number)
+def _encoded(value: Any) -> bytes:
+    """One id as bytes, with its kind."""
+    if isinstance(value, str):
+        return b"s" + value.encode("utf-8", "surrogatepass")
+    if isinstance(value, float | np.floating):
+        # A whole number in a float, as pandas makes it of integers beside missing values.
+        number = float(value)
+        if not (number.is_integer() and abs(number) < 2**53):
+            raise ValueError(
+                "ids has floats that are not whole numbers; allowed are integers and texts"
+            )
+    elif isinstance(value, bool) or not isinstance(value, int | np.integer):
+        kind = type(value).__name__
+        raise ValueError(f"ids has an entry of type {kind}; allowed are integers and texts")
+    return b"i%d" % int(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from dp_accounting.dp_event import SelfComposedDpEvent
@@ -48,27 +48,21 @@ Randomizer = LaplaceRandomizer | ResponseRandomizer
 NOTIONS_OF_RELEASES = tuple(n.name for n in NOTIONS.values() if n.compares_predictions)
 
 
+@dataclass
 class ReleaseCount:
-    """How often a fitted object has released; it holds three numbers and no row.
+    """How often a fitted object has released; it holds three numbers and no row."""
 
-    `fresh`: releases with noise of their own: calls without ids. `remembered`: whether there was
-    a call with ids. All of them together are one release of each distinct row of a person.
-    `reproducible`: whether noise of any release could be repeated, and protects no person.
-    """
-
-    def __init__(self) -> None:
-        self.fresh = 0
-        self.remembered = False
-        self.reproducible = False
+    fresh: int = 0  # Releases with noise of their own: calls without ids
+    # Whether there was a call with ids. All of them together are one release of each distinct row
+    # of a person
+    remembered: bool = False
+    # Whether noise of any release could be repeated, and protects no person
+    reproducible: bool = field(default=False, repr=False)
 
     @property
     def total(self) -> int:
         """Most releases that there can be of one row of one person."""
         return self.fresh + self.remembered
-
-    def __repr__(self) -> str:
-        """Show the numbers."""
-        return f"ReleaseCount(fresh={self.fresh}, remembered={self.remembered})"
 
     def _digest_state(self) -> dict[str, Any]:
         """Nothing: the next release does not depend on how many there were."""

@@ -204,30 +204,6 @@ def test_an_average_over_draws_is_not_a_claim_about_the_model(scope, level):
     assert Certificate.from_json(alone.to_json()) == alone
 
 
-OLD_METHODS = {
-    "Hoeffding, on the probabilities of the random predictions": "averaged over its draws",
-    "smoothing: every group's own model, and its distance to the common one": (
-        "averaged over its draws"
-    ),
-    "exact, from noisy counts with public cell sizes": "averaged over its draws",
-    "smoothing: length of the released weights against the noise": "any population",
-    "exact, of each pair of groups": "deployed model",
-    "difference (Hoeffding)": "deployed model",
-}
-
-
-@pytest.mark.parametrize("method", OLD_METHODS)
-def test_what_old_files_say_of_the_model_and_is_an_average_is_read_as_one(method):
-    scope = OLD_METHODS[method]
-    level = None if scope == "any population" else 0.95
-    now = certificate(claim(0.1, scope=scope, method=method, confidence_level=level))
-    document = json.loads(now.to_json())
-    document["fairness"][0]["scope"] = "deployed model"  # as it was written before
-    found = Certificate.from_json(json.dumps(document))
-    assert found == now
-    assert found.satisfies(tolerance=0.5) is (scope == "deployed model")
-
-
 @pytest.mark.parametrize(("scope", "level"), [("deployed model", None), ("any population", 0.95)])
 def test_only_bounds_from_rows_have_a_confidence(scope, level):
     with pytest.raises(ValueError, match="contradicts scope"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
 
-from skfairdp import certifiable, certify
+from skfairdp import PrivacyLedger, certifiable, certify
 from skfairdp.fairness import smallest_gap
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
@@ -124,3 +124,42 @@ def test_a_certificate_prints_rates_shift_and_flag():
         assert "NEARLY CONSTANT" in text
         assert "Observed selection rates: a 1.000, b 1.000" in text
         assert "total-variation distance" in text
+
+
+def held_out(sizes):
+    groups = np.repeat(list(sizes), list(sizes.values()))
+    X = np.zeros((len(groups), 1))
+    return DummyClassifier().fit(X, np.arange(len(X)) % 2), X, groups
+
+
+def test_no_counts_are_bought_that_could_show_nothing(tmp_path):
+    model, X, groups = held_out({"a": 900, "b": 3})
+    ledger = PrivacyLedger(tmp_path / "l.db", "people")
+    settings = dict(sensitive_features=groups, count_epsilon=0.5, ledger=ledger)
+    certificate = certify(model, X, groups=["a", "b"], cell_sizes="public", **settings)
+    assert certificate.fairness == ()
+    assert "No counts were bought" in certificate.remarks[0]
+    assert "Too small against every other group: b" in certificate.remarks[0]
+    assert ledger.entries() == ()
+    # Where sizes are private a refusal would reveal them: the noisy counts tell.
+    assert certify(model, X, groups=["a", "b"], **settings).fairness
+    assert len(ledger.entries()) == 1
+
+
+@pytest.mark.parametrize("n", [4, 5])
+def test_only_the_hopeless_is_refused(n):
+    # With 5 rows and no success in either group the bound is 1 - .05 ** (1 / 5) = .451.
+    model, X, groups = held_out({"a": 900, "b": n})
+    settings = dict(sensitive_features=groups, groups=["a", "b"], cell_sizes="public")
+    certificate = certify(model, X, count_epsilon=50.0, **settings)
+    assert bool(certificate.fairness) is (n == 5)
+
+
+def test_groups_left_out_by_declaration_are_named():
+    model, X, groups = held_out({"a": 300, "b": 300, "rare": 7})
+    certificate = certify(model, X, sensitive_features=groups, groups=["a", "b"])
+    assert certificate.n_rows == 600
+    assert "Outside the claim, because other groups were declared: rare." in str(certificate)
+    model.groups_ = ("a", "b", "rare")
+    noisy = certify(model, X, sensitive_features=groups, groups=["a", "b"], count_epsilon=1.0)
+    assert "were declared: rare." in str(noisy)

@@ -8,6 +8,7 @@ from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
     _cell,
     noise_tail,
+    noise_variance,
     noisy_gap_estimate,
     private_gap_upper_bound,
     private_rate_intervals,
@@ -40,6 +41,13 @@ def test_tail_of_one_discrete_laplace_variable_is_the_closed_form(epsilon, error
 
     assert survival(t) <= error
     assert t == 0 or survival(t - 1) > error * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 3.0, 900.0])
+def test_variance_of_the_noise_is_that_of_its_law(epsilon):
+    z = np.arange(-1000, 1001)
+    law = np.exp(-epsilon * np.abs(z))
+    assert noise_variance(epsilon) == pytest.approx((law @ z**2) / law.sum(), rel=1e-9)
 
 
 @pytest.mark.parametrize("terms", [2, 3, 8])

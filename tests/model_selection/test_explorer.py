@@ -90,8 +90,12 @@ def test_names_cannot_leave_their_place() -> None:
     ("rows", "options", "message"),
     [
         ([{"accuracy": 1.0, "gap": 0.1}], {}, "'epsilon' is not a column"),
-        ([{"accuracy": 1.0, "epsilon": 1.0}], {}, "needs a gap and an accuracy"),
-        ([{"accuracy": 1.0, "gap": 0.1, "epsilon": 1.0}], {"label": "a"}, "'a' is not a column"),
+        ([{"accuracy": 1.0, "epsilon": 1.0}], {}, "need a gap and an accuracy"),
+        (
+            [{"accuracy": 1.0, "gap": 0.1, "epsilon": 1.0}],
+            {"label": "kind"},
+            "'kind' is not a column",
+        ),
         ([{"accuracy": np.nan, "gap": 0.1, "epsilon": 1.0}], {}, "'accuracy' must hold a number"),
     ],
 )

@@ -571,6 +571,7 @@ def test_parameters_that_are_set_after_a_fit_change_no_release() -> None:
     model = PrivateFairEncoder(noise="randomized_response", max_epochs=1, progress=False)
     model.fit(X, y, sensitive_features=groups)
     before = model.transform(X, ids=range(len(X)))
-    model.set_params(bound=0.01, output="codes")
+    model.set_params(bound=0.01, output="codes", export_key=True)
+    assert not model._changed_since_fit()
     np.testing.assert_array_equal(model.transform(X, ids=range(len(X))), before)
     assert model.releases_.total == 1

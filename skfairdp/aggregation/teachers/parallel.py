@@ -7,7 +7,7 @@ chooses where the workers are: this process, other processes, a Dask or Ray clus
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,7 @@ class SeparateTeachers(Teachers):
     def _trained_predictions(self, X: np.ndarray) -> np.ndarray:
         answers = np.zeros((self.n_teachers, len(X)), dtype=np.int64)
         tasks = (
-            delayed(_answers_or_none)(model, X, self.seed, index)
+            delayed(_or_none)(answer, model, X, self.seed, index)
             for index, model in enumerate(self.models)
         )
         for index, codes in enumerate(_run(tasks, self.n_jobs)):
@@ -92,8 +92,8 @@ def train_separately(
     """
     sizes = (n_classes, n_steps, batch_size)
     tasks = (
-        delayed(_taught_or_none)(
-            clone(teacher) if fixed[i] < 0 else None, X[own], y_codes[own], seed, i, *sizes
+        delayed(_or_none)(
+            teach, clone(teacher) if fixed[i] < 0 else None, X[own], y_codes[own], seed, i, *sizes
         )
         for i, own in enumerate(rows)
     )
@@ -171,16 +171,9 @@ def answer(model: Any, X: np.ndarray, seed: int, index: int) -> np.ndarray:
 
 
 # What a shard makes a teacher raise is private: it costs the teacher its vote.
-def _taught_or_none(teacher: Any, *arguments: Any) -> Any:
+def _or_none(call: Callable[..., Any], model: Any, *arguments: Any) -> Any:
     try:
-        return None if teacher is None else teach(teacher, *arguments)
-    except (Exception, SystemExit):
-        return None
-
-
-def _answers_or_none(model: Any, *arguments: Any) -> np.ndarray | None:
-    try:
-        return None if model is None else answer(model, *arguments)
+        return None if model is None else call(model, *arguments)
     except (Exception, SystemExit):
         return None
 

@@ -152,7 +152,8 @@ def check_teacher(
     teacher = default_teacher() if teacher is None else teacher
     if isinstance(teacher, NeuralNet):
         return teacher, _batchable(teacher, row_shape, n_classes)
-    if not _is_classifier(teacher):
+    instance = hasattr(teacher, "__sklearn_tags__") and not isinstance(teacher, type)
+    if not (instance and is_classifier(teacher)):
         raise TypeError(
             "'teacher' must be None, a skorch NeuralNet or an instance of a scikit-learn "
             f"classifier; got {teacher!r}."
@@ -176,8 +177,3 @@ def _batchable(net: NeuralNet, row_shape: tuple[int, ...], n_classes: int) -> Pr
     except (TypeError, ValueError) as error:
         raise type(error)(f"'teacher' holds a net that cannot be used: {error}") from error
     return pattern if batchable else None
-
-
-def _is_classifier(teacher: Any) -> bool:
-    instance = hasattr(teacher, "__sklearn_tags__") and not isinstance(teacher, type)
-    return instance and is_classifier(teacher)

@@ -262,7 +262,7 @@ def _cell(
                 chance = np.where(place < 0, 0.0, cdf[np.maximum(place, 0)])
                 found[of_it] = np.maximum(found[of_it], law @ chance)
     below = np.maximum.accumulate(below[::-1])[::-1] + _ROUNDING
-    noise = sum(_variance(m, epsilon) for m in terms) / (4.0 if public else 3.0)
+    noise = sum(terms) * noise_variance(epsilon) / (4.0 if public else 3.0)
     # Else the weight of a rate of 0 would be 0.
     return _Cell(rates, below, np.maximum.accumulate(above) + _ROUNDING, least, most, noise + 1e-6)
 
@@ -372,9 +372,9 @@ def _weighted_noise(
     return np.maximum(found, 0.0)
 
 
-def _variance(terms: int, epsilon: float) -> float:
-    law = _noise_law(terms, epsilon)
-    return float(law @ (np.arange(len(law)) - len(law) // 2) ** 2)
+def noise_variance(epsilon: float) -> float:
+    """Variance of one discrete Laplace variable, of ``Pr(z) ~ exp(-epsilon |z|)``."""
+    return 2.0 * math.exp(-epsilon) / math.expm1(-epsilon) ** 2
 
 
 def _require(condition: bool, message: str) -> None:
