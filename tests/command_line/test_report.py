@@ -67,6 +67,7 @@ def test_what_is_not_shown_is_said_and_exits_with_one(folder, capsys) -> None:
     assert "at most 0.001: NOT shown" in (folder / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("all_epochs")
 def test_by_default_one_notion_is_held_to_half_the_tolerance_on_a_path(folder, capsys) -> None:
     written(folder, table(3000))
     main(report("--model", "m.pkl", "--ledger", "l.db", tolerance="0.5", mechanism=None))
