@@ -101,6 +101,21 @@ def of_training(
     return (*sets, *also, noise, _says.ARITHMETIC, through_noise(what=what), starts())
 
 
+def of_attribute(
+    protected: str, noise: str, *, groups: bool, also: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """What training rests on where the sensitive attribute alone is protected, in these words."""
+    (groups_known,) = closed_sets(groups=groups)
+    return (
+        f"protects {protected}",
+        f"{groups_known}; {_says.GROUP_SIZES_HIDDEN}",
+        *also,
+        noise,
+        _says.ARITHMETIC,
+        through_noise(what="the attribute reaches the model"),
+    )
+
+
 def held_out_rows(how: str, *, with_labels: bool) -> Iterable[str]:
     """What every bound from held-out rows rests on; `how` says what the rates count."""
     recorded = _says.RECORDED.format(what="Labels and groups are" if with_labels else "Groups are")

@@ -40,11 +40,7 @@ from skfairdp.protocol import Certifiable
 
 
 class _Quote(Exception):
-    """Ends a fit that was only asked what it would cost."""
-
-    def __init__(self, stated: PrivacyGuarantee | None) -> None:
-        super().__init__("only quoted")
-        self.stated = stated
+    """Ends a fit that was only asked what it would cost; its argument says that."""
 
 
 class PrivateEstimator(Certifiable, WithParameters):
@@ -195,17 +191,16 @@ class PrivateEstimator(Certifiable, WithParameters):
         """
         if "_only_quoting" in vars(self):
             raise _Quote(stated)
-        ledger = as_ledger(getattr(self, "ledger", None))
+        ledger = as_ledger(self.ledger)
         if ledger is None or "_reservation" in vars(self):
             return
-        if stated is None:
-            stated = PrivacyGuarantee.void("a fit without noise (epsilon=inf)")
+        stated = stated or PrivacyGuarantee.void("a fit without noise (epsilon=inf)")
         entry = ledger.reserve(stated, activity=self._activity, estimator=type(self).__name__)
         self._reservation = ledger, entry
 
     def _settle(self) -> None:
         """Commit the charge of a fit that is done."""
-        if getattr(self, "ledger", None) is None:
+        if self.ledger is None:
             return
         if "_reservation" not in vars(self):
             raise RuntimeError(
@@ -216,16 +211,12 @@ class PrivateEstimator(Certifiable, WithParameters):
         ledger.commit(entry)
 
     def _quote(self, X: Any, y: Any, sensitive_features: Any = None) -> PrivacyGuarantee | None:
-        """State what a fit would promise, and end before it uses rows.
-
-        `X`, `y`, `sensitive_features`: what would be handed to `fit`. Result: what it would
-        charge.
-        """
+        """State what a fit would promise and charge, and end before it uses rows."""
         self._only_quoting = True
         try:
             self.fit(X, y, sensitive_features=sensitive_features)
         except _Quote as quote:
-            return quote.stated
+            return quote.args[0]
         finally:
             del self._only_quoting
         raise RuntimeError(f"{type(self).__name__} charged nothing: its _fit must call _charge.")
@@ -330,13 +321,11 @@ class PrivateEstimator(Certifiable, WithParameters):
 
     def _randomness(self) -> tuple[int, NoiseSource]:
         """Return a seed for what protects no record, and a source for noise and batches."""
-        reproducible = bool(getattr(self, "reproducible_noise", False))
-        random_state = getattr(self, "random_state", None)
-        if random_state is None:
+        if self.random_state is None:
             seed = secrets.randbits(31)
         else:
-            seed = int(check_random_state(random_state).randint(2**31 - 1))
-        return seed, NoiseSource(seed if reproducible else None)
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return seed, NoiseSource(seed if self.reproducible_noise else None)
 
 
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):
@@ -355,7 +344,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn."""
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = not getattr(self, "reproducible_noise", False)
+        tags.non_deterministic = not self.reproducible_noise
         tags.classifier_tags.poor_score = True
         tags.classifier_tags.multi_class = self._multiclass
         return tags

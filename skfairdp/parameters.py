@@ -46,7 +46,6 @@ class Number:
     finite: bool = True
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` is a number of the right kind in the interval."""
         if isinstance(value, (bool, np.bool_)):
             return False
         if not isinstance(value, Integral if self.integer else Real):
@@ -62,7 +61,6 @@ class Number:
         return above and below
 
     def describe(self) -> str:
-        """Words for the interval."""
         kind = "an integer" if self.integer else "a number"
         parts = []
         if self.low > -math.inf:
@@ -79,11 +77,9 @@ class Choice:
     values: tuple
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` is one of the listed ones, of the same type."""
         return any(value is v or (type(value) is type(v) and value == v) for v in self.values)
 
     def describe(self) -> str:
-        """The listed values."""
         return " | ".join(repr(v) for v in self.values)
 
 
@@ -95,11 +91,9 @@ class Kind:
     words: str
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` has one of the types."""
         return isinstance(value, self.types)
 
     def describe(self) -> str:
-        """Words for the types."""
         return self.words
 
 
@@ -112,7 +106,6 @@ class Labels:
     of_groups: bool = False
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value` lists labels, none of them missing or repeated."""
         if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str | bytes):
             return False
         if isinstance(value, np.ndarray) and value.ndim != 1:
@@ -127,7 +120,6 @@ class Labels:
         return distinct and len(value) > 1 and (texts or all(map(_is_finite, value)))
 
     def describe(self) -> str:
-        """Words for such a list."""
         if self.of_groups:
             return "a list of different groups (such as ['a', 'b'], none of them missing)"
         return "a list of at least two different classes (all texts or all numbers, such as [0, 1])"
@@ -164,7 +156,7 @@ NORM = Number(1e-12, 1e12)
 DATASET_SIZE = Number(2, 1e12, integer=True)
 GROUP_SIZE = Number(1, 1e12, integer=True)
 RANDOM_STATE = (
-    Choice((None,)),
+    NONE,
     Number(low=0, high=2**32 - 1, integer=True),
     Kind((np.random.RandomState,), "a numpy RandomState"),
 )
@@ -189,8 +181,9 @@ class WithParameters(BaseEstimator):
     ``epsilon: float = 1.0`` is a parameter by keyword, ``field(kw_only=False)`` one by place; a
     subclass has those of its bases, and declares its own and those with another default. What it
     gives without an annotation, a property or a constant, is no parameter of it.
-    ``field(init=False)`` only tells the type of a fitted attribute. An ``__init__`` in the body is
-    kept as it is, with all that it says.
+    ``field(init=False)`` only tells the type of a fitted attribute. Names with an underscore in
+    front, and those of a list or dict, are attributes of the class. An ``__init__`` in the body
+    is kept as it is, with all that it says.
 
     The constructor is written by `dataclasses`; the class is none, or a table of results that
     holds an estimator would take it apart (`dataclasses.asdict`, pandas).
@@ -211,11 +204,13 @@ class WithParameters(BaseEstimator):
 
 def _write_constructor(cls: Any) -> None:
     body = vars(cls)
-    own = {
-        name: (kind, body[name] if isinstance(body[name], Field) else field(default=body[name]))
-        for name, kind in _annotations(cls).items()
-        if name in body and (isinstance(body[name], Field) or not name.startswith("_"))
-    }
+    own: dict[str, tuple[Any, Any]] = {}
+    for name, kind in _annotations(cls).items():
+        given = body.get(name, MISSING)
+        if isinstance(given, Field):
+            own[name] = kind, given
+        elif given is not MISSING and name[0] != "_" and type(given).__hash__ is not None:
+            own[name] = kind, field(default=given)
     if not own:
         return
     fields: dict[str, tuple[Any, Any]] = {}

@@ -51,21 +51,27 @@ def data_home() -> Path:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Say which tests one worker runs together: they share what is started or fitted once.
 
-    Those that start joblib's processes or a browser, those of tests/common, those of each file.
+    Those that start joblib's processes or a browser, those of tests/common, those of each file;
+    slow ones go wherever a worker is free.
     """
     grouped = getattr(config.option, "loadgroup", False)  # a worker under --dist loadgroup
     for item in items:
         if "loky" in item.name or "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(in_one_worker)
-        if grouped and hasattr(item, "_id"):
+        group = _group_of(item)
+        if grouped and group and hasattr(item, "_id"):
             # xdist 3.8 says the group in an attribute that pytest 9.2 does not read any more, and
             # so scatters groups.
-            group = item.nodeid.partition("::")[0]
-            if _starts_processes(item):
-                group = "processes"
-            elif group.startswith("tests/common/"):
-                group = "tests/common"
             item._id = type(item._id).parse(f"{item.nodeid}@{group}")
+
+
+def _group_of(item: pytest.Item) -> str:
+    file = item.nodeid.partition("::")[0]
+    if _starts_processes(item):
+        return "processes"
+    if item.get_closest_marker("slow"):
+        return ""
+    return "tests/common" if file.startswith("tests/common/") else file
 
 
 def pytest_collection_finish() -> None:

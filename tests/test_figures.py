@@ -92,8 +92,7 @@ REFUSALS = {
     "engine/moment_sums.py",
     "inprocessing/fairdp/classifier.py",
     "inprocessing/fermi.py",
-    "inprocessing/functional/classifier.py",
-    "inprocessing/gradient.py",
+    "inprocessing/budgeted.py",
     "model_selection/budget.py",
     "model_selection/search.py",
 }

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, clone
 from skfairdp import DPSGDClassifier
 from skfairdp.certificate.digest import state_digest
 from skfairdp.parameters import COUNT, POSITIVE, WithParameters
+from tests.common.roster import SETTINGS
 
 
 class Steps(WithParameters):
@@ -36,6 +37,7 @@ class Steps(WithParameters):
     _parameters = {"rate": (POSITIVE,), "depth": (COUNT,)}
 
     loss_: float = dataclasses.field(init=False)
+    _aside: int = dataclasses.field(init=False)
 
 
 class Deep(Steps):
@@ -69,6 +71,7 @@ class ByHand(Deep):
 
 class Inherits(ByHand):
     note: str  # says a type, and is no parameter
+    seen: list[int] = []
 
     def predict(self, X: Any) -> Any:
         return X
@@ -103,11 +106,15 @@ def test_a_constructor_by_hand_stays() -> None:
     made = Inherits("net", width=7, depth=1)
     assert (made.width, made.depth, made.rate) == (7, 1, 0.5)
     assert Inherits.__init__ is ByHand.__init__
+    assert made.seen is Inherits.seen
 
 
 def test_nothing_is_left_on_the_class() -> None:
     """No parameter can be read off the class, and no field passes for a fitted attribute."""
-    assert not {"net", "rate", "depth", "loss_"} & {*dir(Deep)}
+    assert not {"net", "rate", "depth", "loss_", "_aside"} & {*dir(Deep)}
+    for kind in SETTINGS:
+        held = {name for name in dir(kind) if isinstance(getattr(kind, name), dataclasses.Field)}
+        assert held == set(), kind
     assert not hasattr(Deep("net"), "loss_")
 
 

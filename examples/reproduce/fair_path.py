@@ -1,7 +1,9 @@
-"""One fit, the whole frontier: figures of docs/results/fair_path.md on Adult.
+"""One fit, the whole frontier: figures of docs/results/fair_path.md.
 
-``python examples/reproduce/fair_path.py --out FOLDER`` trains with the official split, writes
-figures.csv (a row a model and seed) and the picture. ``--seeds`` and ``--methods`` choose.
+``python examples/reproduce/fair_path.py --out FOLDER`` writes figures.csv (a row a model, seed
+and tolerance) and a picture of Adult. ``--sets``, ``--methods``, ``--notions``, ``--epsilons``
+and ``--seeds`` choose; what is in figures.csv already is not run again. ``--attribute`` runs
+Table 2 of PF-LD instead, where the group alone is protected, and writes attribute.csv.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +23,12 @@ from fairlearn.postprocessing import ThresholdOptimizer
 from fairlearn.reductions import (
     DemographicParity,
     EqualizedOdds,
+    ErrorRateParity,
     ExponentiatedGradient,
     TruePositiveRateParity,
 )
+from pfld_data import load_task
+from pfld_published import TABLE_2
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -29,44 +36,59 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skfairdp import FairPathClassifier, RateConstrainedClassifier, default_net
-from skfairdp.datasets import fetch_adult
-from skfairdp.exceptions import FairnessWarning
-from skfairdp.preprocessing import PublicEncoder
+from skfairdp.datasets import (
+    fetch_adult,
+    fetch_bank,
+    fetch_compas,
+    fetch_default_credit,
+    fetch_law_school,
+)
+from skfairdp.exceptions import FairnessWarning, PrivacyWarning
+from skfairdp.preprocessing import PublicBinner, PublicEncoder
 
 TOLERANCES = (0.02, 0.05, 0.07)
 CONSTRAINTS = {
     "demographic_parity": DemographicParity,
     "equal_opportunity": TruePositiveRateParity,
     "equalized_odds": EqualizedOdds,
+    "accuracy_parity": ErrorRateParity,
 }
 
 
-def public_bins(data: Any, n_cells: int = 32) -> np.ndarray:
-    """One-hot cells of declared bounds, on the linear and on the log scale, and categories.
-
-    Nothing here looks at a row: cells are of equal width between the bounds of the codebook.
-    """
-    columns = []
-    for name, (low, high) in data.bounds.items():
-        values = data.data[name].to_numpy(dtype=float).clip(low, high) - low
-        for place in (values / (high - low), np.log1p(values) / np.log1p(high - low)):
-            cell = np.minimum((place * n_cells).astype(int), n_cells - 1)
-            columns.append(np.eye(n_cells, dtype=np.float32)[cell])
-    encoded = PublicEncoder(data.categories).fit_transform(data.data[list(data.categories)])
-    return np.hstack([*columns, np.asarray(encoded, dtype=np.float32)])
+SETS = {
+    "adult": fetch_adult,
+    "default_ccc": fetch_default_credit,
+    "bank_full": lambda: fetch_bank(subset="full"),
+    "law_school": fetch_law_school,
+    "compas": fetch_compas,
+}
 
 
 class Task:
-    """Adult by its official split; sex is the group and no feature."""
+    """A data set, by its own split if it has one; the groups are no feature.
 
-    def __init__(self, columns: str) -> None:
-        data = fetch_adult()
-        raw = PublicEncoder(data.categories).fit_transform(data.data)
-        X = public_bins(data) if columns == "bins" else np.asarray(raw, dtype=np.float64)
-        train = np.asarray(data.split == "train")
-        y, a = np.asarray(data.target), np.asarray(data.sensitive_features).ravel()
-        self.X, self.y, self.a = X[train], y[train], a[train]
-        self.X_test, self.y_test, self.a_test = X[~train], y[~train], a[~train]
+    Of Compas the two largest groups. Without a split of its own, 30 % of the rows are held out,
+    others for each seed.
+    """
+
+    def __init__(self, name: str, columns: str, seed: int) -> None:
+        data = SETS[name]()
+        # Nothing here looks at a row: cells are of equal width between the bounds of the codebook.
+        categories = dict(data.categories)
+        if columns == "bins":
+            encoder = PublicBinner(dict(data.bounds), categories, encoding="onehot")
+        else:
+            encoder = PublicEncoder(categories)
+        X = np.asarray(encoder.fit_transform(data.data), dtype=np.float32)
+        y, a = np.asarray(data.target), np.asarray(data.sensitive_features, dtype=str).ravel()
+        kept = np.isin(a, pd.Series(a).value_counts().index[:2])
+        if "split" in data:
+            train = np.asarray(data.split == "train")
+        else:
+            train = np.random.default_rng(seed).random(len(y)) >= 0.3
+        part, rest = kept & train, kept & ~train
+        self.X, self.y, self.a = X[part], y[part], a[part]
+        self.X_test, self.y_test, self.a_test = X[rest], y[rest], a[rest]
 
     def measure(self, chance: np.ndarray, notion: str) -> dict[str, float]:
         """Accuracy and gaps of decisions; those of a mixture are chances of being selected."""
@@ -87,17 +109,18 @@ class Task:
         return {"accuracy": right.mean(), "gap": gaps[notion]}
 
 
-def path(task: Task, seed: int, notion: str, **settings: Any) -> list[dict]:
+def path(task: Task, seed: int, notion: str, epsilon: float) -> list[dict]:
     """One private fit, and all tolerances."""
-    model = FairPathClassifier(notion=notion, random_state=seed, progress=False, **settings)
+    settings = {"notion": notion, "epsilon": epsilon, "random_state": seed}
+    model = FairPathClassifier(**settings, progress=False)
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairnessWarning)
+        warnings.simplefilter("ignore", PrivacyWarning)
         model.fit(task.X, task.y, sensitive_features=task.a)
         seconds = time.process_time() - start
         points = {tolerance: model.at(tolerance) for tolerance in TOLERANCES}
     auc = roc_auc_score(task.y_test, model.predict_proba(task.X_test)[:, 1])
-    spent = {"epsilon": model.privacy_.epsilon} if model.privacy_ else {}
     return [
         {
             "tolerance": tolerance,
@@ -105,20 +128,24 @@ def path(task: Task, seed: int, notion: str, **settings: Any) -> list[dict]:
             "seconds": seconds,
             "kept_tolerance": point.kept_tolerance_,
             "multiplier": point.multiplier_,
-            **spent,
             **task.measure(point.predict(task.X_test) == model.classes_[1], notion),
         }
         for tolerance, point in points.items()
     ]
 
 
-def rates(task: Task, seed: int, notion: str) -> list[dict]:
+def rates(task: Task, seed: int, notion: str, epsilon: float) -> list[dict]:
     """One private fit a tolerance."""
     rows = []
     for tolerance in TOLERANCES:
         net = default_net().set_params(module__hidden_sizes=(), lr=0.05)
         model = RateConstrainedClassifier(
-            net, notion=notion, tolerance=tolerance, random_state=seed, progress=False
+            net,
+            notion=notion,
+            tolerance=tolerance,
+            epsilon=epsilon,
+            random_state=seed,
+            progress=False,
         )
         start = time.process_time()
         model.fit(task.X, task.y, sensitive_features=task.a)
@@ -126,14 +153,13 @@ def rates(task: Task, seed: int, notion: str) -> list[dict]:
             {
                 "tolerance": tolerance,
                 "seconds": time.process_time() - start,
-                "epsilon": model.privacy_.epsilon,
                 **task.measure(model.predict(task.X_test) == model.classes_[1], notion),
             }
         )
     return rows
 
 
-def reduction(task: Task, seed: int, notion: str, *, learner: str) -> list[dict]:
+def reduction(task: Task, seed: int, notion: str, epsilon: float, *, learner: str) -> list[dict]:
     """fairlearn's reduction; not private."""
     kinds = {
         "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)),
@@ -156,10 +182,9 @@ def reduction(task: Task, seed: int, notion: str, *, learner: str) -> list[dict]
     return rows
 
 
-def thresholds(task: Task, seed: int, notion: str) -> list[dict]:
+def thresholds(task: Task, seed: int, notion: str, epsilon: float) -> list[dict]:
     """A threshold for each group, which has to be known at prediction; not private."""
-    names = {"demographic_parity": "demographic_parity", "equal_opportunity": None}
-    constraint = names[notion] or "true_positive_rate_parity"
+    constraint = {"equal_opportunity": "true_positive_rate_parity"}.get(notion, notion)
     model = ThresholdOptimizer(
         estimator=LogisticRegression(max_iter=500),
         constraints=constraint,
@@ -171,12 +196,8 @@ def thresholds(task: Task, seed: int, notion: str) -> list[dict]:
 
 
 METHODS: dict[str, tuple[str, str, Any]] = {
-    "path, one fit at epsilon = 1": ("bins", "private", path),
-    "path without noise": (
-        "bins",
-        "once",
-        lambda task, seed, notion: path(task, seed, notion, epsilon=float("inf")),
-    ),
+    "path, one fit": ("bins", "private", path),
+    "path without noise": ("bins", "once", lambda *args: path(*args[:3], float("inf"))),
     "RateConstrained, a fit a tolerance": ("bins", "private", rates),
     "reduction, logistic, raw columns": (
         "raw",
@@ -192,14 +213,54 @@ METHODS: dict[str, tuple[str, str, Any]] = {
 def picture(figures: pd.DataFrame, out: Path) -> None:
     """Accuracy against the gap, of test rows."""
     figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    for method, rows in figures[figures["notion"] == "demographic_parity"].groupby("method"):
+    parity = (figures["set"] == "adult") & (figures["notion"] == "demographic_parity")
+    private = figures["epsilon"].isin([1.0, float("inf")])
+    for method, rows in figures[parity & private].groupby("method"):
         means = rows.groupby("tolerance")[["gap", "accuracy"]].median()
-        private = METHODS[method][1] == "private"
-        style = "o-" if private else "s--"
-        ax.plot(means["gap"], means["accuracy"], style, label=method, alpha=1.0 if private else 0.6)
+        at_one = METHODS[method][1] == "private"
+        label = f"{method}, ε = 1" if at_one else f"{method}; not private"
+        alpha = 1.0 if at_one else 0.6
+        ax.plot(
+            means["gap"], means["accuracy"], "o-" if at_one else "s--", label=label, alpha=alpha
+        )
     ax.set(xlabel="parity gap, test rows", ylabel="accuracy, test rows")
     ax.legend(fontsize=8)
     figure.savefig(out / "fair_path_adult.png", dpi=150)
+
+
+def attribute(fold: int, dataset: str, notion: str) -> dict[str, Any]:
+    """One cell of Table 2 of PF-LD: groups protected at epsilon = 1, delta = 1e-5."""
+    task = load_task(dataset, None, fold)
+    model = FairPathClassifier(
+        notion=notion,
+        tolerance=0.02,
+        protects="sensitive_features",
+        delta=1e-5,
+        random_state=fold,
+        progress=False,
+    )
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
+        model.fit(task.X, task.y, sensitive_features=task.groups)
+    seconds = time.process_time() - start
+    right = model.predict(task.X_test) == task.y_test
+    claim = model.certify(
+        task.X_test, task.y_test, sensitive_features=task.groups_test, notion=notion
+    ).fairness[0]
+    published = TABLE_2[dataset, notion]["pfld"]
+    return {
+        "dataset": dataset,
+        "notion": notion,
+        "fold": fold,
+        "accuracy": right.mean(),
+        "violation": claim.estimate,
+        "published accuracy": published[0],
+        "published violation": published[2],
+        "kept_tolerance": model.kept_tolerance_,
+        "epsilon": model.privacy_.epsilon,
+        "seconds": seconds,
+    }
 
 
 def main() -> None:
@@ -207,25 +268,53 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--sets", nargs="*", default=list(SETS))
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
-    parser.add_argument("--notions", nargs="*", default=["demographic_parity"])
+    parser.add_argument("--notions", nargs="*", default=list(CONSTRAINTS))
+    parser.add_argument("--epsilons", nargs="*", type=float, default=[0.5, 1.0, 2.0, 4.0])
+    parser.add_argument("--attribute", action="store_true")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    file = options.out / "figures.csv"
-    tasks: dict[str, Task] = {}
-    for notion in options.notions:
-        for method in options.methods:
-            columns, kind, run = METHODS[method]
-            task = tasks.setdefault(columns, Task(columns))
-            for seed in range(options.seeds if kind == "private" else 1):
-                rows = [
-                    {"method": method, "notion": notion, "seed": seed, **row}
-                    for row in run(task, seed, notion)
-                ]
-                before = [pd.read_csv(file)] if file.exists() else []
-                pd.concat([*before, pd.DataFrame(rows)]).to_csv(file, index=False)
-                print(pd.DataFrame(rows).round(4).to_string(), flush=True)
-    picture(pd.read_csv(file), options.out)
+    if options.attribute:
+        names = list(dict.fromkeys(dataset for dataset, _ in TABLE_2))
+        chosen = [name for name in options.sets if name in names] or names
+        jobs = [(fold, *cell) for cell in TABLE_2 if cell[0] in chosen for fold in range(5)]
+        keys = ["fold", "dataset", "notion"]
+        keep(options.out / "attribute.csv", keys, jobs, lambda *job: [attribute(*job)])
+        return
+    keys = ["set", "notion", "method", "epsilon", "seed"]
+    jobs = [
+        (name, notion, method, epsilon, seed)
+        for name in options.sets
+        for notion in options.notions
+        for method in options.methods
+        for epsilon in (options.epsilons if METHODS[method][1] == "private" else [float("inf")])
+        for seed in range(options.seeds if METHODS[method][1] == "private" else 1)
+    ]
+
+    @lru_cache(maxsize=2)
+    def task(name: str, columns: str, seed: int) -> Task:
+        return Task(name, columns, seed)
+
+    def run(name: str, notion: str, method: str, epsilon: float, seed: int) -> list[dict]:
+        columns, _, fit = METHODS[method]
+        rows = fit(task(name, columns, seed), seed, notion, epsilon)
+        job = dict(zip(keys, (name, notion, method, epsilon, seed), strict=True))
+        return [row | job for row in rows]
+
+    keep(options.out / "figures.csv", keys, jobs, run)
+    picture(pd.read_csv(options.out / "figures.csv"), options.out)
+
+
+def keep(file: Path, keys: list[str], jobs: list[tuple], run: Callable[..., list[dict]]) -> None:
+    """Run what a file does not hold yet, and add it."""
+    for job in jobs:
+        before = pd.read_csv(file) if file.exists() else pd.DataFrame(columns=keys)
+        if (before[keys] == list(job)).all(axis=1).any():
+            continue
+        rows = pd.DataFrame(run(*job))
+        pd.concat([before, rows] if len(before) else [rows]).to_csv(file, index=False)
+        print(rows.round(4).to_string(), flush=True)
 
 
 if __name__ == "__main__":

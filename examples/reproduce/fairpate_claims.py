@@ -7,10 +7,9 @@ from fairpate_against import EPSILONS as FIT_EPSILONS
 from fairpate_figures import PAIR
 from fairpate_summary import OTHERS, TITLES, Results, duels, frontier, joint_points, means
 from fairpate_sweep import EPSILONS, TOLERANCES
-from fairpate_texts import REMARKS
 
 
-def in_short(results: Results) -> str:
+def in_figures(results: Results) -> str:
     """Compare with the claims of the slides, one data set after the other."""
     lines = []
     for dataset in PAIR:
@@ -40,7 +39,7 @@ def in_short(results: Results) -> str:
             f"before finds {text}."
         )
         lines.append(f"  **Most right answers a query, γ = 0.05.** {_best(results, dataset)}")
-    return "\n".join(lines) + "\n" + REMARKS
+    return "\n".join(lines)
 
 
 def _best(results: Results, dataset: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from fairpate_against import EPSILONS as FIT_EPSILONS
-from fairpate_claims import in_short, right_share
+from fairpate_claims import in_figures, right_share
 from fairpate_figures import PAIR, draw_figures
 from fairpate_summary import (
     OTHERS,
@@ -19,7 +19,7 @@ from fairpate_summary import (
     summarised,
 )
 from fairpate_sweep import DELTA, EPSILONS, TOLERANCES
-from fairpate_texts import CAPTIONS, LEAD, MEASURED
+from fairpate_texts import CAPTIONS, LEAD, MEASURED, REMARKS
 from fairpate_votes import SETTINGS
 
 COMMAND = 'python examples/reproduce/fairpate.py --data-home "$SKFAIRDP_DATA"'
@@ -42,10 +42,11 @@ def write_report(rows: Iterable[dict], out: Path) -> Path:
         The page.
     """
     results = summarised(rows)
-    parts = ["# FairPATE: privacy, fairness, accuracy and coverage", LEAD, in_short(results)]
+    parts = ["# FairPATE: privacy, fairness, accuracy and coverage", LEAD, REMARKS]
     parts += ["What the columns mean: [how it was measured](#how-it-was-measured)."]
     for name in draw_figures(results, out):
         parts.append(f"![{CAPTIONS[name]}]({name})\n\n{CAPTIONS[name]}")
+    parts += ["## The comparisons in figures", in_figures(results)]
     for dataset in PAIR:
         setting = SETTINGS[dataset]
         kind = f"one hidden layer {setting.hidden_sizes}" if setting.hidden_sizes else "linear"

@@ -158,7 +158,9 @@ def stack_rows(first: Any, second: Any) -> Any:
         return first
     if isinstance(first, (pd.DataFrame, pd.Series)):
         if not isinstance(second, type(first)):
-            second = type(first)(np.asarray(second), **_labels_of(first))
+            frame = isinstance(first, pd.DataFrame)
+            names = {"columns": first.columns} if frame else {"name": first.name}
+            second = type(first)(np.asarray(second), **names)
         return pd.concat([first, second], ignore_index=True)
     return np.concatenate([np.asarray(first), np.asarray(second)])
 
@@ -167,9 +169,3 @@ def _rows(part: Any, where: NDArray[np.intp]) -> Any:
     if part is None:
         return None
     return part.iloc[where] if hasattr(part, "iloc") else np.asarray(part)[where]
-
-
-def _labels_of(pandas_object: pd.DataFrame | pd.Series) -> dict[str, Any]:
-    if isinstance(pandas_object, pd.DataFrame):
-        return {"columns": pandas_object.columns}
-    return {"name": pandas_object.name}

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from skfairdp.audit.canaries import Canaries, stack_rows
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import encode_groups
 
 
 def declare_sizes(
@@ -36,7 +36,8 @@ def declare_sizes(
     if "dataset_size" in parameters:
         declared["dataset_size"] = len(np.asarray(y)) + len(canaries)
     if "group_sizes" in parameters and sensitive_features is not None:
-        groups = _all_groups(sensitive_features, canaries, len(np.asarray(y)))
+        together = stack_rows(sensitive_features, canaries.sensitive_features)
+        groups = encode_groups(together, n_rows=len(np.asarray(y)) + len(canaries))
         declared["group_sizes"] = dict(zip(groups.labels, groups.counts.tolist(), strict=True))
     if not declared:
         raise ValueError(
@@ -77,11 +78,6 @@ def claim_about(fitted: Any, canaries: Canaries) -> tuple[float, float]:
     group = _only_group(canaries)
     per_group = privacy.per_group or {}
     return float(per_group.get(group, privacy.epsilon)), float(privacy.delta)
-
-
-def _all_groups(sensitive_features: ArrayLike, canaries: Canaries, n_rows: int) -> Groups:
-    together = stack_rows(sensitive_features, canaries.sensitive_features)
-    return encode_groups(together, n_rows=n_rows + len(canaries))
 
 
 def _only_group(canaries: Canaries) -> Hashable | None:

@@ -63,7 +63,10 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
         reasons.append(_foreign(deployed.final))
     elif own_search is None:
         reasons += [search_reason(search, deployed.final) for search in deployed.searches]
-    reasons += _relations(stated)
+    relations = sorted(_relations(stated))
+    if len(relations) > 1:
+        kinds = "; ".join(f"{protects} under {adjacency}" for adjacency, protects in relations)
+        reasons.append(f"The steps make promises of different kinds, which have no total: {kinds}")
     declared = _declared(public)
     if reasons:
         return _void(reasons, stated, declared)
@@ -242,20 +245,13 @@ def _foreign(final: Any) -> str:
 
 def _in_one_relation(stated: list[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
     """Read a promise for removal, as that of a table, as one for blanked records beside one."""
-    relations = {(item.adjacency, item.protects) for item in stated if not item.is_void}
-    if relations == {("add-remove", "record"), ("zero-out", "record")}:
+    if _relations(stated) == {("add-remove", "record"), ("zero-out", "record")}:
         return covered(stated, "zero-out", "record")
     return stated
 
 
-def _relations(stated: list[PrivacyGuarantee]) -> list[str]:
-    relations = {(item.adjacency, item.protects) for item in stated if not item.is_void}
-    if len(relations) < 2:
-        return []
-    return [
-        "The steps make promises of different kinds, which have no total: "
-        + "; ".join(f"{protects} under {adjacency}" for adjacency, protects in sorted(relations))
-    ]
+def _relations(stated: list[PrivacyGuarantee]) -> set[tuple[str, str]]:
+    return {(item.adjacency, item.protects) for item in stated if not item.is_void}
 
 
 def _void(

@@ -7,7 +7,6 @@ import hashlib
 import struct
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
@@ -20,7 +19,7 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -51,17 +50,12 @@ _CALLABLES = (type, FunctionType, BuiltinFunctionType, MethodType, np.ufunc)
 _SLOTS = (ClassMethodDescriptorType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
 
 
-@dataclass(frozen=True)
-class Bound:
-    """A digest, and what it stands on.
-
-    `with_code` says whether byte code was covered, which another version of Python writes
-    otherwise; `libraries` are packages whose classes and functions are covered by their names.
-    """
+class Bound(NamedTuple):
+    """A digest, and what it stands on."""
 
     digest: str
-    with_code: bool
-    libraries: frozenset[str]
+    with_code: bool  # whether it covers byte code, which other versions of Python write otherwise
+    libraries: frozenset[str]  # packages whose classes and functions are covered by their names
 
 
 def state_digest(value: object) -> str:
@@ -123,7 +117,8 @@ class _Walk:
             return [b"mapping", *self._pairs(value)]
         if kind in (set, frozenset):
             return [b"set", *sorted(self._alone(item) for item in value)]
-        if kind in (np.ndarray, np.memmap) or _is_scalar(value):
+        scalar = isinstance(value, np.generic) and kind.__module__ == "numpy"
+        if scalar or kind in (np.ndarray, np.memmap):
             header, content = content_of_array(value)
             return [header, *(c if isinstance(c, bytes) else self.digest(c) for c in content)]
         if is_pandas(value):
@@ -137,7 +132,9 @@ class _Walk:
         if isinstance(value, _CALLABLES) or library_name(value) is not None:
             return self._callable(value)
         if isinstance(value, _SLOTS):
-            return [b"slot", value.__name__.encode(), self.digest(_owner(value))]
+            # The object that it is bound to, or its class.
+            owner = value.__self__ if isinstance(value, MethodWrapperType) else value.__objclass__
+            return [b"slot", value.__name__.encode(), self.digest(owner)]
         inside = wrapped(value)
         if inside is not None:
             return [kind.__name__.encode(), *map(self.digest, inside)]
@@ -166,8 +163,7 @@ class _Walk:
         content = content_of_tensor(value)
         if content is None:
             raise self._unbound(f"a tensor of layout {value.layout} and type {value.dtype}")
-        beside = self._named(vars(value)) if vars(value) else []
-        return [b"tensor", self.digest(type(value)), *content, *beside]
+        return [b"tensor", self.digest(type(value)), *content, *self._named(vars(value))]
 
     def _module(self, module: ModuleType) -> list[bytes]:
         if not is_library(module.__name__):
@@ -185,8 +181,9 @@ class _Walk:
             raise self._unbound(f"a call of {value.__name__}, whose effect cannot be known")
         name = library_name(value)
         if name is not None:
-            parts = [b"library", self._library(name), *self._replaced(value)]
+            parts = [b"library", self._library(name)]
             if isinstance(value, type):
+                parts += self._named(replaced_methods(value))
                 self._of_libraries[id(value)] = parts
             return parts
         if isinstance(value, MethodType):
@@ -205,10 +202,6 @@ class _Walk:
         self._met[id(value)] = (len(self._met), value)
         self.with_code = True
         return self._function(value) if isinstance(value, FunctionType) else self._class(value)
-
-    def _replaced(self, value: Any) -> list[bytes]:
-        found = replaced_methods(value) if isinstance(value, type) else {}
-        return self._named(found) if found else []
 
     def _function(self, function: FunctionType) -> list[bytes]:
         code = function.__code__
@@ -297,15 +290,6 @@ def _joined(*parts: bytes) -> bytes:
         digest.update(struct.pack("<q", len(part)))
         digest.update(part)
     return digest.digest()
-
-
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, np.generic) and type(value).__module__ == "numpy"
-
-
-def _owner(slot: Any) -> Any:
-    """Class of a compiled method, or the object that it is bound to."""
-    return slot.__self__ if isinstance(slot, MethodWrapperType) else slot.__objclass__
 
 
 def _contents(cell: Any) -> Any:

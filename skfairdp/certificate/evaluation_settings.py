@@ -11,17 +11,16 @@ from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
 from skfairdp.figures import as_given
-from skfairdp.parameters import Check, Choice, Number
+from skfairdp.parameters import COUNT, NONE, PROBABILITY, Check, Choice, Number
 
-_NONE = Choice((None,))
 _ALLOWED: dict[str, tuple[Check, ...]] = {
-    "confidence_level": (Number(0.0, 1.0, low_open=True, high_open=True),),
+    "confidence_level": (PROBABILITY,),
     "bound": (Choice(("exact", "difference")),),
-    "count_epsilon": (_NONE, Number(1e-4, 1e3)),
+    "count_epsilon": (NONE, Number(1e-4, 1e3)),
     "cell_sizes": (Choice(("private", "public")),),
-    "holdout": (_NONE, Choice(("public", "per_record", "by_index"))),
-    "n_certificates": (Number(1, integer=True),),
-    "certificate_index": (_NONE, Number(1, integer=True)),
+    "holdout": (NONE, Choice(("public", "per_record", "by_index"))),
+    "n_certificates": (COUNT,),
+    "certificate_index": (NONE, COUNT),
 }
 
 

@@ -70,13 +70,18 @@ def examine(certificate: Claims) -> Examination:
 
     Counts give estimates, intervals and bounds; events give epsilon.
     """
-    found = [*_findings(certificate)]
+    found: list[tuple[str, str]] = []
+    for claim in certificate.fairness:
+        found += [*_of_claim(claim), *_of_rows(claim, certificate.n_rows)]
+    found += _shared_errors(certificate.fairness)
+    if certificate.privacy is not None and not certificate.privacy.is_void:
+        found += _of_privacy(certificate.privacy, certificate.fairness)
     return Examination(
         **{kind: tuple(t for k, t in found if k == kind) for kind in (RECOMPUTED, MISSING, WRONG)}
     )
 
 
-def contradictions(certificate: Claims, deployed: Deployed) -> list[str]:
+def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
     """What a certificate states otherwise than the model that its digest names.
 
     Its name, or a promise about training records that is stronger than the model's own. What
@@ -85,11 +90,7 @@ def contradictions(certificate: Claims, deployed: Deployed) -> list[str]:
     """
     python = certificate.library_versions.get("python", "")
     if not deployed.matches(certificate.model_digest, python):
-        return []
-    return list(_otherwise(certificate, deployed))
-
-
-def _otherwise(certificate: Claims, deployed: Deployed) -> Iterator[str]:
+        return
     if certificate.model_name not in ("", deployed.name):
         yield f"the model is {deployed.name}, and not {certificate.model_name}"
     trained, stated = deployed.trained, certificate.privacy
@@ -113,15 +114,6 @@ def _otherwise(certificate: Claims, deployed: Deployed) -> Iterator[str]:
             f"the model promises ε = {_shown(own.epsilon)} at δ = {as_given(own.delta)}, less than "
             f"ε = {_shown(stated.epsilon)} at δ = {as_given(stated.delta)}"
         )
-
-
-def _findings(certificate: Claims) -> Findings:
-    for claim in certificate.fairness:
-        yield from _of_claim(claim)
-        yield from _of_rows(claim, certificate.n_rows)
-    yield from _shared_errors(certificate.fairness)
-    if certificate.privacy is not None and not certificate.privacy.is_void:
-        yield from _of_privacy(certificate.privacy, certificate.fairness)
 
 
 def _compared(what: str, stated: float | None, found: float | None) -> tuple[str, str]:

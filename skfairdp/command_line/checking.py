@@ -62,7 +62,7 @@ def verify(arguments: argparse.Namespace) -> int:
         print(_CARE.format(arguments.model), file=sys.stderr, flush=True)
         model = _loaded(arguments.model, content)
         if not certificate.verify(model):
-            refused += contradictions(certificate, unwrap(model)) or [
+            refused += [*contradictions(certificate, unwrap(model))] or [
                 "the model is another one, or in another state, than the certificate names: "
                 f"{certificate.model_name}, {certificate.model_digest} (a certificate of an "
                 "earlier version can name it by another digest: then certify the model again)"

@@ -8,12 +8,15 @@ from typing import Any
 import skfairdp  # which imports an estimator when it is asked for
 from skfairdp.command_line.errors import CommandError
 
-MECHANISMS = ("rates", "fairdp", "dpsgd")
+# What is taken for one notion, what for several, and the others.
+MECHANISMS = ("fair-path", "rates", "fairdp", "dpsgd")
 
 
 def estimator_of(arguments: argparse.Namespace, ledger: skfairdp.PrivacyLedger | None) -> Any:
     """Make the estimator that was asked for; outcomes are 0 and 1 by declaration."""
     name, threshold = arguments.mechanism, arguments.threshold
+    if len(arguments.notion) > 1 and name == "fair-path":
+        raise CommandError("--mechanism fair-path takes one --notion; for several take rates.")
     if threshold is not None and name != "fairdp":
         raise CommandError(
             f"--threshold has no meaning for --mechanism {name}; leave it out, or take fairdp."
@@ -32,6 +35,7 @@ def estimator_of(arguments: argparse.Namespace, ledger: skfairdp.PrivacyLedger |
     if name == "dpsgd":
         return skfairdp.DPSGDClassifier(**shared)
     # Half of what is asked for: a certificate adds what held-out rows leave uncertain.
-    return skfairdp.RateConstrainedClassifier(
-        notion=tuple(arguments.notion), tolerance=arguments.tolerance / 2.0, **shared
-    )
+    shared["tolerance"] = arguments.tolerance / 2.0
+    if name == "fair-path":
+        return skfairdp.FairPathClassifier(notion=arguments.notion[0], **shared)
+    return skfairdp.RateConstrainedClassifier(notion=tuple(arguments.notion), **shared)

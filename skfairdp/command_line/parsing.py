@@ -140,9 +140,9 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
     add(
         "--mechanism",
         choices=MECHANISMS,
-        default=MECHANISMS[0],
-        help="rates: rates are held to the tolerance (default); fairdp: gradients of groups weigh "
-        "the same; dpsgd: groups play no part",
+        help="fair-path: one notion, every tolerance at once (default); rates: one or several "
+        "notions (default for several); fairdp: gradients of groups weigh the same; dpsgd: groups "
+        "play no part",
     )
     add("--threshold", type=_share, help="probability to decide from (fairdp; default 0.5)")
     add(

@@ -139,25 +139,25 @@ def _features(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 
 def _groups(rows: pd.DataFrame, sensitive: Sequence[str]) -> pd.Series | pd.DataFrame:
-    groups = rows[list(sensitive)]
+    groups, named = rows[list(sensitive)], ", ".join(map(repr, sensitive))
     if groups.isna().any(axis=None):
         raise CommandError(
-            f"{', '.join(map(repr, sensitive))} is missing in some rows. Leave those rows out of "
+            f"{named} is missing in some rows. Leave those rows out of "
             "the file, and so out of the claim, or merge them with a group that they are treated "
             "like; a value of its own, such as 'not stated', needs rows enough to show anything."
         )
     sizes = groups.groupby(list(sensitive), observed=True).size()
     if len(sizes) > LARGEST_NUMBER:
         raise CommandError(
-            f"{', '.join(map(repr, sensitive))} makes {len(sizes)} groups; at most "
+            f"{named} makes {len(sizes)} groups; at most "
             f"{LARGEST_NUMBER} can be compared. Sort them into a few, such as age classes."
         )
     if len(sizes) < 2:
-        raise CommandError(f"{', '.join(map(repr, sensitive))} makes one group; two are needed.")
+        raise CommandError(f"{named} makes one group; two are needed.")
     small = int((sizes < SMALLEST_GROUP).sum())
     if small:
         raise CommandError(
-            f"{', '.join(map(repr, sensitive))} makes {len(sizes)} groups, {small} of them with "
+            f"{named} makes {len(sizes)} groups, {small} of them with "
             f"fewer than {SMALLEST_GROUP} rows: too few to say anything about. Put small groups "
             "together with others, or leave them out."
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar, Self
 
@@ -101,6 +101,8 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
         "scale_",
         "seed_",
     )
+    # What is minimised: made of the encoder, sizes, rows and a generator.
+    _losses: ClassVar[Callable[..., Losses]]
     _needs_labels: ClassVar[bool] = True
     _optimizer: ClassVar[Any] = torch.optim.Adam
 
@@ -109,7 +111,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
     seed_: int = field(init=False)
 
     def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
-        raise NotImplementedError
+        return self._losses(self, sizes, rows, generator)
 
     def fit(
         self,

@@ -104,7 +104,5 @@ class CFAIREncoder(FairEncoder):
     learning_rate: float = 0.1
 
     _parameters = {"mu": AT_LEAST_ZERO, "balanced": (BOOLEAN,)}
+    _losses = _CFAIRObjective
     _optimizer: ClassVar[Any] = torch.optim.Adadelta
-
-    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
-        return _CFAIRObjective(self, sizes, rows, generator)

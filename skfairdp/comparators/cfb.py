@@ -27,7 +27,9 @@ class _SharedVariance(nn.Module):
 
 
 class _CFBObjective(Losses):
-    def __init__(self, model: CFBEncoder, sizes: Widths, generator: torch.Generator) -> None:
+    def __init__(
+        self, model: CFBEncoder, sizes: Widths, rows: Batch, generator: torch.Generator
+    ) -> None:
         super().__init__()
         d = sizes.n_components
         self.beta, self.n_groups = model.beta, sizes.n_groups
@@ -77,6 +79,4 @@ class CFBEncoder(VariationalEncoder):
     beta: float = 10.0
 
     _parameters = {"beta": AT_LEAST_ZERO}
-
-    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
-        return _CFBObjective(self, sizes, generator)
+    _losses = _CFBObjective

@@ -32,7 +32,9 @@ def shuffled(z: Tensor, blocks: Sequence[Tensor], generator: torch.Generator) ->
 class _FFVAEObjective(Losses):
     adversarial: ClassVar[bool] = True
 
-    def __init__(self, model: FFVAEEncoder, sizes: Widths, generator: torch.Generator) -> None:
+    def __init__(
+        self, model: FFVAEEncoder, sizes: Widths, rows: Batch, generator: torch.Generator
+    ) -> None:
         super().__init__()
         self.alpha, self.gamma, self.binary = model.alpha, model.gamma, sizes.binary
         # One component tells two values apart, more values get one component each.
@@ -131,10 +133,8 @@ class FFVAEEncoder(VariationalEncoder):
     gamma: float = 10.0
 
     _parameters = {"alpha": AT_LEAST_ZERO, "gamma": AT_LEAST_ZERO}
+    _losses = _FFVAEObjective
     _needs_labels: ClassVar[bool] = False
-
-    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
-        return _FFVAEObjective(self, sizes, generator)
 
     def _sensitive(
         self, sensitive_features: Any, n_rows: int

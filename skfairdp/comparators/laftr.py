@@ -29,7 +29,9 @@ def group_normalised(errors: Tensor, groups: Tensor, strata: Tensor, n_groups: i
 class _LAFTRObjective(Losses):
     adversarial: ClassVar[bool] = True
 
-    def __init__(self, model: LAFTREncoder, sizes: Widths, generator: torch.Generator) -> None:
+    def __init__(
+        self, model: LAFTREncoder, sizes: Widths, rows: Batch, generator: torch.Generator
+    ) -> None:
         super().__init__()
         self.sizes, self.notion = sizes, model.notion
         self.rival_steps = int(model.adversary_steps)
@@ -141,6 +143,7 @@ default="demographic_parity"
         "adversary_loss": (Choice(("cross_entropy", "l1")),),
         "adversary_steps": (COUNT,),
     }
+    _losses = _LAFTRObjective
 
     def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
         if self.notion == "equal_opportunity" and sizes.n_classes != 2:
@@ -148,4 +151,4 @@ default="demographic_parity"
                 f"notion='equal_opportunity' speaks of two classes; y holds {sizes.n_classes}. "
                 "Use 'equalized_odds' or 'demographic_parity'."
             )
-        return _LAFTRObjective(self, sizes, generator)
+        return super()._objective(sizes, rows, generator)

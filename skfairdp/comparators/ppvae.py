@@ -14,7 +14,9 @@ from skfairdp.comparators.variational import GroupAwareEncoder, negative_log_lik
 
 
 class _PPVAEObjective(Losses):
-    def __init__(self, model: PPVAEEncoder, sizes: Widths, generator: torch.Generator) -> None:
+    def __init__(
+        self, model: PPVAEEncoder, sizes: Widths, rows: Batch, generator: torch.Generator
+    ) -> None:
         super().__init__()
         self.beta, self.sizes = model.beta, sizes
         d, p, groups = sizes.n_components, sizes.n_features, sizes.n_groups
@@ -62,7 +64,5 @@ class PPVAEEncoder(GroupAwareEncoder):
     beta: float = 1.0
 
     _parameters = {"beta": AT_LEAST_ZERO}
+    _losses = _PPVAEObjective
     _needs_labels: ClassVar[bool] = False
-
-    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
-        return _PPVAEObjective(self, sizes, generator)

@@ -47,7 +47,9 @@ def mean_discrepancy(
 
 
 class _VFAEObjective(Losses):
-    def __init__(self, model: VFAEEncoder, sizes: Widths, generator: torch.Generator) -> None:
+    def __init__(
+        self, model: VFAEEncoder, sizes: Widths, rows: Batch, generator: torch.Generator
+    ) -> None:
         super().__init__()
         self.sizes = sizes
         self.alpha, self.beta = model.alpha, model.beta
@@ -129,6 +131,4 @@ class VFAEEncoder(GroupAwareEncoder):
         "bandwidth": (POSITIVE,),
         "n_random_features": (COUNT,),
     }
-
-    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
-        return _VFAEObjective(self, sizes, generator)
+    _losses = _VFAEObjective

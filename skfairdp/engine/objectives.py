@@ -9,6 +9,8 @@ the secret batch), play no part.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -55,6 +57,7 @@ def _refuse_shapes(name: str, output: torch.Tensor, target: torch.Tensor, allowe
     )
 
 
+@dataclass(eq=False)
 class BinaryObjective(Objective):
     """Per-record ``BCEWithLogitsLoss``.
 
@@ -66,11 +69,8 @@ class BinaryObjective(Objective):
     positive targets.
     """
 
-    def __init__(
-        self, weight: torch.Tensor | None = None, pos_weight: torch.Tensor | None = None
-    ) -> None:
-        self.weight = weight
-        self.pos_weight = pos_weight
+    weight: torch.Tensor | None = None
+    pos_weight: torch.Tensor | None = None
 
     def __call__(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
         output, target = self._aligned(output, targets[0])
@@ -100,6 +100,7 @@ class BinaryObjective(Objective):
         return columns, target if target.dtype == columns.dtype else target.to(columns.dtype)
 
 
+@dataclass(eq=False)
 class CrossEntropyObjective(Objective):
     """Per-record ``CrossEntropyLoss`` of logits of shape (B, K).
 
@@ -107,15 +108,9 @@ class CrossEntropyObjective(Objective):
     the batch. `ignore_index`: target whose record has loss 0.
     """
 
-    def __init__(
-        self,
-        weight: torch.Tensor | None = None,
-        ignore_index: int = -100,
-        label_smoothing: float = 0.0,
-    ) -> None:
-        self.weight = weight
-        self.ignore_index = ignore_index
-        self.label_smoothing = label_smoothing
+    weight: torch.Tensor | None = None
+    ignore_index: int = -100
+    label_smoothing: float = 0.0
 
     def __call__(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
         target = targets[0]
@@ -160,6 +155,7 @@ class CrossEntropyObjective(Objective):
             )
 
 
+@dataclass(eq=False)
 class NegativeLogLikelihoodObjective(Objective):
     """Per-record ``NLLLoss`` under skorch's convention.
 
@@ -170,9 +166,8 @@ class NegativeLogLikelihoodObjective(Objective):
     `weight` (K,).
     """
 
-    def __init__(self, weight: torch.Tensor | None = None, ignore_index: int = -100) -> None:
-        self.weight = weight
-        self.ignore_index = ignore_index
+    weight: torch.Tensor | None = None
+    ignore_index: int = -100
 
     def __call__(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
         target = targets[0]

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from skfairdp.engine.clipping.clippers import Clipper
+from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.randomness import OwnDraws, are_served
 from skfairdp.engine.row_blocks import block_rows
 from skfairdp.privacy.streams import stream_of
@@ -60,6 +61,15 @@ class PublicFeatures:
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self._X)
+
+    @property
+    def labels(self) -> Tensor:
+        """Labels of the rows."""
+        return self._targets[0]
+
+    def outputs(self, module: nn.Module) -> Tensor:
+        """Compute a module's outputs for all rows, as at prediction."""
+        return outputs_by_row(module, self._X)
 
     def batch(self, size: int) -> PublicBatch:
         """Draw the next batch, for a sum that it joins.

@@ -293,7 +293,10 @@ class NoisyRelease:
         return np.asarray(exact + self._noise.discrete_laplace(release.epsilon, n_counts))
 
     def prefix_sums(
-        self, segment: Segment, assign: Callable[[Rows], np.ndarray], shape: tuple[int, ...]
+        self,
+        segment: Segment,
+        assign: Callable[[Rows], tuple[np.ndarray, np.ndarray]],
+        shape: tuple[int, ...],
     ) -> tuple[np.ndarray, np.ndarray]:
         """Release all prefix sums of histograms over all rows.
 
@@ -305,7 +308,8 @@ class NoisyRelease:
             cut at 16 standard deviations: states `GRID_FAILURE`.
         assign : callable
             Maps the rows to the entry of the table that each one adds to (negative for
-            none); a row's entry depends on that row and on released values alone.
+            none), and to what it adds, 1 or -1; both depend on that row and on released values
+            alone.
         shape : tuple of int
             Shape of the table; the last axis is that of the bins.
 
@@ -329,8 +333,11 @@ class NoisyRelease:
                 f"for multipliers from {LEAST_MULTIPLIER}."
             )
         self.meter.draw(segment)
-        entries = np.where(self._rows.codes >= 0, assign(self._rows), -1)
-        counts = np.bincount(entries[entries >= 0], minlength=math.prod(shape))
+        entries, signs = assign(self._rows)
+        within = (self._rows.codes >= 0) & (entries >= 0)
+        counts = np.zeros(math.prod(shape), dtype=np.int64)
+        # Whatever is asked for: no record adds more than one.
+        np.add.at(counts, entries[within], np.sign(signs[within]))
         table = PrefixSums(shape[-1], block.noise_std)
         return table.release(counts.reshape(shape), self._noise), table.stds
 

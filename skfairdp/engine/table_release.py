@@ -20,21 +20,11 @@ __all__ = ["Cells", "TableRelease", "threshold"]
 
 @dataclass(frozen=True)
 class Cells:
-    """The private cells of one column: each is a number, a text, or missing.
+    """The private cells of one column: each is a number, a text, or missing."""
 
-    Parameters
-    ----------
-    numbers : ndarray of float64, shape (n,)
-        NaN where there is none.
-    texts : ndarray of int, shape (n,)
-        Position in `distinct`; -1 where there is none.
-    distinct : tuple of str
-        The texts that occur.
-    """
-
-    numbers: NDArray[np.float64]
-    texts: NDArray[np.int64]
-    distinct: tuple[str, ...] = ()
+    numbers: NDArray[np.float64]  # (n,): NaN where there is none
+    texts: NDArray[np.int64]  # (n,): position in `distinct`; -1 where there is none
+    distinct: tuple[str, ...] = ()  # The texts that occur
 
     def as_texts(self) -> tuple[NDArray[np.int64], list[str]]:
         """All cells as texts: position of each in the second value, -1 for a missing one."""
@@ -48,25 +38,9 @@ class Cells:
 class TableRelease:
     """Turn private columns into noisy counts, as the plan says.
 
-    Parameters
-    ----------
-    columns : sequence of Cells
-        Private columns.
-    plan : Plan
-        What was charged, with steps that draw every row. Every release is drawn from it.
-    noise : NoiseSource
-        Draws the noise: whole numbers of a fine grid, exactly.
-
-    Attributes
-    ----------
-    meter : Meter
-        What is still to be released.
-
-    Raises
-    ------
-    PlanError
-        By every release: the plan does not hold it, or holds no more of it. Here: the plan
-        draws samples, or its noise is not exact.
+    `plan`: what was charged, with steps that draw every row and exact noise. Every release is
+    drawn from it; `meter`: what is still to be released. Raises PlanError: the plan is not like
+    that, or does not hold what is released.
     """
 
     def __init__(self, columns: Sequence[Cells], plan: Plan, noise: NoiseSource) -> None:
@@ -87,24 +61,12 @@ class TableRelease:
     ) -> list[NDArray[np.float64]]:
         """Release one histogram of a column for each block of a segment.
 
-        Parameters
-        ----------
-        segment : Segment
-            Each histogram may depend on the noisy counts of those before it: the blocks of a
-            step are charged together whatever was answered.
-        column : int
-            Which column.
-        first : callable
-            Maps the cells to the count that each adds one to, negative for none; it depends
-            on nothing but the cell itself and on what was released.
-        size : int
-            Number of counts.
-        then : callable, optional
-            Maps noisy counts to the next such map and number of counts.
+        Each may depend on the noisy counts of those before it: the blocks of a step are charged
+        together whatever was answered.
 
-        Returns
-        -------
-        list of ndarray of float64
+        `first`: maps the cells to the count that each adds one to, negative for none; it depends
+        on nothing but the cell itself and on what was released. `size`: number of counts. `then`:
+        maps noisy counts to the next such map and number.
         """
         self._draw(segment)
         released: list[NDArray[np.float64]] = []
@@ -121,19 +83,8 @@ class TableRelease:
 
         Noise is added to the texts that occur, all in one query with the noise of the whole
         step. That alone would show who brought a text that no other row has; the threshold is
-        such that it does with the probability `segment.failure`, which is charged.
-
-        Parameters
-        ----------
-        segment : Segment
-            With a failure probability.
-        column : int
-            Which column.
-
-        Returns
-        -------
-        list of str
-            Sorted, as their order in the rows is private.
+        such that it does with the probability `segment.failure`, which is charged. Result:
+        sorted, as their order in the rows is private.
         """
         self._draw(segment)
         codes, texts = self._columns[column].as_texts()
@@ -155,21 +106,7 @@ class TableRelease:
 def threshold(std: float, failure: float) -> float:
     """Noisy count that a text of one row reaches with a probability of at most `failure`.
 
-    Parameters
-    ----------
-    std : float
-        Standard deviation of the noise; 0 for none.
-    failure : float
-        A probability in (0, 1).
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    PlanError
-        There is noise, and no probability is set aside.
+    Raises PlanError: there is noise, and no probability is set aside.
     """
     if std == 0.0:
         return 1.0

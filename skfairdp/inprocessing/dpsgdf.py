@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
 from skfairdp.parameters import POSITIVE, Number
 from skfairdp.privacy.plan import Block, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.sizes import Sizes, expected_batch_size
 
 
 class DPSGDFClassifier(GroupedClassifier):
@@ -76,29 +76,15 @@ class DPSGDFClassifier(GroupedClassifier):
     clip_norms_: dict[Any, float] = field(init=False)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        batch_size = expected_batch_size(self.batch_size, sizes.total)
-        n_cells, weight = len(sizes.cells), 1.0 / batch_size
-        count_std = noise_multiplier * float(self.count_noise_ratio)
-        rate = batch_size / sizes.total
-        segment = Segment(
-            steps=steps_for(self.max_epochs, sizes.total, batch_size),
-            rates=(rate,) * n_cells,
-            expected_sizes=tuple(rate * count for count in sizes.counts),
-            blocks=(
-                Block(
-                    name="long and other gradients",
-                    max_norm=1.0,
-                    weights=(1.0,) * n_cells,
-                    noise_std=count_std,
-                ),
-                Block(
-                    name="gradient",
-                    max_norm=1.0,
-                    weights=(weight,) * n_cells,
-                    noise_std=noise_multiplier * weight,
-                ),
-            ),
+        size = expected_batch_size(self.batch_size, sizes.total)
+        counts = Block(
+            name="long and other gradients",
+            max_norm=1.0,
+            weights=(1.0,) * len(sizes.cells),
+            noise_std=noise_multiplier * float(self.count_noise_ratio),
         )
+        segment = sizes.batches(self.max_epochs, size, ("gradient", 1.0, noise_multiplier))
+        segment = replace(segment, blocks=(counts, *segment.blocks))
         return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
 
     def _train(self, run: Run) -> None:

@@ -16,8 +16,8 @@ from skfairdp.inprocessing.ermi import DualMatrix, ErmiObjective
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
 from skfairdp.parameters import NORM, POSITIVE, Choice, Number
-from skfairdp.privacy.plan import Block, CountRelease, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.plan import CountRelease, Plan, Segment
+from skfairdp.privacy.sizes import Sizes, expected_batch_size
 
 # A group below this share of the rows is weighted as if it had so much: its records'
 # gradients would be longer than any clip norm of use.
@@ -134,30 +134,16 @@ class DPFermiClassifier(GroupedClassifier):
         return self.notion == "equalized_odds"
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        batch_size = expected_batch_size(self.batch_size, sizes.total)
-        n_cells, weight = len(sizes.cells), 1.0 / batch_size
-        clip, rate = float(self.max_grad_norm), batch_size / sizes.total
+        clip, smallest = float(self.max_grad_norm), min(sizes.counts) / sizes.total
         if self.max_dual_grad_norm == "auto":
-            dual_clip = 2.0 / max(min(sizes.counts) / sizes.total, SMALLEST_SHARE) ** 0.5
+            dual_clip = 2.0 / max(smallest, SMALLEST_SHARE) ** 0.5
         else:
             dual_clip = float(self.max_dual_grad_norm)
-        dual_std = noise_multiplier * float(self.dual_noise_ratio) * dual_clip * weight
-        weights = (weight,) * n_cells
-        segment = Segment(
-            steps=steps_for(self.max_epochs, sizes.total, batch_size),
-            rates=(rate,) * n_cells,
-            expected_sizes=tuple(rate * count for count in sizes.counts),
-            blocks=(
-                Block(
-                    name="gradient",
-                    max_norm=clip,
-                    weights=weights,
-                    noise_std=noise_multiplier * clip * weight,
-                ),
-                Block(
-                    name="gradient of W", max_norm=dual_clip, weights=weights, noise_std=dual_std
-                ),
-            ),
+        segment = sizes.batches(
+            self.max_epochs,
+            expected_batch_size(self.batch_size, sizes.total),
+            ("gradient", clip, noise_multiplier * clip),
+            ("gradient of W", dual_clip, noise_multiplier * self.dual_noise_ratio * dual_clip),
         )
         counts: tuple[CountRelease, ...] = ()
         if self._by_label:

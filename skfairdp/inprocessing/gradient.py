@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,8 +12,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from skfairdp.assumptions import of_training, seed_known
-from skfairdp.base import PrivateClassifier
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.inspection import (
@@ -31,21 +27,10 @@ from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.schedules import schedule_factors
 from skfairdp.engine.training import Progress, run_segment
-from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups
-from skfairdp.parameters import (
-    COUNT,
-    NOISE_MULTIPLIER,
-    NONE,
-    NORM,
-    SEQUENCE,
-    Choice,
-    check_parameters,
-)
-from skfairdp.privacy.accounting.calibration import noise_multiplier_for
-from skfairdp.privacy.accounting.plan_cost import guarantee
-from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.noise import NoiseSource, noise_text
+from skfairdp.inprocessing.budgeted import BudgetedClassifier
+from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, check_parameters
+from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes, check_delta
 from skfairdp.rows import check_features, check_rows, encode_labels
@@ -81,7 +66,7 @@ class Run:
             )
 
 
-class GradientClassifier(PrivateClassifier):
+class GradientClassifier(BudgetedClassifier):
     """Template of a classifier trained by noisy clipped gradients.
 
     A mechanism says how sizes become cells (`_sizes`), what its plan looks like for
@@ -92,9 +77,6 @@ class GradientClassifier(PrivateClassifier):
     net : skorch.NeuralNet or None
         Module, criterion, optimizer, learning rate and device. None is a
         multilayer perceptron with Adam, see `skfairdp.default_net`.
-    epsilon : float or None
-        Privacy budget in nats, at least 1e-4; the noise is calibrated to it. Infinity
-        trains without noise, for comparison. None when `noise_multiplier` is given.
     noise_multiplier : float or None
         Noise standard deviation over `max_grad_norm`, instead of `epsilon`.
     max_grad_norm : float
@@ -103,10 +85,6 @@ class GradientClassifier(PrivateClassifier):
         Expected records in a batch; "auto" is ``min(256, ceil(n / 10))``.
     max_epochs : int
         Passes over the data, each of ``ceil(n / batch_size)`` steps.
-    dataset_size : int or None
-        Declared number of records; makes the guarantee one for adding or removing
-        a record. None takes the number of rows, which is then public
-        ("zero-out" adjacency).
     learning_rate_schedule : None, "linear", "cosine" or sequence of pairs
         Factor on the learning rate over the steps; pairs are (fraction of steps,
         factor).
@@ -117,46 +95,28 @@ class GradientClassifier(PrivateClassifier):
     ----------
     module_ : torch.nn.Module
         The trained network.
-    noise_multiplier_ : float
-        Calibrated noise multiplier.
-    plan_ : Plan
-        Everything the accountant charged.
     """
 
     net: Any = field(default=None, kw_only=False)
-    epsilon: float | None = 1.0
-    delta: float = 1e-6
-    noise_multiplier: float | None = None
     max_grad_norm: float = 1.0
     batch_size: int | str = "auto"
     max_epochs: int = 20
-    dataset_size: int | None = None
     learning_rate_schedule: Any = "linear"
-    classes: Sequence[Any] | None = None
     exact_noise: bool = False
     progress: bool | None = None
 
     _plans_ahead = True
     _parameters = {
-        "noise_multiplier": (NOISE_MULTIPLIER, NONE),
         "max_grad_norm": (NORM,),
         "batch_size": (COUNT, Choice(("auto",))),
         "max_epochs": (COUNT,),
         "learning_rate_schedule": (Choice(("linear", "cosine")), SEQUENCE, NONE),
     }
-    _released: ClassVar[tuple[str, ...]] = (
-        *PrivateClassifier._released,
-        "link_",
-        "module_",
-        "noise_multiplier_",
-    )
+    _released: ClassVar[tuple[str, ...]] = (*BudgetedClassifier._released, "link_", "module_")
 
     module_: nn.Module = field(init=False)
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        raise NotImplementedError
-
-    def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         raise NotImplementedError
 
     def _train(self, run: Run) -> None:
@@ -211,15 +171,6 @@ class GradientClassifier(PrivateClassifier):
             ) from error
         finally:
             vector.data.copy_(before)
-
-    def _check_settings(self) -> None:
-        """Check what the parameter table cannot say."""
-        if (self.epsilon is None) == (self.noise_multiplier is None):
-            raise ValueError(
-                "Set either 'epsilon' (the noise is calibrated) or 'noise_multiplier' with "
-                f"epsilon=None; got epsilon={self.epsilon!r} and "
-                f"noise_multiplier={self.noise_multiplier!r}."
-            )
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
@@ -289,45 +240,6 @@ class GradientClassifier(PrivateClassifier):
         self.noise_multiplier_ = multiplier
         self.plan_ = plan
         self.privacy_ = stated
-
-    def _calibrate(self, sizes: Sizes) -> float:
-        if isinstance(self.noise_multiplier, Mapping):
-            # Stated in `noise_multiplier_` alone; the plan takes, and checks, each group's own.
-            numbers = (v for v in self.noise_multiplier.values() if isinstance(v, Real))
-            return max(map(float, numbers), default=0.0)
-        if self.noise_multiplier is not None:
-            return float(self.noise_multiplier)
-        assert self.epsilon is not None  # checked with the settings
-        if math.isinf(self.epsilon):
-            warn_user("epsilon=inf trains without noise: nothing is protected.", PrivacyWarning)
-            return 0.0
-        make_plan: Callable[[float], Plan] = lambda sigma: self._plan(sizes, sigma)  # noqa: E731
-        budget = self.epsilon - sizes.prior_epsilon
-        if budget <= 0.0:
-            raise ValueError(
-                f"'group_sizes_epsilon' = {sizes.prior_epsilon:g} leaves nothing of "
-                f"'epsilon' = {self.epsilon:g} for training; set it lower."
-            )
-        return noise_multiplier_for(budget, self.delta, make_plan)
-
-    def _guarantee(
-        self, plan: Plan, noise: NoiseSource, groups: Groups | None
-    ) -> PrivacyGuarantee | None:
-        if plan.noiseless:
-            return None
-        if noise.reproducible:
-            return PrivacyGuarantee.void(seed_known())
-        named = any(getattr(self, n, None) is not None for n in ("group_sizes", "groups"))
-        return guarantee(
-            plan,
-            protects="record",
-            budget=self.epsilon if self.noise_multiplier is None else None,
-            assumptions=of_training(
-                noise_text(noise, exact=plan.exact_noise),
-                labels=self.classes is not None,
-                groups=None if groups is None else named,
-            ),
-        )
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         proba = self.predict_proba(X)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -68,11 +67,6 @@ class GroupedClassifier(GradientClassifier):
             noise=noise,
             free=self._free,
         )
-
-    @property
-    def _free(self) -> bool:
-        """Whether this is a run without noise, for comparison."""
-        return self.epsilon is not None and math.isinf(self.epsilon)
 
 
 def declared_groups(

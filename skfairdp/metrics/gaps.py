@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import Notion, Stratum, get_notion
-from skfairdp.rows import count_rows, label_column
+from skfairdp.rows import count_rows, label_column, positions
 
 
 def group_gap(
@@ -79,7 +79,7 @@ def group_gap(
     if pos_label is not None:
         check_positive(pos_label, known)
     if pos_label is None or not chosen.compares_predictions:
-        truth, guess = _codes(truth, known), _codes(guess, known)
+        truth, guess = positions(truth, known), positions(guess, known)
     else:
         truth, guess = (truth == pos_label).astype(int), (guess == pos_label).astype(int)
         known = [f"not {pos_label}", pos_label]
@@ -134,13 +134,6 @@ def check_abstention(abstention_label: Hashable, truth: NDArray) -> None:
             f"abstention_label={abstention_label!r} is a true label of some row; name the label "
             "that stands for an abstention in y_pred, such as abstention_label_ of the model."
         )
-
-
-def _codes(labels: NDArray, known: list[Hashable]) -> NDArray[np.int64]:
-    """Position of each label among the known ones."""
-    names = np.asarray(known)
-    order = np.argsort(names)
-    return order[np.searchsorted(names, labels, sorter=order)]
 
 
 def _gap_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,10 +12,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skfairdp.metrics.gaps import group_gap
-
-
-class _Predictor(Protocol):
-    def predict(self, X: ArrayLike) -> np.ndarray: ...
 
 
 class _GroupScorer(BaseEstimator):
@@ -39,7 +35,7 @@ class _GroupScorer(BaseEstimator):
 
     def __call__(
         self,
-        estimator: _Predictor,
+        estimator: Any,
         X: ArrayLike | pd.DataFrame,
         y: ArrayLike,
         *,

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from skfairdp.model_selection.frontier import (
-    UP,
-    as_results,
     directions,
+    measured,
     pareto_frontier,
     results_of_search,
 )
@@ -101,19 +100,9 @@ class ParetoDisplay:
         -------
         ParetoDisplay
         """
-        frame = as_results(results)
-        known = directions(frame, None, None)
-        if gaps is None:
-            gaps = [name for name, up in known.items() if not up and name != "epsilon"]
-        if value is None:
-            value = next((name for name in UP if name in known), None)
-        if not gaps or value is None:
-            raise ValueError(
-                f"results need a gap and an accuracy; got the columns {list(frame.columns)}. Name "
-                "them in gaps and value."
-            )
-        directions(frame, [value], gaps)
-        return cls(frame, gaps, value, label).plot(ax=ax)
+        frame, gaps, values = measured(results, gaps, None if value is None else [value])
+        directions(frame, values[:1], gaps)
+        return cls(frame, gaps, values[0], label).plot(ax=ax)
 
     @classmethod
     def from_search(

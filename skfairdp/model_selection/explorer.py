@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skfairdp.model_selection.frontier import UP, as_results, directions
+from skfairdp.model_selection.frontier import directions, measured
 
 INTRO = (
     "Every trained model has an accuracy, a gap between groups and a privacy loss ε (smaller is "
@@ -78,17 +78,7 @@ def explorer_page(
     >>> page.startswith("<!doctype html>"), "http://www.example" in page
     (True, False)
     """
-    frame = as_results(results)
-    known = directions(frame, None, None)
-    if gaps is None:
-        gaps = [name for name, up in known.items() if not up and name != "epsilon"]
-    if values is None:
-        values = [name for name in UP if name in known]
-    if not gaps or not values:
-        raise ValueError(
-            f"a page needs a gap and an accuracy; got the columns {list(frame.columns)}. Name them "
-            "in gaps and values."
-        )
+    frame, gaps, values = measured(results, gaps, values)
     directions(frame, values, [*gaps, "epsilon"])
     for name in (label, names):
         if name is not None and name not in frame.columns:

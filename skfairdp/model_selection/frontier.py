@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import moocore
@@ -65,6 +65,23 @@ def directions(
         if name != "epsilon" and not np.isfinite(values.to_numpy(dtype=np.float64)).all():
             raise ValueError(f"column {name!r} must hold finite numbers; only epsilon may be inf.")
     return chosen
+
+
+def measured(
+    results: Any, gaps: Sequence[str] | None, values: Sequence[str] | None
+) -> tuple[pd.DataFrame, list[str], list[str]]:
+    """Results, their gaps and what to aim for; None takes columns with a known meaning."""
+    frame = as_results(results)
+    known = directions(frame, None, None)
+    if gaps is None:
+        gaps = [name for name, up in known.items() if not up and name != "epsilon"]
+    if values is None:
+        values = [name for name in UP if name in known]
+    if not gaps or not values:
+        raise ValueError(
+            f"results need a gap and an accuracy; got the columns {list(frame.columns)}. Name them."
+        )
+    return frame, list(gaps), list(values)
 
 
 def pareto_frontier(

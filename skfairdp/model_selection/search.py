@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -25,16 +22,13 @@ from skfairdp.model_selection.budget import SearchBudget, search_budget
 from skfairdp.model_selection.candidates import (
     check_distributions,
     check_estimator,
-    check_steps,
-    draw,
     final_of,
-    groups_by_name,
     planner,
     told,
 )
-from skfairdp.model_selection.holding_out import Divided, SearchRows, divide
+from skfairdp.model_selection.contest import Best, Contest
+from skfairdp.model_selection.holding_out import SearchRows, divide
 from skfairdp.model_selection.number_of_runs import NumberOfRuns
-from skfairdp.model_selection.scoring import Score, noisy_table, score_of
 from skfairdp.model_selection.search_assumptions import search_guarantee
 from skfairdp.parameters import (
     MAPPING,
@@ -199,7 +193,18 @@ class PrivateSearchCV(PrivateClassifier):
             with_groups=parts.groups is not None,
         )
         self._charge(stated)  # before a candidate sees a row
-        best = self._best_of(runs.draw(noise.sampling), parts, budget, price, noise, prior)
+        contest = Contest(
+            estimator=self.estimator,
+            distributions=self.param_distributions,
+            settings={"delta": self.delta},
+            budget=budget,
+            price=price,
+            objective=self._objective,
+            notion=get_notion(self.notion),
+            tolerance=self.tolerance,
+            reproducible=self.reproducible_noise,
+        )
+        best = contest.best_of(runs.draw(noise.sampling), parts, noise, prior)
         self._keep(best, stated, parts.groups, price)
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
@@ -221,7 +226,7 @@ class PrivateSearchCV(PrivateClassifier):
         if math.isinf(self.epsilon):
             warn_user("epsilon=inf searches without noise: nothing is protected.", PrivacyWarning)
             return None
-        make_plan = planner(final_of(self._told(None)), training)
+        make_plan = planner(final_of(told(self.estimator, None, delta=self.delta)), training)
         return search_budget(make_plan, runs, float(self.epsilon), float(self.delta))
 
     def _price(self, budget: SearchBudget | None) -> float:
@@ -239,92 +244,23 @@ class PrivateSearchCV(PrivateClassifier):
             )
         return float(self.score_epsilon)
 
-    def _told(self, parameters: Mapping[str, Any] | None, **settings: Any) -> Any:
-        return told(self.estimator, parameters, delta=self.delta, **settings)
-
-    def _best_of(
-        self,
-        n_runs: int,
-        parts: Divided,
-        budget: SearchBudget | None,
-        price: float,
-        noise: NoiseSource,
-        prior: np.random.Generator,
-    ) -> tuple[Any, ...]:
-        """Run the candidates; only the best so far is ever kept."""
-        best: tuple[Any, ...] | None = None
-        for _ in range(n_runs):
-            parameters = draw(self.param_distributions, prior)
-            # A warning for each candidate would count them: those of the winner are passed on.
-            with warnings.catch_warnings(record=True) as said:
-                warnings.simplefilter("always")
-                settings = self._repeatable(prior)
-                model = self._candidate(parameters, parts.training, budget, **settings)
-                with_scores = self._objective == "auc"
-                table = noisy_table(model, parts.held_out, price, noise, with_scores=with_scores)
-            check_steps(model)
-            score, gap = score_of(
-                table,
-                objective=self._objective,
-                notion=get_notion(self.notion),
-                classes=final_of(model).classes_,
-                tolerance=self.tolerance,
-            )
-            # Of equal scores the first stays, as likely any of them as any other.
-            if best is None or score > best[0]:
-                best = (score, gap, model, parameters, table, said)
-        assert best is not None
-        for warning in best[5]:
-            warn_user(warning.message, warning.category)
-        return best
-
     @property
     def _objective(self) -> str:
         """Name of the score in tables of results."""
         return "auc" if self.scoring == "roc_auc" else self.scoring
 
-    def _repeatable(self, generator: np.random.Generator) -> dict[str, Any]:
-        """Seed of a candidate's own noise, in a test."""
-        if not self.reproducible_noise:
-            return {}
-        return {"reproducible_noise": True, "random_state": int(generator.integers(2**31))}
-
-    def _candidate(
-        self,
-        parameters: Mapping[str, Any],
-        rows: SearchRows,
-        budget: SearchBudget | None,
-        **settings: Any,
-    ) -> Any:
-        """Train one candidate at its share of the budget."""
-        if budget is None:
-            settings["epsilon"] = math.inf
-        else:
-            make_plan = planner(final_of(self._told(parameters)), rows)
-            multiplier = budget.multiplier_for(make_plan)
-            settings |= {"epsilon": None, "noise_multiplier": multiplier}
-        model = self._told(parameters, **settings)
-        # A copy: what a step writes into its rows must not reach the next candidate.
-        own = deepcopy(rows.X)
-        return model.fit(own, rows.y, **groups_by_name(model, rows.sensitive_features))
-
     def _keep(
-        self,
-        best: tuple[Any, ...],
-        stated: PrivacyGuarantee | None,
-        groups: tuple | None,
-        price: float,
+        self, best: Best, stated: PrivacyGuarantee | None, groups: tuple | None, price: float
     ) -> None:
-        score: Score
-        score, gap, model, parameters, table, _ = best
+        model = best.model
         final = final_of(model)
         # The model states what its rows have spent, also when it is taken out of here.
         final._state(stated)
         self.best_estimator_ = model
-        self.best_params_ = parameters
-        self.best_score_ = score.value
-        self.best_gap_ = gap
-        self.noisy_counts_ = table
+        self.best_params_ = best.parameters
+        self.best_score_ = best.score.value
+        self.best_gap_ = best.gap
+        self.noisy_counts_ = best.table
         self.score_epsilon_ = price
         self.classes_ = final.classes_
         self.groups_ = groups

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from copy import deepcopy
+from copy import copy, deepcopy
 from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
 
 from skfairdp.assumptions import (
     ALL_COMPOSE,
@@ -31,6 +32,7 @@ from skfairdp.fairness.bounds.noisy_counts import (
 )
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.figures import as_given, significant_up
+from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
 from skfairdp.model_selection.candidates import (
     check_distributions,
     check_estimator,
@@ -84,11 +86,12 @@ def specify(
     """Find the best model that keeps a named privacy loss and a named gap.
 
     Every candidate is trained once, on one part of the rows, and its gap is bounded by one
-    noisy table of counts of the other. Nothing is free: the fits share the budget of the
-    training records, the tables that of the held-out ones, and the bounds the error
-    probability. In return all attempts may be shown, and "not found" says what was tried,
-    what each model's gap is at least and at most, and whether the rows could have been
-    enough. With many candidates a `PrivateSearchCV` is cheaper, and shows the winner alone.
+    noisy table of counts of the other. All tolerances of a `FairPathClassifier` are one fit.
+    Nothing is free: the fits share the budget of the training records, the tables that of the
+    held-out ones, and the bounds the error probability. In return all attempts may be shown,
+    and "not found" says what was tried, what each model's gap is at least and at most, and
+    whether the rows could have been enough. With many candidates a `PrivateSearchCV` is
+    cheaper, and shows the winner alone.
 
     Parameters
     ----------
@@ -159,14 +162,16 @@ def specify(
         raise ValueError("A gap needs groups: give sensitive_features.")
     check_estimator(estimator)
     points = _points(estimator, candidates)
+    firsts = _firsts(estimator, points)
     source = NoiseSource()
     parts = divide(X, y, sensitive_features, float(holdout_fraction), source)
     if parts.groups is None or len(parts.groups) < 2:
         raise ValueError("A gap needs two groups: sensitive_features holds one.")
     plans = [
-        planner(final_of(told(estimator, point, delta=delta)), parts.training) for point in points
+        planner(final_of(told(estimator, points[first], delta=delta)), parts.training)
+        for first in sorted(set(firsts))
     ]
-    shares = share_budget(plans, float(epsilon), float(delta))
+    shares = share_budget(plans, float(epsilon), float(delta), len(points))
     privacy = _stated(shares, len(points), holdout_fraction, source)
     book = as_ledger(ledger)
     name = type(final_of(estimator)).__name__
@@ -180,12 +185,16 @@ def specify(
     attempts = []
     charge = book.charge(privacy, activity="search", estimator=name) if book else nullcontext()
     with charge:
-        pairs = zip(points, shares.multipliers, strict=True)
-        for number, (point, multiplier) in enumerate(pairs, 1):
-            model = told(estimator, point, delta=delta, epsilon=None, noise_multiplier=multiplier)
-            rows = parts.training
-            model.fit(deepcopy(rows.X), rows.y, **groups_by_name(model, rows.sensitive_features))
-            check_steps(model)
+        fits: dict[int, Any] = {}
+        for number, (point, first) in enumerate(zip(points, firsts, strict=True), 1):
+            if first in fits:
+                model = _at(fits[first], told(estimator, point, delta=delta))
+            else:
+                noise = {"epsilon": None, "noise_multiplier": shares.multipliers[len(fits)]}
+                model = fits[first] = told(estimator, point, delta=delta, **noise)
+                rows, told_of = parts.training, parts.training.sensitive_features
+                model.fit(deepcopy(rows.X), rows.y, **groups_by_name(model, told_of))
+                check_steps(model)
             at = dataclasses.replace(terms, certificate_index=number)
             attempts.append(
                 _attempt(model, point, parts, at, tolerance, objective, privacy, source)
@@ -214,13 +223,39 @@ def _points(
     return [dict(point) for point in ParameterGrid(grid)]
 
 
+def _firsts(estimator: Any, points: list[dict[str, Any]]) -> list[int]:
+    """Say for each point which one is the first that its fit serves.
+
+    Points that differ in the tolerance of a path alone share a fit.
+    """
+    if not isinstance(final_of(estimator), FairPathClassifier):
+        return list(range(len(points)))
+    rest = [
+        repr(sorted((k, v) for k, v in point.items() if k.rsplit("__", 1)[-1] != "tolerance"))
+        for point in points
+    ]
+    return [rest.index(text) for text in rest]
+
+
+def _at(fitted: Any, asked: Any) -> Any:
+    """Stand at the tolerance that another model asks for."""
+    if not isinstance(fitted, Pipeline):
+        return fitted.at(asked.tolerance)
+    moved = copy(fitted)
+    name, final = fitted.steps[-1]
+    moved.steps = [*fitted.steps[:-1], (name, _at(final, final_of(asked)))]
+    return moved
+
+
 def _stated(
     shares: Shares, n: int, holdout_fraction: float, source: NoiseSource
 ) -> PrivacyGuarantee:
     return dataclasses.replace(
         shares.privacy,
         assumptions=(
-            ALL_COMPOSE.format(n=n, epsilon=significant_up(shares.count_epsilon, 4)),
+            ALL_COMPOSE.format(
+                fits=len(shares.multipliers), n=n, epsilon=significant_up(shares.count_epsilon, 4)
+            ),
             f"{HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))}, so the larger of "
             "the two costs holds for every record",
             SETS_PUBLIC,

@@ -70,13 +70,13 @@ class Shares:
     privacy: PrivacyGuarantee
 
 
-def share_budget(plans: Sequence[MakePlan], epsilon: float, delta: float) -> Shares:
-    """Let every attempt have the same share of a budget.
+def share_budget(plans: Sequence[MakePlan], epsilon: float, delta: float, n_tables: int) -> Shares:
+    """Let every fit have the same share of a budget, and every table of held-out counts.
 
     A record is either in the training rows of all attempts or in the held-out rows of
     all: the fits compose, the tables compose, and the larger of the two is the cost.
 
-    `plans`: maps a noise multiplier to the plan of an attempt. `delta`: probability in (0, 1).
+    `plans`: maps a noise multiplier to the plan of a fit. `delta`: probability in (0, 1).
     Raises ValueError: if no noise is enough.
     """
     n = len(plans)
@@ -92,12 +92,12 @@ def share_budget(plans: Sequence[MakePlan], epsilon: float, delta: float) -> Sha
         if spent <= epsilon:
             break
         target *= 0.995 * epsilon / spent  # plans of different shapes, a little over
-    price = epsilon / n  # pure, and n of them add up
+    price = epsilon / n_tables  # pure, and they add up
     return Shares(
         multipliers,
         price,
         PrivacyGuarantee(
-            epsilon=max(spent, price * n),
+            epsilon=max(spent, price * n_tables),
             delta=delta,
             adjacency=adjacency,
             accountant=accountant_name(fits, delta, adjacency),

@@ -7,21 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from skfairdp.fairness.bounds.noisy_counts import (
-    private_gap_lower_bound,
-    private_gap_upper_bound,
-)
+from skfairdp.fairness.bounds.noisy_counts import private_gap_lower_bound, private_gap_upper_bound
 from skfairdp.fairness.notions import get_notion
 from skfairdp.figures import as_given, epsilon_text, percent_text, rounded_up, significant_up
-from skfairdp.model_selection.candidates import (
-    final_of,
-)
+from skfairdp.model_selection.candidates import final_of
 from skfairdp.model_selection.scoring import cells_of
-from skfairdp.model_selection.specification_attempts import (
-    Attempt,
-    all_fits,
-    as_text,
-)
+from skfairdp.model_selection.specification_attempts import Attempt, all_fits, as_text
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
@@ -139,7 +130,11 @@ class Specification:
                 return False
             if not attempt.certificate.verify(attempt.model):
                 return False
-        fits = all_fits(final_of(attempt.model).plan_ for attempt in self.attempts)
+        finals = [final_of(attempt.model) for attempt in self.attempts]
+        # Points of one path are one fit, and share its released tables.
+        tables = (getattr(final, "changed_", None) for final in finals)
+        which = {n if t is None else t.tobytes(): finals[n] for n, t in enumerate(tables)}
+        fits = all_fits(final.plan_ for final in which.values())
         spent = event_epsilon(fits, self.privacy.delta, self.privacy.adjacency)
         return self.best == best_of(self.attempts) and spent <= self.privacy.epsilon <= self.epsilon
 

@@ -234,8 +234,8 @@ class AbstainingClassifier(PrivateClassifier):
         if not answered.all() and self.turnstile_.gate.stuck:
             warn_user(
                 "The parity gate is deadlocked: no answer of any group can pass any more, so every "
-                "further query will be refused. turnstile_.reset() starts anew; a larger tolerance "
-                "or cold_start makes this rarer.",
+                "further query will be refused. Call turnstile_.reset() to start anew; a larger "
+                "tolerance or cold_start makes this rarer.",
                 FairnessWarning,
             )
         marker, dtype = abstention_marker(self.classes_, self.abstention_label_)

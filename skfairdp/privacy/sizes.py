@@ -51,6 +51,23 @@ class Sizes:
         """Records in all cells."""
         return sum(self.counts)
 
+    def batches(self, max_epochs: int, size: int, *sums: tuple[str, float, float]) -> Segment:
+        """Passes in Poisson batches that every record is in with the same probability.
+
+        `size`: expected records of a batch, which every sum is divided by. `sums`: name, largest
+        norm of a record, and standard deviation of the noise, both before that division.
+        """
+        n, rate, weight = len(self.cells), size / self.total, 1.0 / size
+        return Segment(
+            steps=steps_for(max_epochs, self.total, size),
+            rates=(rate,) * n,
+            expected_sizes=(float(size),) if n == 1 else tuple(rate * c for c in self.counts),
+            blocks=tuple(
+                Block(name=name, max_norm=norm, weights=(weight,) * n, noise_std=std * weight)
+                for name, norm, std in sums
+            ),
+        )
+
     def plan(
         self,
         *segments: Segment,
@@ -90,20 +107,8 @@ class Sizes:
         `batch_size`: see `expected_batch_size`. `max_grad_norm`: clip norm of a record's gradient.
         `noise_multiplier`: standard deviation of the noise over it.
         """
-        expected = expected_batch_size(batch_size, self.total)
-        weight, clip = 1.0 / expected, float(max_grad_norm)
-        gradient = Block(
-            name="gradient",
-            max_norm=clip,
-            weights=(weight,),
-            noise_std=noise_multiplier * clip * weight,
-        )
-        segment = Segment(
-            steps=steps_for(max_epochs, self.total, expected),
-            rates=(expected / self.total,),
-            expected_sizes=(float(expected),),
-            blocks=(gradient,),
-        )
+        size, clip = expected_batch_size(batch_size, self.total), float(max_grad_norm)
+        segment = self.batches(max_epochs, size, ("gradient", clip, noise_multiplier * clip))
         return self.plan(segment, delta=delta, exact_noise=exact_noise)
 
     def check(self, plan: Plan, *, delta: float, exact_noise: bool = False) -> None:
@@ -134,13 +139,13 @@ def check_delta(delta: float, n: int, *, public: bool = True) -> None:
         )
         raise ValueError(
             f"'delta' must be below {limit}; got {as_given(delta)}. A larger delta allows a whole "
-            "record "
-            "to be published."
+            "record to be published."
         )
     if delta > 1.0 / (10.0 * n):
         limit = f"1/(10 n) = {significant_down(0.1 / n, 3)}" if public else "1/(10 n) for n records"
         warn_user(
-            f"'delta' = {as_given(delta)} is above {limit}; a smaller one is usual.",
+            f"'delta' = {as_given(delta)} is above {limit}: with that probability the "
+            "promise of epsilon may fail. Set a smaller one.",
             PrivacyWarning,
         )
 

@@ -311,6 +311,6 @@ def test_the_check_of_delta_does_not_show_how_many_private_rows_there_are():
     with pytest.raises(ValueError, match="'delta' must be below 1/n") as caught:
         check_delta(0.5, 431, public=False)
     assert "431" not in str(caught.value)
-    with pytest.warns(UserWarning, match="smaller one is usual") as warned:
+    with pytest.warns(UserWarning, match="Set a smaller one") as warned:
         check_delta(1 / 500, 431, public=False)
     assert "0.00023" not in str(warned[0].message)

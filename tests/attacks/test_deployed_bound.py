@@ -30,7 +30,7 @@ from skfairdp import (
     certify,
 )
 from skfairdp.engine.keyed_draws import row_uniforms
-from skfairdp.inprocessing.attribute.randomized import _positive
+from skfairdp.inprocessing.attribute.reduction import positive_votes
 from skfairdp.representation import LaplaceTransformer
 
 DEPLOYED, AVERAGED, ANYBODY = "deployed model", "averaged over its draws", "any population"
@@ -321,7 +321,7 @@ def test_bounds_hold_for_draws_made_anew_for_each_answer():
         model.key_ = rng.bytes(32)
         # Answers under this key for each report of the group, which is drawn anew.
         scores, draws = (
-            _positive(model.predictors_, model.weights_, rows),
+            positive_votes(model.predictors_, model.weights_, rows),
             row_uniforms(rows, model.key_),
         )
         yes = [draws < (1 - scores) * low + scores * high for low, high in model.decision_rates_.T]

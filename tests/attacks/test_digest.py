@@ -9,11 +9,8 @@ import decimal
 import enum
 import functools
 import operator
-import os
 import pickle
 import re
-import subprocess
-import sys
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -42,8 +39,8 @@ from skfairdp.certificate import digest
 from skfairdp.certificate.digest import bind, state_digest
 from skfairdp.certificate.state import State, state_of
 from skfairdp.exceptions import IncomparableModelError, UnboundModelError
+from tests.processes import in_one_worker, run_fresh
 
-ROOT = Path(__file__).parents[2]
 _rng = np.random.default_rng(0)
 X = _rng.normal(size=(80, 3)).astype(np.float32)
 Y = (X[:, 0] > 0).astype(int)
@@ -575,10 +572,11 @@ def test_a_digest_without_globals_would_be_found(monkeypatch: pytest.MonkeyPatch
 SCRIPT = """
 import pickle, sys
 from skfairdp.certificate.digest import state_digest
-print(*[state_digest(model) for model in pickle.load(open(sys.argv[1], "rb"))])
+print(hash("a text"), *[state_digest(model) for model in pickle.load(open(sys.argv[1], "rb"))])
 """
 
 
+@in_one_worker
 def test_digests_are_the_same_in_other_processes_and_hash_seeds(tmp_path: Path) -> None:
     models = [
         rule(first), rule(with_global), rule(with_table), rule(calls_global), rule(with_recursion),
@@ -595,14 +593,11 @@ def test_digests_are_the_same_in_other_processes_and_hash_seeds(tmp_path: Path) 
     (tmp_path / "models").write_bytes(pickle.dumps(models))
     for certificate, model in zip(certificates, models, strict=True):
         assert certificate.verify(pickle.loads(pickle.dumps(model)))
-    for seed in ("77",):
-        done = subprocess.run(
-            [sys.executable, "-c", SCRIPT, str(tmp_path / "models")],
-            cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed},
-            check=True, timeout=600, capture_output=True, text=True,
-        )  # fmt: skip
-        found = done.stdout.split()
-        assert found == expected
+    done = run_fresh(SCRIPT, str(tmp_path / "models"))
+    assert done.returncode == 0, done.stderr
+    hashed, *found = done.stdout.split()
+    assert hashed != str(hash("a text"))
+    assert found == expected
 
 
 def test_another_python_is_not_called_another_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,8 +14,9 @@ import pytest
 from skfairdp import Certificate, PrivacyLedger
 from skfairdp.command_line import main
 from tests.command_line.files import SCHEMA, report, table, written
+from tests.processes import in_one_worker, run_fresh
 
-ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.filterwarnings("ignore:No point of the path")
 
 
 @pytest.fixture(autouse=True)
@@ -67,12 +67,33 @@ def test_what_is_not_shown_is_said_and_exits_with_one(folder, capsys) -> None:
     assert "at most 0.001: NOT shown" in (folder / "report.html").read_text()
 
 
-def test_rates_are_held_to_half_the_tolerance_by_default(folder, capsys) -> None:
+def test_by_default_one_notion_is_held_to_half_the_tolerance_on_a_path(folder, capsys) -> None:
     written(folder)
-    main(report("--model", "m.pkl", "--notion", "equalized_odds", tolerance="0.1"))
+    main(report("--model", "m.pkl", "--ledger", "l.db", tolerance="0.5"))
+    model = pickle.loads((folder / "m.pkl").read_bytes())[-1]
+    assert type(model).__name__ == "FairPathClassifier"
+    assert (model.notion, model.tolerance) == ("demographic_parity", 0.25)
+    said = capsys.readouterr().out
+    assert "at other tolerances, at no further privacy loss" in said
+    told = [line.split() for line in said.splitlines() if line.strip().startswith("0.")]
+    path = model.path()
+    assert len(told) >= 2
+    for tolerance, gap, *_ in told:
+        point = model.at(float(tolerance)).multiplier_
+        assert f"{path['gap'][path['multiplier'] == point].iloc[0]:.3f}" == gap
+    assert [e.activity for e in PrivacyLedger("l.db", "data").entries()] == ["fit", "certify"]
+
+
+def test_several_notions_are_held_by_rate_constraints(folder, capsys) -> None:
+    written(folder)
+    two = ["--notion", "equalized_odds", "--notion", "demographic_parity"]
+    main(report("--model", "m.pkl", *two, tolerance="0.1"))
     model = pickle.loads((folder / "m.pkl").read_bytes())[-1]
     assert type(model).__name__ == "RateConstrainedClassifier"
-    assert (model.notion, model.tolerance) == (("equalized_odds",), 0.05)
+    assert (model.notion, model.tolerance) == (("equalized_odds", "demographic_parity"), 0.05)
+    (folder / "report.html").unlink()
+    said = refused(capsys, report("--mechanism", "fair-path", *two))
+    assert "takes one --notion" in said
     main(report("--model", "m.pkl", "--mechanism", "fairdp", "--threshold", "0.7"))
     assert pickle.loads((folder / "m.pkl").read_bytes())[-1].threshold == 0.7
 
@@ -87,16 +108,18 @@ def test_progress_goes_to_standard_error(folder, capsys) -> None:
     assert said.out.count("\n") == 2
 
 
+PROGRAM = """
+import os, runpy, sys
+os.chdir(sys.argv.pop(1))
+runpy.run_module("skfairdp", run_name="__main__", alter_sys=True)
+"""
+
+
+@in_one_worker
 def test_the_module_runs_as_a_program(folder) -> None:
     written(folder)
-    command = [sys.executable, "-W", "error", "-m", "skfairdp", *report("--held-out-is-public")]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-    )
+    arguments = report("--held-out-is-public")
+    done = run_fresh(PROGRAM, str(folder), *arguments, warnings_are_errors=True)
     assert done.returncode == 0, done.stderr
     assert "people like the " in done.stdout
 
@@ -310,7 +333,7 @@ def test_a_fault_of_the_program_is_no_answer(folder, capsys, monkeypatch) -> Non
 
 def test_options_that_do_not_go_together_are_refused(folder, capsys) -> None:
     written(folder)
-    assert "--mechanism rates" in refused(capsys, report("--threshold", "0.9"))
+    assert "--mechanism fair-path" in refused(capsys, report("--threshold", "0.9"))
     wrong = report("--mechanism", "dpsgd", "--threshold", "0.9")
     assert "--threshold has no meaning for --mechanism dpsgd" in refused(capsys, wrong)
     assert "name it by --ledger" in refused(capsys, report("--budget", "1", "1e-5"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -179,9 +180,9 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
     RandomizedAttributeClassifier: (
         "apart",
         {
-            "randomised attribute": RandomizedAttributeClassifier(max_iter=3),
+            "randomised attribute": RandomizedAttributeClassifier(max_iter=2),
             "randomised attribute, two steps": RandomizedAttributeClassifier(
-                group_at_predict="randomized", max_iter=3
+                group_at_predict="randomized", max_iter=2
             ),
         },
     ),
@@ -193,8 +194,10 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
     PrivateFairEncoder: (
         "releasing",
         {
-            "encoder": PrivateFairEncoder(**FAST),
-            "encoder, trained privately": PrivateFairEncoder(train_privately=True, **FAST),
+            "encoder": PrivateFairEncoder(batch_size=100, **FAST),
+            "encoder, trained privately": PrivateFairEncoder(
+                train_privately=True, batch_size=100, **FAST
+            ),
         },
     ),
     PrivateTableEncoder: ("tables", {"table": PrivateTableEncoder(epsilon=1.0)}),
@@ -251,6 +254,13 @@ every_class = pytest.mark.parametrize("name", ["DP-SGD", "FairDP"])
 def build(name: str, **parameters: Any) -> Any:
     """Return a fresh estimator of the roster."""
     return clone(EVERY[name][1]).set_params(**parameters)
+
+
+@cache
+def once(name: str, **parameters: Any) -> Any:
+    """Return an estimator fitted on `people`, shared by all checks that change nothing of it."""
+    X, y, groups = people()
+    return build(name, **parameters).fit(X, y, sensitive_features=groups)
 
 
 def people(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

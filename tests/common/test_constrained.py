@@ -16,7 +16,7 @@ from skfairdp.preprocessing import PublicScaler
 from tests.common import test_certified_epsilon as certified
 from tests.common import test_nothing_private_is_kept as kept
 from tests.common.halves import QuietFairPath
-from tests.common.roster import CONSTRAINED, NEEDS_GROUPS, build, every_constrained, people
+from tests.common.roster import CONSTRAINED, NEEDS_GROUPS, build, every_constrained, once, people
 from tests.common.test_scikit_learn_checks import unexpected
 from tests.privacy.oracle import oracle_epsilon
 
@@ -62,14 +62,13 @@ def test_scikit_learn_checks_pass_where_groups_are_made_up(name: str) -> None:
 
 @every_constrained
 def test_epsilon_is_that_of_the_plan(name: str) -> None:
-    X, y, groups = people()
     for parameters in ({}, {"epsilon": None, "noise_multiplier": 1.1}):
-        model = build(name, **parameters).fit(X, y, sensitive_features=groups)
+        model = once(name, **parameters)
         privacy = certify(model).privacy
         expected = oracle_epsilon(model.plan_, model.delta)
         assert (privacy.protects, privacy.adjacency) == ("record", "zero-out")
         assert expected * 0.997 <= privacy.epsilon <= expected * 1.02
-    assert build(name).fit(X, y, sensitive_features=groups).privacy_.epsilon <= 1.0
+    assert once(name).privacy_.epsilon <= 1.0
 
 
 @every_constrained
@@ -102,8 +101,8 @@ def test_joblib_and_copies_predict_the_same(name: str, tmp_path: Path) -> None:
 
 @every_constrained
 def test_a_pickle_holds_no_row(name: str) -> None:
-    X, y, groups = people(400)
-    model = build(name).fit(X, y, sensitive_features=groups)
+    X, y, groups = people()
+    model = once(name)
     assert kept.fitted_names(model) <= set(model._released)
     assert not kept.traces(pickle.dumps(model), X, y, groups)
 

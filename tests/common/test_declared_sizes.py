@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skfairdp import DPSGDClassifier, FairDPClassifier, certify
-from tests.common.roster import FAST, ROSTER, build, every_estimator, people
+from tests.common.roster import FAST, ROSTER, build, every_estimator, once, people
 
 SIZES = {"a": 200, "b": 100}
 
@@ -29,8 +29,7 @@ def test_the_plan_of_declared_sizes_does_not_depend_on_the_rows(name: str) -> No
 
 @every_estimator
 def test_sizes_taken_from_the_rows_mean_another_relation(name: str) -> None:
-    X, y, groups = people()
-    model = build(name).fit(X, y, sensitive_features=groups)
+    model = once(name)
     assert model.privacy_.adjacency == "zero-out"
     assert not model.certify().satisfies(epsilon=1.0, adjacency="add-remove")
 

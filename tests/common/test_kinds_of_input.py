@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from skfairdp import FairDPClassifier, certify
 from skfairdp.exceptions import UnknownGroupError
-from tests.common.roster import FAST, build, every_class, every_estimator, people
+from tests.common.roster import FAST, build, every_class, every_estimator, once, people
 
 CONTAINERS = {
     "lists": (np.ndarray.tolist, list, list),
@@ -27,6 +30,13 @@ CONTAINERS = {
 }
 
 
+@cache
+def on_single_precision(name: str) -> Any:
+    X, y, groups = people()
+    model = build(name, random_state=0, reproducible_noise=True)
+    return model.fit(X.astype(np.float32).astype(np.float64), y, sensitive_features=groups)
+
+
 @every_class
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_containers_do_not_matter(name: str, container: str) -> None:
@@ -34,8 +44,7 @@ def test_containers_do_not_matter(name: str, container: str) -> None:
     # float32 rows in all containers: conversions are exact then.
     X = X.astype(np.float32).astype(np.float64)
     convert_X, convert_y, convert_groups = CONTAINERS[container]
-    plain = build(name, random_state=0, reproducible_noise=True)
-    plain.fit(X, y, sensitive_features=groups)
+    plain = on_single_precision(name)
     other = build(name, random_state=0, reproducible_noise=True)
     other.fit(convert_X(X), convert_y(y), sensitive_features=convert_groups(groups))
     assert other.groups_ == ("a", "b")
@@ -81,8 +90,8 @@ def test_two_attributes_mean_their_intersections(name: str) -> None:
 
 @every_estimator
 def test_a_group_that_training_never_saw_is_refused(name: str) -> None:
-    X, y, groups = people()
-    model = build(name).fit(X, y, sensitive_features=groups)
+    X, _, groups = people()
+    model = once(name)
     others = groups.copy()
     others[5] = "z"
     with pytest.raises(UnknownGroupError, match=r"\['a', 'b'\]") as caught:

@@ -25,12 +25,8 @@ from tests.privacy.ledger.statements import ledger_in
 every = pytest.mark.parametrize("name", EVERY)
 
 
-@every
-def test_a_fit_is_one_committed_entry_with_its_guarantee(name, tmp_path) -> None:
-    ledger = ledger_in(tmp_path)
-    model = fitted(name, ledger=ledger)
-    (entry,) = ledger.entries()
-    assert (entry.activity, entry.state, entry.ordinal) == ("fit", "committed", 1)
+def is_committed(entry: Any, name: str, model: Any, ordinal: int) -> None:
+    assert (entry.activity, entry.state, entry.ordinal) == ("fit", "committed", ordinal)
     together = name in SMOOTHED and model.training == "together"
     assert entry.estimator == type(model.estimator if together else model).__name__
     privacy = certify(model).privacy
@@ -56,7 +52,9 @@ def test_a_full_budget_refuses_before_rows_are_used(name, tmp_path, monkeypatch)
 
 
 @every
-def test_a_fit_that_breaks_off_stays_charged(name, tmp_path, monkeypatch) -> None:
+def test_a_fit_is_one_entry_with_its_guarantee_and_one_that_breaks_off_stays_charged(
+    name, tmp_path, monkeypatch
+) -> None:
     ledger = ledger_in(tmp_path)
     X, y, groups = people()
     model = build(name, ledger=ledger)
@@ -68,7 +66,9 @@ def test_a_fit_that_breaks_off_stays_charged(name, tmp_path, monkeypatch) -> Non
     assert [entry.state for entry in ledger.entries()] == ["reserved"]
     assert "_reservation" not in vars(model)
     model.fit(X, y, sensitive_features=groups)
-    assert [entry.state for entry in ledger.entries()] == ["reserved", "committed"]
+    broken_off, entry = ledger.entries()
+    assert broken_off.state == "reserved"
+    is_committed(entry, name, model, 2)
 
 
 def _with(values: Any, place: Any, value: Any) -> Any:
@@ -207,6 +207,7 @@ def test_a_refused_fit_charges_nothing(name, tmp_path, monkeypatch) -> None:
 def test_repeatable_noise_is_charged_as_no_guarantee(name, tmp_path) -> None:
     ledger = ledger_in(tmp_path)
     model = fitted(name, ledger=ledger, reproducible_noise=True, random_state=0)
+    assert [(entry.state, entry.ordinal) for entry in ledger.entries()] == [("committed", 1)]
     assert certify(model).privacy.is_void
     assert ledger.totals()[0].is_void
 

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from skfairdp import default_net
 from skfairdp.engine.modules import MLP
-from tests.common.roster import ROSTER, build, every_class, every_estimator, people
+from tests.common.roster import ROSTER, build, every_class, every_estimator, once, people
 from tests.processes import in_one_worker, run_fresh
 
 
@@ -47,7 +47,7 @@ def traces(stored: bytes, X: np.ndarray, y: np.ndarray, groups: np.ndarray) -> l
 @every_estimator
 def test_no_row_is_in_a_pickle_or_a_copy(name: str) -> None:
     X, y, groups = people()
-    model = build(name).fit(X, y, sensitive_features=groups)
+    model = once(name)
     model.predict(X[:50])
     for stored in (pickle.dumps(model), pickle.dumps(copy.deepcopy(model))):
         assert traces(stored, X, y, groups) == []
@@ -61,7 +61,7 @@ def test_no_row_is_in_a_pickle_or_a_copy(name: str) -> None:
 @every_class
 def test_a_row_that_was_kept_would_be_found(name: str) -> None:
     X, y, groups = people()
-    model = build(name).fit(X, y, sensitive_features=groups)
+    model = copy.deepcopy(once(name))
     for kept in (X[:3], X.astype(np.float32)[7], np.unique(y, return_inverse=True)[1], groups):
         model.module_.kept_by_accident = kept
         assert traces(pickle.dumps(model), X, y, groups) != []
@@ -69,17 +69,16 @@ def test_a_row_that_was_kept_would_be_found(name: str) -> None:
 
 @every_estimator
 def test_what_is_not_released_does_not_travel(name: str) -> None:
-    X, y, groups = people()
-    model = build(name).fit(X, y, sensitive_features=groups)
-    model.secret_ = X
+    model = copy.deepcopy(once(name))
+    model.secret_ = people()[0]
     assert not hasattr(pickle.loads(pickle.dumps(model)), "secret_")
     assert not hasattr(copy.deepcopy(model), "secret_")
 
 
 @in_one_worker
 def test_pickles_predict_the_same_in_a_fresh_process(tmp_path: Path) -> None:
-    X, y, groups = people()
-    models = {name: build(name).fit(X, y, sensitive_features=groups) for name in ROSTER}
+    X = people()[0]
+    models = {name: once(name) for name in ROSTER}
     expected = {name: (m.predict(X), m.predict_proba(X)) for name, m in models.items()}
     (tmp_path / "all.pickle").write_bytes(pickle.dumps((models, X, expected)))
     script = (
@@ -97,8 +96,8 @@ def test_pickles_predict_the_same_in_a_fresh_process(tmp_path: Path) -> None:
 
 @every_estimator
 def test_joblib_and_copies_predict_the_same(name: str, tmp_path: Path) -> None:
-    X, y, groups = people()
-    model = build(name).fit(X, y, sensitive_features=groups)
+    X = people()[0]
+    model = once(name)
     joblib.dump(model, tmp_path / "model.joblib")
     for other in (joblib.load(tmp_path / "model.joblib"), copy.deepcopy(model)):
         assert np.array_equal(other.predict(X), model.predict(X))
@@ -108,8 +107,7 @@ def test_joblib_and_copies_predict_the_same(name: str, tmp_path: Path) -> None:
 @every_estimator
 def test_a_clone_starts_fresh(name: str) -> None:
     X, y, groups = people()
-    model = build(name, reproducible_noise=True, random_state=3)
-    model.fit(X, y, sensitive_features=groups)
+    model = once(name, random_state=0, reproducible_noise=True)
     other = clone(model)
     assert fitted_names(other) == set()
     other.fit(X, y, sensitive_features=groups)
@@ -119,9 +117,8 @@ def test_a_clone_starts_fresh(name: str) -> None:
 @every_estimator
 def test_two_fits_with_one_seed_share_no_noise(name: str) -> None:
     X, y, groups = people()
-    first, second = (
-        build(name, random_state=0).fit(X, y, sensitive_features=groups) for _ in range(2)
-    )
+    first = once(name, random_state=0)
+    second = build(name, random_state=0).fit(X, y, sensitive_features=groups)
     # Every weight gets its own noise in every step: equal ones have probability zero.
     assert np.all(weights(first) != weights(second))
     assert not np.array_equal(getattr(first, "heads_", 0.0), getattr(second, "heads_", 1.0))
@@ -130,13 +127,12 @@ def test_two_fits_with_one_seed_share_no_noise(name: str) -> None:
 @every_estimator
 def test_repeatable_noise_repeats_bit_for_bit(name: str) -> None:
     X, y, groups = people()
-    fits = []
-    for seed in (11, 12):
-        np.random.seed(seed)  # noqa: NPY002 - global state must have no influence
-        torch.manual_seed(seed)
-        random.seed(seed)
-        model = build(name, random_state=0, reproducible_noise=True)
-        fits.append(model.fit(X, y, sensitive_features=groups))
+    np.random.seed(11)  # noqa: NPY002 - global state must have no influence
+    torch.manual_seed(11)
+    random.seed(11)
+    again = build(name, random_state=0, reproducible_noise=True)
+    again.fit(X, y, sensitive_features=groups)
+    fits = [once(name, random_state=0, reproducible_noise=True), again]
     assert np.array_equal(weights(fits[0]), weights(fits[1]))
     assert np.array_equal(fits[0].predict(X), fits[1].predict(X))
     other = build(name, random_state=1, reproducible_noise=True)
@@ -197,7 +193,7 @@ def test_a_failed_fit_leaves_nothing_behind(name: str) -> None:
     X, y, groups = people()
     broken = default_net().set_params(optimizer=Interrupted)
     Interrupted.taken = 0
-    model = build(name).fit(X, y, sensitive_features=groups)
+    model = copy.deepcopy(once(name))
     model.set_params(net=broken)
     with pytest.raises(RuntimeError, match="interrupted"):
         model.fit(X, y, sensitive_features=groups)

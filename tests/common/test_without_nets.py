@@ -26,7 +26,7 @@ from skfairdp import (
 )
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.preprocessing import PublicScaler
-from tests.common.roster import CLOSED_FORM, SMOOTHED, build, every_closed_form, people
+from tests.common.roster import CLOSED_FORM, SMOOTHED, build, every_closed_form, once, people
 from tests.common.test_nothing_private_is_kept import fitted_names, traces
 from tests.common.test_refusals import BAD_ROWS, PLANTED_AS_SHOWN, SECRET, planted_people
 from tests.common.test_scikit_learn_checks import DRAWN, TWO_FITS, unexpected
@@ -89,7 +89,7 @@ def test_fresh_noise_fails_only_checks_that_compare_two_fits() -> None:
 @every_closed_form
 @pytest.mark.parametrize("parameters", [{}, {"epsilon": None, "noise_multiplier": 1.1}], ids=str)
 def test_epsilon_is_that_of_the_plan(name: str, parameters: dict) -> None:
-    model = fit(build(name, **parameters))
+    model = once(name, **parameters)
     privacy = certify(model).privacy
     expected = oracle_epsilons(model.plan_, model.delta)
     assert privacy.delta == model.delta
@@ -103,7 +103,7 @@ def test_epsilon_is_that_of_the_plan(name: str, parameters: dict) -> None:
 
 @every_one
 def test_privacy_is_that_of_the_training_and_smoothing_is_free(name: str) -> None:
-    privacy = certify(fit(build(name))).privacy
+    privacy = certify(once(name)).privacy
     assert 0.95 <= privacy.epsilon <= 1.0
     assert (privacy.adjacency, privacy.protects) == ("zero-out", "record")
     assert type(privacy).from_dict(privacy.to_dict()) == privacy
@@ -188,7 +188,7 @@ def test_labels_that_were_not_declared_contribute_nothing(name: str) -> None:
 @every_one
 def test_no_row_is_in_a_pickle_or_a_copy(name: str) -> None:
     X, y, groups = people()
-    model = build(name).fit(X, y, sensitive_features=groups)
+    model = copy.deepcopy(once(name))
     model.predict(X[:50])
     model.secret_ = X
     for stored in (pickle.dumps(model), pickle.dumps(copy.deepcopy(model))):

@@ -198,7 +198,7 @@ def test_every_way_out_draws_from_the_plan():
                 blocks=(dataclasses.replace(block, max_norm=prefix_norm(1)),),
                 failure=GRID_FAILURE,
             ),
-            lambda rows: rows.codes,
+            lambda rows: (rows.codes, np.ones(len(rows.codes), dtype=int)),
             (1,),
         ),
         "public_rows": lambda: release.public_rows(clipper),

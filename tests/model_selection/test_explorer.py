@@ -38,18 +38,26 @@ def results() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@pytest.fixture(params=SIZES)
-def page(request: Any, browser: Any, tmp_path: Path) -> Iterator[Any]:
-    """The page in a window; `page.asked` and `page.troubles` list requests and errors."""
+@pytest.fixture(scope="module", params=SIZES)
+def window(request: Any, browser: Any) -> Iterator[Any]:
+    """A window; `asked` and `troubles` list requests and errors."""
     opened = browser.new_page(viewport=SIZES[request.param])
     opened.asked, opened.troubles = [], []
     opened.on("request", lambda sent: opened.asked.append(sent.url))
     opened.on("pageerror", lambda error: opened.troubles.append(str(error)))
     opened.on("console", lambda message: opened.troubles.append(message.text))
-    path = save_explorer(results(), tmp_path / "explorer.html", label="mechanism")
-    opened.goto(path.as_uri())
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def page(window: Any, tmp_path: Path) -> Any:
+    """The page, opened anew."""
+    path = save_explorer(results(), tmp_path / "explorer.html", label="mechanism")
+    window.asked.clear()
+    window.troubles.clear()
+    window.goto(path.as_uri())
+    return window
 
 
 def embedded(text: str) -> dict[str, Any]:
@@ -82,8 +90,12 @@ def test_names_cannot_leave_their_place() -> None:
     ("rows", "options", "message"),
     [
         ([{"accuracy": 1.0, "gap": 0.1}], {}, "'epsilon' is not a column"),
-        ([{"accuracy": 1.0, "epsilon": 1.0}], {}, "needs a gap and an accuracy"),
-        ([{"accuracy": 1.0, "gap": 0.1, "epsilon": 1.0}], {"label": "a"}, "'a' is not a column"),
+        ([{"accuracy": 1.0, "epsilon": 1.0}], {}, "need a gap and an accuracy"),
+        (
+            [{"accuracy": 1.0, "gap": 0.1, "epsilon": 1.0}],
+            {"label": "kind"},
+            "'kind' is not a column",
+        ),
         ([{"accuracy": np.nan, "gap": 0.1, "epsilon": 1.0}], {}, "'accuracy' must hold a number"),
     ],
 )

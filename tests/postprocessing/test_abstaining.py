@@ -310,7 +310,11 @@ def test_privacy_sees_through_to_what_was_trained() -> None:
 
 
 @pytest.mark.parametrize(
-    "inner", [LogisticRegression(), DPSGDClassifier(reproducible_noise=True, random_state=0)]
+    "inner",
+    [
+        LogisticRegression(),
+        DPSGDClassifier(max_epochs=2, reproducible_noise=True, random_state=0),
+    ],
 )
 def test_scikit_learn_checks(inner) -> None:
     results = check_estimator(AbstainingClassifier(inner), on_fail=None, on_skip=None)

@@ -274,7 +274,9 @@ def test_the_grid_has_a_cell_for_every_float() -> None:
     [
         PrivateTableEncoder(100.0, encoding="onehot", reproducible_noise=True, random_state=0),
         PublicBinner((-10, 10), encoding="onehot", n_bins=4),
-        DPAdditiveClassifier((-10, 10), n_bins=8, reproducible_noise=True, random_state=0),
+        DPAdditiveClassifier(
+            (-10, 10), n_bins=8, max_epochs=8, reproducible_noise=True, random_state=0
+        ),
     ],
     ids=["table", "binner", "additive"],
 )

@@ -78,6 +78,10 @@ def segment(**changes) -> Segment:
     return Segment(**{**settings, **changes}, blocks=(block,))
 
 
+def in_the_first(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    return np.zeros(5, dtype=int), np.ones(5, dtype=int)
+
+
 def release_of(planned: Segment) -> NoisyRelease:
     import torch
 
@@ -92,10 +96,11 @@ def release_of(planned: Segment) -> NoisyRelease:
 def test_the_release_counts_each_row_once_and_draws_from_the_plan() -> None:
     planned = segment(noise_std=0.0, failure=0.0)
     release = release_of(planned)
-    entries = lambda rows: np.array([0, 3, 5, 5, -1])  # noqa: E731
+    # A sign is all that a row adds, however large a number is given for it.
+    entries = lambda rows: (np.array([0, 3, 5, 5, -1]), np.array([9, 1, 1, -7, 1]))  # noqa: E731
     sums, stds = release.prefix_sums(planned, entries, (2, 4))
     # The third row contributes nothing, nor does the last.
-    assert np.array_equal(sums, [[1, 1, 1, 2], [0, 1, 1, 1]])
+    assert np.array_equal(sums, [[1, 1, 1, 2], [0, -1, -1, -1]])
     assert stds.shape == (4,)
     with pytest.raises(PlanError, match="it is made"):
         release.prefix_sums(planned, entries, (2, 4))
@@ -115,10 +120,10 @@ def test_the_release_counts_each_row_once_and_draws_from_the_plan() -> None:
 def test_a_plan_that_states_too_little_is_refused(changes: dict) -> None:
     planned = segment(**changes)
     with pytest.raises(PlanError):
-        release_of(planned).prefix_sums(planned, lambda rows: np.zeros(5, dtype=int), (2, 4))
+        release_of(planned).prefix_sums(planned, in_the_first, (2, 4))
 
 
 def test_a_segment_that_nobody_charged_is_refused() -> None:
     release = release_of(segment())
     with pytest.raises(PlanError, match="does not hold"):
-        release.prefix_sums(segment(noise_std=2.0), lambda rows: np.zeros(5, dtype=int), (2, 4))
+        release.prefix_sums(segment(noise_std=2.0), in_the_first, (2, 4))

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from skfairdp import PrivateFairEncoder
 from tests.common.roster import people
 
-FAST: dict[str, Any] = {"max_epochs": 1, "progress": False}
+FAST: dict[str, Any] = {"max_epochs": 1, "batch_size": 50, "progress": False}
 
 ENCODERS = {
     "laplace": PrivateFairEncoder(**FAST),

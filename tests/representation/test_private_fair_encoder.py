@@ -58,6 +58,7 @@ EXPECTED_FRESH = EXPECTED | dict.fromkeys(
 
 def unforeseen(model: PrivateFairEncoder, expected: dict[str, str]) -> list[str]:
     """Checks that fail and should not; scikit-learn skips some for their own reasons."""
+    model.set_params(batch_size="auto")  # some checks have few rows
     return [line for line in unexpected(model, expected) if "is non deterministic" not in line]
 
 
@@ -535,22 +536,22 @@ def test_a_pipeline_promises_what_the_release_promises() -> None:
 @pytest.mark.parametrize("private", [False, True])
 def test_images_have_representations_of_their_own_shape(private: bool) -> None:
     rng = np.random.default_rng(0)
-    X = rng.random((40, 3, 5, 5))
-    y, groups = np.arange(40) % 4, np.array(["r", "g", "b"])[np.arange(40) % 3]
+    X = rng.random((20, 3, 3, 3))
+    y, groups = np.arange(20) % 4, np.array(["r", "g", "b"])[np.arange(20) % 3]
     net = representation_net().set_params(
-        module=ConvRepresentationModule, module__image_shape=(3, 5, 5), module__channels=5
+        module=ConvRepresentationModule, module__image_shape=(3, 3, 3), module__channels=5
     )
     model = PrivateFairEncoder(
-        net, n_components=75, epsilon=100.0, column_types="bernoulli", max_epochs=1,
+        net, n_components=27, epsilon=100.0, column_types="bernoulli", max_epochs=1,
         train_privately=private, progress=False,
     ).fit(X, y, sensitive_features=groups)  # fmt: skip
     Z = model.transform(X)
-    assert Z.shape == (40, 75)
-    assert model.predict(X).shape == (40,)
+    assert Z.shape == (20, 27)
+    assert model.predict(X).shape == (20,)
     rebuilt = model.reconstruct(Z, sensitive_features=groups)
-    assert rebuilt.shape == (40, 75)
+    assert rebuilt.shape == (20, 27)
     assert ((rebuilt >= 0) & (rebuilt <= 1)).all()
-    assert model.transform(X.reshape(40, 75)[:2].reshape(2, 3, 5, 5)).shape == (2, 75)
+    assert model.transform(X.reshape(20, 27)[:2].reshape(2, 3, 3, 3)).shape == (2, 27)
     with pytest.raises(ValueError, match="image_shape"):
         clone(model).set_params(n_components=2).fit(X, y)
 

@@ -16,8 +16,8 @@ from skfairdp.audit import Canaries, audit_one_run, many_run_epsilon, orthogonal
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
-from skfairdp.inprocessing.fair_path.path import MULTIPLIERS, table_entries
-from skfairdp.inprocessing.fair_path.scores import Rate, ScoresObjective
+from skfairdp.inprocessing.fair_path.path import SIDE, flips
+from skfairdp.inprocessing.fair_path.scores import Rates, ScoresObjective
 from skfairdp.privacy import epsilon
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
 from skfairdp.privacy.noise import NoiseSource
@@ -111,32 +111,34 @@ def audit_table(confidence_level: float) -> tuple[float, float, float]:
     n = 60
     model = FairPathClassifier(epsilon=2.0, delta=1e-5, batch_size=n, max_epochs=1)
     sizes = Sizes.of_all(n, n)
-    table = model._plan(sizes, 1.0).segments[2]
+    table = next(s for s in model._plan(sizes, 1.0).segments if s.blocks[0].name == "path")
     plan = sizes.plan(table, delta=model.delta)
     rng = np.random.default_rng(0)
-    scores, labels = rng.uniform(-1, 1, size=(n, 2)), rng.integers(0, 2, n)
-    groups = rng.integers(0, 2, n)
-    scores[-1] = (0.9, -0.5)  # selected wherever multipliers are not very small: an early bin
-    entries = table_entries(scores, groups, labels)
-    assert 0 <= entries[-1] % len(MULTIPLIERS) < 300
-    family, place = divmod(int(entries[-1]), len(MULTIPLIERS))
-    # What the other families get tells nothing about this one.
-    bins = np.where(entries // len(MULTIPLIERS) == family, entries % len(MULTIPLIERS), -1)
-    known = np.bincount(bins[:-1][bins[:-1] >= 0], minlength=len(MULTIPLIERS))
-    matrix = PrefixSums(len(MULTIPLIERS), table.blocks[0].noise_std)._matrix.astype(float)
+    scores = rng.uniform(-1, 1, size=(n, 2))
+    scores[-1] = (0.9, 0.5)  # not selected from a multiplier of 1.8 on
+    places, changes = flips(scores)
+    side, place = divmod(int(places[-1]), SIDE)
+    assert side == 1
+    assert place < 350
+    # What other rows of the table get tells nothing about this one.
+    bins = np.where(places // SIDE == side, places % SIDE, -1)
+    known = np.zeros(SIDE)
+    np.add.at(known, bins[:-1][bins[:-1] >= 0], changes[:-1][bins[:-1] >= 0])
+    matrix = PrefixSums(SIDE, table.blocks[0].noise_std)._matrix.astype(float)
     column = matrix[:, place] / np.linalg.norm(matrix[:, place])
     # The filter on prefix sums: differences are counts, and the matrix brings back the noise's
     # own coordinates.
     of_counts = matrix.T @ column / 2.0**38
     module = torch.nn.Linear(1, 1)
-    clipper = make_clipper(module, flatten(module), ScoresObjective(Rate.of("equal_opportunity")))
+    objective = ScoresObjective(Rates.of("equal_opportunity"), 2)
+    clipper = make_clipper(module, flatten(module), objective)
 
     def score(present: bool, noise: NoiseSource) -> float:
         codes = np.append(np.zeros(n - 1, dtype=int), 0 if present else -1)
         rows = Rows(torch.zeros(n, 1), (torch.zeros(n),) * 2, codes)
         release = NoisyRelease(rows, plan, clipper, noise)
-        sums, _ = release.prefix_sums(table, lambda _: bins, (len(MULTIPLIERS),))
-        return float(of_counts @ (np.diff(sums, prepend=0.0) - known))
+        sums, _ = release.prefix_sums(table, lambda _: (bins, changes), (SIDE,))
+        return float(of_counts @ (known - np.diff(sums, prepend=0.0)))
 
     noise = NoiseSource()
     there, gone = (np.array([score(p, noise) for _ in range(N_RUNS)]) for p in (True, False))

@@ -2,54 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from skfairdp.assumptions import (
-    ARITHMETIC,
-    DECLINING,
-    GROUP_SIZES_HIDDEN,
-    closed_sets,
-    seed_known,
-    through_noise,
-)
+from skfairdp.assumptions import DECLINING, of_attribute, seed_known
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.inprocessing.attribute.group_multipliers import BlockLagrangian, LossOrRates
+from skfairdp.inprocessing.attribute.plan import GRADIENT, TABLE, dual_segments
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
-from skfairdp.inprocessing.rates.training import (
-    NOTION,
-    ConstrainedClassifier,
-    DualAscent,
-    Lagrangian,
-)
-from skfairdp.parameters import (
-    COUNT,
-    MAPPING,
-    NORM,
-    POSITIVE,
-    PROBABILITY,
-    SEQUENCE,
-    Choice,
-    Number,
-)
+from skfairdp.inprocessing.rates.training import ConstrainedClassifier, DualAscent, Lagrangian
+from skfairdp.parameters import COUNT, NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
-from skfairdp.privacy.plan import Block, Plan, Segment
+from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.relations import PROTECTS
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.sizes import Sizes, expected_batch_size
 
-_GRADIENT, _TABLE = "gradients of rates", "table of predictions"
 _RELATION = "change-attribute"
 _PROTECTED = "sensitive_features"
 
@@ -100,8 +77,6 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     memory : float, default=0.97
         Weight in [0, 1) of the past in the moving mean of the tables, for
         ``dual="steps"``.
-    averaged_share : float, default=0.2
-        Share of all steps, at the end, over which weights are averaged.
     batch_size : int or "auto", default="auto"
         Expected records in a secret batch; "auto" is ``min(1024, ceil(n / 8))``.
     loss_batch_size : int or "auto", default="auto"
@@ -118,8 +93,6 @@ class LagrangianDualClassifier(ConstrainedClassifier):
 
     Attributes
     ----------
-    multipliers_ : ndarray of float64, shape (n_constraints,)
-        Signed multipliers at the end.
     privacy_ : PrivacyGuarantee or None
         What is guaranteed for a change of one person's attribute; None after
         ``epsilon=inf``.
@@ -166,24 +139,12 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     exact_noise = False
 
     _parameters = {
-        "notion": (NOTION, SEQUENCE),
-        "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
         "max_constraint_norm": (NORM,),
-        "histogram_share": (PROBABILITY,),
         "sharpness": (POSITIVE,),
         "dual": (Choice(("steps", "epochs")),),
-        "dual_rate": (POSITIVE,),
-        "penalty": (Number(0.0),),
-        "max_multiplier": (POSITIVE,),
-        "memory": (Number(0.0, 1.0, high_open=True),),
-        "averaged_share": (Number(0.0, 1.0),),
         "loss_batch_size": (COUNT, Choice(("auto",))),
         "warmup_epochs": (Number(0, integer=True),),
     }
-    _released: ClassVar[tuple[str, ...]] = (*ConstrainedClassifier._released, "multipliers_")
-
-    multipliers_: np.ndarray = field(init=False)
-
     # -- rows, groups and plan --------------------------------------------------------
 
     def _used(
@@ -222,44 +183,23 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         return Sizes(("all",) if groups is None else groups.labels, (n,), _RELATION)
 
     def _calibrate(self, sizes: Sizes) -> float:
-        free = self.epsilon is not None and math.isinf(self.epsilon)
-        alone = len(sizes.cells) == 1 and not free
+        alone = len(sizes.cells) == 1 and not self._free
         return 0.0 if alone else super()._calibrate(sizes)  # nothing to protect, no noise
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        n, n_cells = sizes.total, len(sizes.cells)
-        batch = _size(self.batch_size, n, 1024)
-        clip, bound = float(self.max_grad_norm), float(self.max_constraint_norm)
-        share = float(self.histogram_share)
-        of_gradient = noise_multiplier * clip / math.sqrt(1.0 - share**2)
-        of_table = noise_multiplier * bound / share
-
-        def segment(steps: int, size: int, *blocks: tuple[str, float, float]) -> Segment:
-            # Every group's sum is released by itself, in shares of the whole batch.
-            weights = (1.0 / size,) * n_cells
-            return Segment(
-                steps=steps,
-                rates=(size / n,) * n_cells,
-                expected_sizes=(size / n_cells,) * n_cells,
-                blocks=tuple(
-                    Block(name=a, max_norm=norm, weights=weights, noise_std=std / size)
-                    for a, norm, std in blocks
-                ),
-            )
-
-        gradient = (_GRADIENT, clip, of_gradient)
-        steps = steps_for(int(self.max_epochs), n, batch)
-        warmup = steps_for(int(self.warmup_epochs), n, self._loss_batch(n))
-        segments = [segment(warmup, batch)]
-        if n_cells == 1:
-            segments.append(segment(steps, batch))  # no attribute is known
-        elif self.dual == "steps":
-            segments.append(segment(steps, batch, gradient, (_TABLE, bound, of_table)))
-        else:
-            # One table of all rows instead of those of an epoch's batches, at their price.
-            table = (_TABLE, bound, of_table * math.sqrt(n / batch))
-            epoch = [segment(1, n, table), segment(steps // int(self.max_epochs), batch, gradient)]
-            segments += epoch * int(self.max_epochs)
+        n = sizes.total
+        segments = dual_segments(
+            len(sizes.cells),
+            n,
+            noise_multiplier,
+            batch=_size(self.batch_size, n, 1024),
+            loss_batch=self._loss_batch(n),
+            max_norms=(float(self.max_grad_norm), float(self.max_constraint_norm)),
+            share=float(self.histogram_share),
+            warmup_epochs=int(self.warmup_epochs),
+            max_epochs=int(self.max_epochs),
+            by_steps=self.dual == "steps",
+        )
         return sizes.plan(*segments, delta=self.delta)
 
     # -- training ---------------------------------------------------------------------
@@ -279,9 +219,6 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         codes = torch.from_numpy(groups).to(labels.device)
         # Rows of no group are never drawn; any cell will do.
         return labels, (codes * n_labels + labels.long()).clamp(min=0)
-
-    def _average_from(self, steps: int) -> int:
-        return steps - int(self.averaged_share * steps)
 
     def _train(self, run: Run) -> None:
         if isinstance(run.objective, LossOrRates):
@@ -329,29 +266,26 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         release, table = run.release, run.objective.statistic
         rows, size = lagrangian.loss_rows, lagrangian.loss_batch
         blocks = tuple(block.name for block in segment.blocks)
-        if _GRADIENT not in blocks:
+        if GRADIENT not in blocks:
             loss = rows.gradient(size)
-            if _TABLE in blocks:
+            if TABLE in blocks:
                 return loss, release.statistic(segment, table, run.prepared.module)
             return loss, None
         # Two batches drawn apart; where it is safe, they share a pass through the network.
         joined = rows.batch(size) if release.joins else None
         apart = rows.gradient(size) if joined is None else 0.0
         options: dict[str, Any] = {"cell_weights": lagrangian.cell_weights, "public": joined}
-        if _TABLE not in blocks:
+        if TABLE not in blocks:
             return apart + release.gradient(segment, **options), None
         gradient, histogram = release.gradient_and_statistic(segment, table, **options)
         return apart + gradient, histogram
-
-    def _finish(self, lagrangian: Lagrangian) -> None:
-        self.multipliers_ = lagrangian.multipliers
 
     # -- what is guaranteed -----------------------------------------------------------
 
     def _guarantee(
         self, plan: Plan, noise: NoiseSource, groups: Groups | None
     ) -> PrivacyGuarantee | None:
-        if plan.noiseless or (self.epsilon is not None and math.isinf(self.epsilon)):
+        if plan.noiseless or self._free:
             return None
         if noise.reproducible:
             return PrivacyGuarantee.void(
@@ -359,18 +293,15 @@ class LagrangianDualClassifier(ConstrainedClassifier):
                 adjacency=_RELATION,
                 protects=_PROTECTED,
             )
-        (groups_known,) = closed_sets(groups=self.groups is not None)
         return guarantee(
             plan,
             protects=_PROTECTED,
             budget=self.epsilon,
-            assumptions=(
-                f"protects {PROTECTS[_PROTECTED]}",
-                f"{groups_known}; {GROUP_SIZES_HIDDEN}",
-                DECLINING,
+            assumptions=of_attribute(
+                PROTECTS[_PROTECTED],
                 noise_text(noise),
-                ARITHMETIC,
-                through_noise(what="the attribute reaches the model"),
+                groups=self.groups is not None,
+                also=(DECLINING,),
             ),
         )
 

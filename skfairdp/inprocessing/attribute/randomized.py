@@ -3,77 +3,28 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
-from fairlearn.reductions import (
-    DemographicParity,
-    EqualizedOdds,
-    ErrorRateParity,
-    ExponentiatedGradient,
-    TruePositiveRateParity,
-    UtilityParity,
-)
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from skfairdp.assumptions import (
-    ASKED_ANEW,
-    ATTACKER,
-    OTHERS_PUBLIC,
-    RANDOMIZED_FIRST,
-    RANDOMNESS,
-    VALIDATION,
-    closed_sets,
-    seed_known,
-)
 from skfairdp.base import PrivateClassifier
-from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_training
 from skfairdp.fairness.notions import get_notion
-from skfairdp.inprocessing.attribute.group_estimates import (
-    attenuated_bound,
-    estimated_joint,
-    even_decisions,
-)
+from skfairdp.inprocessing.attribute.group_estimates import estimated_joint, even_decisions
+from skfairdp.inprocessing.attribute.local_guarantee import local_guarantee
+from skfairdp.inprocessing.attribute.reduction import MOMENTS, Mixture, positive_votes, reduced
 from skfairdp.inprocessing.fairdp.head_decisions import row_uniforms
 from skfairdp.parameters import COUNT, Choice, Number, check_parameters
-from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import check_features, check_rows, encode_labels
-
-_MOMENTS = {
-    "demographic_parity": DemographicParity,
-    "equal_opportunity": TruePositiveRateParity,
-    "equalized_odds": EqualizedOdds,
-    "accuracy_parity": ErrorRateParity,
-}
-# Labels among which each notion compares groups; all of them at once where it does not ask.
-_LABELS_APART: dict[str, tuple[tuple[int, ...], ...]] = {
-    "demographic_parity": ((0, 1),),
-    "equal_opportunity": ((1,),),
-    "equalized_odds": ((0,), (1,)),
-    "accuracy_parity": ((0, 1),),
-}
-
-
-@dataclass(frozen=True)
-class _Mixture:
-    """What the first step comes to."""
-
-    predictors: list[Any]
-    weights: NDArray[np.float64]
-    bound: float | None
-    n_iter: int
 
 
 class RandomizedAttributeClassifier(PrivateClassifier):
@@ -203,7 +154,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
     _nets = ("estimator",)
     _parameters = {
         "epsilon": (Number(1e-4, finite=False),),
-        "notion": (Choice(tuple(_MOMENTS)),),
+        "notion": (Choice(tuple(MOMENTS)),),
         "tolerance": (Number(0.0, 1.0, high_open=True),),
         "group_at_predict": (Choice(("none", "randomized", "raw")),),
         "max_iter": (COUNT,),
@@ -240,7 +191,9 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         response = None
         if groups is not None:
             response = RandomizedResponse(float(self.epsilon), len(groups.labels))
-        stated = self._guarantee(response, noise)
+        stated = local_guarantee(
+            response, noise, self.group_at_predict, declared=self.groups is not None
+        )
         self._charge(stated)  # before an attribute is randomised
         # From here on the attribute is known by its randomised answers alone.
         reports = None
@@ -248,12 +201,21 @@ class RandomizedAttributeClassifier(PrivateClassifier):
             reports = response.report(groups.codes, noise)
         decision_rates = None
         if response is None or reports is None:
-            mixture = _Mixture([base.fit(X, labels)], np.ones(1), None, 1)
+            mixture = Mixture([base.fit(X, labels)], np.ones(1), None, 1)
         else:
             first, second = self._parts(len(X), seed)
-            mixture = self._reduce(base, X[first], labels[first], reports[first], response)
+            mixture = reduced(
+                base,
+                X[first],
+                labels[first],
+                reports[first],
+                response,
+                notion=self.notion,
+                tolerance=float(self.tolerance),
+                max_iter=int(self.max_iter),
+            )
             if self.group_at_predict != "none":
-                scores = _positive(mixture.predictors, mixture.weights, X[second])
+                scores = positive_votes(mixture.predictors, mixture.weights, X[second])
                 decision_rates = self._revise(scores, labels[second], reports[second], response)
         self.classes_ = classes
         self.decision_rates_ = decision_rates
@@ -305,33 +267,6 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         order = np.random.default_rng(seed).permutation(n)
         return order[: n // 2], order[n // 2 :]
 
-    def _reduce(
-        self,
-        base: Any,
-        X: NDArray,
-        labels: NDArray[np.int64],
-        reports: NDArray[np.int64],
-        response: RandomizedResponse,
-    ) -> _Mixture:
-        """Step 1: exponentiated gradient on the answers, with a bound made for them."""
-        counts = np.zeros((2, response.n_values))
-        np.add.at(counts, (labels, reports), 1.0)
-        bound = min(
-            attenuated_bound(counts[list(apart)].sum(axis=0), response, float(self.tolerance))
-            for apart in _LABELS_APART[self.notion]
-        )
-        moment: UtilityParity = _MOMENTS[self.notion](difference_bound=bound)
-        reduction = ExponentiatedGradient(base, moment, max_iter=int(self.max_iter))
-        with warnings.catch_warnings():
-            # fairlearn's own use of pandas; nothing that a user could change.
-            warnings.filterwarnings("ignore", category=DeprecationWarning, module="fairlearn")
-            reduction.fit(X, pd.Series(labels), sensitive_features=pd.Series(reports))
-        # The reduction itself holds the rows; the mixture is all that is needed.
-        chosen = reduction.weights_[reduction.weights_ > 0.0]
-        predictors = [reduction.predictors_[i] for i in chosen.index]
-        weights = chosen.to_numpy(dtype=np.float64)
-        return _Mixture(predictors, weights / weights.sum(), bound, int(reduction.last_iter_) + 1)
-
     def _revise(
         self,
         scores: NDArray[np.float64],
@@ -345,44 +280,6 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         seen = np.eye(response.n_values) if raw else response.matrix
         strata = get_notion(self.notion).strata((0, 1))
         return even_decisions(joint, strata, float(self.tolerance), seen)
-
-    def _guarantee(
-        self, response: RandomizedResponse | None, noise: NoiseSource
-    ) -> PrivacyGuarantee | None:
-        void = partial(
-            PrivacyGuarantee.void, adjacency="change-attribute", protects="sensitive_features"
-        )
-        if response is None:
-            return void(
-                "no sensitive_features were given to fit, so there was nothing to randomise, and "
-                "features and labels have no protection"
-            )
-        if math.isinf(response.epsilon):
-            return None
-        if noise.reproducible:
-            return void(seed_known("the randomised response", "undo it"))
-        (groups_known,) = closed_sets(groups=self.groups is not None)
-        later = {
-            "none": "predictions need no group",
-            "randomized": "the group of a person who is predicted is randomised as well, and "
-            "costs that person epsilon at each prediction",
-            "raw": "the group of a person who is predicted is used as it is: nothing protects it",
-        }[self.group_at_predict]
-        return PrivacyGuarantee(
-            epsilon=response.spent,
-            delta=0.0,
-            adjacency="change-attribute",
-            protects="sensitive_features",
-            accountant="pure: k-ary randomised response, exact in integers",
-            assumptions=(
-                RANDOMIZED_FIRST,
-                f"{groups_known}; {OTHERS_PUBLIC}",
-                RANDOMNESS.format(name=noise.name, attacker=ATTACKER),
-                ASKED_ANEW,
-                later,
-                VALIDATION,
-            ),
-        )
 
     def predict_proba(
         self, X: ArrayLike, *, sensitive_features: ArrayLike | None = None
@@ -438,7 +335,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         return np.asarray(self.classes_[positive.astype(np.int64)])
 
     def _scores(self, X: NDArray, sensitive_features: Any) -> NDArray[np.float64]:
-        scores = _positive(self.predictors_, self.weights_, X)
+        scores = positive_votes(self.predictors_, self.weights_, X)
         if self.decision_rates_ is None or self.response_ is None:
             return scores
         if sensitive_features is None:
@@ -465,11 +362,3 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         if self.decision_rates_ is not None:
             return None  # depends on the group
         return self._scores(check_features(self, X), None)
-
-
-def _positive(
-    predictors: list[Any], weights: NDArray[np.float64], X: NDArray
-) -> NDArray[np.float64]:
-    """Probability of a positive prediction."""
-    votes = np.stack([np.asarray(p.predict(X), dtype=np.float64) for p in predictors], axis=1)
-    return exact_matmul(votes, weights).clip(0.0, 1.0)

@@ -1,26 +1,27 @@
-"""Every point of the frontier, from one table of counts."""
+"""Every point of the frontier, from tables of counts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skfairdp.inprocessing.fair_path.scores import Rate
+from skfairdp.inprocessing.fair_path.scores import Rates
 
-__all__ = ["MULTIPLIERS", "N_FAMILIES", "ReleasedPath", "decisions", "table_entries"]
+__all__ = ["MULTIPLIERS", "SIDE", "ReleasedPath", "decisions", "flips"]
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
 
 # Fixed beforehand: edges from training quantiles would tell something about rows. They are
 # uniform in t = multiplier / (1 + |multiplier|), and symmetric, with 0 in the middle.
-_T = np.arange(-511, 512) / 512.0
+SIDE = 511
+_T = np.arange(-SIDE, SIDE + 1) / (SIDE + 1.0)
 MULTIPLIERS: Floats = _T / (1.0 - np.abs(_T))
-UNCONSTRAINED = len(MULTIPLIERS) // 2
-# Sign of s, group, label.
-N_FAMILIES = (2, 2, 2)
 # A point is taken where its gap keeps to the tolerance with this many standard errors to spare:
 # 90 % of a Gaussian.
 MARGIN = 1.2815515655446004
@@ -43,33 +44,34 @@ def decisions(scores: Floats, multiplier: float) -> Floats:
     return scores[:, 0] - multiplier * scores[:, 1]
 
 
-def table_entries(
-    scores: Floats, groups: NDArray[np.int64], labels: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Entry of the table that each row adds to, negative for rows that are never selected.
+def flips(scores: Floats) -> tuple[Codes, Codes]:
+    """Where on the path each row's decision changes, and how.
 
     With rising multiplier a row of ``s > 0`` is selected until some edge, another one from some
-    edge on: rounding is monotone, so this holds in floating point too, and the number of edges
-    where a row is selected says all. A bin is the number of edges where it is not, so that
-    prefix sums count who is selected.
+    edge on: rounding is monotone, so this holds in floating point too. So its decision changes
+    once at most on the way from 0 outwards, on one of the two sides.
 
     Parameters
     ----------
     scores : ndarray of float64, shape (n, 2)
         Scores of each row.
-    groups, labels : ndarray of int, shape (n,)
-        Codes 0 and 1.
 
     Returns
     -------
-    ndarray of int64, shape (n,)
-        Positions in a table of shape ``(*N_FAMILIES, len(MULTIPLIERS))``.
+    places : ndarray of int64, shape (n,)
+        Positions in a table of shape ``(2, SIDE)``: side (negative multipliers, positive ones)
+        and first multiplier, counted from 0 outwards, at which the decision is another one
+        than at 0. Negative where there is none.
+    changes : ndarray of int64, shape (n,)
+        1 for rows that are selected then, -1 for those that were.
     """
-    missed = np.zeros(len(scores), dtype=np.int64)
-    for multiplier in MULTIPLIERS:
-        missed += ~(decisions(scores, multiplier) > 0.0)
-    family = (scores[:, 1] > 0.0) * 4 + groups * 2 + labels
-    return np.where(missed < len(MULTIPLIERS), family * len(MULTIPLIERS) + missed, -1)
+    selected = decisions(scores, 0.0) > 0.0
+    positive = selected == (scores[:, 1] > 0.0)
+    kept = np.zeros(len(scores), dtype=np.int64)
+    for rows, side in ((~positive, -1), (positive, 1)):
+        for multiplier in side * MULTIPLIERS[SIDE + 1 :]:
+            kept[rows] += (decisions(scores[rows], multiplier) > 0.0) == selected[rows]
+    return np.where(kept < SIDE, positive * SIDE + kept, -1), np.where(selected, -1, 1)
 
 
 @dataclass(frozen=True)
@@ -78,75 +80,87 @@ class ReleasedPath:
 
     Parameters
     ----------
-    rate : Rate
+    rates : Rates
         What is compared.
-    sizes : ndarray of float64, shape (2, 2)
-        Released records of each (group, label).
-    sums : ndarray of float64, shape (2, 2, 2, n)
-        Released prefix sums, see `table_entries`.
-    size_std : float
-        Standard deviation of the noise of a size.
-    sum_stds : ndarray of float64, shape (n,)
-        That of each prefix sum.
+    decided : ndarray of float64, shape (n_groups, 2, 2)
+        Released records of each (group, label, decision) without a constraint.
+    changed : ndarray of float64, shape (2, n_rates, n_groups, SIDE)
+        Released prefix sums of how successes change along each side, see `flips`.
+    improved : ndarray of float64, shape (2, SIDE)
+        The same of right decisions.
+    decided_std : float
+        Standard deviation of the noise of each entry of `decided`.
+    changed_stds, improved_stds : ndarray of float64, shape (SIDE,)
+        Those of each prefix sum.
     """
 
-    rate: Rate
-    sizes: Floats
-    sums: Floats
-    size_std: float
-    sum_stds: Floats
+    rates: Rates
+    decided: Floats
+    changed: Floats
+    improved: Floats
+    decided_std: float
+    changed_stds: Floats
+    improved_stds: Floats
 
     @property
-    def _trials(self) -> Floats:
-        return self.rate.trials_of(self.sizes)
+    def sizes(self) -> Floats:
+        """Released number of records of each group and label."""
+        return np.asarray(self.decided.sum(axis=2))
 
-    @property
-    def selected(self) -> Floats:
-        """Selected records of each (group, label) at each multiplier, shape (2, 2, n)."""
-        return self.sums[0] + self.sums[1][..., ::-1]
+    @cached_property
+    def levels(self) -> Floats:
+        """Rates of each group at each multiplier, shape (n_rates, n_groups, n)."""
+        r = self.rates
+        before = r.selected @ self.decided[:, :, 1].T + r.offset @ self.sizes.T
+        return (before[..., None] + _along(self.changed)) / r.trials_of(self.sizes)[..., None]
 
-    @property
-    def rates(self) -> Floats:
-        """Compared rate of each group at each multiplier, shape (2, n)."""
-        successes = np.einsum("l,glj->gj", self.rate.selected, self.selected)
-        return (successes + (self.sizes @ self.rate.offset)[:, None]) / self._trials[:, None]
+    @cached_property
+    def level_stds(self) -> Floats:
+        """Standard errors of the rates, to first order in the noise over the trials."""
+        r = self.rates
+        # How a rate moves with a count of each label, of those who are not selected at 0.
+        slopes = r.offset[..., None, None] - r.trials[..., None, None] * self.levels[:, None]
+        chosen = slopes + r.selected[..., None, None]
+        of_decided = (slopes**2 + chosen**2).sum(axis=1) * self.decided_std**2
+        variances = of_decided + _outwards(self.changed_stds) ** 2
+        return np.asarray(np.sqrt(variances) / r.trials_of(self.sizes)[..., None])
 
-    @property
-    def rate_stds(self) -> Floats:
-        """Standard error of the rates, to first order in the noise over the trials."""
-        of_sums = (self.rate.selected**2).sum() * self._selected_variances
-        slopes = self.rate.offset[:, None, None] - self.rate.trials[:, None, None] * self.rates
-        of_sizes = (slopes**2).sum(axis=0) * self.size_std**2
-        return np.sqrt(of_sums + of_sizes) / self._trials[:, None]
-
-    @property
-    def _selected_variances(self) -> Floats:
-        return self.sum_stds**2 + self.sum_stds[::-1] ** 2
+    @cached_property
+    def differences(self) -> tuple[Floats, Floats]:
+        """Signed gaps, and their standard errors: shape (n_rates * n_pairs, n)."""
+        first, second = np.array(list(combinations(range(len(self.decided)), 2))).T
+        gaps = self.levels[:, second] - self.levels[:, first]
+        stds = np.hypot(self.level_stds[:, second], self.level_stds[:, first])
+        shape = -1, len(MULTIPLIERS)
+        return gaps.reshape(shape), stds.reshape(shape)
 
     @property
     def gaps(self) -> Floats:
-        """Rate of the second group less that of the first."""
-        return self.rates[1] - self.rates[0]
+        """Largest difference of a rate between two groups."""
+        return np.asarray(np.abs(self.differences[0]).max(axis=0))
 
     @property
     def gap_stds(self) -> Floats:
-        """Standard error of the gaps."""
-        return np.sqrt((self.rate_stds**2).sum(axis=0))
+        """Standard error of that difference."""
+        gaps, stds = self.differences
+        return np.take_along_axis(stds, np.abs(gaps).argmax(axis=0)[None], axis=0)[0]
 
     @property
     def accuracies(self) -> Floats:
         """Share of right decisions."""
-        total = max(float(self.sizes.sum()), 1.0)
-        right = self.selected[:, 1] - self.selected[:, 0] + self.sizes[:, :1]
-        return np.asarray(right.sum(axis=0) / total)
+        right = np.trace(self.decided, axis1=1, axis2=2).sum() + _along(self.improved)
+        return np.asarray(right / self._total)
 
     @property
     def accuracy_stds(self) -> Floats:
         """Standard error of the accuracies."""
-        total = max(float(self.sizes.sum()), 1.0)
-        of_negatives, of_positives = 1.0 - self.accuracies, self.accuracies
-        of_sizes = 2.0 * (of_negatives**2 + of_positives**2) * self.size_std**2
-        return np.sqrt(4.0 * self._selected_variances + of_sizes) / total
+        each = 2 * len(self.decided) * self.decided_std**2
+        variances = each * (self.accuracies**2 + (1.0 - self.accuracies) ** 2)
+        return np.asarray(np.sqrt(variances + _outwards(self.improved_stds) ** 2) / self._total)
+
+    @property
+    def _total(self) -> float:
+        return max(float(self.decided.sum()), 1.0)
 
     def points(self) -> tuple[NDArray[np.int64], Floats]:
         """Points from the smallest gap to no constraint, and the tolerance that each one keeps.
@@ -158,10 +172,11 @@ class ReleasedPath:
         tolerances : ndarray of float64
             Largest |gap| and `MARGIN` standard errors on the way to each point; ascending.
         """
-        start = int(np.argmin(np.abs(self.gaps)))
-        step = 1 if start <= UNCONSTRAINED else -1
-        points = np.arange(start, UNCONSTRAINED + step, step)
-        reach = np.abs(self.gaps[points]) + MARGIN * self.gap_stds[points]
+        start = int(np.argmin(self.gaps))
+        step = 1 if start <= SIDE else -1
+        points = np.arange(start, SIDE + step, step)
+        gaps, stds = self.differences
+        reach = (np.abs(gaps) + MARGIN * stds).max(axis=0)[points]
         return points, np.maximum.accumulate(reach)
 
     def choose(self, tolerance: float) -> tuple[int, float]:
@@ -186,13 +201,28 @@ class ReleasedPath:
     def frame(self, groups: tuple) -> pd.DataFrame:
         """Lay out the points between the smallest gap and no constraint."""
         points, tolerances = self.points()
+        levels = {
+            f"rate of {group}{name and f' ({name})'}": self.levels[r, g, points]
+            for r, name in enumerate(self.rates.names)
+            for g, group in enumerate(groups)
+        }
         columns = {
             "tolerance": tolerances,
             "multiplier": MULTIPLIERS[points],
-            "gap": np.abs(self.gaps[points]),
+            "gap": self.gaps[points],
             "gap_std": self.gap_stds[points],
-            **{f"rate of {g}": self.rates[k, points] for k, g in enumerate(groups)},
+            **levels,
             "accuracy": self.accuracies[points],
             "accuracy_std": self.accuracy_stds[points],
         }
         return pd.DataFrame(columns)
+
+
+def _along(sums: Floats) -> Floats:
+    """Prefix sums of both sides, (2, ..., SIDE), in the order of `MULTIPLIERS`."""
+    negative, positive = sums
+    return np.concatenate([negative[..., ::-1], np.zeros((*sums.shape[1:-1], 1)), positive], -1)
+
+
+def _outwards(stds: Floats) -> Floats:
+    return _along(np.stack([stds, stds]))

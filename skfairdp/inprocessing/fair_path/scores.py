@@ -1,15 +1,16 @@
 """Scores of the optimal fair classifier: what a net learns for it, and what it decides by.
 
-For two groups the rule is ``2 eta(x) - 1 - multiplier * s(x) > 0`` with
+The rule is ``2 eta(x) - 1 - multiplier * s(x) > 0`` with
 
-    s(x) = sum_l c_l P(y=l | x) (P(a=1 | y=l, x) - share),
+    s(x) = sum_gl direction[g, l] P(a=g, y=l | x).
 
-where c_l says how selecting a person of label l moves the rate that is compared, and `share` is
-the second group's share of the trials of that rate: see ``docs/theory/fair_path.md``.
+The direction says what selecting a person of group g and label l costs. For two groups and one
+rate it is known; otherwise dual ascent finds it: see ``docs/theory/fair_path.md``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,94 +22,157 @@ from torch.nn import functional
 from skfairdp.engine.objectives import Objective
 from skfairdp.fairness.notions import get_notion
 
-__all__ = ["ONE_MULTIPLIER", "Rate", "Scores", "ScoresObjective"]
-
-# Notions that compare one rate: for two groups, one multiplier.
-ONE_MULTIPLIER = ("demographic_parity", "equal_opportunity", "accuracy_parity")
+__all__ = ["Chances", "Rates", "Scores", "ScoresObjective", "within"]
 
 
 @dataclass(frozen=True)
-class Rate:
-    """The one rate of a notion, linear in who is selected.
+class Rates:
+    """The rates of a notion, linear in who is selected.
 
-    With n the records of a group by label and S those that are selected, the rate is
+    With n the records of a group by label and S those that are selected, a rate is
     ``(selected @ S + offset @ n) / (trials @ n)``.
 
     Parameters
     ----------
-    selected, offset, trials : ndarray of float64, shape (2,)
-        Weights of the labels, negative and positive.
+    selected, offset, trials : ndarray of float64, shape (n_rates, 2)
+        Weights of the labels, negative and positive. A label is selected for one rate at most.
+    names : tuple of str
+        What each rate is conditioned on; empty where on nothing.
     """
 
     selected: NDArray[np.float64]
     offset: NDArray[np.float64]
     trials: NDArray[np.float64]
+    names: tuple[str, ...]
 
     @classmethod
-    def of(cls, notion: str) -> Rate:
-        """Read off a notion's (label x prediction) table."""
-        (stratum,) = get_notion(notion).strata((0, 1))
-        successes = stratum.successes.astype(np.float64)
-        trials = (stratum.successes | stratum.failures)[:, 1].astype(np.float64)
-        return cls(successes[:, 1] - successes[:, 0], successes[:, 0], trials)
+    def of(cls, notion: str) -> Rates:
+        """Read off a notion's (label x prediction) tables."""
+        strata = get_notion(notion).strata((0, 1))
+        successes = np.array([stratum.successes for stratum in strata], dtype=np.float64)
+        trials = np.array([(s.successes | s.failures)[:, 1] for s in strata], dtype=np.float64)
+        selected = successes[:, :, 1] - successes[:, :, 0]
+        return cls(selected, successes[:, :, 0], trials, tuple(s.name for s in strata))
 
     def trials_of(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Trials of each group among (group, label) sizes; at least one, as sizes are noisy."""
-        return np.maximum(sizes @ self.trials, 1.0)
+        """Trials of each rate and group among (group, label) sizes; at least one, as sizes are
+        noisy.
+        """
+        return np.maximum(self.trials @ sizes.T, 1.0)
 
-    def share_of(self, sizes: NDArray[np.float64]) -> float:
-        """The second group's share of the trials."""
-        first, second = self.trials_of(sizes)
-        return float(second / (first + second))
+    def direction(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What selecting a record of each (group, label) costs, for two groups and one rate."""
+        first, second = self.trials_of(sizes)[0]
+        share = second / (first + second)
+        return np.outer([-share, 1.0 - share], self.selected[0])
 
     @property
     def heads(self) -> tuple[tuple[int, ...], ...]:
-        """Labels that each logit of the group is learned from.
+        """Labels within which each softmax over groups is learned.
 
-        Labels of one weight share a logit; those without weight have none.
+        Labels of one weight in one rate share it; those without weight have none.
         """
-        weights = dict.fromkeys(float(w) for w in self.selected if w != 0.0)
-        return tuple(tuple(label for label in (0, 1) if self.selected[label] == w) for w in weights)
+        kinds = dict.fromkeys((r, w) for r, row in enumerate(self.selected) for w in row if w)
+        return tuple(
+            tuple(label for label in (0, 1) if self.selected[rate, label] == weight)
+            for rate, weight in kinds
+        )
 
-    @property
-    def n_logits(self) -> int:
-        """One for the label, and those of the group."""
-        return 1 + len(self.heads)
+    def n_logits(self, n_groups: int) -> int:
+        """One for the label, and those of the groups after the first in each softmax."""
+        return 1 + len(self.heads) * (n_groups - 1)
+
+
+def within(labels: tuple[int, ...], label: Tensor) -> Tensor:
+    """Whether, as 0 or 1, a record's label is one of a head's."""
+    if len(labels) == 2:
+        return torch.ones_like(label)
+    return label if labels == (1,) else 1.0 - label
 
 
 class ScoresObjective(Objective):
     """Sum of the log losses of the label and, among the labels of each head, of the group.
 
-    The targets are the label and the group's code, both 0 or 1. A record's loss is one sum,
+    The targets are the label, 0 or 1, and the group's code. A record's loss is one sum,
     so its gradient is clipped once.
 
     Parameters
     ----------
-    rate : Rate
+    rates : Rates
         Says which heads there are.
+    n_groups : int
+        At least 2; the logit of the first is 0.
     """
 
-    def __init__(self, rate: Rate) -> None:
-        self._heads = rate.heads
+    def __init__(self, rates: Rates, n_groups: int) -> None:
+        self._heads = rates.heads
+        self._n_groups = n_groups
 
     def __call__(self, output: Tensor, *targets: Tensor) -> Tensor:
-        target, mask = self._columns(output, *targets)
-        losses = functional.binary_cross_entropy_with_logits(output, target, reduction="none")
-        return (losses * mask).sum(dim=1)
+        label, group = (target.to(output.dtype) for target in targets)
+        loss = functional.binary_cross_entropy_with_logits(output[:, 0], label, reduction="none")
+        for labels, logits, own in self._parts(output, group):
+            rest = torch.logsumexp(functional.pad(logits, (1, 0)), dim=1)
+            loss = loss + within(labels, label) * (rest - (logits * own).sum(dim=1))
+        return loss
 
     def gradient(self, output: Tensor, *targets: Tensor) -> Tensor:
-        target, mask = self._columns(output, *targets)
-        return torch.sigmoid(output).sub_(target).mul_(mask)
-
-    def _columns(self, output: Tensor, *targets: Tensor) -> tuple[Tensor, Tensor]:
         label, group = (target.to(output.dtype) for target in targets)
-        within = [torch.ones_like(label)]
-        for labels in self._heads:
-            within.append(
-                within[0] if len(labels) == 2 else label if labels == (1,) else 1.0 - label
-            )
-        target = torch.stack([label, *[group] * len(self._heads)], dim=1)
-        return target, torch.stack(within, dim=1)
+        columns = [(torch.sigmoid(output[:, 0]) - label).unsqueeze(1)]
+        for labels, logits, own in self._parts(output, group):
+            chances = torch.softmax(functional.pad(logits, (1, 0)), dim=1)[:, 1:]
+            columns.append((chances - own) * within(labels, label).unsqueeze(1))
+        return torch.cat(columns, dim=1)
+
+    def _parts(
+        self, output: Tensor, group: Tensor
+    ) -> Iterator[tuple[tuple[int, ...], Tensor, Tensor]]:
+        """Labels, logits and one-hot groups of each head."""
+        width = self._n_groups - 1
+        codes = torch.arange(1, self._n_groups, dtype=output.dtype, device=output.device)
+        own = (group.unsqueeze(1) == codes).to(output.dtype)
+        for place, labels in enumerate(self._heads):
+            yield labels, output[:, 1 + place * width : 1 + (place + 1) * width], own
+
+
+class Chances(nn.Module):
+    """What a net says of a row, in float64: ``2 eta - 1``, then P(a=g, y=l | x) for g, for l.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Returns the logits.
+    rates : Rates
+        Rates that are compared; what none of them needs is 0.
+    n_groups : int
+        Number of groups.
+    """
+
+    def __init__(self, module: nn.Module, rates: Rates, n_groups: int) -> None:
+        super().__init__()
+        self.module = module
+        self._heads = rates.heads
+        self._n_groups = n_groups
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Return chances of rows, shape (B, 1 + 2 * n_groups)."""
+        logits = self.module(X).double()
+        eta = torch.sigmoid(logits[:, 0])
+        joint: list[list[Tensor]] = [[torch.zeros_like(eta)] * 2 for _ in range(self._n_groups)]
+        width = self._n_groups - 1
+        for place, labels in enumerate(self._heads):
+            # Column by column: how a sum within a row is ordered must not depend on its place.
+            own = [torch.zeros_like(eta), *logits[:, 1 + place * width :].unbind(1)[:width]]
+            largest = own[0]
+            for column in own[1:]:
+                largest = torch.maximum(largest, column)
+            powers = [torch.exp(column - largest) for column in own]
+            total = sum(powers[1:], powers[0])
+            for group, power in enumerate(powers):
+                for label in labels:
+                    joint[group][label] = (eta if label else 1.0 - eta) * (power / total)
+        columns = [2.0 * eta - 1.0, *(part for group in joint for part in group)]
+        return torch.stack(columns, dim=1)
 
 
 class Scores(nn.Module):
@@ -116,27 +180,21 @@ class Scores(nn.Module):
 
     Parameters
     ----------
-    module : torch.nn.Module
-        Returns the logits.
-    rate : Rate
-        Rate that is compared.
-    share : float
-        The second group's share of its trials.
+    chances : Chances
+        What the net says.
+    direction : ndarray of float64, shape (n_groups, 2)
+        Cost of selecting a person of each group and label.
     """
 
-    def __init__(self, module: nn.Module, rate: Rate, share: float) -> None:
+    def __init__(self, chances: Chances, direction: NDArray[np.float64]) -> None:
         super().__init__()
-        self.module = module
-        self._rate = rate
-        self._share = share
+        self.chances = chances
+        self._direction = direction.ravel().tolist()
 
     def forward(self, X: Tensor) -> Tensor:
         """Return the scores of rows, shape (B, 2)."""
-        chances = torch.sigmoid(self.module(X).double())
-        of_label = torch.stack([1.0 - chances[:, 0], chances[:, 0]], dim=1)
-        score = torch.zeros_like(chances[:, 0])
-        for place, labels in enumerate(self._rate.heads, start=1):
-            weight = float(self._rate.selected[labels[0]])
-            within = 1.0 if len(labels) == 2 else of_label[:, labels[0]]
-            score = score + weight * within * (chances[:, place] - self._share)
-        return torch.stack([2.0 * chances[:, 0] - 1.0, score], dim=1)
+        label, *joint = self.chances(X).unbind(1)
+        score = torch.zeros_like(label)
+        for cost, chance in zip(self._direction, joint, strict=True):
+            score = score + cost * chance
+        return torch.stack([label, score], dim=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from skfairdp.engine.inspection import find_head
 from skfairdp.engine.nets import PreparedNet
@@ -24,16 +24,7 @@ from skfairdp.inprocessing.fairdp.linear_heads import check_head, clip_norm, tra
 from skfairdp.inprocessing.fairdp.plan import fairdp_plan, group_multipliers
 from skfairdp.inprocessing.gradient import NONE, Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
-from skfairdp.parameters import (
-    COUNT,
-    MAPPING,
-    NOISE_MULTIPLIER,
-    NORM,
-    POSITIVE,
-    PROBABILITY,
-    Choice,
-    Number,
-)
+from skfairdp.parameters import COUNT, MAPPING, NOISE_MULTIPLIER, NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.plan import CountRelease, Plan
 from skfairdp.privacy.sizes import Sizes
 
@@ -76,13 +67,6 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
         Expected records in their batches. None keeps `batch_size`.
     n_heads : int, default=1
         Micro-batches of the last step, each of which trains a head of its own.
-    prediction : {"score_mean", "vote", "gibbs"}, default="score_mean"
-        Mean score of the heads, their majority, or a head drawn for each row.
-    smoothing : float or None, default=None
-        Standard deviation of Gaussian noise drawn afresh for each row on the mean
-        head, at prediction. Costs accuracy, and bounds how sharply rates can differ.
-    threshold : float, default=0.5
-        Probability above which the second class is predicted.
     dataset_size : int or None, default=None
         Declared number of records, for a fit without groups; must be the sum of
         `group_sizes` when both are given. With groups but without `group_sizes` it has
@@ -147,7 +131,6 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
     check_epsilon: float = 0.02
     head: str | None = None
 
-    _multiclass: ClassVar[bool] = False
     _parameters = {
         "noise_multiplier": (NOISE_MULTIPLIER, MAPPING, NONE),
         "max_head_norm": (NORM, NONE),
@@ -158,19 +141,12 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
         "sgd_learning_rate": (POSITIVE,),
         "final_batch_size": (COUNT, NONE),
         "n_heads": (Number(1, 10_000, integer=True),),
-        "prediction": (Choice(("score_mean", "vote", "gibbs")),),
-        "smoothing": (POSITIVE, NONE),
-        "threshold": (PROBABILITY,),
         "stop_tolerance": (Number(0.0, 1.0), NONE),
         "stop_notion": (Choice(tuple(NOTIONS)),),
         "check_every": (COUNT,),
         "check_epsilon": (POSITIVE,),
     }
-    _released: ClassVar[tuple[str, ...]] = (
-        *EnsembleClassifier._released,
-        "last_step_",
-        "released_gaps_",
-    )
+    _released = (*EnsembleClassifier._released, "last_step_", "released_gaps_")
 
     last_step_: dict[str, Any] = field(init=False)
 

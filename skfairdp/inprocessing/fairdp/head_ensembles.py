@@ -12,13 +12,23 @@ from torch import nn
 from skfairdp.engine.inference import features_and_output
 from skfairdp.inprocessing.fairdp.head_decisions import HeadEnsemble, logit
 from skfairdp.inprocessing.gradient import GradientClassifier
+from skfairdp.parameters import NONE, POSITIVE, PROBABILITY, Choice
 
 
 class EnsembleClassifier(GradientClassifier):
     """Template of a binary classifier whose training ends with several heads.
 
-    A subclass has the parameters ``prediction``, ``smoothing`` and ``threshold`` and
-    sets ``heads_``, ``head_name_`` and ``key_`` when it trains.
+    A subclass sets ``heads_``, ``head_name_`` and ``key_`` when it trains.
+
+    Parameters
+    ----------
+    prediction : {"score_mean", "vote", "gibbs"}
+        Mean score of the heads, their majority, or a head drawn for each row.
+    smoothing : float or None
+        Standard deviation of Gaussian noise drawn afresh for each row on the mean
+        head, at prediction. Costs accuracy, and bounds how sharply rates can differ.
+    threshold : float
+        Probability above which the second class is predicted.
     """
 
     prediction: str = "score_mean"
@@ -26,6 +36,11 @@ class EnsembleClassifier(GradientClassifier):
     threshold: float = 0.5
 
     _multiclass: ClassVar[bool] = False
+    _parameters = {
+        "prediction": (Choice(("score_mean", "vote", "gibbs")),),
+        "smoothing": (POSITIVE, NONE),
+        "threshold": (PROBABILITY,),
+    }
     _released: ClassVar[tuple[str, ...]] = (
         *GradientClassifier._released,
         "head_name_",

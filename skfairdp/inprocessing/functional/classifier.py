@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -12,12 +11,11 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.assumptions import BOUNDS_DECLARED, NOT_PURE, of_training, seed_known
-from skfairdp.base import PrivateClassifier
+from skfairdp.assumptions import BOUNDS_DECLARED, NOT_PURE
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.moment_sums import Moments, MomentSums, moment_margin
-from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.inprocessing.budgeted import BudgetedClassifier
 from skfairdp.inprocessing.functional.plan import (
     cell_weights,
     functional_plan,
@@ -29,7 +27,6 @@ from skfairdp.inprocessing.functional.unit_ball import BoundedRows
 from skfairdp.inprocessing.grouped import declared_groups, settled_sizes
 from skfairdp.parameters import (
     MAPPING,
-    NOISE_MULTIPLIER,
     NONE,
     NORM,
     POSITIVE,
@@ -38,16 +35,14 @@ from skfairdp.parameters import (
     Number,
     check_parameters,
 )
-from skfairdp.privacy.accounting.calibration import noise_multiplier_for
-from skfairdp.privacy.accounting.plan_cost import budget_guarantee, guarantee
-from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.noise import NoiseSource, noise_text
+from skfairdp.privacy.accounting.plan_cost import budget_guarantee
+from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta, check_group_sizes
 from skfairdp.rows import check_features, check_rows, encode_labels
 
 
-class FunctionalMechanismClassifier(PrivateClassifier):
+class FunctionalMechanismClassifier(BudgetedClassifier):
     """Logistic regression whose objective, not its training, is made private (FM, FairFM).
 
     The logistic loss is replaced by its second-order expansion at zero. Its coefficients
@@ -61,9 +56,6 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         Declared bounds, each a number for all features or a sequence of shape
         (n_features,), finite. Rows are clipped to them, here and in prediction. After
         `PublicScaler` and `PublicEncoder` they are ``(-1, 1)``.
-    epsilon : float or None, default=1.0
-        Privacy budget in nats, at least 1e-4. Infinity adds no noise. None when
-        `noise_multiplier` is given.
     noise_multiplier : float or None, default=None
         Instead of `epsilon`. "gaussian": standard deviation over sensitivity, of both sums
         together; "laplace": 1 / epsilon.
@@ -94,8 +86,6 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         left out, or all eigenvalues raised.
     repair_strength : float, default=0.5
         Smallest eigenvalue over the expected spectral norm of the noise, >= 0.
-    dataset_size : int or None, default=None
-        Declared number of records; makes the guarantee one for adding or removing a record.
     group_sizes : mapping or None, default=None
         Declared number of records of each group; rows of others contribute nothing. A pooled
         objective uses their total alone.
@@ -108,10 +98,6 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         Class labels.
     group_thetas_ : ndarray, shape (n_groups, d) or None
         Each group's own weights, with ``releases="group_models"``.
-    noise_multiplier_ : float
-        Calibrated noise multiplier.
-    plan_ : Plan
-        Everything the accountant charged.
     rows_ : BoundedRows
         The map from features to rows in the unit ball, from declared figures only.
     theta_ : ndarray, shape (d,)
@@ -140,9 +126,6 @@ class FunctionalMechanismClassifier(PrivateClassifier):
     """
 
     feature_bounds: Any = field(kw_only=False)
-    epsilon: float | None = 1.0
-    delta: float = 1e-6
-    noise_multiplier: float | None = None
     noise: str = "gaussian"
     sensitivity: str = "tight"
     objective: str = "pooled"
@@ -152,15 +135,12 @@ class FunctionalMechanismClassifier(PrivateClassifier):
     quadratic_share: float = 0.75
     repair: str = "floor"
     repair_strength: float = 0.5
-    dataset_size: int | None = None
     group_sizes: Mapping[Any, int] | None = None
     group_sizes_epsilon: float | None = None
-    classes: Sequence[Any] | None = None
 
     _multiclass: ClassVar[bool] = False
     _nets: ClassVar[tuple[str, ...]] = ()
     _parameters = {
-        "noise_multiplier": (NOISE_MULTIPLIER, NONE),
         "noise": (Choice(("gaussian", "laplace")),),
         "sensitivity": (Choice(("tight", "published")),),
         "objective": (Choice(("pooled", "group_average")),),
@@ -174,9 +154,8 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         "group_sizes_epsilon": (POSITIVE, NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (
-        *PrivateClassifier._released,
+        *BudgetedClassifier._released,
         "group_thetas_",
-        "noise_multiplier_",
         "rows_",
         "theta_",
     )
@@ -201,8 +180,8 @@ class FunctionalMechanismClassifier(PrivateClassifier):
         noise = self._randomness()[1]
         sizes = self._sizes(groups, len(X), noise)
         check_delta(self.delta, sizes.total)
-        multiplier = self._calibrate(sizes, bounded.d)
-        plan = self._plan(sizes, multiplier, bounded.d)
+        multiplier = self._calibrate(sizes)
+        plan = self._plan(sizes, multiplier)
         sizes.check(plan, delta=self.delta)
         weighted = plan.segments[0].blocks if plan.segments else plan.sums
         moment_margin(weighted[0].weights, sizes.total, len(X))  # refuses what it can't bound
@@ -240,12 +219,7 @@ class FunctionalMechanismClassifier(PrivateClassifier):
     # -- settings, sizes and plan -----------------------------------------------------
 
     def _check_settings(self) -> None:
-        if (self.epsilon is None) == (self.noise_multiplier is None):
-            raise ValueError(
-                "Set either 'epsilon' (the noise is calibrated) or 'noise_multiplier' with "
-                f"epsilon=None; got epsilon={self.epsilon!r} and "
-                f"noise_multiplier={self.noise_multiplier!r}."
-            )
+        super()._check_settings()
         if self.sensitivity == "published" and self.noise != "laplace":
             raise ValueError(
                 "sensitivity='published' is a bound for Laplace noise; got noise="
@@ -294,14 +268,14 @@ class FunctionalMechanismClassifier(PrivateClassifier):
             group_sizes=None if pooled else self.group_sizes,
             group_sizes_epsilon=self.group_sizes_epsilon,
             noise=noise,
-            free=self.epsilon is not None and math.isinf(self.epsilon),
+            free=self._free,
         )
 
-    def _plan(self, sizes: Sizes, noise_multiplier: float, d: int) -> Plan:
+    def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         return functional_plan(
             sizes,
             noise_multiplier,
-            d=d,
+            d=self.n_features_in_ + int(self.intercept_scale > 0.0),
             each_cell=self._each_cell,
             noise=self.noise,
             sensitivity=self.sensitivity,
@@ -309,45 +283,12 @@ class FunctionalMechanismClassifier(PrivateClassifier):
             delta=self.delta,
         )
 
-    def _calibrate(self, sizes: Sizes, d: int) -> float:
-        if self.noise_multiplier is not None:
-            return float(self.noise_multiplier)
-        assert self.epsilon is not None
-        if math.isinf(self.epsilon):
-            warn_user("epsilon=inf trains without noise: nothing is protected.", PrivacyWarning)
-            return 0.0
-        budget = self.epsilon - sizes.prior_epsilon
-        if budget <= 0.0:
-            raise ValueError(
-                f"'group_sizes_epsilon' = {sizes.prior_epsilon:g} leaves nothing of "
-                f"'epsilon' = {self.epsilon:g} for the coefficients; set it lower."
-            )
-        return noise_multiplier_for(
-            budget, self.delta, lambda multiplier: self._plan(sizes, multiplier, d)
-        )
-
     def _solve(self, moments: Moments, smallest: float) -> np.ndarray:
         pairs = zip(moments.linear, moments.quadratic, strict=True)
         return np.stack([solve(a, M, repair=self.repair, smallest=smallest) for a, M in pairs])
 
-    def _guarantee(
-        self, plan: Plan, noise: NoiseSource, groups: Groups | None
-    ) -> PrivacyGuarantee | None:
-        if plan.noiseless:
-            return None
-        if noise.reproducible:
-            return PrivacyGuarantee.void(seed_known())
-        return guarantee(
-            plan,
-            protects="record",
-            budget=self.epsilon if self.noise_multiplier is None else None,
-            assumptions=of_training(
-                noise_text(noise),
-                labels=self.classes is not None,
-                groups=None if groups is None else self.group_sizes is not None,
-                also=(BOUNDS_DECLARED, *((NOT_PURE,) if self.noise == "laplace" else ())),
-            ),
-        )
+    def _also_assumed(self) -> tuple[str, ...]:
+        return (BOUNDS_DECLARED, *((NOT_PURE,) if self.noise == "laplace" else ()))
 
     # -- prediction -------------------------------------------------------------------
 

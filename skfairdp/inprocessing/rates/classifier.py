@@ -16,11 +16,10 @@ from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.cell_costs import CostObjective
 from skfairdp.inprocessing.rates.constraints import RateConstraints, tolerance_of_notions
 from skfairdp.inprocessing.rates.multipliers import ScaledAscent
-from skfairdp.inprocessing.rates.training import NOTION, ConstrainedClassifier, Lagrangian
-from skfairdp.parameters import MAPPING, POSITIVE, PROBABILITY, SEQUENCE, Number
+from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Block, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.plan import Plan, Segment
+from skfairdp.privacy.sizes import Sizes, expected_batch_size
 
 
 class RateConstrainedClassifier(ConstrainedClassifier):
@@ -62,8 +61,6 @@ class RateConstrainedClassifier(ConstrainedClassifier):
         Largest multiplier, in errors per unit of gap.
     memory : float, default=0.9
         Weight in [0, 1) of the past in the estimated rates.
-    averaged_share : float, default=0.3
-        Share of the steps, at the end, over which weights are averaged.
     batch_size : int or "auto", default="auto"
         Expected records in a batch; "auto" is ``min(1024, ceil(n / 16))``.
     learning_rate_schedule : None, "linear", "cosine" or sequence of pairs, \
@@ -119,25 +116,9 @@ default="linear"
     penalty: float = 0.1
     max_multiplier: float = 1.0
     memory: float = 0.9
-    averaged_share: float = 0.3
 
-    _parameters = {
-        "notion": (NOTION, SEQUENCE),
-        "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
-        "histogram_share": (PROBABILITY,),
-        "dual_rate": (POSITIVE,),
-        "penalty": (Number(0.0),),
-        "max_multiplier": (POSITIVE,),
-        "memory": (Number(0.0, 1.0, high_open=True),),
-        "averaged_share": (Number(0.0, 1.0),),
-    }
-    _released: ClassVar[tuple[str, ...]] = (
-        *ConstrainedClassifier._released,
-        "multipliers_",
-        "released_gaps_",
-    )
+    _released: ClassVar[tuple[str, ...]] = (*ConstrainedClassifier._released, "released_gaps_")
 
-    multipliers_: np.ndarray = field(init=False)
     released_gaps_: np.ndarray = field(init=False)
 
     # -- groups, sizes and plan -------------------------------------------------------
@@ -170,29 +151,12 @@ default="linear"
         n = sizes.total
         size = min(1024, -(-n // 16)) if self.batch_size == "auto" else self.batch_size
         size = expected_batch_size(size, n)
-        weight = 1.0 / size
         clip, share = float(self.max_grad_norm), float(self.histogram_share)
-        # share^2 + (1 - share^2) = 1: together the blocks have the multiplier of the step.
+        # share^2 + (1 - share^2) = 1: together the sums have the multiplier of the step.
         of_gradient = noise_multiplier * clip / math.sqrt(1.0 - share**2)
         of_histogram = noise_multiplier / share
-        segment = Segment(
-            steps=steps_for(self.max_epochs, n, size),
-            rates=(size / n,),
-            expected_sizes=(float(size),),
-            blocks=(
-                Block(
-                    name="gradient",
-                    max_norm=clip,
-                    weights=(weight,),
-                    noise_std=of_gradient * weight,
-                ),
-                Block(
-                    name="histogram",
-                    max_norm=1.0,
-                    weights=(weight,),
-                    noise_std=of_histogram * weight,
-                ),
-            ),
+        segment = sizes.batches(
+            self.max_epochs, size, ("gradient", clip, of_gradient), ("histogram", 1.0, of_histogram)
         )
         return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
 
@@ -212,9 +176,6 @@ default="linear"
         # The cell tells the label too. Rows of no group are never drawn; any cell will do.
         return ((codes * n_labels + labels.long()).clamp(min=0),)
 
-    def _average_from(self, steps: int) -> int:
-        return steps - int(self.averaged_share * steps)
-
     def _lagrangian(self, run: Run, constraints: RateConstraints) -> Lagrangian:
         dual = ScaledAscent(
             constraints.tolerances,
@@ -233,5 +194,5 @@ default="linear"
         return run.release.gradient_and_statistic(segment, run.objective.statistic)
 
     def _finish(self, lagrangian: Lagrangian) -> None:
-        self.multipliers_ = lagrangian.multipliers
+        super()._finish(lagrangian)
         self.released_gaps_ = lagrangian.gaps

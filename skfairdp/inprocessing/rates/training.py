@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from skfairdp.inprocessing.gradient import GradientClassifier, Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.multipliers import DualAscent
 from skfairdp.inprocessing.rates.objective import ConstrainedObjective
-from skfairdp.parameters import Kind
+from skfairdp.parameters import MAPPING, POSITIVE, PROBABILITY, SEQUENCE, Kind, Number
 from skfairdp.privacy.plan import Segment
 
 NOTION = Kind((str, Notion), "a notion or its name")
@@ -108,16 +109,38 @@ class ConstrainedClassifier(GradientClassifier):
     how the multipliers move (`_lagrangian`). The loop feeds every released histogram to the
     Lagrangian and its coefficients back to the objective.
 
+    Parameters
+    ----------
+    averaged_share : float
+        Share of the steps, at the end, over which weights are averaged.
+
     Attributes
     ----------
     groups_ : tuple
         Groups of the plan.
+    multipliers_ : ndarray of float64, shape (n_constraints,)
+        Signed multipliers at the end.
     """
 
     notion: str | Notion | Sequence[str | Notion] = "demographic_parity"
     tolerance: float | Mapping[str, float] = 0.02
     max_epochs: int = 30
+    averaged_share: float = 0.3
     groups: Sequence[Any] | None = None
+
+    _parameters = {
+        "notion": (NOTION, SEQUENCE),
+        "tolerance": (Number(0.0, 1.0, high_open=True), MAPPING),
+        "histogram_share": (PROBABILITY,),
+        "dual_rate": (POSITIVE,),
+        "penalty": (Number(0.0),),
+        "max_multiplier": (POSITIVE,),
+        "memory": (Number(0.0, 1.0, high_open=True),),
+        "averaged_share": (Number(0.0, 1.0),),
+    }
+    _released = (*GradientClassifier._released, "multipliers_")
+
+    multipliers_: NDArray[np.float64] = field(init=False)
 
     @abstractmethod
     def _release(
@@ -129,16 +152,13 @@ class ConstrainedClassifier(GradientClassifier):
     def _lagrangian(self, run: Run, constraints: RateConstraints) -> Lagrangian:
         """Set up the multipliers."""
 
-    @abstractmethod
-    def _average_from(self, steps: int) -> int:
-        """Step from which on weights are averaged."""
-
     def _train(self, run: Run) -> None:
         objective = run.objective
         assert isinstance(objective, ConstrainedObjective)
         lagrangian = self._lagrangian(run, objective.constraints)
         weights = run.prepared.flat.vector
-        average = TailAverage(weights, self._average_from(run.plan.steps))
+        steps = run.plan.steps
+        average = TailAverage(weights, steps - int(self.averaged_share * steps))
 
         def released_gradient(segment: Segment) -> Tensor:
             gradient, histogram = self._release(run, segment, lagrangian)
@@ -151,6 +171,6 @@ class ConstrainedClassifier(GradientClassifier):
         average.restore()
         self._finish(lagrangian)
 
-    @abstractmethod
     def _finish(self, lagrangian: Lagrangian) -> None:
         """Keep released attributes."""
+        self.multipliers_ = lagrangian.multipliers

@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from skfairdp.documentation import completed_by
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows, standardised
+from skfairdp.metrics.information.nearest_neighbours import nearest_neighbours
 
 if TYPE_CHECKING:
     import torch
@@ -22,6 +24,7 @@ _AVERAGED = 100
 _ORDERS = 4
 
 
+@completed_by(nearest_neighbours)
 def mine(
     Z: ArrayLike,
     s: ArrayLike | pd.Series | pd.DataFrame,
@@ -42,10 +45,6 @@ def mine(
 
     Parameters
     ----------
-    Z : array-like of shape (n_rows, ...)
-        Numeric representation; further axes are flattened.
-    s : array-like, Series or DataFrame of shape (n_rows,) or (n_rows, k)
-        Groups, or numbers with ``continuous_s=True``.
     continuous_s : bool, default=False
         Whether `s` is numeric; otherwise it is one-hot encoded.
     iterations : int, default=50_000
@@ -58,8 +57,6 @@ def mine(
         Rate of the moving average of E[exp T], the denominator of the gradient's second term.
     held_out : float in (0, 1) or array-like of bool, shape (n_rows,), default=0.3
         Share of the rows on which the reported value is computed, or a mark at each of them.
-    units : {"nats", "bits"}, default="nats"
-        Unit of the result.
     random_state : int or None, default=None
         Seed of split, weights and batches.
 

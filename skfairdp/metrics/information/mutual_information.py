@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from skfairdp.documentation import completed_by
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound, held_out_prediction
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows
@@ -113,6 +114,7 @@ def mutual_information(
     return result
 
 
+@completed_by(mutual_information)
 def permutation_p_value(
     Z: ArrayLike | pd.Series | pd.DataFrame,
     s: ArrayLike | pd.Series | pd.DataFrame,
@@ -125,17 +127,11 @@ def permutation_p_value(
 
     Parameters
     ----------
-    Z : array-like of shape (n_rows,) or (n_rows, ...)
-        Representation.
-    s : array-like, Series or DataFrame of shape (n_rows,) or (n_rows, k)
-        Groups, or numbers.
     method : {"auto", "plug_in", "nearest_neighbours", "classifier"}, default="auto"
         What is compared: the estimate, or for "classifier" the log-likelihood of a classifier
         trained on one half of the rows, over orders of `s` in the other half.
     n_permutations : int, default=199
         Random orders of `s`; the p-value is at least 1/(n_permutations + 1).
-    random_state : int or None, default=None
-        Seed.
 
     Returns
     -------

@@ -120,8 +120,8 @@ def _solve(problem: _Problem) -> float:
         if ACCEPTED <= share <= CEILING or (share <= CEILING and guess == SMALLEST):
             return guess
         low, high = (low, guess) if share <= CEILING else (guess, high)
-        if low == LARGEST:
-            break
+        if low * (1.0 + 1e-9) > LARGEST:
+            break  # the upper end was never met
         if high < low * (1.0 + 1e-9):
             return high  # the cost jumps across the accepted band
         if 0.0 < cost < math.inf:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from skfairdp.documentation import completed_by
 from skfairdp.exceptions import LedgerError
+from skfairdp.parameters import NONE, Kind
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.entry import COMMITTED, RETURNED, Entry, charges
 from skfairdp.privacy.ledger.records import FORMAT, Head
@@ -493,3 +494,16 @@ def _budget(budget: Any, adjacency: str | None) -> Budget | None:
     except (TypeError, ValueError):
         raise ValueError(f"'budget' must be a pair (epsilon, delta); got {budget!r}.") from None
     return Budget(epsilon, delta, adjacency)
+
+
+# What estimators accept as ``ledger=``.
+LEDGER = (NONE, Kind((str, os.PathLike, PrivacyLedger), "a path or a PrivacyLedger"))
+
+
+def as_ledger(ledger: str | os.PathLike[str] | PrivacyLedger | None) -> PrivacyLedger | None:
+    """Open what an estimator was given; a path stands for its data set "default"."""
+    if ledger is None or isinstance(ledger, PrivacyLedger):
+        return ledger
+    if isinstance(ledger, (str, os.PathLike)):
+        return PrivacyLedger(ledger)
+    raise ValueError(f"'ledger' must be None, a path or a PrivacyLedger; got {ledger!r}.")

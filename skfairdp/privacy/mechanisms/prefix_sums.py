@@ -54,17 +54,9 @@ def _matrices(
 
 
 def prefix_norm(length: int) -> float:
-    """L2 norm of what one record adds to the factored histogram, at most.
+    """L2 norm of what one record adds to the factored histogram of `length` bins, at most.
 
-    Parameters
-    ----------
-    length : int
-        Number of bins, >= 1.
-
-    Returns
-    -------
-    float
-        The norm of L's first column, and a millionth for the rounding of its computation.
+    The norm of L's first column, and a millionth for the rounding of its computation.
 
     Examples
     --------
@@ -78,22 +70,8 @@ def prefix_norm(length: int) -> float:
 class PrefixSums:
     """Releases prefix sums of histograms of one length.
 
-    Parameters
-    ----------
-    length : int
-        Number of bins.
-    noise_std : float
-        Standard deviation of the noise on each entry of ``L h``; 0 for none.
-
-    Attributes
-    ----------
-    stds : ndarray of float64, shape (length,)
-        Standard deviation of each released prefix sum.
-
-    Raises
-    ------
-    ValueError
-        `noise_std` is beyond ``2**30``: nothing would be left of a count.
+    `noise_std`: standard deviation of the noise on each entry of ``L h``; 0 for none, at most
+    ``2**30``, or nothing would be left of a count. `stds` (length,): of the released sums.
     """
 
     def __init__(self, length: int, noise_std: float) -> None:
@@ -108,17 +86,8 @@ class PrefixSums:
     def release(self, counts: NDArray[np.int64], noise: NoiseSource) -> NDArray[np.float64]:
         """Release the prefix sums of several histograms.
 
-        Parameters
-        ----------
-        counts : ndarray of int64, shape (..., length)
-            A record adds one to at most one entry of all.
-        noise : NoiseSource
-            Draws the noise.
-
-        Returns
-        -------
-        ndarray of float64, shape (..., length)
-            Unbiased estimates.
+        `counts` (..., length): a record adds one to at most one entry of all. Result: unbiased
+        estimates, of that shape.
         """
         if self._matrix is None:
             return np.cumsum(counts, axis=-1).astype(np.float64)

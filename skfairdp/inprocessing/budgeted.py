@@ -1,0 +1,111 @@
+"""What classifiers share whose noise follows from a budget, or is given instead."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+from skfairdp.assumptions import of_training, seed_known
+from skfairdp.base import PrivateClassifier
+from skfairdp.exceptions import PrivacyWarning, warn_user
+from skfairdp.fairness.groups import Groups
+from skfairdp.parameters import NOISE_MULTIPLIER, NONE
+from skfairdp.privacy.accounting.calibration import noise_multiplier_for
+from skfairdp.privacy.accounting.plan_cost import guarantee
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.noise import NoiseSource, noise_text
+from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.sizes import Sizes
+
+
+class BudgetedClassifier(PrivateClassifier):
+    """Template of a classifier with one plan, for a budget or for a noise multiplier.
+
+    Parameters
+    ----------
+    epsilon : float or None
+        Privacy budget in nats, at least 1e-4; the noise is calibrated to it. Infinity
+        trains without noise, for comparison. None when `noise_multiplier` is given.
+    dataset_size : int or None
+        Declared number of records; makes the guarantee one for adding or removing
+        a record. None takes the number of rows, which is then public
+        ("zero-out" adjacency).
+
+    Attributes
+    ----------
+    noise_multiplier_ : float
+        Calibrated noise multiplier.
+    plan_ : Plan
+        Everything the accountant charged.
+    """
+
+    epsilon: float | None = 1.0
+    delta: float = 1e-6
+    noise_multiplier: float | None = None
+    dataset_size: int | None = None
+    classes: Sequence[Any] | None = None
+
+    _parameters = {"noise_multiplier": (NOISE_MULTIPLIER, NONE)}
+    _released = (*PrivateClassifier._released, "noise_multiplier_")
+
+    def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
+        raise NotImplementedError
+
+    def _also_assumed(self) -> tuple[str, ...]:
+        """What the guarantee rests on beside the usual."""
+        return ()
+
+    @property
+    def _free(self) -> bool:
+        """Whether this is a run without noise, for comparison."""
+        return self.epsilon is not None and math.isinf(self.epsilon)
+
+    def _check_settings(self) -> None:
+        """Check what the parameter table cannot say."""
+        if (self.epsilon is None) == (self.noise_multiplier is None):
+            raise ValueError(
+                "Set either 'epsilon' (the noise is calibrated) or 'noise_multiplier' with "
+                f"epsilon=None; got epsilon={self.epsilon!r} and "
+                f"noise_multiplier={self.noise_multiplier!r}."
+            )
+
+    def _calibrate(self, sizes: Sizes) -> float:
+        if isinstance(self.noise_multiplier, Mapping):
+            # Stated in `noise_multiplier_` alone; the plan takes, and checks, each group's own.
+            numbers = (v for v in self.noise_multiplier.values() if isinstance(v, Real))
+            return max(map(float, numbers), default=0.0)
+        if self.noise_multiplier is not None:
+            return float(self.noise_multiplier)
+        assert self.epsilon is not None  # checked with the settings
+        if self._free:
+            warn_user("epsilon=inf trains without noise: nothing is protected.", PrivacyWarning)
+            return 0.0
+        budget = self.epsilon - sizes.prior_epsilon
+        if budget <= 0.0:
+            raise ValueError(
+                f"'group_sizes_epsilon' = {sizes.prior_epsilon:g} leaves nothing of "
+                f"'epsilon' = {self.epsilon:g} for training; set it lower."
+            )
+        return noise_multiplier_for(budget, self.delta, lambda sigma: self._plan(sizes, sigma))
+
+    def _guarantee(
+        self, plan: Plan, noise: NoiseSource, groups: Groups | None
+    ) -> PrivacyGuarantee | None:
+        if plan.noiseless:
+            return None
+        if noise.reproducible:
+            return PrivacyGuarantee.void(seed_known())
+        named = any(getattr(self, n, None) is not None for n in ("group_sizes", "groups"))
+        return guarantee(
+            plan,
+            protects="record",
+            budget=self.epsilon if self.noise_multiplier is None else None,
+            assumptions=of_training(
+                noise_text(noise, exact=plan.exact_noise),
+                labels=self.classes is not None,
+                groups=None if groups is None else named,
+                also=self._also_assumed(),
+            ),
+        )

@@ -1,0 +1,249 @@
+"""What a fitted path answers: any tolerance, at no further cost."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from skfairdp.certificate import Certificate, certify
+from skfairdp.engine.inference import outputs
+from skfairdp.exceptions import FairnessWarning, warn_user
+from skfairdp.figures import significant_up
+from skfairdp.inprocessing.fair_path.display import FairPathDisplay
+from skfairdp.inprocessing.fair_path.path import MULTIPLIERS, ReleasedPath, decisions
+from skfairdp.inprocessing.fair_path.scores import Chances, Rates, Scores
+from skfairdp.inprocessing.fair_path.tables import released_path
+from skfairdp.inprocessing.gradient import GradientClassifier
+from skfairdp.parameters import Number
+from skfairdp.privacy.plan import Plan
+
+__all__ = ["OPEN", "PathClassifier"]
+
+OPEN = Number(0.0, 1.0, low_open=True, high_open=True)
+
+
+class PathClassifier(GradientClassifier):
+    """Template of a classifier that stands on a released path.
+
+    A mechanism trains the net, and sets `decided_`, `direction_`, `changed_` and `improved_`.
+    """
+
+    _released = (
+        *GradientClassifier._released,
+        "decided_",
+        "direction_",
+        "changed_",
+        "improved_",
+        "multiplier_",
+        "kept_tolerance_",
+    )
+    _multiclass = False
+
+    notion: str
+    tolerance: float
+    decided_: NDArray[np.float64]
+    direction_: NDArray[np.float64]
+    changed_: NDArray[np.float64]
+    improved_: NDArray[np.float64]
+
+    @property
+    def _rates(self) -> Rates:
+        return Rates.of(self.notion)
+
+    def _path_of(self, plan: Plan) -> ReleasedPath:
+        return released_path(plan, self._rates, self.decided_, self.changed_, self.improved_)
+
+    def _stand_at(self, path: ReleasedPath) -> None:
+        point, kept = path.choose(self.tolerance)
+        self.multiplier_, self.kept_tolerance_ = float(MULTIPLIERS[point]), kept
+        if kept > self.tolerance:
+            warn_user(
+                f"No point of the path keeps to 'tolerance' = {self.tolerance:g}: the smallest gap "
+                f"is estimated as {path.gaps[point]:.3g}, with a standard error of "
+                f"{path.gap_stds[point]:.2g}, and is used. It keeps to a tolerance of "
+                f"{significant_up(kept, 3)}; more rows, a larger 'epsilon' or 'path_share' help.",
+                FairnessWarning,
+            )
+
+    # -- the path ---------------------------------------------------------------------
+
+    def at(self, tolerance: float) -> Self:
+        """Stand at another tolerance.
+
+        Parameters
+        ----------
+        tolerance : float
+            Largest difference of rates among the training rows, in (0, 1).
+
+        Returns
+        -------
+        FairPathClassifier
+            Fitted, with the same net, table and guarantee: all of them are one release, and
+            cost what one costs. Its digest is its own.
+        """
+        check_is_fitted(self)
+        if not OPEN.accepts(tolerance):
+            raise ValueError(f"'tolerance' must be {OPEN.describe()}; got {tolerance!r}.")
+        if changed := self._changed_since_fit():
+            raise ValueError(
+                f"The model is not as fit left it ({', '.join(changed)}), so it is not known what "
+                "its table is about: fit again, or undo the change."
+            )
+        other = copy.copy(self)
+        other.tolerance = tolerance
+        other._stand_at(other._path_of(other.plan_))
+        other._bind()
+        return other
+
+    def path(self) -> pd.DataFrame:
+        """List the points of the path, from the smallest gap to no constraint.
+
+        Returns
+        -------
+        DataFrame
+            A row a point: the smallest tolerance that `at` answers with it, its multiplier, the
+            estimated gap, rate of each group and accuracy, and their standard errors
+            (``gap_std``, ``accuracy_std``), which are those of the released table's noise: all
+            are about the training rows.
+        """
+        check_is_fitted(self)
+        assert self.groups_ is not None
+        return self._path_of(self.plan_).frame(self.groups_)
+
+    def plot_path(self, **options: Any) -> FairPathDisplay:
+        """Draw the path, and where on it the classifier stands.
+
+        Parameters
+        ----------
+        **options : dict
+            Those of `skfairdp.inprocessing.FairPathDisplay.from_estimator`.
+
+        Returns
+        -------
+        FairPathDisplay
+        """
+        return FairPathDisplay.from_estimator(self, **options)
+
+    def certify_path(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        sensitive_features: ArrayLike,
+        tolerances: Sequence[float] = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15),
+        confidence_level: float = 0.95,
+        bound: str = "exact",
+    ) -> dict[float, Certificate]:
+        """Certify several tolerances at once.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows held out from training and selection.
+        y : array-like, shape (n_samples,), optional
+            Their labels; not needed for demographic parity.
+        sensitive_features : array-like
+            Their groups.
+        tolerances : sequence of float
+            Fixed before these rows are looked at.
+        confidence_level : float, default=0.95
+            Probability that all bounds hold together, in (0, 1).
+        bound : {"exact", "difference"}, default="exact"
+            Interval for one pair of groups.
+
+        Returns
+        -------
+        dict of float to Certificate
+            Of the model that `at` returns for each tolerance. Whichever is picked afterwards,
+            its bound holds.
+        """
+        with warnings.catch_warnings():
+            # What a tolerance did not reach, its certificate says.
+            warnings.simplefilter("ignore", FairnessWarning)
+            models = {float(tolerance): self.at(float(tolerance)) for tolerance in tolerances}
+        # One net serves all points: it is asked about the same rows once.
+        seen: dict[tuple[Any, ...], NDArray[np.float64]] = {}
+        for model in models.values():
+            model._seen = seen
+        return {
+            tolerance: certify(
+                model,
+                X,
+                y,
+                sensitive_features=sensitive_features,
+                notion=self.notion,
+                confidence_level=confidence_level,
+                bound=bound,
+                n_certificates=len(models),
+                certificate_index=place,
+            )
+            for place, (tolerance, model) in enumerate(models.items(), start=1)
+        }
+
+    # -- prediction -------------------------------------------------------------------
+
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """Compute the adjusted score: positive for rows that get the second class.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to score. Their groups are not needed.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples,)
+            ``2 eta - 1 - multiplier_ * s``, see ``docs/theory/fair_path.md``.
+        """
+        return decisions(self._scores(X), self.multiplier_)
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Estimate class probabilities, which no tolerance adjusts.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_samples, 2)
+            Columns in the order of ``classes_``.
+        """
+        positive = 0.5 * (1.0 + self._scores(X)[:, 0])
+        return np.column_stack([1.0 - positive, positive])
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Predict the class of each row at the tolerance in use.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+            Rows to classify. Their groups are not needed.
+
+        Returns
+        -------
+        ndarray, shape (n_samples,)
+            Entries of ``classes_``.
+        """
+        selected = self.decision_function(X) > 0.0
+        return self.classes_[selected.astype(np.int64)]
+
+    def _scores(self, X: ArrayLike) -> np.ndarray:
+        X = self._features(X)
+        seen = getattr(self, "_seen", None)
+        rows = None if seen is None else (X.shape, X.dtype, X.tobytes())
+        if seen is not None and rows in seen:
+            return seen[rows].copy()
+        chances = Chances(self.module_, self._rates, len(self.direction_))
+        scores = outputs(Scores(chances, self.direction_), X)
+        if seen is not None:
+            seen[rows] = scores.copy()
+        return scores

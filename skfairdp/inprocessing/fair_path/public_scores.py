@@ -1,0 +1,133 @@
+"""The scores where features and labels are public, and only who is in which group is not.
+
+The label's score is learned without noise. That of the groups is a softmax on what enters the
+net's last layer, which so is public too. Its log likelihood takes who is in which group from one
+table alone: the sum of these features over each group. The table is released once, with noise.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from torch import Tensor, nn
+
+from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.inspection import find_head
+from skfairdp.engine.objectives import Objective
+from skfairdp.engine.release import Statistic
+from skfairdp.inprocessing.fair_path.scores import Rates, within
+from skfairdp.inprocessing.gradient import Run
+from skfairdp.inprocessing.rates.training import TailAverage
+from skfairdp.privacy.plan import Block, Segment
+from skfairdp.privacy.sizes import Sizes
+
+__all__ = ["learn_in_public", "plan_in_public"]
+
+
+def plan_in_public(sizes: Sizes, steps: int, size: int, multiplier: float) -> list[Segment]:
+    """Plan steps that release nothing, and one table of sums with noise."""
+    n_cells = len(sizes.cells)
+    ones, each = (1.0,) * n_cells, (sizes.total / n_cells,) * n_cells
+    batch = (max(size // 4, 1) / n_cells,) * n_cells
+    table = Block(name="features by group", max_norm=1.0, weights=ones, noise_std=multiplier)
+    return [
+        # Without noise smaller batches are better.
+        Segment(steps=4 * steps, rates=ones, expected_sizes=batch, blocks=()),
+        Segment(steps=1, rates=ones, expected_sizes=each, blocks=(table,)),
+    ]
+
+
+def learn_in_public(run: Run, rates: Rates, n_groups: int, average: TailAverage) -> None:
+    """Train the net of a run: the label's logit without noise, those of the groups from a table."""
+    training, of_table, *_ = run.plan.segments
+    module = run.prepared.module
+    name, head = find_head(module)
+    rows = run.release.public_rows(make_clipper(module, run.prepared.flat, _OfLabel()))
+    size = round(sum(training.expected_sizes))
+    run.descend(
+        [training],
+        released_gradient=lambda _: rows.gradient(size),
+        after_step=average.after_step,
+    )
+    average.restore()
+    body = _Body(module, name)
+    features = rows.outputs(body).double().cpu().numpy()
+    largest = float(np.linalg.norm(features, axis=1).max())
+    shape = len(rates.heads), n_groups, features.shape[1]
+
+    def by_group(output: Tensor, *targets: Tensor) -> Tensor:
+        label, group = (target.to(output.dtype) for target in targets)
+        codes = torch.arange(n_groups, dtype=output.dtype, device=output.device)
+        own = (group.unsqueeze(1) == codes).to(output.dtype)
+        kinds = torch.stack([within(labels, label) for labels in rates.heads], dim=1)
+        return torch.einsum("bh,bg,bd->bhgd", kinds, own, output / largest).flatten(1)
+
+    statistic = Statistic(int(np.prod(shape)), by_group)
+    sums = run.release.statistic(of_table, statistic, body).cpu().numpy().reshape(shape)
+    labels = rows.labels.cpu().numpy()
+    std = of_table.blocks[0].noise_std
+    for place, kinds in enumerate(rates.heads):
+        known = features[np.isin(labels, kinds)] / largest
+        weights = _softmax_from_sums(known, sums[place], std / largest) / largest
+        logits = slice(1 + place * (n_groups - 1), 1 + (place + 1) * (n_groups - 1))
+        with torch.no_grad():
+            head.weight[logits] = torch.from_numpy(weights[:, :-1]).to(head.weight)
+            head.bias[logits] = torch.from_numpy(weights[:, -1]).to(head.bias)
+
+
+def _softmax_from_sums(
+    features: NDArray[np.float64], sums: NDArray[np.float64], ridge: float
+) -> NDArray[np.float64]:
+    """Most likely softmax given noisy sums of features by group; the first logit is 0.
+
+    All sums together are public: what noise adds to them is taken away. `ridge` keeps weights
+    small where the noise is larger than what it hides.
+    """
+    n_groups, width = sums.shape
+    sums = sums + (features.sum(axis=0) - sums.sum(axis=0)) / n_groups
+
+    def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        weights = flat.reshape(n_groups - 1, width)
+        logits = np.hstack([np.zeros((len(features), 1)), features @ weights.T])
+        total = logsumexp(logits, axis=1)
+        value = total.sum() - (weights * sums[1:]).sum() + 0.5 * ridge * (weights**2).sum()
+        chances = np.exp(logits[:, 1:] - total[:, None])
+        return value, (chances.T @ features - sums[1:] + ridge * weights).ravel()
+
+    found = minimize(loss, np.zeros((n_groups - 1) * width), jac=True, method="L-BFGS-B")
+    return np.asarray(found.x.reshape(n_groups - 1, width))
+
+
+class _OfLabel(Objective):
+    """Log loss of the label, from the first logit."""
+
+    def __call__(self, output: Tensor, *targets: Tensor) -> Tensor:
+        label = targets[0].to(output.dtype)
+        return nn.functional.binary_cross_entropy_with_logits(output[:, 0], label, reduction="none")
+
+    def gradient(self, output: Tensor, *targets: Tensor) -> Tensor:
+        gradient = torch.zeros_like(output)
+        gradient[:, 0] = torch.sigmoid(output[:, 0]) - targets[0].to(output.dtype)
+        return gradient
+
+
+class _Body(nn.Module):
+    """What enters a module's head, and 1."""
+
+    def __init__(self, module: nn.Module, head: str) -> None:
+        super().__init__()
+        self.body = copy.deepcopy(module)
+        if head:
+            self.body.set_submodule(head, nn.Identity())
+        else:
+            self.body = nn.Identity()
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Return features of rows, shape (B, in_features + 1)."""
+        features = self.body(X).flatten(1)
+        return torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
