@@ -18,6 +18,8 @@ from torch import Tensor, nn
 
 from skfairdp.engine.clipping.clippers import Clipper
 from skfairdp.engine.inference import outputs_by_row
+from skfairdp.engine.objectives import Objective
+from skfairdp.engine.parameter_vector import FlatParameters
 from skfairdp.engine.randomness import OwnDraws, are_served
 from skfairdp.engine.row_blocks import block_rows
 from skfairdp.privacy.streams import stream_of
@@ -83,6 +85,20 @@ class PublicFeatures:
             self._order = self._generator.permutation(len(self))
         rows, self._order = self._order[:size], self._order[size:]
         return PublicBatch(rows, self._others)
+
+    def plain_gradient(
+        self, module: nn.Module, flat: FlatParameters, objective: Objective, size: int
+    ) -> Tensor:
+        """Mean gradient over the next batch by one pass back, where no noise hides its rounding.
+
+        `module`, `flat`: what is trained. `objective`: takes outputs and labels. Result (p,).
+        """
+        index = torch.from_numpy(self.batch(size).rows).to(self._X.device)
+        losses = objective(module(self._X[index]), *(target[index] for target in self._targets))
+        named = dict(module.named_parameters())
+        weights = [named[slot.name] for slot in flat.layout]
+        found = torch.autograd.grad(losses.mean(), weights)
+        return torch.cat([part.reshape(-1) for part in found]).double()
 
     def gradient(self, size: int) -> Tensor:
         """Mean gradient of the objective over the next batch, without noise.

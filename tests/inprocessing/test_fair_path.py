@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 from skorch import NeuralNet
 from torch import nn
 
-from skfairdp import FairPathClassifier, PrivacyLedger
+from skfairdp import FairPathClassifier, PrivacyLedger, default_net
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.exceptions import FairnessWarning, PrivacyWarning
@@ -541,7 +541,8 @@ def test_three_groups_are_evened_out(notion: str) -> None:
 def test_the_attribute_alone_is_protected_and_costs_less() -> None:
     X, y, groups = three_groups(4000)
     settings = {"tolerance": 0.15, "epsilon": 1.0, "random_state": 0, "progress": False}
-    model = FairPathClassifier(protects="sensitive_features", max_epochs=15, **settings)
+    net = default_net().set_params(module__hidden_sizes=(), lr=0.02)
+    model = FairPathClassifier(net, protects="sensitive_features", max_epochs=15, **settings)
     model.fit(X, y, sensitive_features=groups)
     assert model.privacy_.protects == "sensitive_features"
     assert model.privacy_.adjacency == "change-attribute"
@@ -573,20 +574,26 @@ def test_a_record_adds_to_the_sums_no_more_than_its_bound(rows, monkeypatch) -> 
     """What another group moves in the one table that sees it, against what is charged."""
     X, y, groups = rows
     seen: list[torch.Tensor] = []
+    noises: list[torch.Tensor] = []
     honest = NoisyRelease._noisy
 
     def watched(self, total, std):
         seen.append(total.clone())
-        return honest(self, total, std)
+        released = honest(self, total, std)
+        noises.append((released - total) / self.meter.plan.segments[1].multiplier(0))
+        return released
 
     monkeypatch.setattr(NoisyRelease, "_noisy", watched)
     settings = {"tolerance": 0.9, "random_state": 0, "reproducible_noise": True, **FAST}
     other = np.where(np.arange(len(y)) == 7, np.where(groups == "a", "b", "a"), groups)
     for who in (groups, other):
-        FairPathClassifier(protects="sensitive_features", epsilon=5.0, **settings).fit(
-            X, y, sensitive_features=who
-        )
+        model = FairPathClassifier(protects="sensitive_features", epsilon=5.0, **settings)
+        model.fit(X, y, sensitive_features=who)
     first, second = seen
+    assert 0.6 < torch.cat(noises).std() < 1.6
+    # Out of one cell and into another: both directions are charged, of all tables.
+    alone = replace(model.plan_, adjacency="zero-out")
+    assert epsilon(model.plan_) > 1.3 * epsilon(alone)
     # Out of one group's block, into the other's: each by at most 1, and not by nearly nothing.
     for block in (first - second).reshape(2, -1):
         assert 0.2 < block.norm() <= 1.0

@@ -17,7 +17,7 @@ from skfairdp.engine.objectives import Objective
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.fair_path.points import OPEN, PathClassifier
-from skfairdp.inprocessing.fair_path.public_scores import learn_in_public, plan_in_public
+from skfairdp.inprocessing.fair_path.public_scores import Beside, learn_in_public, plan_in_public
 from skfairdp.inprocessing.fair_path.scores import Chances, ScoresObjective
 from skfairdp.inprocessing.fair_path.tables import Tables, plan_tables
 from skfairdp.inprocessing.gradient import Run
@@ -49,7 +49,8 @@ class FairPathClassifier(PathClassifier):
     net : skorch.NeuralNet or None, default=None
         Module, criterion, optimizer, learning rate and device; its outputs are logits of the
         label and of the group. The criterion is BCEWithLogitsLoss. None is a linear net with
-        Adam, which suits one-hot bins and scaled columns.
+        Adam, which suits one-hot bins and scaled columns; where the sensitive features alone are
+        protected, a perceptron adds to its logit of the label.
     notion : {"demographic_parity", "equal_opportunity", "equalized_odds", \
 "accuracy_parity"}, default="demographic_parity"
         Which rates shall be alike in all groups.
@@ -171,6 +172,8 @@ class FairPathClassifier(PathClassifier):
         return self.protects == _ATTRIBUTE
 
     def _default_of(self, name: str) -> Any:
+        if self._of_attribute:
+            return default_net().set_params(module=Beside, module__hidden_sizes=(64, 64), lr=0.003)
         return default_net().set_params(module__hidden_sizes=(), lr=0.02)
 
     def _net(self) -> Any:
@@ -313,3 +316,4 @@ class FairPathClassifier(PathClassifier):
             self.direction_ = rates.direction(self.decided_.sum(axis=2))
         self.changed_, self.improved_ = tables.along(self.direction_)
         self._stand_at(self._path_of(run.plan))
+        del self._n_groups  # `groups_` tells it from here on

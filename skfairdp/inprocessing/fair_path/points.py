@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +27,8 @@ from skfairdp.privacy.plan import Plan
 
 __all__ = ["OPEN", "PathClassifier"]
 
+# Scores of rows that were asked for, while points of one path are certified together.
+_KNOWN: ContextVar[dict[tuple[Any, ...], np.ndarray] | None] = ContextVar("known", default=None)
 OPEN = Number(0.0, 1.0, low_open=True, high_open=True)
 
 
@@ -168,24 +171,24 @@ class PathClassifier(GradientClassifier):
             # What a tolerance did not reach, its certificate says.
             warnings.simplefilter("ignore", FairnessWarning)
             models = {float(tolerance): self.at(float(tolerance)) for tolerance in tolerances}
-        # One net serves all points: it is asked about the same rows once.
-        seen: dict[tuple[Any, ...], NDArray[np.float64]] = {}
-        for model in models.values():
-            model._seen = seen
-        return {
-            tolerance: certify(
-                model,
-                X,
-                y,
-                sensitive_features=sensitive_features,
-                notion=self.notion,
-                confidence_level=confidence_level,
-                bound=bound,
-                n_certificates=len(models),
-                certificate_index=place,
-            )
-            for place, (tolerance, model) in enumerate(models.items(), start=1)
-        }
+        known = _KNOWN.set({})  # one net serves all points: it is asked about the same rows once
+        try:
+            return {
+                tolerance: certify(
+                    model,
+                    X,
+                    y,
+                    sensitive_features=sensitive_features,
+                    notion=self.notion,
+                    confidence_level=confidence_level,
+                    bound=bound,
+                    n_certificates=len(models),
+                    certificate_index=place,
+                )
+                for place, (tolerance, model) in enumerate(models.items(), start=1)
+            }
+        finally:
+            _KNOWN.reset(known)
 
     # -- prediction -------------------------------------------------------------------
 
@@ -238,12 +241,14 @@ class PathClassifier(GradientClassifier):
 
     def _scores(self, X: ArrayLike) -> np.ndarray:
         X = self._features(X)
-        seen = getattr(self, "_seen", None)
-        rows = None if seen is None else (X.shape, X.dtype, X.tobytes())
-        if seen is not None and rows in seen:
-            return seen[rows].copy()
+        known = _KNOWN.get()
+        if known is None:
+            return self._scored(X)
+        rows = id(self.module_), X.shape, X.dtype.str, X.tobytes()
+        if rows not in known:
+            known[rows] = self._scored(X)
+        return known[rows].copy()
+
+    def _scored(self, X: np.ndarray) -> np.ndarray:
         chances = Chances(self.module_, self._rates, len(self.direction_))
-        scores = outputs(Scores(chances, self.direction_), X)
-        if seen is not None:
-            seen[rows] = scores.copy()
-        return scores
+        return outputs(Scores(chances, self.direction_), X)

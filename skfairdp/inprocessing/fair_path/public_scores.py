@@ -8,6 +8,7 @@ table alone: the sum of these features over each group. The table is released on
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inspection import find_head
+from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import Objective
 from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.fair_path.scores import Rates, within
@@ -26,7 +28,7 @@ from skfairdp.inprocessing.rates.training import TailAverage
 from skfairdp.privacy.plan import Block, Segment
 from skfairdp.privacy.sizes import Sizes
 
-__all__ = ["learn_in_public", "plan_in_public"]
+__all__ = ["Beside", "learn_in_public", "plan_in_public"]
 
 
 def plan_in_public(sizes: Sizes, steps: int, size: int, multiplier: float) -> list[Segment]:
@@ -47,11 +49,12 @@ def learn_in_public(run: Run, rates: Rates, n_groups: int, average: TailAverage)
     training, of_table, *_ = run.plan.segments
     module = run.prepared.module
     name, head = find_head(module)
-    rows = run.release.public_rows(make_clipper(module, run.prepared.flat, _OfLabel()))
+    flat, objective = run.prepared.flat, _OfLabel()
+    rows = run.release.public_rows(make_clipper(module, flat, objective))
     size = round(sum(training.expected_sizes))
     run.descend(
         [training],
-        released_gradient=lambda _: rows.gradient(size),
+        released_gradient=lambda _: rows.plain_gradient(module, flat, objective, size),
         after_step=average.after_step,
     )
     average.restore()
@@ -103,6 +106,30 @@ def _softmax_from_sums(
     return np.asarray(found.x.reshape(n_groups - 1, width))
 
 
+class Beside(nn.Module):
+    """A perceptron that adds to the first logit of a linear net.
+
+    Where the label is learned without noise it may be bent; groups, whose weights come from a
+    noisy table, are linear in the features.
+
+    `n_features`: number of columns of the input. `n_outputs`: number of logits. `hidden_sizes`:
+    widths of the perceptron's hidden layers.
+    """
+
+    def __init__(
+        self, n_features: int, n_outputs: int = 2, hidden_sizes: Sequence[int] = (64, 64)
+    ) -> None:
+        super().__init__()
+        self.features = nn.Identity()
+        self.head = nn.Linear(n_features, n_outputs)
+        self.bent = MLP(n_features, 1, hidden_sizes, nn.ReLU)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Return logits, shape (B, n_outputs)."""
+        logits: Tensor = self.head(X)
+        return logits + nn.functional.pad(self.bent(X), (0, logits.shape[-1] - 1))
+
+
 class _OfLabel(Objective):
     """Log loss of the label, from the first logit."""
 
@@ -110,22 +137,18 @@ class _OfLabel(Objective):
         label = targets[0].to(output.dtype)
         return nn.functional.binary_cross_entropy_with_logits(output[:, 0], label, reduction="none")
 
-    def gradient(self, output: Tensor, *targets: Tensor) -> Tensor:
-        gradient = torch.zeros_like(output)
-        gradient[:, 0] = torch.sigmoid(output[:, 0]) - targets[0].to(output.dtype)
-        return gradient
-
 
 class _Body(nn.Module):
     """What enters a module's head, and 1."""
 
     def __init__(self, module: nn.Module, head: str) -> None:
         super().__init__()
-        self.body = copy.deepcopy(module)
-        if head:
-            self.body.set_submodule(head, nn.Identity())
+        features = getattr(module, "features", None)
+        if isinstance(features, nn.Module) and head == "head":
+            self.body = features
         else:
-            self.body = nn.Identity()
+            self.body = nn.Sequential(copy.deepcopy(module))
+            self.body.set_submodule(f"0.{head}".rstrip("."), nn.Identity())
 
     def forward(self, X: Tensor) -> Tensor:
         """Return features of rows, shape (B, in_features + 1)."""

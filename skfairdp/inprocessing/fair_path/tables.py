@@ -157,7 +157,7 @@ class Tables:
             return (groups * 2 + labels) * 2 + (score > 0.0), np.ones(len(score), dtype=np.int64)
 
         shape = self._n_groups, 2, 2, 1
-        return self._release.prefix_sums(self._planned[name], entries, shape)[0][..., 0]
+        return self._release.prefix_sums(self._planned[name], entries, shape)[0].reshape(shape[:3])
 
 
 def planned(plan: Plan) -> Mapping[str, Segment]:
