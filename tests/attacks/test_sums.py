@@ -21,6 +21,7 @@ from torch import nn
 
 from skfairdp import DPSGDClassifier, PrivacyLedger, default_net
 from skfairdp.engine import release as release_module
+from skfairdp.engine.batch_sums import refuse_unbounded_sums
 from skfairdp.engine.clipping import norms as norms_module
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.fused import FusedClipper
@@ -30,7 +31,7 @@ from skfairdp.engine.moment_sums import MomentSums, l1_bounds, l2_bounds
 from skfairdp.engine.nets import prepare_net
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.parameter_vector import flatten
-from skfairdp.engine.release import NoisyRelease, Rows, Statistic, refuse_unbounded_sums
+from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.engine.row_blocks import PairwiseSum
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, LaplaceSum, Plan, Segment
