@@ -43,8 +43,6 @@ def audit_many_runs(
     ----------
     canary : Canaries
         Exactly one record.
-    sensitive_features : array-like, Series or DataFrame of shape (n,) or (n, k), optional
-        Groups of the rows of `X`; the canary then needs a group too.
     n_runs : int, default=500
         Pairs at most. A perfect attack with N of them shows no more than about
         ``log(N / 4)``.
@@ -64,15 +62,9 @@ def audit_many_runs(
         above the claim. The settings count the pairs, and those whose score was larger, or
         smaller, with the canary.
 
-    Raises
-    ------
-    ValueError
-        If there is not exactly one canary, sizes cannot be declared, groups are missing,
-        or an argument is outside what is allowed.
-
     Notes
     -----
-    What a bound proves and what it does not: see `audit_one_run`.
+    What a bound proves and what it does not: see `audit_one_run`. docs/theory/audit.md derives it.
 
     References
     ----------

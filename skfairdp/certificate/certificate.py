@@ -12,7 +12,7 @@ from skfairdp.certificate.examination import Examination, contradictions, examin
 from skfairdp.certificate.render.html import html_page, notebook_html
 from skfairdp.certificate.render.markdown import markdown_card
 from skfairdp.certificate.render.plot import draw_bounds
-from skfairdp.certificate.render.sections import certificate_sections
+from skfairdp.certificate.render.sections import Watch, certificate_sections
 from skfairdp.certificate.render.text import plain_text
 from skfairdp.certificate.unwrap import unwrap
 from skfairdp.documentation import completed_by
@@ -20,8 +20,6 @@ from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from skfairdp.monitoring import GapMonitor
 
 
 class Certificate(Claims):
@@ -134,7 +132,7 @@ class Certificate(Claims):
         ledger: str | PathLike[str] | PrivacyLedger | None = None,
         epsilon: float | None = None,
         tolerance: float | None = None,
-        monitor: GapMonitor | None = None,
+        monitor: Watch | None = None,
     ) -> str:
         """Write a whole page that can be filed, sent and printed by itself.
 

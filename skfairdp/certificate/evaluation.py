@@ -15,9 +15,9 @@ from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.holdout import HeldOut, ask_holdout, comparable_groups, draws_afresh
 from skfairdp.certificate.unwrap import Deployed
+from skfairdp.fairness.bounds.noisy_cells import noise_variance
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
-    noise_variance,
     noisy_gap_estimate,
     private_gap_upper_bound,
     private_rate_intervals,

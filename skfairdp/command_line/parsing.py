@@ -27,7 +27,9 @@ program; 130 and 143 interrupted and terminated
 """
 REPORT = """\
 Trains a private classifier on a part of the rows, certifies it on the others and writes a page
-that can be filed. Columns need public bounds or categories, from a schema file:
+that can be filed. A part of epsilon is spent to learn the bounds and categories of the columns. It
+is saved, and the model is better, where these are public and declared in a schema file
+(`skfairdp schema` drafts one):
 
   {"columns": {"income": {"bounds": [0, 50000], "log": true, "fill": 0},
                "purpose": {"categories": ["car", "home"]},
@@ -90,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"skfairdp {skfairdp.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_report(commands)
+    _add_schema(commands)
     _add_verify(commands)
     _add_keygen(commands)
     _add_ledger(commands)
@@ -126,10 +129,28 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
         help="the groups; again for intersections. Never a feature",
     )
     add("--epsilon", required=True, type=_positive, help="largest privacy loss, in nats")
-    add("--tolerance", required=True, type=_share, help="largest difference between two groups")
-    add("--out", required=True, type=Path, metavar="FILE", help="the page (HTML)")
+    add(
+        "--tolerance",
+        type=_share,
+        default=0.05,
+        help="largest difference between two groups (default 0.05)",
+    )
+    add(
+        "--out",
+        type=Path,
+        default=Path("report.html"),
+        metavar="FILE",
+        help="the page (default report.html)",
+    )
     add("--delta", type=_share, default=1e-6, help="probability of failure (default 1e-6)")
     add("--positive", metavar="VALUE", help="the favourable outcome, if it isn't the larger number")
+    add(
+        "--drop",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="a column that is not looked at, such as a number of the customer; again for more",
+    )
     add("--schema", type=Path, metavar="FILE", help="bounds and categories (JSON or YAML)")
     add(
         "--bounds-are-public",
@@ -173,6 +194,17 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
     add("--sign", type=Path, metavar="KEY", help="sign the certificate with this private key (PEM)")
     add("--quiet", action="store_true", help="no progress")
     parser.set_defaults(run=_command("reporting", "report"))
+
+
+def _add_schema(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "schema",
+        help="draft a schema from names and types of columns",
+        description="Print a schema (JSON) to be filled in: numbers need public bounds, texts the "
+        "list of their categories. Names and types are looked at, and no value.",
+    )
+    parser.add_argument("data", type=Path, help="CSV or Parquet file")
+    parser.set_defaults(run=_command("drafting", "draft"))
 
 
 def _add_verify(commands: argparse._SubParsersAction) -> None:

@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 
 from skfairdp import Certificate, FairPathClassifier, PrivacyLedger, certifiable, certify
 from skfairdp.assumptions import PUBLIC_BOUNDS
+from skfairdp.base import PrivateEstimator
 from skfairdp.certificate.composition import counts_guarantee
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.command_line.errors import CommandError
@@ -24,10 +25,11 @@ from skfairdp.command_line.files import check_outputs, read_document, read_rows,
 from skfairdp.command_line.interruption import Aftermath
 from skfairdp.command_line.keys import private_key
 from skfairdp.command_line.mechanisms import MECHANISMS, estimator_of
-from skfairdp.command_line.schema import Schema, schema_from
+from skfairdp.command_line.schema import schema_from
 from skfairdp.command_line.table import People, people_of
 from skfairdp.figures import as_given
-from skfairdp.preprocessing import PublicEncoder, PublicScaler
+from skfairdp.model_selection import fit_within
+from skfairdp.preprocessing import PrivateTableEncoder, PublicEncoder, PublicScaler
 from skfairdp.privacy.noise import NoiseSource
 
 # What a path is printed at.
@@ -59,9 +61,7 @@ def report(arguments: argparse.Namespace) -> int:
             "--sign": arguments.sign,
         },
     )
-    declared = (
-        Schema() if arguments.schema is None else schema_from(read_document(arguments.schema))
-    )
+    declared = None if arguments.schema is None else schema_from(read_document(arguments.schema))
     _say(arguments, f"Reading {arguments.data}")
     people = people_of(
         read_rows(arguments.data),
@@ -70,6 +70,7 @@ def report(arguments: argparse.Namespace) -> int:
         positive=arguments.positive,
         schema=declared,
         bounds_are_public=arguments.bounds_are_public,
+        dropped=arguments.drop,
     )
     noise = NoiseSource()
     # Each row by a draw of its own: who is held out then depends on no other row.
@@ -104,8 +105,9 @@ def _charged_run(
     _say(arguments, f"Training {arguments.mechanism}")
     after.begin()
     model = _trained(people.part(~held), estimator_of(arguments, book))
-    # The path of the ledger does not travel with the model.
-    model[-1].set_params(ledger=None)
+    for step in model:  # the path of the ledger does not travel with the model
+        if isinstance(step, PrivateEstimator):
+            step.set_params(ledger=None)
     written = pickle.dumps(model)
     _write(arguments, after, arguments.model, lambda: written)
     _say(arguments, "Certifying on the rows held out")
@@ -187,6 +189,15 @@ def _ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:
 
 def _trained(people: People, estimator: Any) -> Pipeline:
     schema = people.schema
+    if schema is None:
+        table = PrivateTableEncoder(encoding="onehot", ledger=estimator.ledger)
+        return fit_within(
+            Pipeline([("table", table), ("classify", estimator)]),
+            people.X,
+            people.y,
+            epsilon=estimator.epsilon,
+            sensitive_features=people.groups,
+        )
     scaler = PublicScaler(schema.bounds, log_columns=schema.log, fill=schema.fill or None)
     encoder = PublicEncoder(schema.categories)
     model = Pipeline([("scale", scaler), ("encode", encoder), ("classify", estimator)])

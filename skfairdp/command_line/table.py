@@ -11,6 +11,7 @@ import pandas as pd
 
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.schema import Schema, public_schema
+from skfairdp.preprocessing.cells import looks_like_an_identifier
 
 # Sizes and names of groups are public in what follows; a bound about fewer says nothing.
 SMALLEST_GROUP = 20
@@ -21,10 +22,10 @@ LARGEST_NUMBER = 20
 class People:
     """The rows of a table, sorted out."""
 
-    X: pd.DataFrame  # Features that the schema speaks of
+    X: pd.DataFrame  # Features
     y: np.ndarray  # 1 for the favourable outcome
     groups: pd.Series | pd.DataFrame
-    schema: Schema
+    schema: Schema | None  # None where bounds and categories have to be learned
     coding: str
 
     def part(self, chosen: np.ndarray) -> People:
@@ -38,20 +39,38 @@ def people_of(
     target: str,
     sensitive: Sequence[str],
     positive: str | None,
-    schema: Schema,
+    schema: Schema | None,
     bounds_are_public: bool,
+    dropped: Sequence[str] = (),
 ) -> People:
     """Sort out a table, and refuse one that can't be used.
 
     `sensitive`: columns of the groups; they are not features. `positive`: the favourable outcome,
-    as text; None takes the larger of two numbers. `schema`: what is declared of the columns.
-    `bounds_are_public`: whether the rest may be read off the rows.
+    as text; None takes the larger of two numbers. `schema`: what is declared of the columns; None
+    for nothing. `bounds_are_public`: whether the rest may be read off the rows. `dropped`: columns
+    that are not looked at.
     """
     _check_columns(rows, [target], "--target")
     _check_columns(rows, sensitive, "--sensitive")
-    if target in sensitive:
-        raise CommandError(f"{target!r} can't be both --target and --sensitive.")
+    _check_columns(rows, dropped, "--drop")
     without = {target, *sensitive}
+    if len(without) < 1 + len(sensitive) or without & set(dropped):
+        raise CommandError("A column can be one of --target, --sensitive and --drop, not two.")
+    rows = rows.drop(columns=list(dropped))
+    y, coding = _outcome(rows[target], positive)
+    groups = _groups(rows, sensitive)
+    if schema is None and not bounds_are_public:
+        X = rows.drop(columns=list(without))
+        alike = [name for name in X.columns if looks_like_an_identifier(name)]
+        if alike:
+            raise CommandError(
+                f"The columns {', '.join(alike)} have names of identifiers, from which a model "
+                "learns nothing but who is who; leave them out by --drop."
+            )
+        if X.columns.empty:
+            raise CommandError("No column is left as a feature.")
+        return People(X, y, groups, None, coding)
+    schema = schema or Schema()
     unknown = sorted(schema.named - set(rows.columns))
     if unknown:
         raise CommandError(f"The schema names columns that the table lacks: {', '.join(unknown)}.")
@@ -60,8 +79,9 @@ def people_of(
         raise CommandError(
             f"Nothing is declared about the columns {', '.join(undeclared)}. Bounds and categories "
             "that are read off the rows would show extreme people's values. Declare them in "
-            "--schema FILE (or drop them there), or say --bounds-are-public if the smallest and "
-            "largest values and all categories in this file are public anyway."
+            "--schema FILE (or drop them there); leave the schema out, and a part of epsilon is "
+            "spent to learn all of them; or say --bounds-are-public if the smallest and largest "
+            "values and all categories in this file are public anyway."
         )
     schema = public_schema(rows, schema, without) if bounds_are_public else schema
     used = [name for name in schema.used if name not in without]
@@ -73,8 +93,7 @@ def people_of(
         {name: value for name, value in schema.fill.items() if name in used},
         {name: values for name, values in schema.categories.items() if name in used},
     )
-    y, coding = _outcome(rows[target], positive)
-    return People(_features(rows, kept), y, _groups(rows, sensitive), kept, coding)
+    return People(_features(rows, kept), y, groups, kept, coding)
 
 
 def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> None:

@@ -109,17 +109,9 @@ class ReversedGradient(torch.autograd.Function):
         return -ctx.weight * gradients[0], None
 
 
-def one_hot(codes: Tensor, n_values: int) -> Tensor:
-    """Codes as indicator columns.
-
-    `codes` (n,): from 0 to `n_values` - 1. Result (n, n_values).
-    """
-    return functional.one_hot(codes, n_values).to(torch.float32)
-
-
 def beside(left: Tensor, codes: Tensor, n_values: int) -> Tensor:
     """Columns with indicator columns of codes to their right.
 
     `left` (n, d): columns. `codes` (n,): from 0 to `n_values` - 1. Result (n, d + n_values).
     """
-    return torch.cat([left, one_hot(codes, n_values)], dim=1)
+    return torch.cat([left, functional.one_hot(codes, n_values).to(torch.float32)], dim=1)

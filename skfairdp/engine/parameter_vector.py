@@ -35,17 +35,6 @@ class FlatParameters:
     # parameter used in two places appears once
     layout: tuple[Slot, ...]
 
-    def __getitem__(self, name: str) -> Slot:
-        """Return the slot of the parameter called `name`."""
-        for slot in self.layout:
-            if slot.name == name:
-                return slot
-        raise KeyError(name)
-
-    def __contains__(self, name: object) -> bool:
-        """Tell whether a trainable parameter is called `name`."""
-        return any(slot.name == name for slot in self.layout)
-
     def positions(self, prefix: str) -> slice:
         """Return the range that holds all parameters of the submodule `prefix`.
 

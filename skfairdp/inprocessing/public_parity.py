@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array
 from torch import Tensor, nn
 from torch.nn import functional
 
 from skfairdp.engine.nets import PreparedNet, as_tensor
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.parameters import POSITIVE, Number, check_parameters
+from skfairdp.parameters import POSITIVE, Number, WithParameters, check_parameters
 
 
-class PublicParity(BaseEstimator):
+class PublicParity(WithParameters):
     """Demographic-parity penalty, evaluated on public rows in every training step.
 
     The gradient of ``weight * max(0, gap - tolerance)`` is added to each *released*
@@ -63,25 +63,17 @@ class PublicParity(BaseEstimator):
     True
     """
 
+    X_public: ArrayLike = field(kw_only=False)
+    sensitive_features: ArrayLike = field(kw_only=False)
+    weight: float = field(default=1.0, kw_only=False)
+    temperature: float = field(default=1.0, kw_only=False)
+    tolerance: float = field(default=0.0, kw_only=False)
+
     _parameters = {
         "weight": (Number(0.0),),
         "temperature": (POSITIVE,),
         "tolerance": (Number(0.0, 1.0),),
     }
-
-    def __init__(
-        self,
-        X_public: ArrayLike,
-        sensitive_features: ArrayLike,
-        weight: float = 1.0,
-        temperature: float = 1.0,
-        tolerance: float = 0.0,
-    ) -> None:
-        self.X_public = X_public
-        self.sensitive_features = sensitive_features
-        self.weight = weight
-        self.temperature = temperature
-        self.tolerance = tolerance
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Show the settings, not the rows."""

@@ -70,27 +70,6 @@ class GapMonitor:
     run_length : float, default=100_000
         For `drift_`: rows that are compared between two groups, on average, until a false one.
 
-    Attributes
-    ----------
-    upper_bound_, lower_bound_ : float
-        The largest gap lies between them: each fails, at whatever time one looks, with at most
-        one minus the confidence. They assume a constant gap; of one that changes they speak of
-        the average so far.
-    alarm_ : bool
-        Whether there has been evidence that the gap exceeds the tolerance.
-    cleared_ : bool
-        Whether there has been evidence, for each pair of groups, that it is below. Alarm and
-        clearance are kept; the history says when they came.
-    drift_ : bool
-        Whether the gap seems to exceed the tolerance since some time. This rests on an
-        average run length, not on a probability of a false alarm.
-    groups_ : tuple
-        The groups.
-    n_rows_, n_waiting_ : int
-        Rows that were used, and rows that wait for labels, theirs or of those before them.
-    history_ : DataFrame
-        A line for each batch.
-
     Raises
     ------
     ValueError
@@ -434,27 +413,34 @@ class GapMonitor:
 
     @property
     def lower_bound_(self) -> float:
-        """The largest gap is at least this."""
+        """The largest gap is at least this.
+
+        It fails, at whatever time one looks, with at most one minus the confidence. A constant gap
+        is assumed; of one that changes it speaks of the average so far.
+        """
         return _bounds(_states(self._document))[0]
 
     @property
     def upper_bound_(self) -> float:
-        """The largest gap is at most this."""
+        """The largest gap is at most this; as of `lower_bound_`."""
         return _bounds(_states(self._document))[1]
 
     @property
     def alarm_(self) -> bool:
-        """Whether there has been evidence that the gap exceeds the tolerance."""
+        """Whether there has ever been evidence that the gap exceeds the tolerance."""
         return "alarm" in self._document["events"]
 
     @property
     def cleared_(self) -> bool:
-        """Whether there has been evidence that the gap is below the tolerance."""
+        """Whether there has been evidence, for each pair of groups, that it is below."""
         return "cleared" in self._document["events"]
 
     @property
     def drift_(self) -> bool:
-        """Whether the gap seems to exceed the tolerance since some time."""
+        """Whether the gap seems to exceed the tolerance since some time.
+
+        This rests on an average run length, not on a probability of a false alarm.
+        """
         return "drift" in self._document["events"]
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,13 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
     2   [4.0, inf)      NaN
     """
 
+    bounds: Mapping[Any, tuple[float, float]] | tuple[float, float] = field(kw_only=False)
+    categories: Mapping[Any, Sequence[Hashable]] | None = field(default=None, kw_only=False)
+    n_bins: int = 32
+    scale: str = "both"
+    encoding: str = "levels"
+    remainder: str = "raise"
+
     _parameters = {
         "categories": (MAPPING, NONE),
         "n_bins": (Number(2, 4096, integer=True),),
@@ -86,23 +94,6 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
         "encoding": (Choice(ENCODINGS),),
         "remainder": (Choice(("raise", "drop")),),
     }
-
-    def __init__(
-        self,
-        bounds: Mapping[Any, tuple[float, float]] | tuple[float, float],
-        categories: Mapping[Any, Sequence[Hashable]] | None = None,
-        *,
-        n_bins: int = 32,
-        scale: str = "both",
-        encoding: str = "levels",
-        remainder: str = "raise",
-    ) -> None:
-        self.bounds = bounds
-        self.categories = categories
-        self.n_bins = n_bins
-        self.scale = scale
-        self.encoding = encoding
-        self.remainder = remainder
 
     def _check(self, X: Any) -> None:
         categories = self.categories or {}

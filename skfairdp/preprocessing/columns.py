@@ -11,13 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 
-from skfairdp.documentation import complete_docstrings
-from skfairdp.parameters import Check, check_parameters, is_missing
+from skfairdp.parameters import WithParameters, check_parameters, is_missing
 from skfairdp.protocol import Certifiable
 from skfairdp.rows import validated
 
 
-class DeclaredTransformer(Certifiable, TransformerMixin, BaseEstimator):
+class DeclaredTransformer(Certifiable, TransformerMixin, WithParameters):
     """Transformer that follows from declarations alone: a fit learns what the columns are called.
 
     A subclass checks declarations and rows in `_check`, and lists simple parameters in
@@ -32,13 +31,7 @@ class DeclaredTransformer(Certifiable, TransformerMixin, BaseEstimator):
     """
 
     _learns_from_rows = False
-    _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {}
     _released: ClassVar[tuple[str, ...]] = ("n_features_in_", "feature_names_in_")
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Add what is said here to the docstrings."""
-        super().__init_subclass__(**kwargs)
-        complete_docstrings(cls)
 
     def fit(self, X: ArrayLike | pd.DataFrame, y: object = None) -> Self:
         """Check the declaration against the columns of ``X``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -63,24 +64,16 @@ class PublicEncoder(DeclaredTransformer):
     ['rooms', 'city_Oslo', 'city_Rome']
     """
 
+    categories: Mapping[Any, Sequence[Hashable]] = field(kw_only=False)
+    handle_unknown: str = "ignore"
+    drop: str | None = None
+    dtype: DTypeLike = np.float64
+
     _parameters = {
         "categories": (MAPPING,),
         "handle_unknown": (Choice(("ignore", "error")),),
         "drop": (Choice((None, "if_binary")),),
     }
-
-    def __init__(
-        self,
-        categories: Mapping[Any, Sequence[Hashable]],
-        *,
-        handle_unknown: str = "ignore",
-        drop: str | None = None,
-        dtype: DTypeLike = np.float64,
-    ) -> None:
-        self.categories = categories
-        self.handle_unknown = handle_unknown
-        self.drop = drop
-        self.dtype = dtype
 
     @property
     def _mixed(self) -> bool:

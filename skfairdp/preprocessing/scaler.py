@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -66,18 +67,10 @@ class PublicScaler(OneToOneFeatureMixin, DeclaredTransformer):
     2  1.0  Oslo
     """
 
-    def __init__(
-        self,
-        bounds: Mapping[Any, Interval] | ArrayLike,
-        *,
-        feature_range: Interval = (-1.0, 1.0),
-        log_columns: Iterable[Hashable] = (),
-        fill: float | Mapping[Any, float] | None = None,
-    ) -> None:
-        self.bounds = bounds
-        self.feature_range = feature_range
-        self.log_columns = log_columns
-        self.fill = fill
+    bounds: Mapping[Any, Interval] | ArrayLike = field(kw_only=False)
+    feature_range: Interval = (-1.0, 1.0)
+    log_columns: Iterable[Hashable] = ()
+    fill: float | Mapping[Any, float] | None = None
 
     @property
     def _mixed(self) -> bool:

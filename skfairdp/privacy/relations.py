@@ -29,64 +29,31 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Neighbours:
-    """What distinguishes two neighbouring data sets.
+    """What distinguishes two neighbouring data sets."""
 
-    Parameters
-    ----------
-    words : str
-        One sentence for readers.
-    accounted : dp_accounting.NeighboringRelation or None
-        Relation under which dp_accounting knows a release's event. None: an event has no
-        cost here, and guarantees compose by their figures.
-    places : int, default=1
-        In how many places the record may show: in two where one takes the place of another.
-    two_cells : bool, default=False
-        Whether the record leaves one cell and joins another: both directions of a release
-        are then charged together.
-    shows_group : bool, default=False
-        Whether neighbours agree in the record's group, which so is not protected.
-    public_rows : bool, default=False
-        Whether neighbours agree in features and labels of all records.
-    not_claimed : tuple of str, default=()
-        What a reader might think is protected, and is not.
-    """
-
-    words: str
+    words: str  # One sentence for readers
+    # Relation under which dp_accounting knows a release's event; None: an event has no cost
+    # here, and guarantees compose by their figures
     accounted: NeighboringRelation | None
-    places: int = 1
+    places: int = 1  # In how many places the record may show: 2 where another takes its place
+    # Whether it leaves one cell and joins another: both directions are then charged together
     two_cells: bool = False
-    shows_group: bool = False
-    public_rows: bool = False
-    not_claimed: tuple[str, ...] = ()
+    shows_group: bool = False  # Whether neighbours agree in the record's group: not protected
+    public_rows: bool = False  # Whether they agree in features and labels of all records
+    not_claimed: tuple[str, ...] = ()  # What a reader might think is protected, and is not
 
 
 @dataclass(frozen=True, kw_only=True)
 class Protected:
-    """What of a record is protected.
+    """What of a record is protected."""
 
-    Parameters
-    ----------
-    words : str
-        For readers, after "protects".
-    clause : str
-        For the sentence of a certificate, before "with ε = ..."; ``{records}`` stands for
-        the records that are meant.
-    whole_record : bool, default=False
-        Whether it is all of a record: counts of held-out records are then counted in.
-    told_by : str, default="the model"
-        What shows so little about whom the guarantee protects.
-    subject : str, default="the training records"
-        Whose privacy it is, for headings.
-    not_claimed : tuple of str
-        What a reader might think is protected, and is not.
-    """
-
-    words: str
+    words: str  # For readers, after "protects"
+    # For the sentence of a certificate, before "with ε = ..."; {records}: those that are meant
     clause: str
-    whole_record: bool = False
-    told_by: str = "the model"
-    subject: str = "the training records"
-    not_claimed: tuple[str, ...]
+    whole_record: bool = False  # All of it: counts of held-out records are then counted in
+    told_by: str = "the model"  # What shows so little about whom the guarantee protects
+    subject: str = "the training records"  # Whose privacy it is, for headings
+    not_claimed: tuple[str, ...]  # What a reader might think is protected, and is not
 
 
 NEIGHBOURS: dict[str, Neighbours] = {

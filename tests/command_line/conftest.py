@@ -9,11 +9,17 @@ import pytest
 from skfairdp.command_line import reporting
 
 
+@pytest.fixture
+def all_epochs() -> None:
+    """For a test that reads what the model has learned."""
+
+
 @pytest.fixture(autouse=True)
-def few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_epochs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     made = reporting.estimator_of
 
     def brief(*asked: Any) -> Any:
-        return made(*asked).set_params(max_epochs=3)
+        return made(*asked).set_params(max_epochs=8)
 
-    monkeypatch.setattr(reporting, "estimator_of", brief)
+    if "all_epochs" not in request.fixturenames:
+        monkeypatch.setattr(reporting, "estimator_of", brief)

@@ -42,8 +42,11 @@ def written(folder: Path, rows: pd.DataFrame | None = None, schema: Any = SCHEMA
     (folder / "schema.json").write_text(json.dumps(schema), encoding="utf-8")
 
 
-def report(*more: str, epsilon: str = "2", tolerance: str = "0.9") -> list[str]:
-    """Arguments of a usual report."""
+def report(
+    *more: str, epsilon: str = "2", tolerance: str = "0.9", mechanism: str | None = "rates"
+) -> list[str]:
+    """Arguments of a usual report; the default mechanism may be nearly constant on so few rows."""
+    more = more if mechanism is None else ("--mechanism", mechanism, *more)
     start = ["report", "data.csv", "--target", "approve", "--sensitive", "white"]
     figures = ["--epsilon", epsilon, "--delta", "1e-5", "--tolerance", tolerance]
     return [*start, *figures, "--schema", "schema.json", "--out", "report.html", "--quiet", *more]

@@ -162,7 +162,7 @@ def test_a_dollar_in_a_label_is_no_mathematics(folder, capsys) -> None:
     assert main(report("--held-out-is-public")) == 0
     page = Path("report.html").read_text(encoding="utf-8")
     assert "could not be drawn" not in page
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 3  # rates, bounds, and what a shift does
     for label in DOLLARS:
         assert f">{label}</text>" in page
 
@@ -179,7 +179,7 @@ def test_a_picture_that_fails_costs_no_page(folder, capsys, monkeypatch) -> None
     assert main(report("--held-out-is-public")) == 0
     page = Path("report.html").read_text(encoding="utf-8")
     assert "The picture of it could not be drawn: ValueError." in page
-    assert page.count("<svg") == 1
+    assert page.count("<svg") == 2
     assert "Traceback" not in capsys.readouterr().err
 
 

@@ -32,8 +32,6 @@ def test_frozen_parameters_are_left_out():
     module.features.requires_grad_(False)
     flat = flatten(module)
     assert [slot.name for slot in flat.layout] == ["head.weight", "head.bias"]
-    assert "features.0.weight" not in flat
-    assert "head.bias" in flat
     assert flat.vector.numel() == 5
 
 

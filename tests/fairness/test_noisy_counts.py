@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from skfairdp.fairness.bounds.noisy_cells import cell_p_values, noise_tail, noise_variance
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
-    _cell,
-    noise_tail,
-    noise_variance,
     noisy_gap_estimate,
     private_gap_upper_bound,
     private_rate_intervals,
@@ -84,7 +82,7 @@ def test_p_values_of_private_sizes_are_none_too_small_by_enumeration(rate, told)
     chance, small, large = [], [], []
     for k, a, b in np.ndindex(n + 1, len(z), len(z)):
         counts = int(k + z[a]), int(n - k + z[b])
-        found = _cell(*counts, n - 1, n + 1, (1, 1), told, False)
+        found = cell_p_values(*counts, n - 1, n + 1, (1, 1), told, False)
         chance.append(stats.binom.pmf(k, n, rate) * law[a] * law[b])
         at = np.searchsorted(found.rates, rate, side="right") - 1
         small.append(found.below[at])

@@ -153,6 +153,7 @@ def test_the_gap_between_groups_shrinks():
     assert gap(fair, held, groups) < 0.2
 
 
+@pytest.mark.slow
 def test_the_gap_shrinks_on_adult(data_home):
     from sklearn.pipeline import make_pipeline
 

@@ -114,7 +114,9 @@ def test_a_leak_of_the_true_attribute_would_be_seen(monkeypatch: pytest.MonkeyPa
     assert one.certify().model_digest != other.certify().model_digest
 
 
-@every_mode
+@pytest.mark.parametrize(
+    "mode", [MODES[0], *(pytest.param(mode, marks=pytest.mark.slow) for mode in MODES[1:])]
+)
 @every_notion
 def test_groups_come_closer_than_without_constraint(mode: str, notion: str) -> None:
     X, y, group = crowd(12_000)

@@ -133,6 +133,7 @@ def test_batch_sizes_of_plain_training() -> None:
         plain_batch_size(11, 10)
 
 
+@pytest.mark.slow
 def test_private_training_learns_at_large_epsilon() -> None:
     X, y = make_blobs(1000, centers=[[-1, -1], [1, 1]], cluster_std=0.5, random_state=0)
     model = PrivateFairEncoder(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import DIGEST_SHOWS
@@ -43,7 +43,21 @@ from skfairdp.privacy.ledger.rendering import HEADINGS, ledger_cells
 from skfairdp.privacy.relations import ADJACENCIES, PROTECTED, protected_text
 
 if TYPE_CHECKING:
-    from skfairdp.monitoring import GapMonitor
+    import pandas as pd
+
+
+class Watch(Protocol):
+    """What a page shows of a monitor: its words, its batches, its picture."""
+
+    @property
+    def history_(self) -> pd.DataFrame:
+        """A line for each batch."""
+        ...
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the bounds so far."""
+        ...
+
 
 _EXCERPT = 40
 _INTERVALS = (
@@ -59,7 +73,7 @@ def certificate_sections(
     ledger: PrivacyLedger | None = None,
     epsilon: float | None = None,
     tolerance: float | None = None,
-    monitor: GapMonitor | None = None,
+    monitor: Watch | None = None,
 ) -> tuple[Section, ...]:
     """Collect what a certificate says, the claim in one sentence first.
 
@@ -277,7 +291,7 @@ def _ledger(ledger: PrivacyLedger) -> Section:
     return Section("Privacy ledger", tuple(elements))
 
 
-def _since(monitor: GapMonitor) -> Section:
+def _since(monitor: Watch) -> Section:
     lines = monitor.history_.tail(_EXCERPT)
     rows = tuple(tuple(map(str, line)) for line in lines.itertuples(index=False))
     table = Table(f"The last {len(rows)} batches", rows, tuple(lines.columns), numbers_from=2)

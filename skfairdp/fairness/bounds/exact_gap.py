@@ -84,21 +84,6 @@ class _Pair:
         self._level = (alpha - spent) * (1.0 - rounding) - absolute
         self._blocks: dict[int, NDArray[np.int64]] = {}
 
-    def precedes(self, other: _Pair) -> bool:
-        """Whether an outcome surely comes before that of another pair of the same sizes.
-
-        Then whatever excludes the other's outcomes excludes these, if the same rates are looked at.
-        """
-        u, v, first, second = self._u, self._v, other._u, other._v
-        return (
-            (u.trials, v.trials) == (first.trials, second.trials)
-            and u.noise is first.noise
-            and v.noise is second.noise
-            and u.value <= first.value
-            and v.value >= second.value
-            and self._ranges == other._ranges
-        )
-
     def _restricted(self) -> tuple[tuple[float, float, float, float], float]:
         """Smallest and largest rates of u and of v to look at, and the error that it costs."""
         u, v = self._u, self._v
@@ -297,13 +282,9 @@ def largest_gap_bound(strata: Sequence[Sequence[BinomialCell]], alpha: float) ->
     """
     pairs = [_Pair(u, v, alpha) for cells in strata for u, v in itertools.permutations(cells, 2)]
     best = 0.0
-    done: list[_Pair] = []
     for pair in sorted(pairs, key=lambda entry: -entry.place):
-        if any(pair.precedes(other) for other in done):
-            continue
         if not (best > 0.0 and best >= pair.observed and pair.excludes(best)):
             best = max(best, pair.bound())
         if best >= 1.0:
             break
-        done.append(pair)
     return best

@@ -42,9 +42,10 @@ class RateConstraints:
     >>> from skfairdp.inprocessing.rates.constraints import RateConstraints
     >>> constraints = RateConstraints("demographic_parity", ["no", "yes"], 2, 0.05)
     >>> histogram = np.array([[[0.2, 0.1], [0.0, 0.2]], [[0.3, 0.0], [0.1, 0.1]]])
-    >>> constraints.gaps(histogram).round(3).tolist()
+    >>> masses = constraints.masses(histogram)
+    >>> constraints.gaps_of(constraints.successes(histogram) / masses, masses).round(3).tolist()
     [0.4]
-    >>> constraints.coefficients(histogram, [1.0])[:, 0, 1].round(3).tolist()
+    >>> constraints.coefficients_of(masses, [1.0])[:, 0, 1].round(3).tolist()
     [2.0, -2.0]
     """
 
@@ -103,30 +104,15 @@ class RateConstraints:
         entries = np.asarray(histogram, dtype=np.float64).ravel()
         return np.asarray((which @ entries).reshape(-1, self.shape[0]))
 
-    def rates(self, histogram: ArrayLike, *, floor: float = 0.0) -> NDArray[np.float64]:
-        """Rate of each stratum and group; noise may push one out of [0, 1].
-
-        It is left there: cut off, small rates would be too large on average.
-
-        `histogram` (n_groups, n_labels, n_classes): released masses, in any unit; noise may make
-        some negative. `floor`: masses below it count as so much. Result (n_strata, n_groups).
-        """
-        masses = np.maximum(self.masses(histogram), max(floor, _TINY))
-        return np.asarray(self.successes(histogram) / masses)
-
-    def gaps(self, histogram: ArrayLike, *, floor: float = 0.0) -> NDArray[np.float64]:
-        """Signed gap of every constraint.
-
-        `histogram` (n_groups, n_labels, n_classes): released masses. `floor`: where the mass of a
-        side is at most this, nothing can be said about its rate, and the gap counts as 0: such a
-        constraint never binds. Result (n_constraints,).
-        """
-        return self.gaps_of(self.rates(histogram, floor=floor), self.masses(histogram), floor=floor)
-
     def gaps_of(
         self, rates: NDArray[np.float64], masses: NDArray[np.float64], *, floor: float = 0.0
     ) -> NDArray[np.float64]:
-        """Signed gaps of given rates and masses, each of shape (n_strata, n_groups)."""
+        """Signed gap of every constraint, shape (n_constraints,).
+
+        `rates`, `masses` (n_strata, n_groups): released; noise may make some negative. `floor`:
+        where the mass of a side is at most this, nothing can be said about its rate, and the gap
+        counts as 0: such a constraint never binds.
+        """
         gaps = rates @ self._contrasts
         if self._against == "population":
             gaps -= (_shares(masses) * rates).sum(axis=1, keepdims=True)
@@ -134,23 +120,6 @@ class RateConstraints:
         if unknown.any():
             gaps[unknown @ np.abs(self._contrasts) > 0.0] = 0.0
         return np.asarray(gaps.ravel())
-
-    def coefficients(
-        self, histogram: ArrayLike, multipliers: ArrayLike, *, floor: float = 0.0
-    ) -> NDArray[np.float64]:
-        """Derivative of ``sum_j multipliers[j] * gap_j`` with respect to predicted mass.
-
-        With masses as shares of a batch (sums over its expected size), a record of cell
-        (g, y) with the prediction vector p adds ``coefficients[g, y] @ p`` to the mean
-        loss of the batch. A cell's mass is taken as fixed: predictions move mass within
-        a cell only.
-
-        `histogram` (n_groups, n_labels, n_classes): released masses. `multipliers`
-        (n_constraints,): signed: positive to lower the gap, negative to raise it. `floor`: masses
-        below it count as so much, which bounds the coefficients. Result (n_groups, n_labels,
-        n_classes).
-        """
-        return self.coefficients_of(self.masses(histogram), multipliers, floor=floor)
 
     def spread_of(self, stds: NDArray[np.float64]) -> NDArray[np.float64]:
         """Standard deviation of every gap, from those of independent rates.
@@ -162,7 +131,16 @@ class RateConstraints:
     def coefficients_of(
         self, masses: NDArray[np.float64], multipliers: ArrayLike, *, floor: float = 0.0
     ) -> NDArray[np.float64]:
-        """Coefficients of given masses, of shape (n_strata, n_groups)."""
+        """Derivative of ``sum_j multipliers[j] * gap_j`` with respect to predicted mass.
+
+        With masses as shares of a batch (sums over its expected size), a record of cell
+        (g, y) with the prediction vector p adds ``result[g, y] @ p`` to the mean loss of the
+        batch. A cell's mass is taken as fixed: predictions move mass within a cell only.
+
+        `masses` (n_strata, n_groups). `multipliers` (n_constraints,): signed: positive to lower
+        the gap, negative to raise it. `floor`: masses below it count as so much, which bounds the
+        result, of shape (n_groups, n_labels, n_classes).
+        """
         pull = np.asarray(multipliers, dtype=np.float64).reshape(len(self._strata), -1)
         masses = np.maximum(masses, max(floor, _TINY))
         of_rates = pull @ self._contrasts.T  # derivative with respect to the rates

@@ -40,7 +40,7 @@ class Lagrangian:
     `memory`: weight in [0, 1) of the past in the rates. `noise_std`: standard deviation of the
     noise on an entry of one released histogram. `masses`, `rates` (n_strata, n_groups). `gaps`,
     `multipliers` (n_constraints,). `coefficients` (n_groups, n_labels, n_classes): what a record
-    of each cell adds to its loss, see `RateConstraints.coefficients`.
+    of each cell adds to its loss, see `RateConstraints.coefficients_of`.
     """
 
     def __init__(
