@@ -72,7 +72,7 @@ def test_what_is_not_shown_is_said_and_exits_with_one(folder, capsys) -> None:
 
 @pytest.mark.usefixtures("all_epochs")
 def test_by_default_one_notion_is_held_to_half_the_tolerance_on_a_path(folder, capsys) -> None:
-    written(folder, table(3000))
+    written(folder, table(5000))  # at an epsilon of 2
     main(report("--model", "m.pkl", "--ledger", "l.db", tolerance="0.5", mechanism=None))
     model = pickle.loads((folder / "m.pkl").read_bytes())[-1]
     assert type(model).__name__ == "FairPathClassifier"
@@ -86,6 +86,13 @@ def test_by_default_one_notion_is_held_to_half_the_tolerance_on_a_path(folder, c
         point = model.at(float(tolerance)).multiplier_
         assert f"{path['gap'][path['multiplier'] == point].iloc[0]:.3f}" == gap
     assert [e.activity for e in PrivacyLedger("l.db", "data").entries()] == ["fit", "certify"]
+
+
+def test_few_rows_are_held_by_rate_constraints(folder) -> None:
+    written(folder)
+    main(report("--model", "m.pkl", mechanism=None))
+    model = pickle.loads((folder / "m.pkl").read_bytes())[-1]
+    assert type(model).__name__ == "RateConstrainedClassifier"
 
 
 def test_several_notions_are_held_by_rate_constraints(folder, capsys) -> None:
