@@ -75,11 +75,11 @@ def comparable_groups(
             sizes,
             USEFUL,
             confidence_level=settings.confidence_level,
-            rate=0.0,  # of all outcomes the one with the smallest bound
+            rate=0.0,  # of equal rates the one with the smallest bound
             n_claims=settings.claims,
         )
         if not found.possible:
-            return f"No counts were bought, for none would give a useful bound. {found}"
+            return f"No counts were bought, for equal rates would give no useful bound. {found}"
     return groups
 
 

@@ -245,6 +245,18 @@ def test_private_rows_of_unknown_groups_or_labels_raise_nothing(model, rows):
     )
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_private_rows_without_a_label_are_named_as_outside(model, rows, given):
+    """Labels that are known of those alone who were accepted make selection rates equal."""
+    labels = np.where(model.predict(rows.X) == 1, rows.y, np.nan)
+    certificate = certify(
+        model, rows.X, labels if given else None, sensitive_features=rows.groups, count_epsilon=50.0
+    )
+    (told,) = [t for t in certificate.fairness[0].assumptions if "outside the claim" in t]
+    assert ("without a true label" in told) is given
+    assert (certificate.fairness[0].estimate == 0.0) is given
+
+
 def test_private_groups_must_be_declared(rows):
     model = ThresholdClassifier().fit(rows.X, rows.y)
     with pytest.raises(ValueError, match="groups=\\[...\\]"):
