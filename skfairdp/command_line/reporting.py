@@ -64,8 +64,9 @@ def report(arguments: argparse.Namespace) -> int:
     )
     declared = None if arguments.schema is None else schema_from(read_document(arguments.schema))
     _say(arguments, f"Reading {arguments.data}")
+    public = None if arguments.bounds_are_public else (arguments.target, *arguments.sensitive)
     people = people_of(
-        read_rows(arguments.data),
+        read_rows(arguments.data, inferred=public),
         target=arguments.target,
         sensitive=arguments.sensitive,
         positive=arguments.positive,

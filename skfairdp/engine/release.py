@@ -93,7 +93,7 @@ class NoisyRelease(BatchSums):
         """
         self.meter.draw(segment)
         block = segment.blocks[0]
-        weights, std = _combined(block, cell_weights)
+        weights, std = self._combined(block, cell_weights)
         batch = self._sampler.draw(segment.rates)
         total, mean, _ = self._gradient_sum(segment, batch, weights, public)
         gradient = self._noisy(total, std)
@@ -121,7 +121,7 @@ class NoisyRelease(BatchSums):
         """
         self.meter.draw(segment)
         block, second = segment.blocks
-        weights, std = _combined(block, cell_weights)
+        weights, std = self._combined(block, cell_weights)
         batch = self._sampler.draw(segment.rates)
         outputs: list[Tensor] = []
         total, mean, targets = self._gradient_sum(segment, batch, weights, public, outputs)
@@ -164,6 +164,9 @@ class NoisyRelease(BatchSums):
         """
         self.meter.draw(segment)
         count_block, block = segment.blocks
+        if set(count_block.weights) != {1.0} or count_block.max_norm < 1.0:
+            raise PlanError("A record adds one to a count: plan weights of 1, and a norm of 1.")
+        self._refuse_shared_noise(block)
         n_cells, rows = len(segment.rates), rows_of(segment)
         limit = self._limit(segment, block)
         batch = self._sampler.draw(segment.rates)
@@ -173,8 +176,6 @@ class NoisyRelease(BatchSums):
         long = long[: len(batch.rows)]
         cell = np.repeat(np.arange(n_cells), batch.sizes)
         counts = np.bincount(2 * cell + ~long, minlength=2 * n_cells).reshape(n_cells, 2)
-        if set(count_block.weights) != {1.0}:
-            raise ValueError("counts enter a sum as they are: give their block weights of 1")
         noisy = self._noisy(torch.from_numpy(counts.astype(np.float64)), count_block.noise_std)
         counts = noisy.numpy()
         norms = np.asarray(choose(counts), dtype=np.float64)
@@ -207,6 +208,7 @@ class NoisyRelease(BatchSums):
         """
         self.meter.draw(segment)
         block = segment.blocks[0]
+        self._refuse_shared_noise(block)
         n_heads, n_cells = segment.n_heads, len(segment.rates)
         # Sums over micro-batches and cells are added up once more, and projected; two leave.
         additions = n_heads * n_cells + (head.stop - head.start) + 16
@@ -300,10 +302,21 @@ class NoisyRelease(BatchSums):
         table = PrefixSums(shape[-1], block.noise_std)
         return table.release(counts.reshape(shape), self._noise), table.stds
 
+    def _combined(
+        self, block: Block, cell_weights: np.ndarray | None
+    ) -> tuple[tuple[float, ...], float]:
+        """Weights and noise of a sum over cells whose noisy sums are weighted once more."""
+        if cell_weights is None:
+            self._refuse_shared_noise(block)
+            return block.weights, block.noise_std
+        weights = tuple(float(a * b) for a, b in zip(block.weights, cell_weights, strict=True))
+        return weights, block.noise_std * float(np.linalg.norm(cell_weights))
 
-def _combined(block: Block, cell_weights: np.ndarray | None) -> tuple[tuple[float, ...], float]:
-    """Weights and noise of a sum over cells whose noisy sums are weighted once more."""
-    if cell_weights is None:
-        return block.weights, block.noise_std
-    weights = tuple(map(float, np.multiply(block.weights, cell_weights)))
-    return weights, block.noise_std * float(np.linalg.norm(cell_weights))
+    def _refuse_shared_noise(self, block: Block) -> None:
+        """Refuse one noise for several cells where a record may go from one to another."""
+        relation = self.meter.plan.adjacency
+        if NEIGHBOURS[relation].two_cells and np.count_nonzero(block.weights) > 1:
+            raise PlanError(
+                f"Under adjacency={relation!r} a record leaves one cell and joins another, and "
+                "each is charged for a noise of its own: give cell_weights to gradient()."
+            )
