@@ -12,7 +12,8 @@ from skfairdp.certificate.examination import Examination, contradictions, examin
 from skfairdp.certificate.render.html import html_page, notebook_html
 from skfairdp.certificate.render.markdown import markdown_card
 from skfairdp.certificate.render.plot import draw_bounds
-from skfairdp.certificate.render.sections import Watch, certificate_sections
+from skfairdp.certificate.render.record_sections import Watch
+from skfairdp.certificate.render.sections import certificate_sections
 from skfairdp.certificate.render.text import plain_text
 from skfairdp.certificate.unwrap import unwrap
 from skfairdp.documentation import completed_by

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import skfairdp
+from skfairdp.command_line import report_options
 from skfairdp.command_line.errors import Terminated, explained, show_warning, terminable
-from skfairdp.command_line.mechanisms import MECHANISMS
 from skfairdp.fairness.notions import NOTIONS
 
 # An environment variable, never an argument: those can be seen by all users of the machine.
@@ -24,22 +24,6 @@ Train models that protect the people in their data and treat groups alike, and f
 exit codes: 0 done, and what was asked for holds; 1 done, and it doesn't; 2 something given is not
 what it should be; 3 the privacy budget has no room, and nothing was trained; 4 a fault of this
 program; 130 and 143 interrupted and terminated
-"""
-REPORT = """\
-Trains a private classifier on a part of the rows, certifies it on the others and writes a page
-that can be filed. A part of epsilon is spent to learn the bounds and categories of the columns. It
-is saved, and the model is better, where these are public and declared in a schema file
-(`skfairdp schema` drafts one):
-
-  {"columns": {"income": {"bounds": [0, 50000], "log": true, "fill": 0},
-               "purpose": {"categories": ["car", "home"]},
-               "id": {"drop": true}}}
-
-Who is held out is drawn row by row. The counts of the rows held out carry noise of the same
-epsilon.
-
-Files are written whole, the model first, then certificate, card and page. If a run breaks off, it
-says what was charged, which stays charged, and which files are there.
 """
 VERIFY = """\
 Recomputes what a certificate claims from what it stores: bounds, estimates and intervals from
@@ -91,7 +75,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"skfairdp {skfairdp.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_report(commands)
+    parser_of_report = commands.add_parser(
+        "report",
+        help="train a model on a table, certify it, write a page",
+        description=report_options.DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    report_options.add_options(parser_of_report)
+    parser_of_report.set_defaults(run=_command("reporting", "report"))
     _add_schema(commands)
     _add_verify(commands)
     _add_keygen(commands)
@@ -109,91 +100,6 @@ def _command(module: str, name: str) -> Callable[[argparse.Namespace], int]:
         return code
 
     return run
-
-
-def _add_report(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser(
-        "report",
-        help="train a model on a table, certify it, write a page",
-        description=REPORT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add("data", type=Path, help="CSV or Parquet file, one person a row")
-    add("--target", required=True, metavar="COLUMN", help="the outcome, one of two values")
-    add(
-        "--sensitive",
-        required=True,
-        action="append",
-        metavar="COLUMN",
-        help="the groups; again for intersections. Never a feature",
-    )
-    add("--epsilon", required=True, type=_positive, help="largest privacy loss, in nats")
-    add(
-        "--tolerance",
-        type=_share,
-        default=0.05,
-        help="largest difference between two groups (default 0.05)",
-    )
-    add(
-        "--out",
-        type=Path,
-        default=Path("report.html"),
-        metavar="FILE",
-        help="the page (default report.html)",
-    )
-    add("--delta", type=_share, default=1e-6, help="probability of failure (default 1e-6)")
-    add("--positive", metavar="VALUE", help="the favourable outcome, if it isn't the larger number")
-    add(
-        "--drop",
-        action="append",
-        default=[],
-        metavar="COLUMN",
-        help="a column that is not looked at, such as a number of the customer; again for more",
-    )
-    add("--schema", type=Path, metavar="FILE", help="bounds and categories (JSON or YAML)")
-    add(
-        "--bounds-are-public",
-        action="store_true",
-        help="read what the schema doesn't say off the rows: smallest and largest values and "
-        "all categories in this file are public",
-    )
-    add(
-        "--mechanism",
-        choices=MECHANISMS,
-        help="fair-path: one notion, every tolerance at once (default); rates: one or several "
-        "notions (default for several); fairdp: gradients of groups weigh the same; dpsgd: groups "
-        "play no part",
-    )
-    add("--threshold", type=_share, help="probability to decide from (fairdp; default 0.5)")
-    add(
-        "--notion",
-        action="append",
-        choices=tuple(NOTIONS),
-        help="what is compared between groups (default demographic_parity); again for more",
-    )
-    add("--held-out", type=_share, default=0.3, help="share of the rows held out (default 0.3)")
-    add(
-        "--held-out-is-public",
-        action="store_true",
-        help="print exact counts of the rows held out: nothing protects these people",
-    )
-    add("--confidence", type=_share, default=0.95, help="of the bounds (default 0.95)")
-    add("--ledger", type=Path, metavar="FILE", help="charge the privacy ledger in this file")
-    add("--data-set", metavar="NAME", help="name of the rows in it (default: name of the file)")
-    add(
-        "--budget",
-        nargs=2,
-        type=float,
-        metavar=("EPSILON", "DELTA"),
-        help="largest total of the data set, fixed at the first run",
-    )
-    add("--certificate", type=Path, metavar="FILE", help="also write the certificate (JSON)")
-    add("--card", type=Path, metavar="FILE", help="also write a model card (Markdown)")
-    add("--model", type=Path, metavar="FILE", help="also write the model (pickle)")
-    add("--sign", type=Path, metavar="KEY", help="sign the certificate with this private key (PEM)")
-    add("--quiet", action="store_true", help="no progress")
-    parser.set_defaults(run=_command("reporting", "report"))
 
 
 def _add_schema(commands: argparse._SubParsersAction) -> None:
@@ -285,19 +191,9 @@ def _add_monitor(commands: argparse._SubParsersAction) -> None:
     add("--out", type=Path, metavar="FILE", help="a page of certificate and monitor (HTML)")
     add("--positive", metavar="VALUE", help="the favourable outcome, if it isn't 1")
     add("--notion", choices=tuple(NOTIONS), help="which claim, if there are several")
-    add("--tolerance", type=_share, help="largest acceptable gap (default: the certified one)")
+    add(
+        "--tolerance",
+        type=report_options.share,
+        help="largest acceptable gap (default: the certified one)",
+    )
     parser.set_defaults(run=_command("monitoring", "monitor"))
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 1e-4 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number of at least 0.0001")
-    return value
-
-
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0.0 < value < 1.0:
-        raise argparse.ArgumentTypeError(f"{text} is not a number between 0 and 1")
-    return value

@@ -9,27 +9,18 @@ from copy import copy, deepcopy
 from os import PathLike
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from skfairdp.assumptions import (
     ALL_COMPOSE,
-    ANSWERS_ASSUMED,
     HELD_OUT_WITH_CHANCE,
     SETS_PUBLIC,
     TIME_OF_MANY,
     starts,
 )
-from skfairdp.certificate import certify
-from skfairdp.certificate.evaluation import noisy_claim
-from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
-from skfairdp.fairness.bounds.noisy_counts import (
-    NoisyCells,
-    private_gap_lower_bound,
-    private_gap_upper_bound,
-)
+from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.figures import as_given, significant_up
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
@@ -42,15 +33,13 @@ from skfairdp.model_selection.candidates import (
     planner,
     told,
 )
-from skfairdp.model_selection.holding_out import Divided, divide
-from skfairdp.model_selection.scoring import cells_of, noisy_table, score_of
+from skfairdp.model_selection.holding_out import divide
 from skfairdp.model_selection.specification_attempts import (
-    Attempt,
     Shares,
-    level_table,
+    attempt_of,
     share_budget,
 )
-from skfairdp.model_selection.specification_result import Specification, best_of, verdict_on
+from skfairdp.model_selection.specification_result import Specification, best_of
 from skfairdp.parameters import Check, Choice, Number
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
@@ -197,7 +186,7 @@ def specify(
                 check_steps(model)
             at = dataclasses.replace(terms, certificate_index=number)
             attempts.append(
-                _attempt(model, point, parts, at, tolerance, objective, privacy, source)
+                attempt_of(model, point, parts, at, tolerance, objective, privacy, source)
             )
     return Specification(
         float(epsilon),
@@ -263,47 +252,4 @@ def _stated(
             TIME_OF_MANY,
             starts("specify"),
         ),
-    )
-
-
-def _attempt(
-    model: Any,
-    point: dict[str, Any],
-    parts: Divided,
-    terms: EvaluationSettings,
-    tolerance: float,
-    objective: str,
-    privacy: PrivacyGuarantee,
-    source: NoiseSource,
-) -> Attempt:
-    assert terms.count_epsilon is not None
-    price, level, (notion,) = terms.count_epsilon, terms.level_of_one_claim, terms.notions
-    final = final_of(model)
-    noisy = noisy_table(model, parts.held_out, price, source, with_scores=objective == "auc")
-    flat = noisy.sum(axis=-1)
-    score, _ = score_of(
-        noisy, objective=objective, notion=notion, classes=final.classes_, tolerance=None
-    )
-    strata = notion.strata(final.classes_)
-    classes = np.asarray(final.classes_).tolist()
-    groups = parts.held_out.groups
-    rests_on = tuple(holdout_assumptions(terms, groups, True, ANSWERS_ASSUMED, classes))
-    # Sizes are private: of the first table nothing is read.
-    claim = noisy_claim(notion, strata, flat, flat, groups.labels, terms, rests_on)
-    cells = cells_of(flat, notion, final.classes_)
-    even = NoisyCells(
-        *level_table(flat, notion.name, final.classes_), cells.success_terms, cells.failure_terms
-    )
-    lower = private_gap_lower_bound(cells, price, confidence_level=level)
-    final._state(privacy)  # what its rows have spent, not this fit alone
-    return Attempt(
-        parameters=point,
-        value=score.value,
-        claim=claim,
-        lower=lower,
-        attainable=private_gap_upper_bound(even, price, confidence_level=level),
-        verdict=verdict_on(claim.bound, lower, tolerance),
-        model=model,
-        certificate=dataclasses.replace(certify(model), privacy=privacy, fairness=(claim,)),
-        noisy_counts=noisy,
     )

@@ -11,15 +11,26 @@ import numpy as np
 from dp_accounting.dp_event import ComposedDpEvent, DpEvent
 from numpy.typing import NDArray
 
-from skfairdp.certificate import Certificate
+from skfairdp.assumptions import ANSWERS_ASSUMED
+from skfairdp.certificate import Certificate, certify
+from skfairdp.certificate.evaluation import noisy_claim
+from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
+from skfairdp.fairness.bounds.noisy_counts import (
+    NoisyCells,
+    private_gap_lower_bound,
+    private_gap_upper_bound,
+)
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
 from skfairdp.model_selection.budget import MakePlan
-from skfairdp.model_selection.scoring import cells_of
+from skfairdp.model_selection.candidates import final_of
+from skfairdp.model_selection.holding_out import Divided
+from skfairdp.model_selection.scoring import cells_of, noisy_table, score_of
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.events import canonical, covering_event
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 
 
@@ -121,6 +132,60 @@ def _repeated(plan: Plan, times: int) -> Plan:
     segments = tuple(dataclasses.replace(s, steps=s.steps * times) for s in plan.segments)
     counts = tuple(dataclasses.replace(c, releases=c.releases * times) for c in plan.counts)
     return dataclasses.replace(plan, segments=segments, counts=counts)
+
+
+def verdict_on(upper: float, lower: float, tolerance: float) -> str:
+    """Say whether bounds on a gap keep a tolerance."""
+    if upper <= tolerance:
+        return "kept"
+    return "broken" if lower > tolerance else "undecided"
+
+
+def attempt_of(
+    model: Any,
+    point: dict[str, Any],
+    parts: Divided,
+    terms: EvaluationSettings,
+    tolerance: float,
+    objective: str,
+    privacy: PrivacyGuarantee,
+    source: NoiseSource,
+) -> Attempt:
+    """Measure a trained model on the held-out rows, with noise.
+
+    `terms`: at which price and level, `privacy`: what all attempts cost together.
+    """
+    assert terms.count_epsilon is not None
+    price, level, (notion,) = terms.count_epsilon, terms.level_of_one_claim, terms.notions
+    final = final_of(model)
+    noisy = noisy_table(model, parts.held_out, price, source, with_scores=objective == "auc")
+    flat = noisy.sum(axis=-1)
+    score, _ = score_of(
+        noisy, objective=objective, notion=notion, classes=final.classes_, tolerance=None
+    )
+    strata = notion.strata(final.classes_)
+    classes = np.asarray(final.classes_).tolist()
+    groups = parts.held_out.groups
+    rests_on = tuple(holdout_assumptions(terms, groups, True, ANSWERS_ASSUMED, classes))
+    # Sizes are private: of the first table nothing is read.
+    claim = noisy_claim(notion, strata, flat, flat, groups.labels, terms, rests_on)
+    cells = cells_of(flat, notion, final.classes_)
+    even = NoisyCells(
+        *level_table(flat, notion.name, final.classes_), cells.success_terms, cells.failure_terms
+    )
+    lower = private_gap_lower_bound(cells, price, confidence_level=level)
+    final._state(privacy)  # what its rows have spent, not this fit alone
+    return Attempt(
+        parameters=point,
+        value=score.value,
+        claim=claim,
+        lower=lower,
+        attainable=private_gap_upper_bound(even, price, confidence_level=level),
+        verdict=verdict_on(claim.bound, lower, tolerance),
+        model=model,
+        certificate=dataclasses.replace(certify(model), privacy=privacy, fairness=(claim,)),
+        noisy_counts=noisy,
+    )
 
 
 def level_table(

@@ -12,7 +12,7 @@ from skfairdp.fairness.notions import get_notion
 from skfairdp.figures import as_given, epsilon_text, percent_text, rounded_up, significant_up
 from skfairdp.model_selection.candidates import final_of
 from skfairdp.model_selection.scoring import cells_of
-from skfairdp.model_selection.specification_attempts import Attempt, all_fits, as_text
+from skfairdp.model_selection.specification_attempts import Attempt, all_fits, as_text, verdict_on
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
@@ -164,13 +164,6 @@ class Specification:
     def __str__(self) -> str:
         """The answer in words."""
         return self.sentence
-
-
-def verdict_on(upper: float, lower: float, tolerance: float) -> str:
-    """Say whether bounds on a gap keep a tolerance."""
-    if upper <= tolerance:
-        return "kept"
-    return "broken" if lower > tolerance else "undecided"
 
 
 def best_of(attempts: tuple[Attempt, ...]) -> int | None:

@@ -46,7 +46,7 @@ NOTIONS = ["demographic_parity", "equalized_odds"]
 SETTINGS: dict[str, dict[str, Any]] = {
     "exact": {"n_certificates": 2},
     "difference": {"bound": "difference"},
-    "noisy": {"count_epsilon": 0.8, "holdout": "per_record"},
+    "noisy": {"count_epsilon": 0.8, "holdout": "per_record", "notion": "demographic_parity"},
     "noisy, public sizes": {
         "count_epsilon": 0.8,
         "holdout": "by_index",

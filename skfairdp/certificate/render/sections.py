@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import DIGEST_SHOWS
@@ -25,6 +24,7 @@ from skfairdp.certificate.render.plot import (
     draw_shift,
     height_of_bounds,
 )
+from skfairdp.certificate.render.record_sections import Watch, of_ledger, of_monitor
 from skfairdp.certificate.sentence import SCOPE_TEXT, certainty, group_text, population
 from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED, coverage_sentence
 from skfairdp.fairness.guarantee import FairnessGuarantee
@@ -39,27 +39,8 @@ from skfairdp.figures import (
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
-from skfairdp.privacy.ledger.rendering import HEADINGS, ledger_cells
 from skfairdp.privacy.relations import ADJACENCIES, PROTECTED, protected_text
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-class Watch(Protocol):
-    """What a page shows of a monitor: its words, its batches, its picture."""
-
-    @property
-    def history_(self) -> pd.DataFrame:
-        """A line for each batch."""
-        ...
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the bounds so far."""
-        ...
-
-
-_EXCERPT = 40
 _INTERVALS = (
     "Each interval holds by itself with 95 % confidence, and not all of them together; the bound "
     "on the largest difference is a statement of its own."
@@ -94,9 +75,9 @@ def certificate_sections(
         _model(claims),
     ]
     if ledger is not None:
-        found.append(_ledger(ledger))
+        found.append(of_ledger(ledger))
     if monitor is not None:
-        found.append(_since(monitor))
+        found.append(of_monitor(monitor))
     return tuple(section for section in found if section.elements or section.parts)
 
 
@@ -278,26 +259,6 @@ def _model(claims: Claims) -> Section:
     )
     check = Section("How to check it", (Paragraph(how),), extra=True)
     return Section("Which model", (Table("The certified model", facts),), (check,))
-
-
-def _ledger(ledger: PrivacyLedger) -> Section:
-    rows = tuple(map(ledger_cells, ledger.entries()))
-    title = f"What was charged to the ledger for the data set “{ledger.data_set}”."
-    elements: list[Element] = [Paragraph(title), Listing(tuple(ledger.statements()))]
-    if len(rows) > _EXCERPT:
-        elements.append(Paragraph(f"The last {_EXCERPT} of {len(rows)} entries:"))
-    if rows:
-        elements.append(Table("Entries of the ledger", rows[-_EXCERPT:], HEADINGS))
-    return Section("Privacy ledger", tuple(elements))
-
-
-def _since(monitor: Watch) -> Section:
-    lines = monitor.history_.tail(_EXCERPT)
-    rows = tuple(tuple(map(str, line)) for line in lines.itertuples(index=False))
-    table = Table(f"The last {len(rows)} batches", rows, tuple(lines.columns), numbers_from=2)
-    return Section(
-        "Since then", (Paragraph(str(monitor)), Picture(str(monitor), 3.5, monitor.plot), table)
-    )
 
 
 def _bound(claim: FairnessGuarantee) -> str:

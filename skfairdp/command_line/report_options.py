@@ -1,0 +1,122 @@
+"""Options of the command that trains, certifies and writes a page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from skfairdp.command_line.mechanisms import ENOUGH_FOR_TABLES, MECHANISMS
+from skfairdp.fairness.notions import NOTIONS
+
+DESCRIPTION = """\
+Trains a private classifier on a part of the rows, certifies it on the others and writes a page
+that can be filed. A part of epsilon is spent to learn the bounds and categories of the columns. It
+is saved, and the model is better, where these are public and declared in a schema file
+(`skfairdp schema` drafts one):
+
+  {"columns": {"income": {"bounds": [0, 50000], "log": true, "fill": 0},
+               "purpose": {"categories": ["car", "home"]},
+               "id": {"drop": true}}}
+
+Who is held out is drawn row by row. The counts of the rows held out carry noise of the same
+epsilon.
+
+Files are written whole, the model first, then certificate, card and page. If a run breaks off, it
+says what was charged, which stays charged, and which files are there.
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what a report can be told."""
+    add = parser.add_argument
+    add("data", type=Path, help="CSV or Parquet file, one person a row")
+    add("--target", required=True, metavar="COLUMN", help="the outcome, one of two values")
+    add(
+        "--sensitive",
+        required=True,
+        action="append",
+        metavar="COLUMN",
+        help="the groups; again for intersections. Never a feature",
+    )
+    add("--epsilon", required=True, type=positive, help="largest privacy loss, in nats")
+    add(
+        "--tolerance",
+        type=share,
+        default=0.05,
+        help="largest difference between two groups (default 0.05)",
+    )
+    add(
+        "--out",
+        type=Path,
+        default=Path("report.html"),
+        metavar="FILE",
+        help="the page (default report.html)",
+    )
+    add("--delta", type=share, default=1e-6, help="probability of failure (default 1e-6)")
+    add("--positive", metavar="VALUE", help="the favourable outcome, if it isn't the larger number")
+    add(
+        "--drop",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="a column that is not looked at, such as a number of the customer; again for more",
+    )
+    add("--schema", type=Path, metavar="FILE", help="bounds and categories (JSON or YAML)")
+    add(
+        "--bounds-are-public",
+        action="store_true",
+        help="read what the schema doesn't say off the rows: smallest and largest values and "
+        "all categories in this file are public",
+    )
+    add(
+        "--mechanism",
+        choices=MECHANISMS,
+        help="fair-path: one notion, every tolerance at once (default from "
+        f"{ENOUGH_FOR_TABLES:,} rows at epsilon 1, twice as many at a half); rates: one or several "
+        "notions (default else); fairdp: gradients of groups weigh the same; dpsgd: groups "
+        "play no part",
+    )
+    add("--threshold", type=share, help="probability to decide from (fairdp; default 0.5)")
+    add(
+        "--notion",
+        action="append",
+        choices=tuple(NOTIONS),
+        help="what is compared between groups (default demographic_parity); again for more",
+    )
+    add("--held-out", type=share, default=0.3, help="share of the rows held out (default 0.3)")
+    add(
+        "--held-out-is-public",
+        action="store_true",
+        help="print exact counts of the rows held out: nothing protects these people",
+    )
+    add("--confidence", type=share, default=0.95, help="of the bounds (default 0.95)")
+    add("--ledger", type=Path, metavar="FILE", help="charge the privacy ledger in this file")
+    add("--data-set", metavar="NAME", help="name of the rows in it (default: name of the file)")
+    add(
+        "--budget",
+        nargs=2,
+        type=float,
+        metavar=("EPSILON", "DELTA"),
+        help="largest total of the data set, fixed at the first run",
+    )
+    add("--certificate", type=Path, metavar="FILE", help="also write the certificate (JSON)")
+    add("--card", type=Path, metavar="FILE", help="also write a model card (Markdown)")
+    add("--model", type=Path, metavar="FILE", help="also write the model (pickle)")
+    add("--sign", type=Path, metavar="KEY", help="sign the certificate with this private key (PEM)")
+    add("--quiet", action="store_true", help="no progress")
+
+
+def positive(text: str) -> float:
+    """Read an epsilon."""
+    value = float(text)
+    if not 1e-4 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number of at least 0.0001")
+    return value
+
+
+def share(text: str) -> float:
+    """Read a number between 0 and 1."""
+    value = float(text)
+    if not 0.0 < value < 1.0:
+        raise argparse.ArgumentTypeError(f"{text} is not a number between 0 and 1")
+    return value
