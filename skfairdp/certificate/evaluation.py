@@ -76,6 +76,11 @@ def evaluate(
     held = ask_holdout(deployed, X, y, sensitive_features, groups, settings.private)
     table, with_labels = held.table, y is not None
     strata = [notion.strata(held.classes, with_labels=with_labels) for notion in settings.notions]
+    if settings.private and with_labels:
+        strata = [
+            tuple(stratum.beside_unlabelled(not notion.needs_labels) for stratum in of_notion)
+            for notion, of_notion in zip(settings.notions, strata, strict=True)
+        ]
     notions = tuple(zip(settings.notions, strata, strict=True))
     rests_on = tuple(holdout_assumptions(settings, groups, with_labels, held.how, held.classes))
     if settings.count_epsilon is not None:
@@ -85,7 +90,8 @@ def evaluate(
             for notion, cells in notions
         ]
         noise = noise_variance(settings.count_epsilon)
-        return Evaluation(tuple(claims), None, _remarks(claims), Accuracy.of_table(noisy, noise))
+        accuracy = Accuracy.of_table(noisy[:, : len(held.classes)], noise)
+        return Evaluation(tuple(claims), None, _remarks(claims), accuracy)
     claims = [_claim(n, cells, table, groups.labels, settings, rests_on) for n, cells in notions]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average
         claims += _averages(deployed, X, groups, held, notions, settings, with_labels)

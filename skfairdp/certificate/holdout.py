@@ -124,7 +124,8 @@ def ask_holdout(
 ) -> HeldOut:
     """Let the model answer held-out rows, as it will answer those to come.
 
-    Without labels the label axis has length 1.
+    Without labels the label axis has length 1. Private rows without a label among the classes have
+    one of their own, the last: a rate that compares no labels counts them as well.
     """
     predicted, how = _answers(deployed, X, sensitive_features, groups, private)
     classes = _classes(deployed, predicted, y, private)
@@ -134,11 +135,10 @@ def ask_holdout(
     labels = np.zeros(n_rows, dtype=np.int64)
     if y is not None:
         labels = _codes(y, classes, n_rows, "y", private)
-    shape = (len(groups.labels), 1 if y is None else len(classes), len(classes))
-    inside = (groups.codes >= 0) & (labels >= 0)
-    return HeldOut(
-        classes, answers, np.where(inside, groups.codes * shape[1] + labels, -1), shape, how
-    )
+        labels = np.where(labels < 0, len(classes), labels)
+    shape = (len(groups.labels), 1 if y is None else len(classes) + private, len(classes))
+    cells = np.where(groups.codes >= 0, groups.codes * shape[1] + labels, -1)
+    return HeldOut(classes, answers, cells, shape, how)
 
 
 def draws_afresh(deployed: Deployed) -> bool:

@@ -49,6 +49,16 @@ class Stratum:
         """
         return table[:, self.successes].sum(axis=1), table[:, self.failures].sum(axis=1)
 
+    def beside_unlabelled(self, counted: bool) -> Stratum:
+        """The same rate of a table whose last label stands for rows without one.
+
+        `counted`: whether the rate counts them, which one that compares no labels does.
+        """
+        with_last = (
+            np.vstack([mask, mask[:1] & counted]) for mask in (self.successes, self.failures)
+        )
+        return Stratum(self.name, *with_last)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Notion:

@@ -50,7 +50,7 @@ def noisy_table(
         codes = np.where(groups.codes >= 0, groups.codes * BINS + bins, -1)
         groups = Groups(labels, codes)
     rows = (held.X, held.y, held.sensitive_features)
-    flat = ask_holdout(unwrap(model), *rows, groups, True).table
+    flat = ask_holdout(unwrap(model), *rows, groups, True).table[:, :-1]  # of rows with a label
     table = np.moveaxis(flat.reshape(-1, n_bins, *flat.shape[1:]), 1, -1)
     if math.isinf(epsilon):
         return table
