@@ -1,7 +1,19 @@
 """Private classifiers, and certificates of what holds for them and between groups."""
 
+import threading
+from typing import Any
+
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_find, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_one_at_a_time = threading.RLock()
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:  # no module inside asks for others, so none waits for itself
+        return _find(name)
+    # Numpy and scikit-learn are left half imported where several threads are the first to ask.
+    with _one_at_a_time:
+        return _find(name)

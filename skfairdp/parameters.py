@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, make_dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Protocol, dataclass_transform
+from typing import Any, ClassVar, Protocol, dataclass_transform, get_origin
 
 import numpy as np
 import pandas as pd
@@ -182,8 +182,8 @@ class WithParameters(BaseEstimator):
     subclass has those of its bases, and declares its own and those with another default. What it
     gives without an annotation, a property or a constant, is no parameter of it.
     ``field(init=False)`` only tells the type of a fitted attribute. Names with an underscore in
-    front, and those of a list or dict, are attributes of the class. An ``__init__`` in the body
-    is kept as it is, with all that it says.
+    front, those of a list or dict, and a ``ClassVar`` are attributes of the class. An ``__init__``
+    in the body is kept as it is, with all that it says; who inherits it writes another one.
 
     The constructor is written by `dataclasses`; the class is none, or a table of results that
     holds an estimator would take it apart (`dataclasses.asdict`, pandas).
@@ -207,15 +207,25 @@ def _write_constructor(cls: Any) -> None:
     own: dict[str, tuple[Any, Any]] = {}
     for name, kind in _annotations(cls).items():
         given = body.get(name, MISSING)
+        if _of_class(kind):
+            continue
         if isinstance(given, Field):
             own[name] = kind, given
         elif given is not MISSING and name[0] != "_" and type(given).__hash__ is not None:
             own[name] = kind, field(default=given)
-    if not own:
-        return
     fields: dict[str, tuple[Any, Any]] = {}
     for base in reversed(cls.__mro__[1:]):
         fields |= vars(base).get("_fields", {})
+    maker = next(base for base in cls.__mro__[1:] if "__init__" in vars(base))
+    by_hand = maker is not object and "_fields" not in vars(maker)
+    if not own and (by_hand or fields.keys().isdisjoint(body)):
+        return
+    if by_hand:
+        raise TypeError(
+            f"{cls.__name__} declares parameters in its body and inherits the __init__ that "
+            f"{maker.__name__} wrote by hand, which knows nothing of them: write one in "
+            f"{cls.__name__} too."
+        )
     fields = {n: known for n, known in fields.items() if n in own or n not in body} | own
     for name in own:
         delattr(cls, name)
@@ -230,7 +240,16 @@ def _write_constructor(cls: Any) -> None:
 def _copied(kind: Any, known: Any) -> tuple[Any, Any]:
     """A field of its own for each class, by keyword unless it says otherwise."""
     by_keyword = True if known.kw_only is MISSING else known.kw_only
+    if known.default_factory is not MISSING:
+        return kind, field(default_factory=known.default_factory, kw_only=by_keyword)
     return kind, field(default=known.default, kw_only=by_keyword)
+
+
+def _of_class(kind: Any) -> bool:
+    """Whether an annotation says that a name belongs to the class."""
+    if isinstance(kind, str):
+        return kind.removeprefix("typing.").startswith("ClassVar")
+    return kind is ClassVar or get_origin(kind) is ClassVar
 
 
 def _annotations(cls: type) -> Mapping[str, Any]:

@@ -127,3 +127,33 @@ def test_nothing_heavy_is_imported_before_it_is_used(started: list[str]) -> None
     assert "skfairdp" in imported or "skfairdp.command_line" in imported
     heavy = {"torch", "sklearn", "scipy", "pandas", "matplotlib", "dp_accounting"}
     assert imported & heavy == set()
+
+
+THREADS = """
+import sys, threading, time, types
+import lazy_loader, skfairdp
+
+busy, most = 0, 0
+
+def slow(name):
+    global busy, most
+    busy += 1
+    most = max(most, busy)
+    time.sleep(0.02)
+    busy -= 1
+    return types.SimpleNamespace(**dict.fromkeys(skfairdp.__all__, name))
+
+lazy_loader.importlib = types.SimpleNamespace(import_module=slow)
+names = [name for name in skfairdp.__all__ if name[0].isupper()]
+threads = [threading.Thread(target=getattr, args=(skfairdp, name)) for name in names[:8]]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+sys.exit(most != 1)
+"""
+
+
+def test_threads_that_are_the_first_to_ask_import_one_after_another():
+    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

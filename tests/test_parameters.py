@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import pickle
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 import pytest
@@ -143,3 +143,44 @@ def test_a_default_of_the_signature_is_described_and_bound() -> None:
 
     first, again, other = (state_digest(declared(depth)("net")) for depth in (3, 3, 4))
     assert first == again != other
+
+
+class Slow(Steps):
+    rate = 0.2
+
+
+class Derived(Steps):
+    @property
+    def rate(self) -> float:  # type: ignore[override]
+        return 0.2
+
+
+def test_a_body_that_takes_a_parameter_away_is_heard_whatever_else_it_declares():
+    for kind in (Slow, Derived):
+        assert "rate" not in kind(None).get_params()
+        assert kind(None).rate == 0.2
+
+
+def test_a_constructor_by_hand_is_not_passed_over():
+    class Quiet(ByHand):
+        _aside = 1
+        rate = 3.0  # what is written by hand decides
+
+    assert Quiet(None, width=5).width == 5
+    assert Quiet(None).rate == 0.5
+    with pytest.raises(TypeError, match="ByHand wrote by hand"):
+
+        class Loud(ByHand):
+            colour: int = 1
+
+
+class Listed(Steps):
+    labels: ClassVar[int] = 3
+    many: list = dataclasses.field(default_factory=list)
+
+
+def test_attributes_of_the_class_and_made_defaults_are_what_they_are_called():
+    assert Listed.labels == 3
+    assert "labels" not in Listed(None).get_params()
+    assert Listed(None).many == []
+    assert Listed(None).many is not Listed(None).many

@@ -94,7 +94,7 @@ class Task:
         X = public_bins(data) if raw is None else np.asarray(raw, dtype=np.float64)
         y, a = np.asarray(data.target), np.asarray(data.sensitive_features, dtype=str).ravel()
         kept = np.isin(a, pd.Series(a).value_counts().index[:2])
-        if "split" in data:
+        if data.get("split") is not None:
             train = np.asarray(data.split == "train")
         else:
             train = np.random.default_rng(seed).random(len(y)) >= 0.3

@@ -102,7 +102,12 @@ def holdout_assumptions(
         names = ", ".join(map(str, groups.outside))
         yield f"Outside the claim, because other groups were declared: {names}."
     if settings.count_epsilon is not None:
-        yield "Rows without a listed group are outside the claim; their number is private."
+        label = " or without a true label among the model's classes" if with_labels else ""
+        yield (
+            f"Rows without a listed group{label} are outside the claim, whatever is compared; "
+            "their number is private."
+        )
+        yield f"An answer that is none of the model's classes counts as {classes[0]!r}."
         yield assumptions.NOISY_COUNTS.format(epsilon=as_given(settings.count_epsilon))
         if settings.public_sizes:
             yield assumptions.PUBLIC_CELLS

@@ -75,11 +75,11 @@ def comparable_groups(
             sizes,
             USEFUL,
             confidence_level=settings.confidence_level,
-            rate=0.0,  # of all outcomes the one with the smallest bound
+            rate=0.0,  # of equal rates the one with the smallest bound
             n_claims=settings.claims,
         )
         if not found.possible:
-            return f"No counts were bought, for none would give a useful bound. {found}"
+            return f"No counts were bought, for equal rates would give no useful bound. {found}"
     return groups
 
 
@@ -87,9 +87,9 @@ def comparable_groups(
 class HeldOut:
     """Answers to held-out rows, and which cell each row is in.
 
-    `answers` are positions among the `classes`, -1 for others, which only private rows may get;
-    `cells` are group times number of labels plus label, -1 for rows outside the claim; `shape` is
-    (n_groups, n_labels, n_classes); `how` says what is known about how the answers were given.
+    `answers` are positions among the `classes`; `cells` are group times number of labels plus
+    label, -1 for rows outside the claim; `shape` is (n_groups, n_labels, n_classes); `how` says
+    what is known about how the answers were given.
     """
 
     classes: list
@@ -101,7 +101,7 @@ class HeldOut:
     @property
     def table(self) -> NDArray[np.int64]:
         """Counts of the answers, of the shape `shape`."""
-        kept = (self.cells >= 0) & (self.answers >= 0)
+        kept = self.cells >= 0
         flat = self.cells[kept] * self.shape[2] + self.answers[kept]
         return np.bincount(flat, minlength=math.prod(self.shape)).reshape(self.shape)
 
@@ -129,7 +129,8 @@ def ask_holdout(
     predicted, how = _answers(deployed, X, sensitive_features, groups, private)
     classes = _classes(deployed, predicted, y, private)
     n_rows = groups.codes.size
-    answers = _codes(predicted, classes, n_rows, "predict(X)", private)
+    # An answer that is no class must not take a private row out of a cell: cells may be public.
+    answers = np.maximum(_codes(predicted, classes, n_rows, "predict(X)", private), 0)
     labels = np.zeros(n_rows, dtype=np.int64)
     if y is not None:
         labels = _codes(y, classes, n_rows, "y", private)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,22 @@ PARQUET = (".parquet", ".pq")
 YAML = (".yaml", ".yml")
 
 
-def read_rows(path: Path) -> pd.DataFrame:
-    """Read a table from a CSV or Parquet file."""
+def read_rows(path: Path, inferred: Collection[str] | None = None) -> pd.DataFrame:
+    """Read a table from a CSV or Parquet file.
+
+    `inferred`: columns of a CSV file whose type is that of all their cells; None for every one.
+    Others are texts as they are written, so that no row changes how those of others are read.
+    """
     _check_exists(path)
+    kinds = None
     try:
-        rows = pd.read_parquet(path) if path.suffix.lower() in PARQUET else pd.read_csv(path)
+        if path.suffix.lower() in PARQUET:
+            rows = pd.read_parquet(path)
+        else:
+            if inferred is not None:
+                names = pd.read_csv(path, nrows=0).columns
+                kinds = {name: str for name in names if name not in inferred}
+            rows = pd.read_csv(path, dtype=kinds)
     except ImportError:
         raise CommandError(
             f"{path} is a Parquet file, and reading those needs pyarrow, which is not installed: "

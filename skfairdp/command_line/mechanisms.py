@@ -8,7 +8,9 @@ from typing import Any
 import skfairdp  # which imports an estimator when it is asked for
 from skfairdp.command_line.errors import CommandError
 
-# What is taken for one notion, what for several, and the others.
+# Rows times epsilon from which the noise in the tables of a path is small beside usual tolerances.
+ENOUGH_FOR_TABLES = 10_000
+# What is taken for one notion, what for several or for fewer rows, and the others.
 MECHANISMS = ("fair-path", "rates", "fairdp", "dpsgd")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from skfairdp.command_line.mechanisms import MECHANISMS
+from skfairdp.command_line.mechanisms import ENOUGH_FOR_TABLES, MECHANISMS
 from skfairdp.fairness.notions import NOTIONS
 
 DESCRIPTION = """\
@@ -71,8 +71,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--mechanism",
         choices=MECHANISMS,
-        help="fair-path: one notion, every tolerance at once (default); rates: one or several "
-        "notions (default for several); fairdp: gradients of groups weigh the same; dpsgd: groups "
+        help="fair-path: one notion, every tolerance at once (default from "
+        f"{ENOUGH_FOR_TABLES:,} rows at epsilon 1, twice as many at a half); rates: one or several "
+        "notions (default else); fairdp: gradients of groups weigh the same; dpsgd: groups "
         "play no part",
     )
     add("--threshold", type=share, help="probability to decide from (fairdp; default 0.5)")

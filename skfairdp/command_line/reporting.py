@@ -24,7 +24,7 @@ from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, read_rows, write_whole
 from skfairdp.command_line.interruption import Aftermath
 from skfairdp.command_line.keys import private_key
-from skfairdp.command_line.mechanisms import MECHANISMS, estimator_of
+from skfairdp.command_line.mechanisms import ENOUGH_FOR_TABLES, MECHANISMS, estimator_of
 from skfairdp.command_line.schema import schema_from
 from skfairdp.command_line.table import People, people_of
 from skfairdp.figures import as_given
@@ -45,7 +45,8 @@ def report(arguments: argparse.Namespace) -> int:
     Result: 0 if the certificate shows what was asked for, 1 if it doesn't.
     """
     arguments.notion = arguments.notion or ["demographic_parity"]
-    arguments.mechanism = arguments.mechanism or MECHANISMS[len(arguments.notion) > 1]
+    asked = arguments.mechanism
+    arguments.mechanism = asked or MECHANISMS[len(arguments.notion) > 1]
     ledger = _ledger(arguments)
     estimator_of(arguments, ledger)  # wrong options show before a file is read
     for option, names in (("--sensitive", arguments.sensitive), ("--notion", arguments.notion)):
@@ -63,8 +64,9 @@ def report(arguments: argparse.Namespace) -> int:
     )
     declared = None if arguments.schema is None else schema_from(read_document(arguments.schema))
     _say(arguments, f"Reading {arguments.data}")
+    public = None if arguments.bounds_are_public else (arguments.target, *arguments.sensitive)
     people = people_of(
-        read_rows(arguments.data),
+        read_rows(arguments.data, inferred=public),
         target=arguments.target,
         sensitive=arguments.sensitive,
         positive=arguments.positive,
@@ -72,6 +74,8 @@ def report(arguments: argparse.Namespace) -> int:
         bounds_are_public=arguments.bounds_are_public,
         dropped=arguments.drop,
     )
+    if asked is None and len(people.y) * arguments.epsilon < ENOUGH_FOR_TABLES:
+        arguments.mechanism = "rates"
     noise = NoiseSource()
     # Each row by a draw of its own: who is held out then depends on no other row.
     held = noise.sampling.random(len(people.y)) < arguments.held_out
@@ -271,7 +275,10 @@ def _other_tolerances(model: FairPathClassifier) -> str:
     path = model.path().drop_duplicates("tolerance", keep="last")
     reached = [path[path["tolerance"] <= t].tail(1).assign(tolerance=t) for t in TOLERANCES]
     columns = ["tolerance", "gap", "gap_std", "accuracy", "accuracy_std"]
-    table = pd.concat(reached)[columns].to_string(index=False, float_format="{:.3f}".format)
+    found = pd.concat(reached)[columns]
+    if found.empty:
+        return f"No tolerance of up to {TOLERANCES[-1]} can be kept to: the rows are too few."
+    table = found.to_string(index=False, float_format="{:.3f}".format)
     return (
         "The same model at other tolerances, at no further privacy loss (estimated from its own "
         f"tables, about the rows it was trained on; not certified):\n{table}"

@@ -11,7 +11,7 @@ import pandas as pd
 
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.schema import Schema, public_schema
-from skfairdp.preprocessing.cells import looks_like_an_identifier
+from skfairdp.preprocessing.cells import looks_like_an_identifier, read_cells
 
 # Sizes and names of groups are public in what follows; a bound about fewer says nothing.
 SMALLEST_GROUP = 20
@@ -138,23 +138,50 @@ def _coded(column: pd.Series, values: list, positive: Any) -> tuple[np.ndarray, 
 
 
 def _features(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Features as the schema declares them; each cell is read by itself."""
     X = rows[[name for name in rows.columns if name in schema.used]].copy()
     for name in schema.bounds:
-        if not pd.api.types.is_numeric_dtype(X[name]):
+        numbers = read_cells(X[name]).numbers
+        if (np.isnan(numbers) & X[name].notna().to_numpy()).any():
             raise CommandError(
                 f"The column {name!r} has bounds in the schema, but holds text; declare its "
                 "categories."
             )
-        if X[name].isna().any() and name not in schema.fill:
+        if np.isnan(numbers).any() and name not in schema.fill:
             raise CommandError(
                 f"The column {name!r} has missing values; declare in the schema what to put there, "
                 'e.g. "fill": 0.'
             )
+        X[name] = numbers
     for name, listed in schema.categories.items():
-        texts = all(isinstance(value, str) for value in listed)
-        if texts and not pd.api.types.is_string_dtype(X[name]):
-            X[name] = X[name].map(str, na_action="ignore")
+        X[name] = _categories(X[name], listed)
     return X
+
+
+def _categories(column: pd.Series, listed: Sequence[Any]) -> pd.Series:
+    """Cells as the listed values that they stand for, others as missing.
+
+    Text is a listed text if it is written alike. A number is a listed one of the same value,
+    whatever the type of the column, which one missing cell may change.
+    """
+    texts: dict[Any, Any] = {value: value for value in listed if isinstance(value, str)}
+    of_cells: dict[Any, Any] = dict(zip(_numbers(listed), listed, strict=True))
+    of_cells.pop(None, None)
+    of_texts = {number: v for number, v in of_cells.items() if not isinstance(v, str)}
+    codes, distinct = pd.factorize(column.astype(object))
+    stands = [
+        of_texts.get(number, texts.get(value))
+        if isinstance(value, str)
+        else of_cells.get(number, texts.get(str(value)))
+        for value, number in zip(distinct, _numbers(distinct), strict=True)
+    ]
+    found = np.array([*stands, None], dtype=object)[codes]
+    return pd.Series(found, index=column.index, dtype=object)
+
+
+def _numbers(values: Sequence[Any]) -> list[float | None]:
+    read = read_cells(pd.Series(list(values), dtype=object)).numbers
+    return [None if np.isnan(number) else float(number) for number in read]
 
 
 def _groups(rows: pd.DataFrame, sensitive: Sequence[str]) -> pd.Series | pd.DataFrame:

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from skfairdp.engine.batch_sums import refuse_unbounded_sums
 from skfairdp.engine.clipping.clippers import Clipper
 from skfairdp.engine.randomness import OwnDraws
-from skfairdp.engine.release import refuse_unbounded_sums
 from skfairdp.engine.row_blocks import block_rows
 from skfairdp.privacy.plan import Plan
 

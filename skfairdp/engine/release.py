@@ -10,49 +10,23 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from skfairdp.engine.batch_sums import BatchSums, Rows, Statistic, rows_of
 from skfairdp.engine.clipping.clippers import Clipper
-from skfairdp.engine.clipping.norms import clip_factors, rounding_margin, row_capacity, sum_margin
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.public_features import PublicBatch, PublicFeatures
-from skfairdp.engine.row_blocks import PairwiseSum, block_rows, blocks, fill
-from skfairdp.engine.sampling import Batch, PoissonSampler
+from skfairdp.engine.row_blocks import fill
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
-from skfairdp.privacy.meter import Meter
-from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import (
     GRID_FAILURE,
     LEAST_MULTIPLIER,
     Block,
     CountRelease,
-    Plan,
     Segment,
 )
 from skfairdp.privacy.relations import NEIGHBOURS
 
-__all__ = ["HeadSums", "NoisyRelease", "Rows", "Statistic", "refuse_unbounded_sums"]
-
-_LARGEST_HEAD = 1 << 16
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The private training rows, kept only while a model is trained."""
-
-    X: Tensor  # (n, ...): features, in the dtype and on the device of the module
-    targets: tuple[Tensor, ...]  # What the per-record objective takes besides the module's output
-    codes: np.ndarray  # (n,): cell of each row; negative for rows that contribute to nothing
-
-
-@dataclass(frozen=True)
-class Statistic:
-    """A vector of each record that is summed beside its gradient."""
-
-    size: int
-    # ``of(output, *targets)`` returns the vectors of B records, shape (B, m). Row i depends on
-    # record i, and on what was released, alone. Vectors longer than the norm of their block are
-    # clipped to it
-    of: Callable[..., Tensor]
+__all__ = ["HeadSums", "NoisyRelease", "Rows", "Statistic"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +39,7 @@ class HeadSums:
     heads: Tensor
 
 
-class NoisyRelease:
+class NoisyRelease(BatchSums):
     """Turn private rows into noisy clipped sums, as the plan says.
 
     `plan`: what was charged. Every release is drawn from it. `clipper`: computes weighted sums of
@@ -77,21 +51,6 @@ class NoisyRelease:
     move (:mod:`skfairdp.engine.clipping.norms`). The noise is drawn and added in float64,
     unless it is exact. Nothing else in the package reads training rows once a plan has been made.
     """
-
-    def __init__(
-        self,
-        rows: Rows,
-        plan: Plan,
-        clipper: Clipper,
-        noise: NoiseSource,
-    ) -> None:
-        self.meter = Meter(plan)
-        self._rows = rows
-        self._clipper = clipper
-        self._noise = noise
-        self._sampler = PoissonSampler(rows.codes, len(plan.cells), noise.sampling)
-        self._limits: dict[tuple[int, int], tuple[Segment, float]] = {}
-        self._buffers: dict[int, Tensor] = {}
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -134,7 +93,7 @@ class NoisyRelease:
         """
         self.meter.draw(segment)
         block = segment.blocks[0]
-        weights, std = _combined(block, cell_weights)
+        weights, std = self._combined(block, cell_weights)
         batch = self._sampler.draw(segment.rates)
         total, mean, _ = self._gradient_sum(segment, batch, weights, public)
         gradient = self._noisy(total, std)
@@ -162,7 +121,7 @@ class NoisyRelease:
         """
         self.meter.draw(segment)
         block, second = segment.blocks
-        weights, std = _combined(block, cell_weights)
+        weights, std = self._combined(block, cell_weights)
         batch = self._sampler.draw(segment.rates)
         outputs: list[Tensor] = []
         total, mean, targets = self._gradient_sum(segment, batch, weights, public, outputs)
@@ -179,8 +138,8 @@ class NoisyRelease:
         """
         self.meter.draw(segment)
         batch = self._sampler.draw(segment.rates)
-        X, targets = self._take(batch.rows, _rows_of(segment))
-        outputs = [outputs_by_row(module, X, _rows_of(segment))] if len(X) else []
+        X, targets = self._take(batch.rows, rows_of(segment))
+        outputs = [outputs_by_row(module, X, rows_of(segment))] if len(X) else []
         block = segment.blocks[0]
         return self._statistic_sum(segment, block, batch, statistic, outputs, targets)
 
@@ -205,7 +164,10 @@ class NoisyRelease:
         """
         self.meter.draw(segment)
         count_block, block = segment.blocks
-        n_cells, rows = len(segment.rates), _rows_of(segment)
+        if set(count_block.weights) != {1.0} or count_block.max_norm < 1.0:
+            raise PlanError("A record adds one to a count: plan weights of 1, and a norm of 1.")
+        self._refuse_shared_noise(block)
+        n_cells, rows = len(segment.rates), rows_of(segment)
         limit = self._limit(segment, block)
         batch = self._sampler.draw(segment.rates)
         X, targets = self._take(batch.rows, rows)
@@ -214,8 +176,6 @@ class NoisyRelease:
         long = long[: len(batch.rows)]
         cell = np.repeat(np.arange(n_cells), batch.sizes)
         counts = np.bincount(2 * cell + ~long, minlength=2 * n_cells).reshape(n_cells, 2)
-        if set(count_block.weights) != {1.0}:
-            raise ValueError("counts enter a sum as they are: give their block weights of 1")
         noisy = self._noisy(torch.from_numpy(counts.astype(np.float64)), count_block.noise_std)
         counts = noisy.numpy()
         norms = np.asarray(choose(counts), dtype=np.float64)
@@ -248,6 +208,7 @@ class NoisyRelease:
         """
         self.meter.draw(segment)
         block = segment.blocks[0]
+        self._refuse_shared_noise(block)
         n_heads, n_cells = segment.n_heads, len(segment.rates)
         # Sums over micro-batches and cells are added up once more, and projected; two leave.
         additions = n_heads * n_cells + (head.stop - head.start) + 16
@@ -257,7 +218,7 @@ class NoisyRelease:
         cell = np.repeat(np.arange(n_cells), batch.sizes)
         member = np.zeros((n_heads * n_cells, len(batch.rows)))
         member[slot * n_cells + cell, np.arange(len(batch.rows))] = 1.0
-        rows = _rows_of(segment)
+        rows = rows_of(segment)
         X, targets = self._take(batch.rows, rows)
         weights = fill(self._tensor(member).t(), rows).t()
         sums = self._clipper.clipped_sums(X, targets, limit, weights, rows=rows)
@@ -341,141 +302,21 @@ class NoisyRelease:
         table = PrefixSums(shape[-1], block.noise_std)
         return table.release(counts.reshape(shape), self._noise), table.stds
 
-    def _gradient_sum(
-        self,
-        segment: Segment,
-        batch: Batch,
-        weights: tuple[float, ...],
-        public: PublicBatch | None,
-        outputs: list[Tensor] | None = None,
-    ) -> tuple[Tensor, Tensor | None, tuple[Tensor, ...]]:
-        """Sum of clipped gradients, mean gradient of public rows, targets of the batch's rows.
+    def _combined(
+        self, block: Block, cell_weights: np.ndarray | None
+    ) -> tuple[tuple[float, ...], float]:
+        """Weights and noise of a sum over cells whose noisy sums are weighted once more."""
+        if cell_weights is None:
+            self._refuse_shared_noise(block)
+            return block.weights, block.noise_std
+        weights = tuple(float(a * b) for a, b in zip(block.weights, cell_weights, strict=True))
+        return weights, block.noise_std * float(np.linalg.norm(cell_weights))
 
-        `outputs` gets the module's outputs for the batch's own rows.
-        """
-        limit, rows = self._limit(segment, segment.blocks[0]), _rows_of(segment)
-        clipped_sums = self._clipper.clipped_sums
-        if public is None:
-            X, targets = self._take(batch.rows, rows)
-            spread = self._spread(batch, weights, rows)
-            return clipped_sums(X, targets, limit, spread, outputs, rows), None, targets
-        n, spread = len(public.rows), self._spread(batch, weights)
-        X, targets = self._take(np.concatenate([public.rows, batch.rows]), rows)
-        for target, other in zip(targets[1:], public.others, strict=True):
-            target[:n] = other
-        limits = spread.new_full((len(X),), limit)
-        limits[:n] = torch.inf
-        # Two sums from one pass: what the public rows add, however large, rounds nothing away
-        # of what the noise covers.
-        of_each = spread.new_zeros(2, len(X))
-        of_each[0, :n] = 1.0 / n
-        of_each[1, n : n + len(spread)] = spread
-        mean, total = clipped_sums(X, targets, limits, of_each, outputs, rows)
-        if outputs:
-            outputs[:] = [torch.cat(outputs)[n:]]
-        return total, mean, tuple(target[n:] for target in targets)
-
-    def _take(self, rows: np.ndarray, block: int) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Rows and targets in whole blocks, zeros at the end; the next call overwrites them."""
-        index = torch.from_numpy(rows).to(self._rows.X.device)
-        size = -(-len(rows) // block) * block
-        taken = []
-        for place, table in enumerate((self._rows.X, *self._rows.targets)):
-            buffer = self._buffers.get(place)
-            if buffer is None or len(buffer) < size:
-                buffer = self._buffers[place] = table.new_empty((size, *table.shape[1:]))
-            torch.index_select(table, 0, index, out=buffer[: len(rows)])
-            buffer[len(rows) : size].zero_()
-            taken.append(buffer[:size])
-        return taken[0], tuple(taken[1:])
-
-    def _statistic_sum(
-        self,
-        segment: Segment,
-        block: Block,
-        batch: Batch,
-        statistic: Statistic,
-        outputs: list[Tensor],
-        targets: tuple[Tensor, ...],
-    ) -> Tensor:
-        limit, rows = self._limit(segment, block), _rows_of(segment)
-        margin = rounding_margin(torch.float64, statistic.size)
-        weights = self._spread(batch, block.weights, rows)
-        total = PairwiseSum()
-        output = fill(torch.cat(outputs)[: len(batch.rows)], rows) if outputs else weights
-        targets = tuple(fill(target[: len(batch.rows)], rows) for target in targets)
-        for part in blocks(len(weights), rows):
-            vectors = statistic.of(output[part], *(target[part] for target in targets)).double()
-            squares = torch.linalg.vector_norm(vectors, dim=1).square_()
-            factors, all_finite = clip_factors(squares, limit, margin)
-            if not all_finite:
-                # 0 * NaN is NaN: a record whose vector is not finite contributes exactly 0.
-                vectors = torch.where(factors[:, None] > 0, vectors, 0.0)
-            total.add(factors.mul_(weights[part]) @ vectors)
-        sums = total.total()
-        if sums is None:  # an empty batch still gets its noise
-            sums = weights.new_zeros(statistic.size)
-        return self._noisy(sums, block.noise_std)
-
-    def _limit(self, segment: Segment, block: Block, additions: int = 0, n_sums: int = 1) -> float:
-        """Clip norm that leaves room for the rounding of the sum."""
-        known = self._limits.get((id(segment), id(block)))
-        if known is None or known[0] is not segment:
-            margin = n_sums * _margin(segment, block, len(self._rows.X), additions)
-            limit = block.max_norm * (1.0 - margin)
-            known = self._limits[id(segment), id(block)] = (segment, limit)
-        return known[1]
-
-    def _spread(self, batch: Batch, weights: tuple[float, ...], block: int = 1) -> Tensor:
-        """Weight of each row; 0 for what fills up the last block."""
-        n = len(batch.rows)
-        if len(weights) > 1:
-            return fill(self._tensor(batch.spread(weights)), block)
-        spread = self._rows.X.new_full((-(-n // block) * block,), weights[0], dtype=torch.float64)
-        spread[n:].zero_()
-        return spread
-
-    def _tensor(self, values: np.ndarray) -> Tensor:
-        # Weights meet clip factors, which are float64: one dtype is faster than two.
-        return torch.from_numpy(values).to(self._rows.X.device)
-
-    def _noisy(self, total: Tensor, std: float) -> Tensor:
-        """Add the noise, in float64: the only way that a sum of private rows leaves."""
-        if std == 0.0:
-            return total.clone()
-        if self.meter.plan.exact_noise:
-            released = self._noise.on_grid(total.cpu().numpy(), std)
-            return torch.from_numpy(released).to(total.device)
-        noise = torch.from_numpy(self._noise.gaussian(tuple(total.shape), std))
-        return noise.to(total.device).add_(total)
-
-
-def refuse_unbounded_sums(plan: Plan, n_rows: int) -> None:
-    """Refuse rows that are too many, or weights that differ too much, for a plan's margins.
-
-    Raises ValueError: the rounding of a sum could hide more than the margin for it.
-    """
-    for segment in plan.segments:
-        for block in segment.blocks:
-            _margin(segment, block, n_rows, _LARGEST_HEAD if segment.n_heads > 1 else 0)
-
-
-def _rows_of(segment: Segment) -> int:
-    """Rows of the blocks in which a segment's batches are computed."""
-    return block_rows(sum(segment.expected_sizes))
-
-
-def _margin(segment: Segment, block: Block, n_rows: int, additions: int) -> float:
-    """Share of a block's norm that the rounding of its sum may take."""
-    sizes = zip(segment.expected_sizes, segment.rates, strict=True)
-    expected = sum(size / rate for size, rate in sizes)
-    capacity = row_capacity(expected, n_rows)
-    return sum_margin(_rows_of(segment), capacity, block.weights, additions)
-
-
-def _combined(block: Block, cell_weights: np.ndarray | None) -> tuple[tuple[float, ...], float]:
-    """Weights and noise of a sum over cells whose noisy sums are weighted once more."""
-    if cell_weights is None:
-        return block.weights, block.noise_std
-    weights = tuple(map(float, np.multiply(block.weights, cell_weights)))
-    return weights, block.noise_std * float(np.linalg.norm(cell_weights))
+    def _refuse_shared_noise(self, block: Block) -> None:
+        """Refuse one noise for several cells where a record may go from one to another."""
+        relation = self.meter.plan.adjacency
+        if NEIGHBOURS[relation].two_cells and np.count_nonzero(block.weights) > 1:
+            raise PlanError(
+                f"Under adjacency={relation!r} a record leaves one cell and joins another, and "
+                "each is charged for a noise of its own: give cell_weights to gradient()."
+            )

@@ -239,6 +239,9 @@ class FairnessGuarantee:
             )
             if not found.possible:
                 return str(found)
+        if self.estimate is not None and self.estimate < USEFUL:
+            noise = any(count.noisy for count in self.counts)
+            return "More rows, or less noise, would help." if noise else "More rows would help."
         return "What was observed is that far apart: more rows alone would not help."
 
     @property

@@ -24,7 +24,7 @@ class SmallestGap:
     Parameters
     ----------
     smallest : float
-        Bound on the gap if equal rates are observed: no smaller tolerance can be shown.
+        Bound on the gap if equal rates of `rate` are observed. Other outcomes may show less.
     tolerance : float or None
         The tolerance that was asked for.
     rows_needed : int or None
@@ -54,11 +54,11 @@ class SmallestGap:
         if self.tolerance is None:
             return text + "."
         if self.possible:
-            return f"{text}: a tolerance of {self.tolerance:g} can be shown."
+            return f"{text}: they can show a tolerance of {self.tolerance:g}."
         needed = "more than ten million" if self.rows_needed is None else f"{self.rows_needed:,}"
         text += (
-            f": a tolerance of {self.tolerance:g} cannot be shown. It takes about {needed} rows in "
-            "each group."
+            f": they cannot show a tolerance of {self.tolerance:g}. It takes about {needed} rows "
+            "in each group."
         )
         if self.too_small:
             names = ", ".join(map(str, self.too_small))
@@ -109,7 +109,7 @@ def certifiable(
     --------
     >>> from skfairdp import certifiable
     >>> print(certifiable({"a": 1000, "b": 40}, 0.1))
-    Equal rates of 0.5 would show a gap of at most 0.132: a tolerance of 0.1 cannot be shown...
+    Equal rates of 0.5 would show a gap of at most 0.132: they cannot show a tolerance of 0.1...
     >>> certifiable([1000, 1000], 0.05).possible
     True
     """

@@ -22,6 +22,11 @@ __all__ = ["fit_within"]
 # A total from this share of the budget on is near enough.
 _NEAR = 0.99
 _MOST_TRIES = 12
+_NO_TOTAL = (
+    "The last step protects the sensitive features alone, and what a table learned under epsilon "
+    "protects is records: a certificate has no total of the two. Features are public there: take "
+    "PublicBinner, or PublicScaler and PublicEncoder, in place of the PrivateTableEncoder."
+)
 
 
 def fit_within(
@@ -79,6 +84,8 @@ def fit_within(
     tables = [step for _, step in pipeline.steps[:-1] if isinstance(step, PrivateTableEncoder)]
     charging = [step for _, step in pipeline.steps[:-1] if isinstance(step, PrivateEstimator)]
     named = isinstance(final, PrivateClassifier) and "epsilon" in final.get_params(deep=False)
+    if getattr(final, "protects", "record") != "record":
+        raise ValueError(_NO_TOTAL)
     if len(tables) != 1 or tables != charging or not named:
         raise ValueError(
             "'pipeline' must have one PrivateTableEncoder and end in a classifier of skfairdp "
@@ -126,4 +133,6 @@ def fit_within(
 def _total(spent: PrivacyGuarantee | None, stated: PrivacyGuarantee | None) -> float:
     assert spent is not None
     assert stated is not None
+    if stated.protects != spent.protects:
+        raise ValueError(_NO_TOTAL)
     return compose(covered([spent, stated], stated.adjacency, stated.protects)).epsilon

@@ -125,7 +125,7 @@ class Readings:
         return (
             f"{self.notion}: over {self.n_rows_:,} rows the largest gap is between "
             f"{rounded_down(self.lower_bound_)} and {rounded_up(self.upper_bound_)}, each with "
-            f"{percent_text(self.confidence_level)} confidence at all times; "
+            f"{percent_text(self.confidence_level)} confidence at all times if it is constant; "
             f"{'; '.join(found) or 'no alarm, not cleared'}"
         )
 

@@ -11,7 +11,14 @@ from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
-from skfairdp import DPAdditiveClassifier, PrivateTableEncoder, certify
+from skfairdp import (
+    DPAdditiveClassifier,
+    FairPathClassifier,
+    LagrangianDualClassifier,
+    PrivacyLedger,
+    PrivateTableEncoder,
+    certify,
+)
 from skfairdp.additive.design import Design
 from skfairdp.engine.inference import outputs
 from skfairdp.model_selection import fit_within
@@ -160,8 +167,6 @@ def test_three_classes_are_refused() -> None:
 
 
 def test_one_budget_for_table_and_classifier(tmp_path) -> None:
-    from skfairdp import PrivacyLedger
-
     ledger = PrivacyLedger(tmp_path / "ledger.db", "people")
     steps = make_pipeline(
         PrivateTableEncoder(ledger=ledger),
@@ -186,6 +191,11 @@ def test_one_budget_for_table_and_classifier(tmp_path) -> None:
         ([PrivateTableEncoder(), DPAdditiveClassifier()], {"epsilon": math.inf}, "'epsilon'"),
         ([PrivateTableEncoder(), DPAdditiveClassifier()], {"table_share": 1.0}, "'table_share'"),
         (
+            [PrivateTableEncoder(), FairPathClassifier(protects="sensitive_features")],
+            {},
+            "has no total",
+        ),
+        (
             [PrivateTableEncoder(reproducible_noise=True), DPAdditiveClassifier()],
             {},
             "reproducible_noise",
@@ -195,3 +205,13 @@ def test_one_budget_for_table_and_classifier(tmp_path) -> None:
 def test_budgets_that_cannot_be_kept_are_refused(steps, options, match) -> None:
     with pytest.raises(ValueError, match=match):
         fit_within(make_pipeline(*steps), ROWS, Y, **{"epsilon": 1.0, **options})
+
+
+def test_an_attribute_and_the_records_of_a_table_have_no_budget_in_common(tmp_path) -> None:
+    ledger = PrivacyLedger(tmp_path / "l.db", "rows")
+    steps = make_pipeline(
+        PrivateTableEncoder(encoding="onehot"), LagrangianDualClassifier(ledger=ledger)
+    )
+    with pytest.raises(ValueError, match="has no total"):
+        fit_within(steps, ROWS, Y, epsilon=1.0, sensitive_features=ROWS["city"])
+    assert ledger.entries() == ()

@@ -20,7 +20,8 @@ from sklearn.utils import check_random_state
 from torch import nn
 
 from skfairdp import DPSGDClassifier, PrivacyLedger, default_net
-from skfairdp.engine import release as release_module
+from skfairdp.engine import batch_sums as sums_module
+from skfairdp.engine.batch_sums import refuse_unbounded_sums
 from skfairdp.engine.clipping import norms as norms_module
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.fused import FusedClipper
@@ -30,7 +31,7 @@ from skfairdp.engine.moment_sums import MomentSums, l1_bounds, l2_bounds
 from skfairdp.engine.nets import prepare_net
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.parameter_vector import flatten
-from skfairdp.engine.release import NoisyRelease, Rows, Statistic, refuse_unbounded_sums
+from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.engine.row_blocks import PairwiseSum
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, LaplaceSum, Plan, Segment
@@ -214,7 +215,7 @@ def last_place(
         weights = torch.full((m,), weight, dtype=torch.float64)
         return float(make.clipped_sums(X, (y,), clip, weights, rows=in_block)[1])
 
-    in_block = release_module._rows_of(door(1).segment)
+    in_block = sums_module.rows_of(door(1).segment)
     make = make_clipper(module, flatten(module), objective_for(BINARY))
     power = math.ceil(math.log2(bias(n // 3)))
     low, high = n // 3, n
@@ -267,7 +268,7 @@ def float32_accumulation(monkeypatch) -> None:
             weight.copy_(torch.mm(scaled.t(), value.float()))
 
     monkeypatch.setattr(FusedClipper, "_weighted_sum", in_float32)
-    monkeypatch.setattr(release_module, "_rows_of", lambda segment: 1 << 17)
+    monkeypatch.setattr(sums_module, "rows_of", lambda segment: 1 << 17)
 
 
 def test_float32_accumulation_would_be_seen(monkeypatch):
@@ -320,7 +321,7 @@ def test_a_sum_without_its_margin_would_be_seen(n, monkeypatch):
     door, found = last_place(n, torch.float64, 52)
     assert found <= 1.0
     check(door, [0])
-    monkeypatch.setattr("skfairdp.engine.release.sum_margin", lambda *_: 0.0)
+    monkeypatch.setattr("skfairdp.engine.batch_sums.sum_margin", lambda *_: 0.0)
     door, found = last_place(n, torch.float64, 52)
     assert found > 1.0
     with pytest.raises(AssertionError):

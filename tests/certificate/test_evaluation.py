@@ -245,6 +245,40 @@ def test_private_rows_of_unknown_groups_or_labels_raise_nothing(model, rows):
     )
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_private_rows_without_a_label_are_named_as_outside(model, rows, given):
+    """Labels that are known of those alone who were accepted make selection rates equal."""
+    labels = np.where(model.predict(rows.X) == 1, rows.y, np.nan)
+    certificate = certify(
+        model, rows.X, labels if given else None, sensitive_features=rows.groups, count_epsilon=50.0
+    )
+    (told,) = [t for t in certificate.fairness[0].assumptions if "outside the claim" in t]
+    assert ("without a true label" in told) is given
+    assert (certificate.fairness[0].estimate == 0.0) is given
+
+
+class Refuses(ThresholdClassifier):
+    """Answers some rows with what is none of its classes."""
+
+    def predict(self, X):
+        found = super().predict(X)
+        return np.where(np.asarray(X)[:, 0] < -0.5, -1, found)
+
+
+@pytest.mark.parametrize("cell_sizes", ["private", "public"])
+def test_private_answers_that_are_no_class_stay_in_their_cells(rows, cell_sizes):
+    """Else a public size would be the exact number of answers, and rates those among them."""
+    model = Refuses().fit(rows.X, rows.y, sensitive_features=rows.groups)
+    selected = model.predict(rows.X) == 1
+    assert (model.predict(rows.X) == -1).any()
+    (claim, *_) = certify(
+        model, rows.X, sensitive_features=rows.groups, count_epsilon=900.0, cell_sizes=cell_sizes
+    ).fairness
+    hits, sizes = rates(rows, selected)
+    assert [(c.successes, c.trials) for c in claim.counts] == list(zip(hits, sizes, strict=True))
+    assert "An answer that is none of the model's classes counts as 0." in claim.assumptions
+
+
 def test_private_groups_must_be_declared(rows):
     model = ThresholdClassifier().fit(rows.X, rows.y)
     with pytest.raises(ValueError, match="groups=\\[...\\]"):

@@ -13,6 +13,9 @@ import pytest
 
 from skfairdp import Certificate, PrivacyLedger
 from skfairdp.command_line import main
+from skfairdp.command_line.files import read_rows
+from skfairdp.command_line.schema import Schema
+from skfairdp.command_line.table import people_of
 from tests.command_line.files import SCHEMA, report, table, written
 from tests.processes import in_one_worker, run_fresh
 
@@ -69,7 +72,7 @@ def test_what_is_not_shown_is_said_and_exits_with_one(folder, capsys) -> None:
 
 @pytest.mark.usefixtures("all_epochs")
 def test_by_default_one_notion_is_held_to_half_the_tolerance_on_a_path(folder, capsys) -> None:
-    written(folder, table(3000))
+    written(folder, table(5000))  # at an epsilon of 2
     main(report("--model", "m.pkl", "--ledger", "l.db", tolerance="0.5", mechanism=None))
     model = pickle.loads((folder / "m.pkl").read_bytes())[-1]
     assert type(model).__name__ == "FairPathClassifier"
@@ -83,6 +86,13 @@ def test_by_default_one_notion_is_held_to_half_the_tolerance_on_a_path(folder, c
         point = model.at(float(tolerance)).multiplier_
         assert f"{path['gap'][path['multiplier'] == point].iloc[0]:.3f}" == gap
     assert [e.activity for e in PrivacyLedger("l.db", "data").entries()] == ["fit", "certify"]
+
+
+def test_few_rows_are_held_by_rate_constraints(folder) -> None:
+    written(folder)
+    main(report("--model", "m.pkl", mechanism=None))
+    model = pickle.loads((folder / "m.pkl").read_bytes())[-1]
+    assert type(model).__name__ == "RateConstrainedClassifier"
 
 
 def test_several_notions_are_held_by_rate_constraints(folder, capsys) -> None:
@@ -431,3 +441,46 @@ def test_a_draft_tells_names_and_types_alone(folder, capsys) -> None:
     assert drafted["purpose"] == {"categories": []}
     (folder / "schema.json").write_text(json.dumps({"columns": drafted}))
     assert "'bounds' of the column 'income'" in refused(capsys, report())
+
+
+@pytest.mark.parametrize("last", ["7", "abc", ""])
+@pytest.mark.parametrize("declared", [None, ["1", "2"], [1, 2], [0, 9]])
+def test_no_row_changes_how_others_are_read(folder, declared, last) -> None:
+    cells = [*["1", "2", "inf" if declared is None else "1", "0.1234567890123456789"] * 50, last]
+    rows = pd.DataFrame({"x": cells, "sex": ["f", "m", "m"] * 67, "y": [0, 1, 1] * 67})
+    schema = Schema()
+    if declared == [0, 9]:
+        schema = Schema({"x": (0.0, 9.0)}, fill={"x": 0.0})
+        rows["x"] = rows["x"].where(rows["x"] != "abc", "3")  # which is refused
+    elif declared is not None:
+        schema = Schema(categories={"x": tuple(declared)})
+    others = []
+    for some in (rows, rows[:-1]):
+        some.to_csv("data.csv", index=False)
+        people = people_of(
+            read_rows(Path("data.csv"), inferred=["sex", "y"]),
+            target="y",
+            sensitive=["sex"],
+            positive=None,
+            schema=None if declared is None else schema,
+            bounds_are_public=False,
+        )
+        others.append(people.X["x"][:200])
+    pd.testing.assert_series_equal(*others)
+    if declared in (["1", "2"], [1, 2]):
+        counts = others[0].value_counts().to_dict()
+        assert counts == {declared[0]: 100, declared[1]: 50}
+
+
+def test_a_missing_cell_does_not_rename_the_categories_of_a_parquet_file(folder) -> None:
+    rows = pd.DataFrame({"x": [1.0, 2.0] * 100, "sex": ["f", "m"] * 100, "y": [0, 1, 1, 0] * 50})
+    for name in ("int64", "float64"):
+        people = people_of(
+            rows.astype({"x": name}),
+            target="y",
+            sensitive=["sex"],
+            positive=None,
+            schema=Schema(categories={"x": ("1", "2")}),
+            bounds_are_public=False,
+        )
+        assert people.X["x"].value_counts().to_dict() == {"1": 100, "2": 100}

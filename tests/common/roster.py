@@ -129,6 +129,9 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
         "constrained",
         {
             "fair path": QuietFairPath(**FAST),
+            "fair path, equalised odds": QuietFairPath(
+                notion="equalized_odds", tolerance=0.9, max_epochs=10, progress=False
+            ),
             # A wide tolerance: equal accuracy may cost all of it on so few rows.
             "fair path, accuracy parity": QuietFairPath(
                 notion="accuracy_parity", tolerance=0.9, max_epochs=10, progress=False

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
@@ -80,6 +82,15 @@ def test_a_useless_bound_says_what_would_help():
     far = claim([900, 100], [1000, 1000], 0.83)
     assert "more rows alone would not help" in far.remarks[-1]
     assert "no useful bound" not in " ".join(claim([2, 2], [40, 40], 0.2).remarks)
+
+
+def test_what_was_observed_is_blamed_only_where_it_is_to_blame():
+    near = replace(claim([550, 450], [1000, 1000], 0.6), estimate=0.1)
+    assert near.remarks[-1].endswith("More rows would help.")
+    counts = tuple(replace(count, noisy=True) for count in near.counts)
+    assert "or less noise" in replace(near, counts=counts).remarks[-1]
+    far = replace(claim([900, 100], [1000, 1000], 0.83), estimate=0.8)
+    assert "more rows alone would not help" in far.remarks[-1]
 
 
 def test_rates_and_a_shift_are_told():

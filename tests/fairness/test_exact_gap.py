@@ -262,3 +262,9 @@ def test_coverage_by_enumeration_up_to_sixty(n):
     )
     assert worst <= ALPHA
     assert widest <= 1e-4
+
+
+@pytest.mark.parametrize(("noise", "alpha"), [(None, 1e-14), (noise_law(2, 1.0), 1e-11)])
+def test_an_error_that_is_lost_in_rounding_allows_any_difference(noise, alpha):
+    cells = [BinomialCell(5, 10, noise), BinomialCell(3, 10, noise)]
+    assert largest_gap_bound([cells], alpha) == 1.0

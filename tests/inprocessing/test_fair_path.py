@@ -555,6 +555,39 @@ def test_the_attribute_alone_is_protected_and_costs_less() -> None:
     assert np.abs(model.predict_proba(X)[:, 1] - label).max() < 0.1
 
 
+class Backwards(nn.Module):
+    """Defines its output layer first."""
+
+    def __init__(self, n_features: int, n_outputs: int = 2) -> None:
+        super().__init__()
+        self.out = nn.Linear(5, n_outputs)
+        self.body = nn.Linear(n_features, 5)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.out(torch.relu(self.body(X)))
+
+
+class WithoutBias(nn.Module):
+    def __init__(self, n_features: int, n_outputs: int = 2) -> None:
+        super().__init__()
+        self.head = nn.Linear(n_features, n_outputs, bias=False)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return self.head(X)
+
+
+@pytest.mark.parametrize("module", [Backwards, WithoutBias])
+def test_where_the_table_has_no_head_to_write_to_nothing_is_charged(module, rows, tmp_path) -> None:
+    X, y, groups = rows
+    ledger = PrivacyLedger(tmp_path / "l.db", "rows")
+    net = default_net().set_params(module=module)
+    with pytest.raises(ValueError, match="must be those of a torch.nn.Linear with a bias"):
+        FairPathClassifier(net, protects="sensitive_features", ledger=ledger, **FAST).fit(
+            X, y, sensitive_features=groups
+        )
+    assert ledger.entries() == ()
+
+
 @pytest.mark.parametrize("std", [0.0, 5.0])
 def test_a_softmax_from_sums_is_the_most_likely_one(std: float) -> None:
     rng = np.random.default_rng(0)

@@ -210,6 +210,41 @@ def test_every_way_out_draws_from_the_plan():
             way()
 
 
+def planned_release(adjacency: str, *blocks: Block) -> tuple[NoisyRelease, Segment]:
+    """Rows of two cells, and a plan of one step with these blocks."""
+    module = nn.Linear(2, 1)
+    flat = flatten(module)
+    clipper = make_clipper(module, flat, objective_for(nn.BCEWithLogitsLoss()))
+    rows = Rows(torch.ones(4, 2), (torch.zeros(4),), np.array([0, 0, 1, 1]))
+    segment = Segment(steps=9, rates=(1.0, 1.0), expected_sizes=(2.0, 2.0), blocks=blocks)
+    plan = Plan(cells=("a", "b"), segments=(segment,), adjacency=adjacency, delta=1e-6)
+    return NoisyRelease(rows, plan, clipper, NoiseSource(0)), segment
+
+
+def test_a_count_is_charged_for_a_whole_record():
+    gradient = Block(name="gradient", max_norm=1.0, weights=(1.0, 1.0), noise_std=1e3)
+    # Charged as if a record added a thousandth, and released with noise for that.
+    small = Block(name="counts", max_norm=1e-3, weights=(1.0, 1.0), noise_std=1e-2)
+    release, segment = planned_release("zero-out", small, gradient)
+    with pytest.raises(PlanError, match="a norm of 1"):
+        release.adaptive_gradient(segment, 1.0, lambda counts: np.ones(2))
+
+
+def test_cells_that_a_record_may_change_between_have_a_noise_each():
+    block = Block(name="gradient", max_norm=1.0, weights=(1.0, 1.0), noise_std=1.0)
+    release, one = planned_release("change-attribute", block)
+    with pytest.raises(PlanError, match="a noise of its own"):
+        release.gradient(one)
+    with pytest.raises(PlanError, match="a noise of its own"):
+        release.heads(one, slice(0, 1), radii=(1.0, 1.0), head_scale=1.0)
+    with pytest.raises(TypeError):
+        release.gradient(one, cell_weights=np.array(1.0))
+    assert release.gradient(one, cell_weights=np.array([1.0, -1.0])).shape == (3,)
+    release, two = planned_release("change-attribute", block, block)
+    with pytest.raises(PlanError, match="a noise of its own"):
+        release.adaptive_gradient(two, 1.0, lambda counts: np.ones(2))
+
+
 @pytest.mark.parametrize("check_every", [1, 2, 3, 5])
 @pytest.mark.parametrize("max_epochs", [2, 5])
 def test_tables_for_stopping_are_planned_as_they_are_bought(check_every, max_epochs):

@@ -43,6 +43,7 @@ def test_equal_rates_are_cleared_and_unequal_ones_alarm():
     assert not apart.cleared_
     assert 0.1 < apart.lower_bound_ < 0.2 < apart.upper_bound_
     assert "ALARM" in str(apart)
+    assert "if it is constant" in str(apart)
 
 
 def test_one_batch_or_many_give_the_same_state():

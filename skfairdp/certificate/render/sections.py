@@ -223,7 +223,7 @@ def _coverage(claims: Claims) -> Iterator[str]:
     if any(claim.scope == DEPLOYED for claim in claims.fairness):
         n_rows = claims.n_rows
         rows = "their number is private" if n_rows is None else f"{n_rows} rows"
-        yield f"The rates count the model's answer to every held-out row with a group: {rows}."
+        yield f"The rates count the model's answer to every held-out row inside the claim: {rows}."
     else:
         yield (
             "No held-out rows were evaluated, so nothing is said about who gets an answer from the "

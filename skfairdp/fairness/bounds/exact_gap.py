@@ -150,7 +150,7 @@ class _Pair:
 
     def excludes(self, d: float) -> bool:
         """Whether rates that differ by d, or more, never give them more than alpha."""
-        return self._obstacle(d) is None
+        return self._level > 0.0 and self._obstacle(d) is None
 
     def _obstacle(self, d: float) -> float | None:
         """Rate of v at which d is not excluded, as far as was looked; None if it is."""
@@ -198,6 +198,8 @@ class _Pair:
 
         At least 0, and at least what was observed.
         """
+        if self._level <= 0.0:  # alpha is lost in rounding
+            return 1.0
         margin = max(1e-7, _TOLERANCE * self.place) / 2.0
         shares, hard = np.linspace(0.0, 1.0, 129), np.empty(0)
         for _ in range(_ROUNDS):

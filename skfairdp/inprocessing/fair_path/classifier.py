@@ -17,7 +17,12 @@ from skfairdp.engine.objectives import Objective
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.fair_path.points import OPEN, PathClassifier
-from skfairdp.inprocessing.fair_path.public_scores import Beside, learn_in_public, plan_in_public
+from skfairdp.inprocessing.fair_path.public_scores import (
+    Beside,
+    learn_in_public,
+    plan_in_public,
+    refuse_other_heads,
+)
 from skfairdp.inprocessing.fair_path.scores import Chances, ScoresObjective
 from skfairdp.inprocessing.fair_path.tables import Tables, plan_tables
 from skfairdp.inprocessing.gradient import Run
@@ -202,6 +207,8 @@ class FairPathClassifier(PathClassifier):
                 f"{least:.3g}. Use a smaller 'path_share' or 'epsilon'."
             )
         super()._check_net(prepared, plan, row_shape)
+        if self._of_attribute:
+            refuse_other_heads(prepared.module, row_shape)
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
         if sensitive_features is None:

@@ -21,6 +21,8 @@ from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inspection import find_head
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import Objective
+from skfairdp.engine.parameter_vector import copy_module
+from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.fair_path.scores import Rates, within
 from skfairdp.inprocessing.gradient import Run
@@ -28,7 +30,7 @@ from skfairdp.inprocessing.rates.training import TailAverage
 from skfairdp.privacy.plan import Block, Segment
 from skfairdp.privacy.sizes import Sizes
 
-__all__ = ["Beside", "learn_in_public", "plan_in_public"]
+__all__ = ["Beside", "learn_in_public", "plan_in_public", "refuse_other_heads"]
 
 
 def plan_in_public(sizes: Sizes, steps: int, size: int, multiplier: float) -> list[Segment]:
@@ -81,6 +83,30 @@ def learn_in_public(run: Run, rates: Rates, n_groups: int, average: TailAverage)
         with torch.no_grad():
             head.weight[logits] = torch.from_numpy(weights[:, :-1]).to(head.weight)
             head.bias[logits] = torch.from_numpy(weights[:, -1]).to(head.bias)
+
+
+def refuse_other_heads(module: nn.Module, row_shape: tuple[int, ...]) -> None:
+    """Refuse a net whose logits of the groups are not those of its linear head, biases included.
+
+    `module`: takes such rows. Left as it is.
+    """
+    try:
+        name, head = find_head(module)
+        probe = copy_module(module).eval()
+        with torch.no_grad(), SeededDraws(0):
+            rows = torch.zeros((2, *row_shape)).to(head.weight)
+            weights = torch.cat([head.weight, head.bias[:, None]], dim=1)
+            linear = torch.allclose(
+                probe(rows)[:, 1:], (_Body(probe, name)(rows) @ weights.T)[:, 1:], atol=1e-4
+            )
+    except (RuntimeError, TypeError, ValueError):
+        linear = False
+    if not linear:
+        raise ValueError(
+            f"The logits of the groups that {type(module).__name__} returns must be those of a "
+            "torch.nn.Linear with a bias, called `head` or defined last: their weights come from a "
+            "table."
+        )
 
 
 def _softmax_from_sums(

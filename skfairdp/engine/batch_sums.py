@@ -1,0 +1,197 @@
+"""Clipped sums over the rows of a batch, in room that is left for their rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skfairdp.engine.clipping.clippers import Clipper
+from skfairdp.engine.clipping.norms import clip_factors, rounding_margin, row_capacity, sum_margin
+from skfairdp.engine.public_features import PublicBatch
+from skfairdp.engine.row_blocks import PairwiseSum, block_rows, blocks, fill
+from skfairdp.engine.sampling import Batch, PoissonSampler
+from skfairdp.privacy.meter import Meter
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Block, Plan, Segment
+
+__all__ = ["BatchSums", "Rows", "Statistic", "refuse_unbounded_sums", "rows_of"]
+
+_LARGEST_HEAD = 1 << 16
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The private training rows, kept only while a model is trained."""
+
+    X: Tensor  # (n, ...): features, in the dtype and on the device of the module
+    targets: tuple[Tensor, ...]  # What the per-record objective takes besides the module's output
+    codes: np.ndarray  # (n,): cell of each row; negative for rows that contribute to nothing
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A vector of each record that is summed beside its gradient."""
+
+    size: int
+    # ``of(output, *targets)`` returns the vectors of B records, shape (B, m). Row i depends on
+    # record i, and on what was released, alone. Vectors longer than the norm of their block are
+    # clipped to it
+    of: Callable[..., Tensor]
+
+
+class BatchSums:
+    """Sums over private rows; :class:`skfairdp.engine.release.NoisyRelease` alone hands them on.
+
+    `plan`: what was charged. `clipper`: computes weighted sums of clipped per-record gradients.
+    `meter`: what is still to be released.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        plan: Plan,
+        clipper: Clipper,
+        noise: NoiseSource,
+    ) -> None:
+        self.meter = Meter(plan)
+        self._rows = rows
+        self._clipper = clipper
+        self._noise = noise
+        self._sampler = PoissonSampler(rows.codes, len(plan.cells), noise.sampling)
+        self._limits: dict[tuple[int, int], tuple[Segment, float]] = {}
+        self._buffers: dict[int, Tensor] = {}
+
+    def _gradient_sum(
+        self,
+        segment: Segment,
+        batch: Batch,
+        weights: tuple[float, ...],
+        public: PublicBatch | None,
+        outputs: list[Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor | None, tuple[Tensor, ...]]:
+        """Sum of clipped gradients, mean gradient of public rows, targets of the batch's rows.
+
+        `outputs` gets the module's outputs for the batch's own rows.
+        """
+        limit, rows = self._limit(segment, segment.blocks[0]), rows_of(segment)
+        clipped_sums = self._clipper.clipped_sums
+        if public is None:
+            X, targets = self._take(batch.rows, rows)
+            spread = self._spread(batch, weights, rows)
+            return clipped_sums(X, targets, limit, spread, outputs, rows), None, targets
+        n, spread = len(public.rows), self._spread(batch, weights)
+        X, targets = self._take(np.concatenate([public.rows, batch.rows]), rows)
+        for target, other in zip(targets[1:], public.others, strict=True):
+            target[:n] = other
+        limits = spread.new_full((len(X),), limit)
+        limits[:n] = torch.inf
+        # Two sums from one pass: what the public rows add, however large, rounds nothing away
+        # of what the noise covers.
+        of_each = spread.new_zeros(2, len(X))
+        of_each[0, :n] = 1.0 / n
+        of_each[1, n : n + len(spread)] = spread
+        mean, total = clipped_sums(X, targets, limits, of_each, outputs, rows)
+        if outputs:
+            outputs[:] = [torch.cat(outputs)[n:]]
+        return total, mean, tuple(target[n:] for target in targets)
+
+    def _take(self, rows: np.ndarray, block: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Rows and targets in whole blocks, zeros at the end; the next call overwrites them."""
+        index = torch.from_numpy(rows).to(self._rows.X.device)
+        size = -(-len(rows) // block) * block
+        taken = []
+        for place, table in enumerate((self._rows.X, *self._rows.targets)):
+            buffer = self._buffers.get(place)
+            if buffer is None or len(buffer) < size:
+                buffer = self._buffers[place] = table.new_empty((size, *table.shape[1:]))
+            torch.index_select(table, 0, index, out=buffer[: len(rows)])
+            buffer[len(rows) : size].zero_()
+            taken.append(buffer[:size])
+        return taken[0], tuple(taken[1:])
+
+    def _statistic_sum(
+        self,
+        segment: Segment,
+        block: Block,
+        batch: Batch,
+        statistic: Statistic,
+        outputs: list[Tensor],
+        targets: tuple[Tensor, ...],
+    ) -> Tensor:
+        limit, rows = self._limit(segment, block), rows_of(segment)
+        margin = rounding_margin(torch.float64, statistic.size)
+        weights = self._spread(batch, block.weights, rows)
+        total = PairwiseSum()
+        output = fill(torch.cat(outputs)[: len(batch.rows)], rows) if outputs else weights
+        targets = tuple(fill(target[: len(batch.rows)], rows) for target in targets)
+        for part in blocks(len(weights), rows):
+            vectors = statistic.of(output[part], *(target[part] for target in targets)).double()
+            squares = torch.linalg.vector_norm(vectors, dim=1).square_()
+            factors, all_finite = clip_factors(squares, limit, margin)
+            if not all_finite:
+                # 0 * NaN is NaN: a record whose vector is not finite contributes exactly 0.
+                vectors = torch.where(factors[:, None] > 0, vectors, 0.0)
+            total.add(factors.mul_(weights[part]) @ vectors)
+        sums = total.total()
+        if sums is None:  # an empty batch still gets its noise
+            sums = weights.new_zeros(statistic.size)
+        return self._noisy(sums, block.noise_std)
+
+    def _limit(self, segment: Segment, block: Block, additions: int = 0, n_sums: int = 1) -> float:
+        """Clip norm that leaves room for the rounding of the sum."""
+        known = self._limits.get((id(segment), id(block)))
+        if known is None or known[0] is not segment:
+            margin = n_sums * _margin(segment, block, len(self._rows.X), additions)
+            limit = block.max_norm * (1.0 - margin)
+            known = self._limits[id(segment), id(block)] = (segment, limit)
+        return known[1]
+
+    def _spread(self, batch: Batch, weights: tuple[float, ...], block: int = 1) -> Tensor:
+        """Weight of each row; 0 for what fills up the last block."""
+        n = len(batch.rows)
+        if len(weights) > 1:
+            return fill(self._tensor(batch.spread(weights)), block)
+        spread = self._rows.X.new_full((-(-n // block) * block,), weights[0], dtype=torch.float64)
+        spread[n:].zero_()
+        return spread
+
+    def _tensor(self, values: np.ndarray) -> Tensor:
+        # Weights meet clip factors, which are float64: one dtype is faster than two.
+        return torch.from_numpy(values).to(self._rows.X.device)
+
+    def _noisy(self, total: Tensor, std: float) -> Tensor:
+        """Add the noise, in float64: the only way that a sum of private rows leaves."""
+        if std == 0.0:
+            return total.clone()
+        if self.meter.plan.exact_noise:
+            released = self._noise.on_grid(total.cpu().numpy(), std)
+            return torch.from_numpy(released).to(total.device)
+        noise = torch.from_numpy(self._noise.gaussian(tuple(total.shape), std))
+        return noise.to(total.device).add_(total)
+
+
+def refuse_unbounded_sums(plan: Plan, n_rows: int) -> None:
+    """Refuse rows that are too many, or weights that differ too much, for a plan's margins.
+
+    Raises ValueError: the rounding of a sum could hide more than the margin for it.
+    """
+    for segment in plan.segments:
+        for block in segment.blocks:
+            _margin(segment, block, n_rows, _LARGEST_HEAD if segment.n_heads > 1 else 0)
+
+
+def rows_of(segment: Segment) -> int:
+    """Rows of the blocks in which a segment's batches are computed."""
+    return block_rows(sum(segment.expected_sizes))
+
+
+def _margin(segment: Segment, block: Block, n_rows: int, additions: int) -> float:
+    """Share of a block's norm that the rounding of its sum may take."""
+    sizes = zip(segment.expected_sizes, segment.rates, strict=True)
+    expected = sum(size / rate for size, rate in sizes)
+    capacity = row_capacity(expected, n_rows)
+    return sum_margin(rows_of(segment), capacity, block.weights, additions)
