@@ -276,11 +276,29 @@ def check_parameters(estimator: Any, table: Mapping[str, Iterable[Check]]) -> No
     its checks accepts it.
     """
     for name, checks in table.items():
-        checks = tuple(checks)
         value = getattr(estimator, name)
-        if not any(check.accepts(value) for check in checks):
-            allowed = " or ".join(check.describe() for check in checks)
+        allowed = _unmet(value, checks)
+        if allowed is not None:
             raise ValueError(
                 f"The {name!r} parameter of {type(estimator).__name__} must be {allowed}; "
                 f"got {value!r}."
             )
+
+
+def check_arguments(given: Mapping[str, Any], **table: Check | tuple[Check, ...]) -> None:
+    """Check arguments of a function, or fields, by name: each against one check or any of several.
+
+    `given`: holds every name of `table`.
+    """
+    for name, checks in table.items():
+        allowed = _unmet(given[name], checks if isinstance(checks, tuple) else (checks,))
+        if allowed is not None:
+            raise ValueError(f"{name}={given[name]!r} is not allowed: give {allowed}.")
+
+
+def _unmet(value: Any, checks: Iterable[Check]) -> str | None:
+    """What is allowed, for a value that none of the checks accepts."""
+    checks = tuple(checks)
+    if any(check.accepts(value) for check in checks):
+        return None
+    return " or ".join(check.describe() for check in checks)

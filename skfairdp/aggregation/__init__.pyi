@@ -1,6 +1,5 @@
 from .fairpate import FairPATEClassifier
 from .pate import PATEClassifier
-from .private_cost import data_dependent_rdp
 from .public_rows import PublicRows
 from .reweighing import ReweighedClassifier
 from .sfpate import SFPATEClassifier
@@ -23,7 +22,6 @@ __all__ = [
     "Transcript",
     "VotingNoise",
     "assign_shards",
-    "data_dependent_rdp",
     "default_student",
     "default_teacher",
     "release_labels",

@@ -21,9 +21,8 @@ class PATEClassifier(AggregatedClassifier):
     Notes
     -----
     The cost does not depend on how well the teachers agree: data-dependent figures are
-    private themselves (`skfairdp.aggregation.data_dependent_rdp`). Neither noise nor
-    numbers are computed from the private rows, so the guarantee is one for adding or
-    removing a record.
+    private themselves. Neither noise nor numbers are computed from the private rows, so the
+    guarantee is one for adding or removing a record.
 
     References
     ----------

@@ -1,6 +1,5 @@
 from .canaries import Canaries, log_odds, orthogonal_canaries
 from .many_run import audit_many_runs
-from .many_run_bound import many_run_epsilon, many_run_p_value
 from .one_run import audit_one_run
 from .one_run_bound import count_correct_guesses, one_run_epsilon, one_run_p_value
 from .result import AuditResult
@@ -12,8 +11,6 @@ __all__ = [
     "audit_one_run",
     "count_correct_guesses",
     "log_odds",
-    "many_run_epsilon",
-    "many_run_p_value",
     "one_run_epsilon",
     "one_run_p_value",
     "orthogonal_canaries",

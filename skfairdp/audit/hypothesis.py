@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from skfairdp.parameters import PROBABILITY, Number, check_arguments
+
 _BISECTION_STEPS = 60
 
 
@@ -23,18 +25,12 @@ def boundary(holds: Callable[[float], bool], low: float, high: float) -> tuple[f
 
 
 def error_of(confidence_level: float) -> float:
-    if not 0.0 < confidence_level < 1.0:
-        raise ValueError(
-            f"confidence_level must lie strictly between 0 and 1; got {confidence_level!r}."
-        )
+    check_arguments(locals(), confidence_level=PROBABILITY)
     return 1.0 - confidence_level
 
 
 def check_loss(epsilon: float, delta: float) -> None:
-    if not epsilon >= 0.0:
-        raise ValueError(f"epsilon must be a number >= 0; got {epsilon!r}.")
-    if not 0.0 <= delta <= 1.0:
-        raise ValueError(f"delta must lie between 0 and 1; got {delta!r}.")
+    check_arguments(locals(), epsilon=Number(0.0, finite=False), delta=Number(0.0, 1.0))
 
 
 def check_count(name: str, count: int, of: str, largest: int) -> None:

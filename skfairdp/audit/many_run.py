@@ -17,6 +17,7 @@ from skfairdp.audit.hypothesis import error_of
 from skfairdp.audit.one_run import audit_one_run
 from skfairdp.audit.result import AuditResult
 from skfairdp.documentation import completed_by
+from skfairdp.parameters import COUNT, check_arguments
 
 
 @completed_by(audit_one_run)
@@ -86,9 +87,7 @@ def audit_many_runs(
     """
     if len(canary) != 1:
         raise ValueError(f"canary must hold exactly one record; got {len(canary)}.")
-    for name, runs in (("n_runs", n_runs), ("n_threshold_runs", n_threshold_runs)):
-        if runs < 1:
-            raise ValueError(f"{name} must be at least 1; got {runs!r}.")
+    check_arguments(locals(), n_runs=COUNT, n_threshold_runs=COUNT)
     model = declare_sizes(estimator, X, y, canary, sensitive_features)
     error = error_of(confidence_level)
 

@@ -12,7 +12,7 @@ from skfairdp.certificate.sentence import certificate_sentence
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
 from skfairdp.fairness.scopes import DEPLOYED, SCOPES
-from skfairdp.parameters import Number
+from skfairdp.parameters import NONE, Number, check_arguments
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 _AS_WRITTEN = ("model_digest", "model_name", "n_rows", "remarks", "created")
@@ -141,13 +141,12 @@ class Claims:
             raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
         if notion is not None and notion not in {claim.notion for claim in self.fairness}:
             get_notion(notion)
-        for name, value, allowed in (
-            ("epsilon", epsilon, Number(0.0, finite=False)),
-            ("tolerance", tolerance, Number(0.0, 1.0)),
-            ("confidence_level", confidence_level, Number(0.0, 1.0)),
-        ):
-            if value is not None and not allowed.accepts(value):
-                raise ValueError(f"{name}={value!r} is not allowed: give {allowed.describe()}.")
+        check_arguments(
+            {"epsilon": epsilon, "tolerance": tolerance, "confidence_level": confidence_level},
+            epsilon=(NONE, Number(0.0, finite=False)),
+            tolerance=(NONE, Number(0.0, 1.0)),
+            confidence_level=(NONE, Number(0.0, 1.0)),
+        )
         private = epsilon is None or (
             self.privacy is not None
             and self.privacy.satisfies(epsilon, delta, adjacency=adjacency, protects=protects)

@@ -149,6 +149,12 @@ def _stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]
     return np.stack([hit for hit, _ in counts]), np.stack([miss for _, miss in counts])
 
 
+def noisy_cells(strata: Sequence[Stratum], table: NDArray) -> NoisyCells:
+    """Cells of noisy counts of shape (n_groups, n_labels, n_classes), their sizes private."""
+    terms = np.array([(s.successes.sum(), s.failures.sum()) for s in strata])
+    return NoisyCells(*_stack(strata, table), terms[:, 0], terms[:, 1])
+
+
 def _cell_counts(
     strata: Sequence[Stratum], labels: tuple, hits: NDArray, rows: NDArray, *, noisy: bool = False
 ) -> tuple[CellCount, ...]:
@@ -206,16 +212,13 @@ def noisy_claim(
     Both tables have the shape (n_groups, n_labels, n_classes), and `settings` a `count_epsilon`.
     """
     assert settings.count_epsilon is not None
-    hits, misses = _stack(strata, noisy)
+    cells = noisy_cells(strata, noisy)
+    hits, misses = cells.successes, cells.failures
     successes, rows = hits, hits + misses
-    sizes = None
     if settings.public_sizes:
-        true_hits, true_misses = _stack(strata, table)
-        sizes = true_hits + true_misses
+        rows = np.add(*_stack(strata, table))
         # Both noisy counts of a cell measure the same number when its rows are known.
-        successes, rows = (sizes + hits - misses) / 2, sizes
-    added = np.array([[part.sum() for part in (s.successes, s.failures)] for s in strata])
-    cells = NoisyCells(hits, misses, added[:, 0], added[:, 1], sizes)
+        successes, cells = (rows + hits - misses) / 2, replace(cells, trials=rows)
     kind = "public" if settings.public_sizes else "private"
     lower, upper = private_rate_intervals(cells, settings.count_epsilon, confidence_level=LEVEL)
     return FairnessGuarantee(
@@ -239,6 +242,6 @@ def noisy_claim(
             claims=settings.claims,
             epsilon=settings.count_epsilon,
             public_sizes=settings.public_sizes,
-            terms=added,
+            terms=np.stack([cells.success_terms, cells.failure_terms], axis=1),
         ),
     )

@@ -11,7 +11,7 @@ from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
 from skfairdp.figures import as_given
-from skfairdp.parameters import COUNT, NONE, PROBABILITY, Check, Choice, Number
+from skfairdp.parameters import COUNT, NONE, PROBABILITY, Check, Choice, Number, check_arguments
 
 _ALLOWED: dict[str, tuple[Check, ...]] = {
     "confidence_level": (PROBABILITY,),
@@ -45,11 +45,7 @@ class EvaluationSettings:
     bounds_each: int = 1
 
     def __post_init__(self) -> None:
-        for name, checks in _ALLOWED.items():
-            value = getattr(self, name)
-            if not any(check.accepts(value) for check in checks):
-                allowed = " or ".join(check.describe() for check in checks)
-                raise ValueError(f"{name}={value!r} is not allowed: give {allowed}.")
+        check_arguments(vars(self), **_ALLOWED)
         if self.private and self.bound != "exact":
             raise ValueError("bound='difference' has no form for noisy counts; use bound='exact'.")
         if self.holdout is not None and self.private is (self.holdout == "public"):

@@ -11,6 +11,7 @@ import pandas as pd
 
 from skfairdp.certificate.unwrap import charges_privacy
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.model_selection.candidates import final_of
 
 UP = ("accuracy", "auc", "coverage", "value")
 DOWN = ("gap", "epsilon", *NOTIONS)
@@ -174,14 +175,10 @@ def results_of_search(search: Any) -> pd.DataFrame:
             small = name in DOWN or name.startswith("gap_")
             frame["accuracy" if name == "score" else name] = -values if small else values
     if "epsilon" not in frame:
-        privacy = getattr(_last(search.best_estimator_), "privacy_", None)
+        privacy = getattr(final_of(search.best_estimator_), "privacy_", None)
         frame["epsilon"] = float("inf") if privacy is None else privacy.epsilon
     return frame
 
 
 def _leaves(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {key.rsplit("__", 1)[-1]: value for key, value in parameters.items()}
-
-
-def _last(model: Any) -> Any:
-    return model[-1] if hasattr(model, "steps") else model

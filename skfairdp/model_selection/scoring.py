@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skfairdp.certificate.evaluation import noisy_cells
 from skfairdp.certificate.holdout import ask_holdout
 from skfairdp.certificate.unwrap import unwrap
-from skfairdp.fairness.bounds.noisy_counts import NoisyCells, noisy_gap_estimate
+from skfairdp.fairness.bounds.noisy_counts import noisy_gap_estimate
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
 from skfairdp.model_selection.holding_out import SearchRows
@@ -79,34 +80,14 @@ def score_of(
         value = right / max(float(by_label.sum()), 1.0)
     else:
         value = _area(by_label.sum(axis=1))
-    gap = _gap(table.sum(axis=-1), notion, classes)
+    gap = None
+    if table.shape[0] > 1:
+        gap = noisy_gap_estimate(noisy_cells(notion.strata(classes), table.sum(axis=-1)))
     if tolerance is None:
         return Score(0.0, value), gap
     # No two groups with rows: nothing speaks for the candidate.
     excess = (1.0 if gap is None else gap) - tolerance
     return Score(-max(excess, 0.0), value), gap
-
-
-def cells_of(table: NDArray[np.int64], notion: Notion, classes: Any) -> NoisyCells:
-    """Noisy successes and failures of a notion's cells.
-
-    `table` (n_groups, n_labels, n_classes): noisy counts. `classes`: class labels in the order of
-    the table's axes.
-    """
-    strata = notion.strata(classes)
-    pairs = [stratum.count(table) for stratum in strata]
-    return NoisyCells(
-        np.stack([hit for hit, _ in pairs]),
-        np.stack([miss for _, miss in pairs]),
-        np.array([stratum.successes.sum() for stratum in strata]),
-        np.array([stratum.failures.sum() for stratum in strata]),
-    )
-
-
-def _gap(table: NDArray[np.int64], notion: Notion, classes: Any) -> float | None:
-    if table.shape[0] < 2:
-        return None
-    return noisy_gap_estimate(cells_of(table, notion, classes))
 
 
 def _area(counts: NDArray[np.int64]) -> float:

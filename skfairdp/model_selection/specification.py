@@ -40,20 +40,10 @@ from skfairdp.model_selection.specification_attempts import (
     share_budget,
 )
 from skfairdp.model_selection.specification_result import Specification, best_of
-from skfairdp.parameters import Check, Choice, Number
+from skfairdp.parameters import PROBABILITY, Choice, Number, check_arguments
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource, noise_text
-
-_ALLOWED: Mapping[str, Check] = {
-    "epsilon": Number(0.01, 1e3),
-    "tolerance": Number(0.0, 1.0),
-    "delta": Number(0.0, 1.0, low_open=True, high_open=True),
-    "confidence_level": Number(0.0, 1.0, low_open=True, high_open=True),
-    "holdout_fraction": Number(0.0, 1.0, low_open=True, high_open=True),
-    "notion": Choice(tuple(NOTIONS)),
-    "objective": Choice(("accuracy", "auc")),
-}
 
 
 def specify(
@@ -135,18 +125,16 @@ def specify(
     >>> answer.found, len(answer.attempts), answer.verify()
     (False, 2, True)
     """
-    given = {
-        "epsilon": epsilon,
-        "tolerance": tolerance,
-        "delta": delta,
-        "confidence_level": confidence_level,
-        "holdout_fraction": holdout_fraction,
-        "notion": notion,
-        "objective": objective,
-    }
-    for name, value in given.items():
-        if not _ALLOWED[name].accepts(value):
-            raise ValueError(f"{name}={value!r} is not allowed: give {_ALLOWED[name].describe()}.")
+    check_arguments(
+        locals(),
+        epsilon=Number(0.01, 1e3),
+        tolerance=Number(0.0, 1.0),
+        delta=PROBABILITY,
+        confidence_level=PROBABILITY,
+        holdout_fraction=PROBABILITY,
+        notion=Choice(tuple(NOTIONS)),
+        objective=Choice(("accuracy", "auc")),
+    )
     if sensitive_features is None:
         raise ValueError("A gap needs groups: give sensitive_features.")
     check_estimator(estimator)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skfairdp.assumptions import ANSWERS_ASSUMED
 from skfairdp.certificate import Certificate, certify
-from skfairdp.certificate.evaluation import noisy_claim
+from skfairdp.certificate.evaluation import noisy_cells, noisy_claim
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
@@ -21,11 +21,10 @@ from skfairdp.fairness.bounds.noisy_counts import (
     private_gap_upper_bound,
 )
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.notions import get_notion
 from skfairdp.model_selection.budget import MakePlan
 from skfairdp.model_selection.candidates import final_of
 from skfairdp.model_selection.holding_out import Divided
-from skfairdp.model_selection.scoring import cells_of, noisy_table, score_of
+from skfairdp.model_selection.scoring import noisy_table, score_of
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.events import canonical, covering_event
@@ -169,10 +168,7 @@ def attempt_of(
     rests_on = tuple(holdout_assumptions(terms, groups, True, ANSWERS_ASSUMED, classes))
     # Sizes are private: of the first table nothing is read.
     claim = noisy_claim(notion, strata, flat, flat, groups.labels, terms, rests_on)
-    cells = cells_of(flat, notion, final.classes_)
-    even = NoisyCells(
-        *level_table(flat, notion.name, final.classes_), cells.success_terms, cells.failure_terms
-    )
+    cells = noisy_cells(strata, flat)
     lower = private_gap_lower_bound(cells, price, confidence_level=level)
     final._state(privacy)  # what its rows have spent, not this fit alone
     return Attempt(
@@ -180,7 +176,7 @@ def attempt_of(
         value=score.value,
         claim=claim,
         lower=lower,
-        attainable=private_gap_upper_bound(even, price, confidence_level=level),
+        attainable=private_gap_upper_bound(_even(cells), price, confidence_level=level),
         verdict=verdict_on(claim.bound, lower, tolerance),
         model=model,
         certificate=dataclasses.replace(certify(model), privacy=privacy, fairness=(claim,)),
@@ -188,19 +184,13 @@ def attempt_of(
     )
 
 
-def level_table(
-    table: NDArray[np.int64], notion: str, classes: Sequence[Any]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Noisy counts of each cell as they would be if all groups had the same rates.
-
-    `table` (n_groups, n_labels, n_classes): noisy counts. Result (n_strata, n_groups).
-    """
-    cells = cells_of(table, get_notion(notion), classes)
+def _even(cells: NoisyCells) -> NoisyCells:
+    """Cells as they would be if all groups had the same rates."""
     hit, miss = np.maximum(cells.successes, 0), np.maximum(cells.failures, 0)
     rows = hit + miss
     share = hit.sum(axis=1, keepdims=True) / np.maximum(rows.sum(axis=1, keepdims=True), 1)
     level = np.rint(rows * share).astype(np.int64)
-    return level, rows - level
+    return dataclasses.replace(cells, successes=level, failures=rows - level)
 
 
 def as_text(parameters: Mapping[str, Any]) -> str:

@@ -7,11 +7,12 @@ from typing import Any
 
 import pandas as pd
 
+from skfairdp.certificate.evaluation import noisy_cells
 from skfairdp.fairness.bounds.noisy_counts import private_gap_lower_bound, private_gap_upper_bound
+from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.notions import get_notion
 from skfairdp.figures import as_given, epsilon_text, percent_text, rounded_up, significant_up
 from skfairdp.model_selection.candidates import final_of
-from skfairdp.model_selection.scoring import cells_of
 from skfairdp.model_selection.specification_attempts import Attempt, all_fits, as_text, verdict_on
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -113,13 +114,11 @@ class Specification:
             Whether they agree with what is stated, and each certificate with its model.
         """
         n = len(self.attempts)
-        level = 1.0 - (1.0 - self.confidence_level) / n
+        level = level_of_one(self.confidence_level, n)
         price = self.epsilon / n
         for attempt in self.attempts:
-            classes = final_of(attempt.model).classes_
-            cells = cells_of(
-                attempt.noisy_counts.sum(axis=-1), get_notion(attempt.claim.notion), classes
-            )
+            strata = get_notion(attempt.claim.notion).strata(final_of(attempt.model).classes_)
+            cells = noisy_cells(strata, attempt.noisy_counts.sum(axis=-1))
             bounds = (
                 private_gap_upper_bound(cells, price, confidence_level=level),
                 private_gap_lower_bound(cells, price, confidence_level=level),

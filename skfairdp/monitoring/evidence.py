@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+Floats = NDArray[np.float64]
 # Bets, as parts of the largest that cannot lose everything: a mixture of all of them.
 STAKES = np.geomspace(0.008, 0.95, 8)
 # Tilts of noisy sums. None above 4 helps, and the noise has no moments from twice epsilon on.
@@ -23,9 +24,7 @@ _PRECISION = 45  # halvings
 
 
 class PairedEvidence(NamedTuple):
-    """Pairs of rows, one of either group: whose first one has the larger, the same, the smaller
-    outcome.
-    """
+    """Pairs of rows, one of either group, whose first has the larger, same, smaller outcome."""
 
     more: int = 0
     same: int = 0
@@ -37,11 +36,8 @@ class PairedEvidence(NamedTuple):
         return type(self)(self.less, self.same, self.more)
 
     def with_pairs(self, differences: NDArray[np.int8]) -> Self:
-        """Add pairs."""
-        more, less = int((differences > 0).sum()), int((differences < 0).sum())
-        return type(self)(
-            self.more + more, self.same + differences.size - more - less, self.less + less
-        )
+        less, same, more = np.bincount(differences + 1, minlength=3).tolist()
+        return type(self)(self.more + more, self.same + same, self.less + less)
 
     def below(self, d: float) -> float:
         """Evidence against a gap of `d` or more, with d < 1."""
@@ -65,11 +61,10 @@ class NoisyEvidence(NamedTuple):
 
     @classmethod
     def none(cls, epsilon: float) -> Self:
-        """No batch yet."""
         return cls(epsilon, 0.0, 0.0, [0.0] * len(STAKES))
 
     @property
-    def tilts(self) -> NDArray[np.float64]:
+    def tilts(self) -> Floats:
         """What the sums are multiplied by."""
         return STAKES * min(LARGEST_TILT, 2.0 * self.epsilon)
 
@@ -95,12 +90,9 @@ class NoisyEvidence(NamedTuple):
         costs = (np.array(self.costs) + cost).tolist()
         return type(self)(self.epsilon, self.total + gap, self.weight + weight, costs), alone
 
-    def log_factors(self, d: float) -> NDArray[np.float64]:
+    def log_factors(self, d: float) -> Floats:
         """Evidence against a gap of `d` or less, tilt by tilt."""
-        factors: NDArray[np.float64] = self.tilts * (self.total - d * self.weight) - np.array(
-            self.costs
-        )
-        return factors
+        return self.tilts * (self.total - d * self.weight) - np.array(self.costs)
 
     def below(self, d: float) -> float:
         """Evidence against a gap of `d` or more."""
@@ -111,9 +103,9 @@ class NoisyEvidence(NamedTuple):
         return self.reversed.below(-d)
 
 
-def log_laplace_moment(s: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
+def log_laplace_moment(s: Floats, epsilon: float) -> Floats:
     """Logarithm of E exp(s Z), |s| < epsilon, where Pr(Z = z) ~ exp(-epsilon |z|)."""
-    whole: NDArray[np.float64] = 2.0 * math.log(-math.expm1(-epsilon)) - (
+    whole: Floats = 2.0 * math.log(-math.expm1(-epsilon)) - (
         np.log(-np.expm1(s - epsilon)) + np.log(-np.expm1(-s - epsilon))
     )
     return whole
@@ -150,9 +142,7 @@ def _crossing(rising: Callable[[float], float], level: float) -> float:
     return high
 
 
-def drift_statistics(
-    start: NDArray[np.float64], steps: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], float]:
+def drift_statistics(start: Floats, steps: Floats) -> tuple[Floats, float]:
     """Follow Shiryaev-Roberts statistics R -> (R + 1) L of a mixture of bets.
 
     `start` (..., n_bets): logarithms of the statistics, -inf at first; `steps`
@@ -161,9 +151,8 @@ def drift_statistics(
     """
     largest = -math.inf
     # R_t = exp(S_t) (R_0 + sum of exp(-S_i) for i < t), S the sums of the steps.
-    for part in np.array_split(steps, max(1, len(steps) // 4096)):
-        if not len(part):
-            continue
+    for first in range(0, len(steps), 4096):
+        part = steps[first : first + 4096]
         sums = np.cumsum(part, axis=0)
         before = np.concatenate([np.zeros_like(sums[:1]), sums[:-1]])
         before = np.concatenate([start[np.newaxis], -before])
@@ -173,7 +162,7 @@ def drift_statistics(
     return start, largest - math.log(start.size)
 
 
-def pair_steps(differences: NDArray[np.int8], tolerance: float) -> NDArray[np.float64]:
+def pair_steps(differences: NDArray[np.int8], tolerance: float) -> Floats:
     """Factors by which pairs of rows raise the evidence against "at most the tolerance".
 
     Result (n_pairs, 2, n_bets): logarithms, for both directions.
@@ -183,5 +172,5 @@ def pair_steps(differences: NDArray[np.int8], tolerance: float) -> NDArray[np.fl
     return np.stack([table[differences + 1], table[1 - differences]], axis=1)
 
 
-def _log_mean(terms: NDArray[np.float64]) -> float:
+def _log_mean(terms: Floats) -> float:
     return float(special.logsumexp(terms)) - math.log(terms.size)

@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import math
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.certificate.composition import counts_guarantee
 from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.fairness.guarantee import json_label, label_from_json
+from skfairdp.fairness.guarantee import json_label
 from skfairdp.fairness.notions import get_notion
-from skfairdp.figures import as_given, percent_text, rounded_down, rounded_up
-from skfairdp.monitoring.evidence import NoisyEvidence, PairedEvidence
-from skfairdp.monitoring.pairs import Levels, PairState
-from skfairdp.monitoring.store import FileStore, MemoryStore
-from skfairdp.monitoring.waiting import settled, take_labels, wait
+from skfairdp.monitoring.pairs import Levels, PairState, bounds, first_states, states_of
+from skfairdp.monitoring.readings import EVENTS, Readings, labels_of
+from skfairdp.monitoring.store import Document, FileStore, MemoryStore
+from skfairdp.monitoring.waiting import Rows, binary, settled, take_labels, wait
+from skfairdp.parameters import NONE, PROBABILITY, Number, check_parameters
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
 
 __all__ = ["GapMonitor"]
 
-FORMAT = 2
-EVENTS = {
-    "alarm": "ALARM: the gap exceeds",
-    "cleared": "cleared: the gap is below",
-    "drift": "DRIFT: for some time the gap has exceeded",
+_PARAMETERS = {
+    "tolerance": (PROBABILITY,),
+    "confidence_level": (PROBABILITY,),
+    "count_epsilon": (NONE, Number(1e-4, 1e3)),
+    "run_length": (Number(1.0, finite=False),),
 }
-HISTORY = ["batch", "time", "rows", "lower_bound", "upper_bound", *EVENTS]
 
 
-class GapMonitor:
+class GapMonitor(Readings):
     """Bounds on the largest gap between groups that hold at every time, with alarm and clearance.
 
     Look as often as you like, and stop when you like: the error probability covers all times
@@ -115,24 +111,19 @@ class GapMonitor:
         state: str | os.PathLike[str] | None = None,
         run_length: float = 100_000,
     ) -> None:
-        for name, value in (("tolerance", tolerance), ("confidence_level", confidence_level)):
-            if not 0.0 < value < 1.0:
-                raise ValueError(f"{name}={value!r} must lie strictly between 0 and 1.")
-        if count_epsilon is not None and not 1e-4 <= count_epsilon <= 1e3:
-            raise ValueError(f"count_epsilon={count_epsilon!r} must lie between 0.0001 and 1000.")
+        found = get_notion(notion)
+        self.notion = found.name
+        self.tolerance, self.confidence_level = tolerance, confidence_level
+        self.count_epsilon, self.run_length = count_epsilon, run_length
+        check_parameters(self, _PARAMETERS)
         if count_epsilon is not None and groups is None:
             raise ValueError(
                 "count_epsilon protects the people, but the groups that occur among them are "
                 "private; declare them as groups=[...]."
             )
-        if not run_length >= 1.0:
-            raise ValueError(f"run_length={run_length!r} must be at least 1.")
-        self.notion = get_notion(notion).name
-        self.tolerance, self.confidence_level = float(tolerance), float(confidence_level)
-        self.count_epsilon, self.run_length = count_epsilon, float(run_length)
         self.ledger = as_ledger(ledger)
-        self._needs_labels = get_notion(notion).needs_labels
-        self._strata = get_notion(notion).strata((0, 1), with_labels=self._needs_labels)
+        self._needs_labels = found.needs_labels
+        self._strata = found.strata((0, 1), with_labels=found.needs_labels)
         self._source = NoiseSource()
         document = self._settings() | {
             "groups": None,
@@ -145,50 +136,14 @@ class GapMonitor:
         }
         if groups is not None:
             self._begin(document, encode_groups([], n_rows=0, labels=groups).labels)
-        self._keep(
-            MemoryStore(document, []) if state is None else FileStore(state, document), groups
-        )
+        store = MemoryStore(document, []) if state is None else FileStore(state, document)
+        self._keep(store, document["groups"])
 
-    def _settings(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "notion": self.notion,
-            "tolerance": self.tolerance,
-            "confidence_level": self.confidence_level,
-            "count_epsilon": self.count_epsilon,
-            "run_length": self.run_length,
-        }
-
-    def _keep(
-        self, store: MemoryStore | FileStore, groups: Sequence[Hashable] | None = None
-    ) -> None:
-        """Use a store if it belongs to a monitor of these settings."""
-        found = store.read()
-        wanted = self._settings()
-        if groups is not None:
-            wanted["groups"] = [json_label(label) for label in groups]
-        other = [name for name, value in wanted.items() if found.get(name) != value]
-        if other:
-            raise MonitorError(
-                f"This state is that of another monitor: {', '.join(other)} differ. A monitor "
-                "keeps its settings; take another file for other ones."
-            )
-        self._store, self._document = store, found
-
-    def _begin(self, document: dict[str, Any], labels: tuple[Hashable, ...]) -> None:
+    def _begin(self, document: Document, labels: tuple[Hashable, ...]) -> None:
         if len(labels) < 2:
             raise ValueError("A gap needs at least 2 groups; declare them as groups=[...].")
         document["groups"] = [json_label(label) for label in labels]
-        evidence = (
-            PairedEvidence()
-            if self.count_epsilon is None
-            else NoisyEvidence.none(self.count_epsilon)
-        )
-        document["pairs"] = [
-            PairState(stratum, pair, evidence)
-            for stratum in range(len(self._strata))
-            for pair in itertools.combinations(range(len(labels)), 2)
-        ]
+        document["pairs"] = first_states(len(self._strata), len(labels), self.count_epsilon)
 
     def update(
         self,
@@ -229,10 +184,10 @@ class GapMonitor:
         MonitorError
             For a batch that is in already, or a file that can't be used.
         """
-        given = _binary(decisions, "decisions").astype(np.int8)
+        given = binary(decisions, "decisions").astype(np.int8)
         truth = np.full(len(given), np.nan)
         if y is not None:
-            truth = _binary(y, "y", len(given), missing=True)
+            truth = binary(y, "y", len(given), missing=True)
         waits = self._needs_labels and bool(np.isnan(truth).any())
         if waits and ids is None:
             raise ValueError(
@@ -242,26 +197,27 @@ class GapMonitor:
         if self.count_epsilon is not None and waits:
             raise ValueError("Noisy counts are of whole batches: pass y with each of them.")
 
-        def change(document: dict[str, Any]) -> dict[str, Any] | None:
+        def change(document: Document) -> Document | None:
             if batch is not None:
                 if batch in document["seen"]:
                     raise MonitorError(f"The batch {batch!r} is in the monitor already.")
                 document["seen"].append(batch)
-            known = document["groups"]
+            known = labels_of(document)
             groups = encode_groups(
                 sensitive_features,
                 n_rows=len(given),
-                labels=None if known is None else [label_from_json(label) for label in known],
+                labels=known,
                 on_missing="drop",
                 # An error about one private row would reveal it.
                 on_unknown="raise" if self.count_epsilon is None else "drop",
             )
             if known is None:
                 self._begin(document, groups.labels)
+            rows = groups.codes, given, truth
             if waits or document["waiting"]:
-                wait(document, groups.codes, given, truth, ids)
-                return self._use(document, *settled(document))
-            return self._use(document, groups.codes, given, truth)
+                wait(document, rows, ids)
+                rows = settled(document)
+            return self._use(document, rows)
 
         self._document = self._store.change(change)
         return self
@@ -285,36 +241,35 @@ class GapMonitor:
         ValueError
             For ids that nothing waits for, or labels other than 0, 1 and NaN. Nothing is used.
         """
-        truth = _binary(y, "y", len(ids), missing=True)
+        truth = binary(y, "y", len(ids), missing=True)
 
-        def change(document: dict[str, Any]) -> dict[str, Any] | None:
+        def change(document: Document) -> Document | None:
             take_labels(document, ids, truth)
-            return self._use(document, *settled(document))
+            return self._use(document, settled(document))
 
         self._document = self._store.change(change)
         return self
 
-    def _use(
-        self,
-        document: dict[str, Any],
-        codes: NDArray[np.int64],
-        decided: NDArray[np.int8],
-        truth: NDArray[np.float64],
-    ) -> dict[str, Any] | None:
+    def _use(self, document: Document, rows: Rows) -> Document | None:
         """Bring rows into the document; return the line of the history."""
+        codes, decided, truth = rows
         inside = codes >= 0
         labels = truth.astype(np.int8) if self._needs_labels else np.zeros_like(decided)
         codes, decided, labels = codes[inside], decided[inside], labels[inside]
         if not codes.size:
             return None
-        states = _states(document)
+        states = states_of(document)
         error = 1.0 - self.confidence_level
         levels = Levels(self.tolerance, error, error / len(states))
-        use = self._plain if self.count_epsilon is None else self._noisy
-        document["pairs"] = states = use(states, levels, codes, decided, labels)
+        add: Callable[..., PairState] = PairState.with_rows
+        batch: tuple[NDArray, ...] = codes, labels, decided
+        if self.count_epsilon is not None:
+            add, batch = PairState.with_noisy_counts, self._counted(len(document["groups"]), batch)
+        states = [add(state, self._strata[state.stratum], levels, *batch) for state in states]
+        document["pairs"] = states
         document["rows"] += int(codes.size)
         document["batches"] += 1
-        lower, upper = _bounds(states)
+        lower, upper = bounds(states)
         peak = max(state.drift_peak for state in states)
         for name, happened in (
             ("alarm", lower > self.tolerance),
@@ -332,235 +287,14 @@ class GapMonitor:
             **{name: name in document["events"] for name in EVENTS},
         }
 
-    def _plain(
-        self,
-        states: list[PairState],
-        levels: Levels,
-        codes: NDArray[np.int64],
-        decided: NDArray[np.int8],
-        labels: NDArray[np.int8],
-    ) -> list[PairState]:
-        hits = [stratum.successes[labels, decided] for stratum in self._strata]
-        inside = [
-            hit | stratum.failures[labels, decided]
-            for hit, stratum in zip(hits, self._strata, strict=True)
-        ]
-
-        def outcomes(s: int, k: int) -> NDArray[np.int8]:
-            return hits[s][inside[s] & (codes == k)].astype(np.int8)
-
-        return [
-            s.with_rows(outcomes(s.stratum, s.groups[0]), outcomes(s.stratum, s.groups[1]), levels)
-            for s in states
-        ]
-
-    def _noisy(
-        self,
-        states: list[PairState],
-        levels: Levels,
-        codes: NDArray[np.int64],
-        decided: NDArray[np.int8],
-        labels: NDArray[np.int8],
-    ) -> list[PairState]:
+    def _counted(self, n_groups: int, rows: tuple[NDArray, ...]) -> tuple[NDArray, NDArray]:
+        """Count rows in cells of groups, labels and decisions; the counts, and noisy ones."""
         assert self.count_epsilon is not None
-        n_groups = 1 + max(max(state.groups) for state in states)
         table = np.zeros((n_groups, *self._strata[0].successes.shape), dtype=np.int64)
-        np.add.at(table, (codes, labels, decided), 1)
+        np.add.at(table, rows, 1)
         with ExitStack() as charges:
             if self.ledger is not None:
                 cost = counts_guarantee(self.count_epsilon, public_sizes=True, source=self._source)
                 charge = self.ledger.charge(cost, activity="certify", estimator="GapMonitor")
                 charges.enter_context(charge)
-            noisy = table + self._source.discrete_laplace(self.count_epsilon, table.shape)
-        found = []
-        for state in states:
-            stratum = self._strata[state.stratum]
-            rows = np.add(*stratum.count(table))
-            hit, miss = stratum.count(noisy)
-            # Both noisy counts measure the same number where the rows are known.
-            hits = (rows + hit - miss) / 2.0
-            k, m = state.groups
-            terms = int(stratum.successes.sum() + stratum.failures.sum())
-            of_both = (float(hits[k]), float(hits[m])), (int(rows[k]), int(rows[m]))
-            found.append(state.with_noisy_counts(*of_both, terms, levels))
-        return found
-
-    def refresh(self) -> Self:
-        """Read what other workers have written.
-
-        Returns
-        -------
-        self
-        """
-        self._document = self._store.read()
-        return self
-
-    @property
-    def groups_(self) -> tuple[Hashable, ...] | None:
-        """The groups; None before the first batch."""
-        known = self._document["groups"]
-        return None if known is None else tuple(label_from_json(label) for label in known)
-
-    @property
-    def n_rows_(self) -> int:
-        """Rows that were used."""
-        return int(self._document["rows"])
-
-    @property
-    def n_waiting_(self) -> int:
-        """Rows that wait for a label, theirs or one before."""
-        return len(self._document["waiting"])
-
-    @property
-    def lower_bound_(self) -> float:
-        """The largest gap is at least this.
-
-        It fails, at whatever time one looks, with at most one minus the confidence. A constant gap
-        is assumed; of one that changes it speaks of the average so far.
-        """
-        return _bounds(_states(self._document))[0]
-
-    @property
-    def upper_bound_(self) -> float:
-        """The largest gap is at most this; as of `lower_bound_`."""
-        return _bounds(_states(self._document))[1]
-
-    @property
-    def alarm_(self) -> bool:
-        """Whether there has ever been evidence that the gap exceeds the tolerance."""
-        return "alarm" in self._document["events"]
-
-    @property
-    def cleared_(self) -> bool:
-        """Whether there has been evidence, for each pair of groups, that it is below."""
-        return "cleared" in self._document["events"]
-
-    @property
-    def drift_(self) -> bool:
-        """Whether the gap seems to exceed the tolerance since some time.
-
-        This rests on an average run length, not on a probability of a false alarm.
-        """
-        return "drift" in self._document["events"]
-
-    @property
-    def history_(self) -> pd.DataFrame:
-        """A line for each batch."""
-        return pd.DataFrame(self._store.history(), columns=HISTORY)
-
-    def __str__(self) -> str:
-        found = [
-            f"{text} {as_given(self.tolerance)} (batch {self._document['events'][name]})"
-            for name, text in EVENTS.items()
-            if name in self._document["events"]
-        ]
-        return (
-            f"{self.notion}: over {self.n_rows_:,} rows the largest gap is between "
-            f"{rounded_down(self.lower_bound_)} and {rounded_up(self.upper_bound_)}, each with "
-            f"{percent_text(self.confidence_level)} confidence at all times if it is constant; "
-            f"{'; '.join(found) or 'no alarm, not cleared'}"
-        )
-
-    def to_json(self) -> str:
-        """Return all that the monitor knows.
-
-        Returns
-        -------
-        str
-        """
-        content = {"state": self._store.read(), "history": self._store.history()}
-        return json.dumps(content, allow_nan=False)
-
-    @classmethod
-    def from_json(
-        cls, text: str, *, ledger: str | os.PathLike[str] | PrivacyLedger | None = None
-    ) -> Self:
-        """Rebuild a monitor from `to_json`, in memory.
-
-        Parameters
-        ----------
-        text : str
-            What it returned.
-        ledger : None, path or PrivacyLedger, default=None
-            Where further noisy counts are charged.
-
-        Returns
-        -------
-        GapMonitor
-
-        Raises
-        ------
-        MonitorError
-            When the text is none.
-        """
-        try:
-            content = json.loads(text)
-            document, history = content["state"], content["history"]
-            names = ("notion", "tolerance", "confidence_level", "count_epsilon", "run_length")
-            labels = document["groups"]
-            monitor = cls(
-                **{name: document[name] for name in names},
-                groups=None if labels is None else [label_from_json(label) for label in labels],
-                ledger=ledger,
-            )
-            monitor._keep(MemoryStore(document, history))
-            _states(document)
-        except (ValueError, KeyError, TypeError) as error:
-            raise MonitorError(f"This is not a state of a monitor: {error!r}.") from error
-        return monitor
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw both bounds against the rows.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw.
-
-        Returns
-        -------
-        matplotlib Axes
-        """
-        from matplotlib import pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots(figsize=(7, 3.5))
-        history = self.history_
-        ax.fill_between(
-            history["rows"], history["lower_bound"], history["upper_bound"], step="post", alpha=0.3
-        )
-        ax.axhline(self.tolerance, color="black", linestyle="--", linewidth=1)
-        for name, color in (("alarm", "C3"), ("cleared", "C2"), ("drift", "C1")):
-            first = history[history[name]]["rows"]
-            if len(first):
-                ax.axvline(first.iloc[0], color=color, label=name)
-        ax.set(xlabel="rows", ylabel="largest gap", ylim=(0, None))
-        if ax.get_legend_handles_labels()[0]:
-            ax.legend()
-        return ax
-
-
-def _states(document: dict[str, Any]) -> list[PairState]:
-    return [PairState.from_json(fields) for fields in document["pairs"]]
-
-
-def _bounds(states: list[PairState]) -> tuple[float, float]:
-    """Largest limits of all pairs; 0 and 1 without pairs."""
-    lower = max((state.lower for state in states), default=0.0)
-    return lower, max(0.0, max((max(state.upper) for state in states), default=1.0))
-
-
-def _binary(
-    values: ArrayLike, name: str, length: int | None = None, *, missing: bool = False
-) -> NDArray[np.float64]:
-    """Column of 0 and 1, and of NaN where values may be missing."""
-    found = np.asarray(values)
-    fits = found.ndim == 1 and found.dtype.kind in "biuf"
-    if not fits or not (np.isin(found, (0, 1)) | (missing & np.isnan(found))).all():
-        raise ValueError(
-            f"{name} must be one column of {'0, 1 or NaN' if missing else '0 and 1'} (1 is the "
-            "positive outcome); translate other labels first. Nothing was used."
-        )
-    if length is not None and found.size != length:
-        raise ValueError(f"{name} has {found.size} rows, where {length} were expected.")
-    return found.astype(np.float64)
+            return table, table + self._source.discrete_laplace(self.count_epsilon, table.shape)

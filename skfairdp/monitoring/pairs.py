@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skfairdp.fairness.notions import Stratum
 from skfairdp.monitoring.evidence import (
     STAKES,
     NoisyEvidence,
@@ -16,6 +18,7 @@ from skfairdp.monitoring.evidence import (
     pair_steps,
     upper_limit,
 )
+from skfairdp.monitoring.store import Document
 
 # Rows that are kept until rows of the other group come; of more, the oldest go.
 MOST_PENDING = 10_000
@@ -52,30 +55,39 @@ class PairState(NamedTuple):
         kind = PairedEvidence if len(state.evidence) == 3 else NoisyEvidence
         return state._replace(evidence=kind(*state.evidence))
 
-    def with_rows(self, first: NDArray[np.int8], second: NDArray[np.int8], levels: Levels) -> Self:
+    def with_rows(
+        self, stratum: Stratum, levels: Levels, codes: NDArray, labels: NDArray, decided: NDArray
+    ) -> Self:
         """Pair rows, the i-th of one group with the i-th of the other."""
         assert isinstance(self.evidence, PairedEvidence)
-        sides = [first, second]
-        waited = np.frombuffer(self.pending.encode(), dtype=np.int8) - ord("0")
+        hit, miss = stratum.successes[labels, decided], stratum.failures[labels, decided]
+        sides = [hit[(hit | miss) & (codes == k)].astype(np.int8) for k in self.groups]
+        waited = np.frombuffer(self.pending.encode(), dtype=np.int8) - np.int8(ord("0"))
         sides[self.side] = np.concatenate([waited, sides[self.side]])
         paired = min(map(len, sides))
-        differences = (sides[0][:paired] - sides[1][:paired]).astype(np.int8)
+        differences = sides[0][:paired] - sides[1][:paired]
         side = int(len(sides[1]) > paired)
-        rest = sides[side][paired:][-MOST_PENDING:].astype(np.int8)
+        rest = sides[side][paired:][-MOST_PENDING:]
         state = self._replace(
             evidence=self.evidence.with_pairs(differences),
             side=side,
-            pending=(rest + ord("0")).astype(np.int8).tobytes().decode(),
+            pending=(rest + np.int8(ord("0"))).tobytes().decode(),
         )
         return state._followed(pair_steps(differences, levels.tolerance), levels)
 
     def with_noisy_counts(
-        self, hits: tuple[float, float], rows: tuple[int, int], terms: int, levels: Levels
+        self, stratum: Stratum, levels: Levels, table: NDArray, noisy: NDArray
     ) -> Self:
-        """Add a batch; see `NoisyEvidence.with_batch`."""
+        """Add a batch, given as counts of rows in cells of groups, labels and decisions."""
         assert isinstance(self.evidence, NoisyEvidence)
+        own = list(self.groups)
+        rows = np.add(*stratum.count(table[own])).tolist()
         if not all(rows):
             return self
+        hit, miss = stratum.count(noisy[own])
+        # Both noisy counts measure the same number where the rows are known.
+        hits = ((rows + hit - miss) / 2.0).tolist()
+        terms = int(stratum.successes.sum() + stratum.failures.sum())
         evidence, alone = self.evidence.with_batch(hits, rows, terms)
         steps = np.stack([e.log_factors(levels.tolerance) for e in (alone, alone.reversed)])
         return self._replace(evidence=evidence)._followed(steps[np.newaxis], levels)
@@ -92,3 +104,21 @@ class PairState(NamedTuple):
             drift=np.maximum(drift, NOTHING).tolist(),
             drift_peak=max(self.drift_peak, peak),
         )
+
+
+def first_states(n_strata: int, n_groups: int, count_epsilon: float | None) -> list[PairState]:
+    """States of all pairs before the first row."""
+    nothing = PairedEvidence() if count_epsilon is None else NoisyEvidence.none(count_epsilon)
+    pairs = itertools.combinations(range(n_groups), 2)
+    return [PairState(s, pair, nothing) for s, pair in itertools.product(range(n_strata), pairs)]
+
+
+def states_of(document: Document) -> list[PairState]:
+    """States of all pairs, from what is stored."""
+    return [PairState.from_json(fields) for fields in document["pairs"]]
+
+
+def bounds(states: list[PairState]) -> tuple[float, float]:
+    """Largest limits of all pairs; 0 and 1 without pairs."""
+    lower = max((state.lower for state in states), default=0.0)
+    return lower, max(0.0, max((max(state.upper) for state in states), default=1.0))

@@ -12,8 +12,10 @@ from typing import Any
 
 from skfairdp.exceptions import MonitorError
 
-__all__ = ["FileStore", "MemoryStore"]
+__all__ = ["Document", "FileStore", "MemoryStore"]
 
+Document = dict[str, Any]
+Change = Callable[[Document], Document | None]
 APPLICATION = 0x5AFA1E16  # in the file's header, so that another data base is told apart
 PATIENCE = 600.0  # seconds that a worker waits for the others
 
@@ -21,17 +23,16 @@ PATIENCE = 600.0  # seconds that a worker waits for the others
 class MemoryStore:
     """A document and its history, in memory."""
 
-    def __init__(self, document: dict[str, Any], history: list[dict[str, Any]]) -> None:
-        self._text = json.dumps(document)
-        self._history = history
+    def __init__(self, document: Document, history: list[Document]) -> None:
+        self._text, self._history = json.dumps(document), history
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> Document:
         """Return the document."""
-        document: dict[str, Any] = json.loads(self._text)
+        document: Document = json.loads(self._text)
         return document
 
-    def change(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> dict[str, Any]:
-        """Apply a change to the document, or none if it raises."""
+    def change(self, change: Change) -> Document:
+        """Apply a change, which returns a line of history, to the document; none if it raises."""
         document = self.read()
         line = change(document)
         self._text = json.dumps(document, allow_nan=False)
@@ -39,23 +40,15 @@ class MemoryStore:
             self._history.append(line)
         return document
 
-    def history(self) -> list[dict[str, Any]]:
+    def history(self) -> list[Document]:
         """Return the lines of the history, oldest first."""
         return list(self._history)
 
 
 class FileStore:
-    """The same in a file, where a change is one transaction.
+    """The same in a file, where a change is one transaction; `document`: for a new file."""
 
-    Parameters
-    ----------
-    path : path-like
-        The file, made if there is none.
-    document : dict
-        What a new file begins with; an old one must be of the same settings.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], document: dict[str, Any]) -> None:
+    def __init__(self, path: str | os.PathLike[str], document: Document) -> None:
         self._path = Path(path).expanduser().absolute()
         with closing(self._open()) as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -84,36 +77,34 @@ class FileStore:
             ) from error
         return connection
 
-    def read(self) -> dict[str, Any]:
-        """Return the document."""
+    def read(self) -> Document:
         with closing(self._open()) as connection:
             return self._document(connection)
 
-    def _document(self, connection: sqlite3.Connection) -> dict[str, Any]:
+    def _document(self, connection: sqlite3.Connection) -> Document:
         try:
             row = connection.execute("SELECT text FROM state").fetchone()
-            document: dict[str, Any] = json.loads(row[0])
+            document: Document = json.loads(row[0])
         except (sqlite3.Error, TypeError, ValueError) as error:
             raise MonitorError(
                 f"The monitor's file {str(self._path)!r} is damaged: {error}. Take a backup of it."
             ) from error
         return document
 
-    def change(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> dict[str, Any]:
-        """Apply a change to the document in one transaction, or none if it raises."""
+    def change(self, change: Change) -> Document:
         with closing(self._open()) as connection:
             connection.execute("BEGIN IMMEDIATE")
             document = self._document(connection)
             line = change(document)
-            text = json.dumps(document, allow_nan=False)
-            connection.execute("UPDATE state SET text = ?", (text,))
+            connection.execute(
+                "UPDATE state SET text = ?", (json.dumps(document, allow_nan=False),)
+            )
             if line is not None:
                 connection.execute("INSERT INTO history (text) VALUES (?)", (json.dumps(line),))
             connection.execute("COMMIT")
         return document
 
-    def history(self) -> list[dict[str, Any]]:
-        """Return the lines of the history, oldest first."""
+    def history(self) -> list[Document]:
         with closing(self._open()) as connection:
             rows = connection.execute("SELECT text FROM history ORDER BY number").fetchall()
         return [json.loads(row[0]) for row in rows]

@@ -1,31 +1,45 @@
-"""Rows whose labels come late: they are used in the order of the decisions."""
+"""Rows as they come, and those whose labels come late: used in the order of the decisions."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["settled", "take_labels", "wait"]
+from skfairdp.monitoring.store import Document
+
+__all__ = ["Rows", "binary", "settled", "take_labels", "wait"]
+
+# Groups of rows by number, decisions, and labels (NaN where unknown).
+Rows = tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.float64]]
 
 
-def wait(
-    document: dict[str, Any],
-    codes: NDArray[np.int64],
-    decided: NDArray[np.int8],
-    truth: NDArray[np.float64],
-    ids: Sequence[Hashable] | None,
-) -> None:
+def binary(
+    values: ArrayLike, name: str, length: int | None = None, *, missing: bool = False
+) -> NDArray[np.float64]:
+    """Column of 0 and 1, and of NaN where values may be missing."""
+    found = np.asarray(values)
+    fits = found.ndim == 1 and found.dtype.kind in "biuf"
+    if not fits or not (np.isin(found, (0, 1)) | (missing & np.isnan(found))).all():
+        raise ValueError(
+            f"{name} must be one column of {'0, 1 or NaN' if missing else '0 and 1'} (1 is the "
+            "positive outcome); translate other labels first. Nothing was used."
+        )
+    if length is not None and found.size != length:
+        raise ValueError(f"{name} has {found.size} rows, where {length} were expected.")
+    return found.astype(np.float64)
+
+
+def wait(document: Document, rows: Rows, ids: Sequence[Hashable] | None) -> None:
     """Append rows to those that wait."""
+    codes, decided, truth = rows
     names = [None] * len(codes) if ids is None else [_name(value) for value in ids]
     if len(names) != len(codes):
         raise ValueError(f"There are {len(codes)} rows and {len(names)} ids.")
-    known = [row[0] for row in document["waiting"] if row[0] is not None]
-    given = [name for name in names if name is not None]
-    twice = len(given) - len(set(given)) or set(given) & set(known)
-    if twice:
+    known = [row[0] for row in document["waiting"]] + names
+    if any(name is not None and n > 1 for name, n in Counter(known).items()):
         raise ValueError("Some ids occur twice, or wait already; every row needs its own.")
     labels = [None if label != label else int(label) for label in truth.tolist()]
     document["waiting"] += [
@@ -33,9 +47,7 @@ def wait(
     ]
 
 
-def take_labels(
-    document: dict[str, Any], ids: Sequence[Hashable], truth: NDArray[np.float64]
-) -> None:
+def take_labels(document: Document, ids: Sequence[Hashable], truth: NDArray[np.float64]) -> None:
     """Write labels to rows that wait; one that will never be known takes its row out."""
     rows = {row[0]: row for row in document["waiting"] if row[0] is not None and row[3] is None}
     names = [_name(value) for value in ids]
@@ -51,9 +63,7 @@ def take_labels(
         rows[name][3] = 0 if label != label else int(label)
 
 
-def settled(
-    document: dict[str, Any],
-) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.float64]]:
+def settled(document: Document) -> Rows:
     """Take out the rows at the head of the queue whose labels are known.
 
     Whether a label comes early may depend on what it is; so a row waits for all before it.

@@ -1,22 +1,20 @@
-"""What queries cost: by hand, by an exact formula, and by published figures."""
+"""What queries cost: by hand, and by an exact formula."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 from dp_accounting.rdp import RdpAccountant
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 from scipy.stats import norm
 
-from skfairdp.aggregation import VotingNoise, data_dependent_rdp, voting_plan
+from skfairdp.aggregation import VotingNoise, voting_plan
 from skfairdp.aggregation.voting_plan import affordable_answers, calibrated_noise
 from skfairdp.privacy import epsilon
 from skfairdp.privacy.accounting import events
 
-ORDERS = [2.0, 5.0, 10.0, 20.0, 50.0]
 PUBLISHED = VotingNoise(threshold=40.0, votes=15.0)
 
 
@@ -83,55 +81,3 @@ def test_affordable_answers_are_the_most_that_the_budget_pays_for() -> None:
     assert affordable_answers(500.0, 1e-6, 1000, PUBLISHED) == 1000
     # 1000 tests alone cost more than this.
     assert affordable_answers(1.0, 1e-6, 1000, PUBLISHED) == 0
-
-
-# Values of the code published with PATE 2018 (tensorflow/privacy, research/pate_2018/core.py).
-@pytest.mark.parametrize(
-    ("votes", "std", "expected"),
-    [
-        ([250, 0], 40.0, [1.88989e-6, 2.1992e-6, 3.05666e-6, 7.97339e-6, 5.38842e-4]),
-        ([90, 10], 15.0, [8.21306e-5, 1.26399e-4, 4.04174e-4, 1.00752e-2, 0.222222]),
-        ([60, 40], 15.0, [order / 225 for order in ORDERS]),
-    ],
-)
-def test_data_dependent_cost_of_votes(votes: list[int], std: float, expected: list[float]) -> None:
-    found = data_dependent_rdp(np.array([votes]), VotingNoise(None, std), ORDERS)[0]
-    assert found == pytest.approx(expected, rel=1e-5)
-
-
-def test_data_dependent_cost_of_the_test() -> None:
-    noise = VotingNoise(40.0, 15.0)
-    refused = {"threshold": 50.0, "charged": np.array([False])}
-    found = data_dependent_rdp(np.array([[90, 10]]), noise, ORDERS, **refused)[0]
-    assert found == pytest.approx([order / 3200 for order in ORDERS], rel=1e-12)
-    sure = data_dependent_rdp(np.array([[1000, 0]]), noise, ORDERS, **refused)[0]
-    assert (sure < found).all()
-
-
-def test_data_dependent_cost_is_never_above_the_guarantee() -> None:
-    generator = np.random.default_rng(0)
-    for n_classes in (2, 3, 10):
-        shares = generator.dirichlet(np.full(n_classes, 0.3), size=200)
-        votes = np.stack([generator.multinomial(250, share) for share in shares])
-        noise = VotingNoise(50.0, 40.0)
-        found = data_dependent_rdp(votes, noise, ORDERS, threshold=150.0)
-        assert np.isfinite(found).all()
-        assert (found >= 0.0).all()
-        charged = np.array(ORDERS) * (1.0 / (2.0 * 50.0**2) + 1.0 / 40.0**2)
-        assert (found <= charged + 1e-15).all()
-        assert (found[:, 0] < 0.5 * charged[0]).any()
-
-
-@pytest.mark.parametrize(
-    ("votes", "noise", "orders", "threshold", "message"),
-    [
-        ([1, 2], PUBLISHED, [2.0], 5.0, "'votes'"),
-        ([[1], [2]], PUBLISHED, [2.0], 5.0, "'votes'"),
-        ([[1, 2]], PUBLISHED, [1.0], 5.0, "'orders'"),
-        ([[1, 2]], PUBLISHED, [2.0], None, "'threshold'"),
-        ([[1, 2]], VotingNoise(None, 15.0), [2.0], 5.0, "'threshold'"),
-    ],
-)
-def test_bad_arguments_of_the_diagnostic(votes, noise, orders, threshold, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        data_dependent_rdp(np.array(votes), noise, orders, threshold=threshold)

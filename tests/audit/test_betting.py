@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfairdp.audit import many_run_epsilon
 from skfairdp.audit.betting import PairBets
+from tests.audit.fixed_number import epsilon_shown
 
 EPSILON, DELTA, AUDITS = 1.0, 0.004, 200
 
@@ -81,5 +81,5 @@ def test_the_bound_is_where_evidence_ends_and_below_that_of_a_fixed_number_of_ru
     found = bets.epsilon_lower_bound(0.05)
     assert bets.log_evidence(found) == pytest.approx(math.log(20), abs=1e-6)
     hits, alarms = scores.sum(axis=0)
-    fixed = many_run_epsilon(hits, 500, alarms, 500, delta=1e-5)
+    fixed = epsilon_shown(hits, 500, alarms, 500, delta=1e-5)
     assert 0.75 * fixed < found < math.log(9)

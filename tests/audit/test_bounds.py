@@ -10,11 +10,10 @@ from scipy.stats import binom
 
 from skfairdp.audit import (
     count_correct_guesses,
-    many_run_epsilon,
-    many_run_p_value,
     one_run_epsilon,
     one_run_p_value,
 )
+from tests.audit.fixed_number import epsilon_shown
 
 
 @pytest.mark.parametrize(
@@ -35,8 +34,8 @@ def test_one_run_bound_equals_the_reference_vectors(m, r, v, delta, expected):
     ("counts", "expected"),
     [((1000, 1000, 0, 1000), 5.6006), ((900, 1000, 100, 1000), 1.98969)],
 )
-def test_many_run_bound_equals_the_reference_vectors(counts, expected):
-    assert many_run_epsilon(*counts) == pytest.approx(expected, abs=6e-5)
+def test_the_bound_of_a_fixed_number_equals_the_reference_vectors(counts, expected):
+    assert epsilon_shown(*counts) == pytest.approx(expected, abs=6e-5)
 
 
 def test_perfect_guesses_without_delta_reach_the_closed_form():
@@ -60,29 +59,20 @@ def test_p_values_turn_at_the_bound():
     bound = one_run_epsilon(1000, 100, 95, delta=1e-5)
     assert one_run_p_value(1000, 100, 95, epsilon=bound, delta=1e-5) < 0.05
     assert one_run_p_value(1000, 100, 95, epsilon=bound + 1e-6, delta=1e-5) > 0.05
-    counts = (90, 100, 10, 100)
-    bound = many_run_epsilon(*counts, delta=1e-5, confidence_level=0.99)
-    p_value = many_run_p_value(*counts, epsilon=bound, delta=1e-5)
-    assert p_value == pytest.approx(0.01, rel=1e-6)
 
 
 def test_no_evidence_gives_zero_and_one():
     assert one_run_epsilon(100, 0, 0, delta=1e-5) == 0.0
     assert one_run_p_value(100, 0, 0, epsilon=1.0) == 1.0
     assert one_run_epsilon(100, 100, 50, delta=1e-5) == 0.0
-    assert many_run_epsilon(50, 100, 50, 100) == 0.0
-    assert many_run_epsilon(100, 100, 100, 100, delta=1.0) == 0.0
-    assert many_run_p_value(50, 100, 50, 100, epsilon=0.5) == 1.0
 
 
-def test_delta_weakens_both_bounds():
+def test_delta_weakens_the_bound():
     assert one_run_epsilon(1000, 100, 95, delta=1e-3) < one_run_epsilon(1000, 100, 95)
-    assert many_run_epsilon(90, 100, 10, 100, delta=0.2) < many_run_epsilon(90, 100, 10, 100)
 
 
 def test_an_infinite_claim_is_never_refuted():
     assert one_run_p_value(10, 10, 10, epsilon=math.inf) == 1.0
-    assert many_run_p_value(100, 100, 0, 100, epsilon=math.inf) == 1.0
 
 
 def test_one_run_bound_keeps_its_level_against_the_best_pure_mechanism():
@@ -95,15 +85,12 @@ def test_one_run_bound_keeps_its_level_against_the_best_pure_mechanism():
     assert 0.02 < error <= 0.1
 
 
-def test_many_run_bound_keeps_its_level_against_randomised_response():
+def test_the_bound_of_a_fixed_number_keeps_its_level_against_randomised_response():
     epsilon, runs, level = 1.0, 40, 0.9
     success = math.exp(epsilon) / (1 + math.exp(epsilon))
     grid = np.arange(runs + 1)
     exceeds = np.array(
-        [
-            [many_run_epsilon(t, runs, f, runs, confidence_level=level) > epsilon for f in grid]
-            for t in grid
-        ]
+        [[epsilon_shown(t, runs, f, runs, error=1 - level) > epsilon for f in grid] for t in grid]
     )
     weight = np.outer(binom.pmf(grid, runs, success), binom.pmf(grid, runs, 1 - success))
     assert 0.0 < weight[exceeds].sum() <= 0.1
@@ -127,10 +114,7 @@ def test_guesses_are_the_extremes_and_ties_go_by_position():
         (lambda: one_run_epsilon(10, 5, 5, delta=-0.1), "delta"),
         (lambda: one_run_epsilon(10, 5, 5, confidence_level=1.0), "confidence_level"),
         (lambda: one_run_p_value(10, 5, 5, epsilon=math.nan), "epsilon"),
-        (lambda: many_run_epsilon(11, 10, 0, 10), "n_true_positives"),
-        (lambda: many_run_epsilon(1, 10, 11, 10), "n_false_positives"),
-        (lambda: many_run_epsilon(0, 0, 0, 10), "n_with"),
-        (lambda: many_run_p_value(1, 2, 1, 2, epsilon=-1.0), "epsilon"),
+        (lambda: one_run_p_value(10, 5, 5, epsilon=-1.0), "epsilon"),
         (lambda: count_correct_guesses([1.0, 2.0], [True, False], n_guesses=1), "n_guesses"),
         (lambda: count_correct_guesses([1.0, 2.0], [True]), "one length"),
         (lambda: count_correct_guesses([1.0, math.nan], [True, False]), "NaN"),

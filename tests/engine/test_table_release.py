@@ -10,12 +10,12 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import binomtest
 
-from skfairdp.audit import many_run_epsilon
 from skfairdp.engine.table_release import Cells, TableRelease, threshold
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.accounting.plan_cost import epsilon
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
+from tests.audit.fixed_number import epsilon_shown
 
 
 def segment(std: float = 3.0, failure: float = 0.0, blocks: int = 1) -> Segment:
@@ -112,7 +112,7 @@ def test_an_audit_of_one_count(monkeypatch, divisor: float, caught: bool) -> Non
             for _ in range(runs)
         ]
         guesses.append(int(np.sum(np.array(released) >= 1.5)))
-    bound = many_run_epsilon(guesses[0], runs, guesses[1], runs, delta=1e-3)
+    bound = epsilon_shown(guesses[0], runs, guesses[1], runs, delta=1e-3)
     claimed = epsilon(plan_of(step), 1e-3)
     assert (bound > claimed) == caught
 

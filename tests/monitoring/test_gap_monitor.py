@@ -12,7 +12,7 @@ import pytest
 
 from skfairdp import GapMonitor, PrivacyLedger
 from skfairdp.exceptions import MonitorError, UnknownGroupError
-from skfairdp.monitoring.monitor import _states
+from skfairdp.monitoring.pairs import states_of
 
 
 def stream(n, rates, seed=0):
@@ -52,7 +52,7 @@ def test_one_batch_or_many_give_the_same_state():
     parts = GapMonitor(groups=["a", "b"])
     for part in np.array_split(np.arange(900), 7):
         parts.update(decisions[part], groups[part])
-    first, second = (_states(m._document)[0] for m in (whole, parts))
+    first, second = (states_of(m._document)[0] for m in (whole, parts))
     for name in ("evidence", "pending", "side"):
         assert getattr(first, name) == getattr(second, name)
     assert facts(parts) == facts(whole)
@@ -92,7 +92,7 @@ def test_late_labels_wait_in_the_order_of_the_decisions():
     for part in np.array_split(rng.permutation(300), 5):
         late.add_labels(part, y[part])
     assert late.n_waiting_ == 0
-    assert _states(late._document)[0].evidence == _states(at_once._document)[0].evidence
+    assert states_of(late._document)[0].evidence == states_of(at_once._document)[0].evidence
 
 
 def test_rows_without_a_label_wait_and_hold_up_those_behind():
@@ -237,7 +237,7 @@ def test_order_of_workers_decides_nothing_but_the_pairing(tmp_path):
         forward.update(*batch)
     for batch in batches[::-1]:
         backward.update(*batch)
-    first, second = (_states(m._document)[0].evidence for m in (forward, backward))
+    first, second = (states_of(m._document)[0].evidence for m in (forward, backward))
     assert first == second
 
 
@@ -256,7 +256,7 @@ def test_a_killed_worker_leaves_whole_batches(tmp_path):
         found = GapMonitor(state=path)
         assert found.n_rows_ % 200 == 0
         assert len(found.history_) * 200 == found.n_rows_
-        pair = _states(found._document)[0]
+        pair = states_of(found._document)[0]
         used = 2 * sum(pair.evidence) + len(pair.pending)
         assert used == found.n_rows_
         rows = found.n_rows_

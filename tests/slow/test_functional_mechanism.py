@@ -9,9 +9,9 @@ import pytest
 from scipy.optimize import minimize
 
 from skfairdp import FunctionalMechanismClassifier, SmoothedClassifier, certify
-from skfairdp.audit import many_run_epsilon
 from skfairdp.engine.moment_sums import MomentSums, l1_bounds, l2_bounds
 from skfairdp.privacy import Block, NoiseSource, Segment
+from tests.audit.fixed_number import epsilon_shown
 from tests.inprocessing.rows import two_groups
 from tests.privacy.plans import empty_plan, unlimited
 
@@ -142,7 +142,7 @@ def test_two_worlds_of_one_record_are_as_far_apart_as_claimed_and_no_further(
     first, rest = n // 3, n - n // 3
     cut = np.quantile(worlds[0][:first], 0.5 if factor == 1.0 else 0.01)
     alarms, hits = (int((world[first:] < cut).sum()) for world in worlds)
-    bound = many_run_epsilon(hits, rest, alarms, rest, delta=1e-5, confidence_level=1 - 1e-9)
+    bound = epsilon_shown(hits, rest, alarms, rest, delta=1e-5, error=1e-9)
     if factor == 1.0:
         assert bound <= 2.0
         assert bound > 0.1, "the audit sees something"

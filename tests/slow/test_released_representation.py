@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfairdp.audit import many_run_epsilon, many_run_p_value
 from skfairdp.privacy import NoiseSource
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.representation import (
@@ -24,6 +23,7 @@ from skfairdp.representation import (
     group_information_bound,
     information_bound,
 )
+from tests.audit.fixed_number import epsilon_shown
 
 pytestmark = pytest.mark.slow
 
@@ -104,9 +104,9 @@ def error(epsilon: float, n_components: int) -> float:
 def test_releases_show_no_more_than_epsilon_and_nearly_that(kind, epsilon, n_components):
     both = both_cells(kind, epsilon, n_components)
     seen = counts(*both)
-    assert many_run_p_value(*seen, epsilon=epsilon) > REFUTED
+    assert epsilon_shown(*seen, error=REFUTED) <= epsilon
     # The audit is a strong one: its lower bound comes close.
-    assert many_run_epsilon(*seen, confidence_level=0.99) > 0.8 * epsilon
+    assert epsilon_shown(*seen, error=0.01) > 0.8 * epsilon
     estimate = information(*both, n_components)
     assert estimate <= information_bound(epsilon) + error(epsilon, n_components)
     assert estimate <= group_information_bound(epsilon) + error(epsilon, n_components)
@@ -117,7 +117,7 @@ def test_releases_show_no_more_than_epsilon_and_nearly_that(kind, epsilon, n_com
 @pytest.mark.usefixtures("a_quarter_of_the_noise")
 def test_a_quarter_of_the_noise_is_caught(kind, epsilon, n_components):
     both = both_cells(kind, epsilon, n_components)
-    assert many_run_p_value(*counts(*both), epsilon=epsilon) < 1e-9
+    assert epsilon_shown(*counts(*both), error=1e-9) > epsilon
     if n_components == 1:
         estimate = information(*both, 1)
         assert estimate > group_information_bound(epsilon) + error(4 * epsilon, 1)

@@ -14,6 +14,7 @@ from skfairdp.documentation import completed_by
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows, standardised
 from skfairdp.metrics.information.nearest_neighbours import nearest_neighbours
+from skfairdp.parameters import COUNT, POSITIVE, PROBABILITY, check_arguments
 
 if TYPE_CHECKING:
     import torch
@@ -94,15 +95,13 @@ def mine(
     >>> mine(s[:, None] * 2.0, s, iterations=300, units="bits", random_state=0).value > 0.8
     True
     """
-    for name, value in (("iterations", iterations), ("batch_size", batch_size)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise ValueError(f"{name} is {value!r}. Allowed is an integer >= 1.")
-    if not 0.0 < averaging_rate < 1.0:
-        raise ValueError(
-            f"averaging_rate is {averaging_rate!r}. Allowed is a number strictly between 0 and 1."
-        )
-    if not 0.0 < learning_rate < math.inf:
-        raise ValueError(f"learning_rate is {learning_rate!r}. Allowed is a positive number.")
+    check_arguments(
+        locals(),
+        iterations=COUNT,
+        batch_size=COUNT,
+        averaging_rate=PROBABILITY,
+        learning_rate=POSITIVE,
+    )
     rows = standardised(numeric_rows(Z))
     others = _other_side(s, len(rows), continuous_s)
     if len(rows) < 20:
@@ -212,14 +211,9 @@ def _split(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Positions of the rows to train on and of those that the value comes from."""
     if np.ndim(held_out) == 0:
-        share = float(held_out)  # type: ignore[arg-type]
-        if not 0.0 < share < 1.0:
-            raise ValueError(
-                f"held_out is {share!r}. Allowed is a number strictly between 0 and 1, or a mark "
-                "at each row."
-            )
+        check_arguments({"held_out": held_out}, held_out=PROBABILITY)
         order = rng.permutation(n_rows)
-        n_value = max(2, round(share * n_rows))
+        n_value = max(2, round(float(held_out) * n_rows))  # type: ignore[arg-type]
         return order[n_value:], order[:n_value]
     marks = np.asarray(held_out)
     if marks.shape != (n_rows,) or marks.dtype != bool or not 2 <= marks.sum() <= n_rows - 2:

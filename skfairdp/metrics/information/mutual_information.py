@@ -16,6 +16,7 @@ from skfairdp.fairness.information import MutualInformation, numeric_rows
 from skfairdp.metrics.information.mine import mine
 from skfairdp.metrics.information.nearest_neighbours import estimator, nearest_neighbours
 from skfairdp.metrics.information.plug_in import contingency, plug_in, table_information
+from skfairdp.parameters import COUNT, Choice, check_arguments
 
 _METHODS = ("auto", "plug_in", "nearest_neighbours", "mine", "classifier")
 # A table needs this many rows per cell on average for the correction of its bias to hold.
@@ -76,8 +77,7 @@ def mutual_information(
     >>> result.method, round(result.value, 1)
     ('plug_in', 0.2)
     """
-    if method not in _METHODS:
-        raise ValueError(f"method is {method!r}. Allowed are {_METHODS!r}.")
+    check_arguments({"method": method}, method=Choice(_METHODS))
     numbers = _many_numbers(s)
     why = ""
     if method == "auto":
@@ -155,13 +155,8 @@ def permutation_p_value(
     >>> permutation_p_value([0, 1] * 50, [0, 1] * 50, n_permutations=99, random_state=0)
     0.01
     """
-    if method not in ("auto", "plug_in", "nearest_neighbours", "classifier"):
-        raise ValueError(
-            f"method is {method!r}. Allowed are 'auto', 'plug_in', 'nearest_neighbours' and "
-            "'classifier'."
-        )
-    if isinstance(n_permutations, bool) or n_permutations < 1:
-        raise ValueError(f"n_permutations is {n_permutations!r}. Allowed is an integer >= 1.")
+    allowed = Choice(tuple(name for name in _METHODS if name != "mine"))
+    check_arguments(locals(), method=allowed, n_permutations=COUNT)
     numbers = _many_numbers(s)
     chosen = _choose(Z, s, numbers)[0] if method == "auto" else method
     statistic, n_rows = _statistic(Z, s, chosen, numbers, random_state)

@@ -12,6 +12,7 @@ from scipy.special import digamma
 
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows, standardised
+from skfairdp.parameters import Number, check_arguments
 
 # In standard deviations of a column: far below any distance that means something, far above the
 # rounding of float64.
@@ -79,12 +80,10 @@ def nearest_neighbours(
     True
     """
     rows = numeric_rows(Z)
-    if isinstance(n_neighbors, bool) or not 1 <= int(n_neighbors) <= len(rows) - 1:
-        raise ValueError(
-            f"n_neighbors is {n_neighbors!r}. Allowed are 1 to n_rows - 1 = {len(rows) - 1}."
-        )
+    neighbours = Number(1, len(rows) - 1, integer=True)
+    check_arguments({"n_neighbors": n_neighbors}, n_neighbors=neighbours)
     estimate = estimator(
-        rows, s, n_neighbors=int(n_neighbors), continuous_s=continuous_s, random_state=random_state
+        rows, s, n_neighbors=n_neighbors, continuous_s=continuous_s, random_state=random_state
     )
     unclipped = estimate(np.arange(len(rows)))
     name = "Kraskov, Stoegbauer and Grassberger's first" if continuous_s else "Ross's"

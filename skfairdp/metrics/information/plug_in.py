@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import mutual_info_score
 
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation
@@ -86,15 +87,6 @@ def contingency(
 
 def table_information(counts: NDArray[np.int64], miller_madow: bool) -> float:
     """Mutual information of the two sides of a table of counts, nats."""
-    return (
-        _entropy(counts.sum(axis=0), miller_madow)
-        + _entropy(counts.sum(axis=1), miller_madow)
-        - _entropy(counts.ravel(), miller_madow)
-    )
-
-
-def _entropy(counts: NDArray[np.int64], miller_madow: bool) -> float:
-    occupied = counts[counts > 0]
-    shares = occupied / counts.sum()
-    correction = (len(occupied) - 1) / (2.0 * counts.sum()) if miller_madow else 0.0
-    return float(-(shares * np.log(shares)).sum() + correction)
+    value = mutual_info_score(None, None, contingency=counts)
+    cells, left, right = map(np.count_nonzero, (counts, counts.sum(axis=1), counts.sum(axis=0)))
+    return float(value - miller_madow * (cells - left - right + 1) / (2.0 * counts.sum()))
