@@ -144,7 +144,7 @@ def bounds_hold(gap: float, n_draws: int, scale: float = 1.0) -> tuple[int, int]
 
 @pytest.mark.parametrize("gap", [0.02, 0.3])
 def test_bounds_from_noisy_counts_hold_as_often_as_stated(gap: float) -> None:
-    draws = 50  # tests/slow/test_certificate_coverage.py has thousands
+    draws = 50  # tests/slow/test_certificate_coverage.py has more
     for held in bounds_hold(gap, draws):
         assert stats.binom.cdf(held, draws, 0.8) > 1e-6
     if gap > 0.1:  # the lower bound says something there
