@@ -199,17 +199,20 @@ def test_private_counts_show_only_noisy_figures(rows, spread, cell_sizes):
         sensitive_features=rows.groups,
         count_epsilon=0.5,
         cell_sizes=cell_sizes,
-        notion=["demographic_parity", "equalized_odds"],
+        notion=["demographic_parity", "equalized_odds", "equal_opportunity"],
     )
     plain = certify(model, rows.X, sensitive_features=rows.groups)
-    claim, odds = certificate.fairness[:2]
+    claim, odds, opportunity = certificate.fairness[:3]
     assert certificate.n_rows is None
     assert "600" not in str(certificate)
     assert all(count.noisy for count in claim.counts + odds.counts)
     if cell_sizes == "private":
         assert claim.bound > plain.fairness[0].estimate
-    # One table serves both notions: the same noisy entries add up to both counts, but for that of
-    # rows without a label, of which there are none (noise above 60 has a probability of 1e-13).
+    # One table serves all notions: the same noisy entries are in the counts of two of them.
+    shared = {(c.group, c.successes, c.trials) for c in odds.counts}
+    assert {(c.group, c.successes, c.trials) for c in opportunity.counts} <= shared
+    # Of parity too, but for that of rows without a label, of which there are none (noise above 60
+    # has a probability of 1e-13).
     for group in ("a", "b"):
         parity = sum(c.successes for c in claim.counts if c.group == group)
         assert abs(parity - sum(c.successes for c in odds.counts if c.group == group)) < 60

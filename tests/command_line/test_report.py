@@ -383,23 +383,18 @@ def test_help_names_commands_and_exit_codes(capsys) -> None:
         assert word in said
 
 
+WITHOUT_SCHEMA = (
+    *("report", "data.csv", "--target", "approve", "--sensitive", "white"),
+    *("--epsilon", "1", "--quiet"),
+)
+
+
 def test_without_a_schema_a_part_of_epsilon_learns_the_table(folder, capsys) -> None:
     rows = table(6000)
     rows["purpose"] = rows["purpose"].where(np.arange(6000) > 0, "to pay Ms Svolvær")
     rows.to_csv("data.csv", index=False)
-    usual = [
-        "report",
-        "data.csv",
-        "--target",
-        "approve",
-        "--sensitive",
-        "white",
-        "--epsilon",
-        "1",
-        "--quiet",
-    ]
     more = ["--drop", "id", "--certificate", "c.json", "--model", "m.pkl", "--ledger", "l.db"]
-    assert main([*usual, *more]) in (0, 1)
+    assert main([*WITHOUT_SCHEMA, *more]) in (0, 1)
     said = capsys.readouterr()
     assert "differences ≤ 0.05" in said.out
     certificate = Certificate.from_json((folder / "c.json").read_text())
@@ -416,20 +411,9 @@ def test_without_a_schema_a_part_of_epsilon_learns_the_table(folder, capsys) -> 
 
 def test_identifiers_are_refused_before_anything_is_charged(folder, capsys) -> None:
     written(folder)
-    usual = [
-        "report",
-        "data.csv",
-        "--target",
-        "approve",
-        "--sensitive",
-        "white",
-        "--epsilon",
-        "1",
-        "--quiet",
-    ]
-    assert "names of identifiers" in refused(capsys, [*usual, "--ledger", "l.db"])
+    assert "names of identifiers" in refused(capsys, [*WITHOUT_SCHEMA, "--ledger", "l.db"])
     assert not Path("l.db").exists()
-    assert "not two" in refused(capsys, [*usual, "--drop", "white"])
+    assert "not two" in refused(capsys, [*WITHOUT_SCHEMA, "--drop", "white"])
 
 
 def test_a_draft_tells_names_and_types_alone(folder, capsys) -> None:
