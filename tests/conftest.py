@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import shutil
@@ -13,6 +14,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests.entropy import repeated
 from tests.processes import in_one_worker
 
 # Two pytest workers with two torch threads each run many times slower than with one. Said before
@@ -72,6 +74,15 @@ def _group_of(item: pytest.Item) -> str:
     if item.get_closest_marker("slow"):
         return ""
     return "tests/common" if file.startswith("tests/common/") else file
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Repeat each test's random bits, but those of campaigns, whose figures are for all bits."""
+    with contextlib.ExitStack() as stack:
+        if item.get_closest_marker("campaign") is None:
+            stack.enter_context(repeated(f"{item.location[0]} {item.name}"))
+        return (yield)
 
 
 def pytest_collection_finish() -> None:

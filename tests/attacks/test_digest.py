@@ -341,7 +341,7 @@ MUTATIONS: dict[str, Callable[[], tuple[Any, Any]]] = {
         rule(first), lambda m: setattr(m, "predict", functools.partial(Flipped.predict, m))
     ),
     "method of an instance of ours": lambda: changed(
-        trained(), lambda m: setattr(m, "predict", lambda X: np.zeros(len(X), dtype=int))
+        trained(), lambda m: setattr(m, "predict", lambda X: 1 - type(m).predict(m, X))
     ),
     "weights of a skorch net": lambda: changed(net(), weights),
     "buffer that is not stored": lambda: changed(
