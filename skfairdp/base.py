@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.certificate import Certificate, certify
 from skfairdp.certificate.fit_digests import bind_each, changes
 from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
+from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.documentation import completed_by
 from skfairdp.fairness.notions import Notion
 from skfairdp.parameters import (
@@ -130,16 +131,21 @@ class PrivateEstimator(Certifiable, WithParameters):
         super().__init_subclass__(**kwargs)
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        sensitive_features: ArrayLike | None = None,
     ) -> Self:
         """Train under the plan.
 
         Parameters
         ----------
         X : array-like, shape (n_samples, n_features)
-            Private training rows; numbers, no missing values.
+            Private training rows; numbers, no missing values. Mechanisms that learn by gradients
+            leave a `numpy.memmap` and `skfairdp.datasets.ParquetRows` on disk.
         y : array-like, shape (n_samples,)
-            Labels.
+            Labels. None for rows that come with them.
         sensitive_features : array-like, Series or DataFrame, shape (n_samples,) or \
 (n_samples, k), optional
             Group of each row; several columns form intersections. None: one group,
@@ -159,6 +165,7 @@ class PrivateEstimator(Certifiable, WithParameters):
         LedgerError
             The ledger cannot be written.
         """
+        y, sensitive_features = with_columns_of(X, y, sensitive_features)
         with self._all_or_nothing():
             self._fit(X, y, sensitive_features)
         return self

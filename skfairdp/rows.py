@@ -20,6 +20,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
+from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.exceptions import warn_user
 from skfairdp.parameters import CLASSES
 
@@ -58,8 +59,10 @@ def check_features(
     """Check features for predict, or for a fit that takes no labels.
 
     `reset`: whether this is a fit: the estimator then gets ``n_features_in_`` and
-    ``feature_names_in_``, and needs two rows.
+    ``feature_names_in_``, and needs two rows. Rows that are not in memory stay where they are.
     """
+    if isinstance(X, StoredRows) and reset and getattr(estimator, "_in_parts", False):
+        return _check_stored(estimator, X, allow_nd=allow_nd)
     checked = validated(
         estimator,
         X,
@@ -82,6 +85,8 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
     A ``dtype`` among the options asks for a conversion to numbers. Raises ValueError or TypeError:
     scikit-learn's message where it shows no cell and no number of rows, else ours.
     """
+    if isinstance(X, StoredRows):
+        np.asarray(X)  # which says that they are not in memory
     X = unmasked(X)
     if options.get("dtype") is not None:
         _refuse_other_kinds(X)
@@ -94,6 +99,14 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
         failure = _without_rows(error)
     # Out here, so that the chain of exceptions does not lead to what quotes a cell.
     raise failure
+
+
+def _check_stored(estimator: Any, X: StoredRows, *, allow_nd: bool) -> Any:
+    if len(X) < 2:
+        raise ValueError("Found array with fewer than 2 samples.")
+    validated(estimator, X.like(), reset=True, dtype=[np.float64, np.float32], allow_nd=allow_nd)
+    X.refuse_values(_LARGEST)
+    return X
 
 
 def unmasked(values: Any) -> Any:
@@ -128,6 +141,8 @@ def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDA
     """
     if issparse(y):
         raise ValueError(f"Sparse data was passed for {name}; pass an array or list of labels.")
+    if isinstance(y, pd.Categorical) and len(y) == n_rows:
+        return y
     y = unmasked(y)
     mixed = declared and isinstance(y, list | tuple) and not all(isinstance(v, str) for v in y)
     try:
@@ -156,14 +171,18 @@ def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDA
 
 
 def encode_labels(
-    y: NDArray, declared: Any, *, multiclass: bool
+    y: NDArray | pd.Categorical, declared: Any, *, multiclass: bool
 ) -> tuple[NDArray, NDArray[np.int64]]:
     """Turn labels into codes.
 
     `declared`: the public set of labels; a row with another label gets the code -1 and
     contributes nothing. None takes the set from the rows. Result: classes, and a code a row.
     """
-    if declared is None:
+    if isinstance(y, pd.Categorical) and declared is None:
+        y = y.remove_unused_categories()
+        classes, of_category = np.unique(y.categories.tolist(), return_inverse=True)
+        codes = of_category.astype(np.int32)[y.codes]
+    elif declared is None:
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(
@@ -175,7 +194,8 @@ def encode_labels(
         classes = np.unique(np.asarray(declared))
         for kinds, said, found in (("US", "text", "numbers"), ("biuf", "numbers", "text")):
             if (
-                classes.dtype.kind in kinds
+                not isinstance(y, pd.Categorical)
+                and classes.dtype.kind in kinds
                 and y.dtype.kind in "biufUS"
                 and (y.dtype.kind not in kinds)
             ):
@@ -188,7 +208,7 @@ def encode_labels(
             "Only binary classification is supported. The type of the target is multiclass: "
             f"{len(classes)} classes."
         )
-    return classes, codes.astype(np.int64)
+    return classes, codes.astype(np.int32 if isinstance(y, pd.Categorical) else np.int64)
 
 
 def factorized(values: Any) -> tuple[NDArray[np.int64], list[Any]]:
@@ -197,6 +217,9 @@ def factorized(values: Any) -> tuple[NDArray[np.int64], list[Any]]:
     `values` (n,): anything. Result `codes` (n,): -1 for a missing value, -2 for one that has no
     hash and so can equal no label; `distinct`: what the other codes stand for.
     """
+    if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
+        values = pd.Categorical(values).remove_unused_categories()
+        return values.codes.astype(np.int32), values.categories.tolist()
     values = np.asarray(values, dtype=object)
     try:
         codes, distinct = pd.factorize(values, use_na_sentinel=True)
@@ -216,7 +239,7 @@ def positions(values: Any, known: Iterable[Hashable]) -> NDArray[np.int64]:
     """
     where = {label: index for index, label in enumerate(known)}
     codes, distinct = factorized(values)
-    table = np.array([*(where.get(value, -1) for value in distinct), -1, -1], dtype=np.int64)
+    table = np.array([*(where.get(value, -1) for value in distinct), -1, -1], dtype=codes.dtype)
     return table[codes]
 
 
@@ -230,6 +253,8 @@ def _has_hash(value: Any) -> bool:
 
 def _refuse_labels(y: NDArray) -> None:
     """Refuse labels that name no classes."""
+    if isinstance(y, pd.Categorical):
+        y = np.array([np.nan] if (y.codes < 0).any() else y.categories.tolist())
     if y.dtype.kind == "c":
         raise ValueError("Complex data not supported: 'y' must hold classes.")
     if pd.isna(y).any():

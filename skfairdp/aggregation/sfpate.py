@@ -85,7 +85,7 @@ class SFPATEClassifier(AggregatedClassifier):
     def fit(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         *,
         sensitive_features: ArrayLike | None = None,
         X_public: ArrayLike | PublicRows | None = None,

@@ -10,8 +10,11 @@ from .gaussians import make_biased_gaussians
 from .hsls import fetch_hsls
 from .law_school import fetch_law_school
 from .mortgages import load_mortgage_approvals
+from .stored_rows import ArrowRows, ParquetRows
 
 __all__ = [
+    "ArrowRows",
+    "ParquetRows",
     "fetch_abalone",
     "fetch_adult",
     "fetch_bank",

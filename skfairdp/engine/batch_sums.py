@@ -9,11 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.engine.clipping.clippers import Clipper
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin, row_capacity, sum_margin
 from skfairdp.engine.public_features import PublicBatch
 from skfairdp.engine.row_blocks import PairwiseSum, block_rows, blocks, fill
 from skfairdp.engine.sampling import Batch, PoissonSampler
+from skfairdp.engine.stored_batches import StoredBatches
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
@@ -30,6 +32,8 @@ class Rows:
     X: Tensor  # (n, ...): features, in the dtype and on the device of the module
     targets: tuple[Tensor, ...]  # What the per-record objective takes besides the module's output
     codes: np.ndarray  # (n,): cell of each row; negative for rows that contribute to nothing
+    # Where the features are if they are not in memory; X then has no rows, and says their kind
+    stored: StoredRows | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,14 @@ class BatchSums:
         self._sampler = PoissonSampler(rows.codes, len(plan.cells), noise.sampling)
         self._limits: dict[tuple[int, int], tuple[Segment, float]] = {}
         self._buffers: dict[int, Tensor] = {}
+        stored = rows.stored
+        self._stored = None if stored is None else StoredBatches(stored, self._sampler, rows.X)
+
+    def _batch(self, segment: Segment) -> Batch:
+        """Draw the batch of a step, which the meter has counted."""
+        if self._stored is None:
+            return self._sampler.draw(segment.rates)
+        return self._stored.draw(segment, 1 + self.meter.left(segment))
 
     def _gradient_sum(
         self,
@@ -102,9 +114,11 @@ class BatchSums:
     def _take(self, rows: np.ndarray, block: int) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Rows and targets in whole blocks, zeros at the end; the next call overwrites them."""
         index = torch.from_numpy(rows).to(self._rows.X.device)
+        first = (self._rows.X, index) if self._stored is None else self._stored.take(rows)
         size = -(-len(rows) // block) * block
         taken = []
-        for place, table in enumerate((self._rows.X, *self._rows.targets)):
+        pairs = (first, *((target, index) for target in self._rows.targets))
+        for place, (table, index) in enumerate(pairs):
             buffer = self._buffers.get(place)
             if buffer is None or len(buffer) < size:
                 buffer = self._buffers[place] = table.new_empty((size, *table.shape[1:]))
@@ -145,7 +159,7 @@ class BatchSums:
         """Clip norm that leaves room for the rounding of the sum."""
         known = self._limits.get((id(segment), id(block)))
         if known is None or known[0] is not segment:
-            margin = n_sums * _margin(segment, block, len(self._rows.X), additions)
+            margin = n_sums * _margin(segment, block, len(self._rows.codes), additions)
             limit = block.max_norm * (1.0 - margin)
             known = self._limits[id(segment), id(block)] = (segment, limit)
         return known[1]

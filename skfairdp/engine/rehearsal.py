@@ -21,7 +21,12 @@ _PROBES, _PROBED_NUMBERS = 8, 1 << 22
 
 
 def rehearse(
-    module: nn.Module, clipper: Clipper, rows: Tensor, targets: tuple[Tensor, ...], plan: Plan
+    module: nn.Module,
+    clipper: Clipper,
+    rows: Tensor,
+    targets: tuple[Tensor, ...],
+    plan: Plan,
+    n_rows: int | None = None,
 ) -> None:
     """Try a clipper in the blocks of a plan: each row's gradient must be its own, bit by bit.
 
@@ -33,8 +38,9 @@ def rehearse(
 
     `module`: what the clipper sums gradients of; left as it is. `rows`, `targets`: private rows
     and what the objective takes; their shapes, types and number are used, and no entry is read.
+    `n_rows`: how many a sum may be over; None: those that are here.
     """
-    refuse_unbounded_sums(plan, len(rows))
+    refuse_unbounded_sums(plan, len(rows) if n_rows is None else n_rows)
     sizes = {block_rows(sum(segment.expected_sizes)) for segment in plan.segments}
     numbers = sum(parameter.numel() for parameter in module.parameters())
     serving = clipper.serving(rows)

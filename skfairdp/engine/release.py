@@ -94,7 +94,7 @@ class NoisyRelease(BatchSums):
         self.meter.draw(segment)
         block = segment.blocks[0]
         weights, std = self._combined(block, cell_weights)
-        batch = self._sampler.draw(segment.rates)
+        batch = self._batch(segment)
         total, mean, _ = self._gradient_sum(segment, batch, weights, public)
         gradient = self._noisy(total, std)
         return gradient if mean is None else gradient.add_(mean)
@@ -122,7 +122,7 @@ class NoisyRelease(BatchSums):
         self.meter.draw(segment)
         block, second = segment.blocks
         weights, std = self._combined(block, cell_weights)
-        batch = self._sampler.draw(segment.rates)
+        batch = self._batch(segment)
         outputs: list[Tensor] = []
         total, mean, targets = self._gradient_sum(segment, batch, weights, public, outputs)
         gradient = self._noisy(total, std)
@@ -137,7 +137,7 @@ class NoisyRelease(BatchSums):
         weights. Result (m,).
         """
         self.meter.draw(segment)
-        batch = self._sampler.draw(segment.rates)
+        batch = self._batch(segment)
         X, targets = self._take(batch.rows, rows_of(segment))
         outputs = [outputs_by_row(module, X, rows_of(segment))] if len(X) else []
         block = segment.blocks[0]
@@ -169,7 +169,7 @@ class NoisyRelease(BatchSums):
         self._refuse_shared_noise(block)
         n_cells, rows = len(segment.rates), rows_of(segment)
         limit = self._limit(segment, block)
-        batch = self._sampler.draw(segment.rates)
+        batch = self._batch(segment)
         X, targets = self._take(batch.rows, rows)
         # NaN counts as not long, so that every drawn record adds one to one count.
         long = (self._clipper.norms(X, targets, rows) > base_norm).cpu().numpy()
@@ -213,7 +213,7 @@ class NoisyRelease(BatchSums):
         # Sums over micro-batches and cells are added up once more, and projected; two leave.
         additions = n_heads * n_cells + (head.stop - head.start) + 16
         limit = self._limit(segment, block, additions, n_sums=2)
-        batch = self._sampler.draw(segment.rates)
+        batch = self._batch(segment)
         slot = self._sampler.slots(len(batch.rows), n_heads)
         cell = np.repeat(np.arange(n_cells), batch.sizes)
         member = np.zeros((n_heads * n_cells, len(batch.rows)))

@@ -113,7 +113,7 @@ def encode_groups(
     known = tuple(ordered) if labels is None else _declared(labels, name)
     position = {label: i for i, label in enumerate(known)}
     # Two more entries at the end: the codes -1 and -2 index them and become -1.
-    table = np.array([*(position.get(label, -1) for label in found), -1, -1], dtype=np.int64)
+    table = np.array([*(position.get(label, -1) for label in found), -1, -1], dtype=codes.dtype)
     outside = tuple(label for label in ordered if label not in position)
     if on_unknown == "raise" and outside:
         raise UnknownGroupError(
@@ -137,8 +137,8 @@ def _columns(values: object, n_rows: int, name: str) -> list[pd.Series]:
     if isinstance(values, pd.DataFrame):
         columns = [values.iloc[:, j].reset_index(drop=True) for j in range(values.shape[1])]
         length = values.shape[0]
-    elif isinstance(values, pd.Series):
-        columns, length = [values.reset_index(drop=True)], len(values)
+    elif isinstance(values, pd.Series | pd.Categorical):
+        columns, length = [pd.Series(values).reset_index(drop=True)], len(values)
     else:
         # dtype=object keeps a list such as ["a", nan] from becoming the text "nan".
         keep_dtype = isinstance(values, np.ndarray)

@@ -105,6 +105,7 @@ class DPFermiClassifier(GroupedClassifier):
         "dual_learning_rate": (POSITIVE,),
         "label_counts_epsilon": (POSITIVE,),
     }
+    _in_parts = True
     _released: ClassVar[tuple[str, ...]] = (*GroupedClassifier._released, "dual_")
 
     dual_: np.ndarray = field(init=False)

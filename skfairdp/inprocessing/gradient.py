@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from skfairdp.datasets.stored_rows import StoredRows, in_chunks, stored_rows
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.inspection import (
@@ -106,6 +108,8 @@ class GradientClassifier(BudgetedClassifier):
     progress: bool | None = None
 
     _plans_ahead = True
+    # Whether rows may lie on disk: nothing but steps reads them, a batch at a time.
+    _in_parts: ClassVar[bool] = False
     _parameters = {
         "max_grad_norm": (NORM,),
         "batch_size": (COUNT, Choice(("auto",))),
@@ -175,8 +179,13 @@ class GradientClassifier(BudgetedClassifier):
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
         self._check_settings()
+        stored = stored_rows(X) if self._in_parts else None
         X, y = check_rows(
-            self, X, y, allow_nd=self.net is not None, labels_declared=self.classes is not None
+            self,
+            X if stored is None else stored,
+            y,
+            allow_nd=self.net is not None,
+            labels_declared=self.classes is not None,
         )
         classes, labels = encode_labels(y, self.classes, multiclass=self._multiclass)
         groups = self._encode_groups(sensitive_features, len(X))
@@ -201,14 +210,21 @@ class GradientClassifier(BudgetedClassifier):
         link = link_of(prepared.criterion)
         self._check_net(prepared, plan, X.shape[1:])
         refuse_wrong_outputs(prepared.module, X.shape[1:], len(classes), link, self._n_logits)
+        if stored is not None and plan.counts:
+            raise ValueError(
+                f"A plan with {plan.counts[0].name!r} tables reads all rows at once, so 'X' has to "
+                "be in memory. Switch the tables off, or load the rows."
+            )
         rows = _rows(X, labels, self._cells(plan, groups), prepared.module, link)
-        refuse_rows_it_cannot_take(prepared.module, rows.X)
+        chunks = () if stored is None else stored.chunks()
+        parts = (as_tensor(chunk, prepared.module) for chunk in chunks)
+        refuse_rows_it_cannot_take(prepared.module, chain((rows.X,), parts))
         draws = own_draws(prepared.module, X.shape[1:], noise.masks)
-        codes = None if groups is None else groups.codes
+        codes = None if groups is None else groups.codes.astype(np.int64, copy=False)
         rows = replace(rows, targets=self._targets(rows.targets[0], codes))
         objective = self._objective(objective_for(prepared.criterion), groups, classes)
         clipper = make_clipper(prepared.module, prepared.flat, objective)
-        rehearse(prepared.module, clipper, rows.X, rows.targets, plan)
+        rehearse(prepared.module, clipper, rows.X, rows.targets, plan, len(X))
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
@@ -247,6 +263,7 @@ class GradientClassifier(BudgetedClassifier):
         logs = np.log(proba.clip(min=tiny))
         return logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
 
+    @in_chunks
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         X = self._features(X)
         return probabilities(outputs(self.module_, X), self.link_)
@@ -261,10 +278,12 @@ class GradientClassifier(BudgetedClassifier):
 
 
 def _rows(
-    X: np.ndarray, labels: np.ndarray, cells: np.ndarray | None, module: nn.Module, link: str
+    X: Any, labels: np.ndarray, cells: np.ndarray | None, module: nn.Module, link: str
 ) -> Rows:
-    tensor = as_tensor(X, module)
+    stored = X if isinstance(X, StoredRows) else None
+    tensor = as_tensor(X if stored is None else np.empty((0, *stored.shape[1:])), module)
     target = torch.from_numpy(labels.clip(min=0)).to(tensor.device)
-    codes = np.zeros(len(X), dtype=np.int64) if cells is None else cells.copy()
+    codes = np.zeros(len(X), dtype=np.int8) if cells is None else cells.copy()
     codes[labels < 0] = -1
-    return Rows(tensor, (target.to(tensor.dtype) if link == "logit" else target,), codes)
+    target = target.to(tensor.dtype if link == "logit" else torch.int64)
+    return Rows(tensor, (target,), codes, stored)

@@ -146,6 +146,7 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
         "check_every": (COUNT,),
         "check_epsilon": (POSITIVE,),
     }
+    _in_parts = True
     _released = (*EnsembleClassifier._released, "last_step_", "released_gaps_")
 
     last_step_: dict[str, Any] = field(init=False)

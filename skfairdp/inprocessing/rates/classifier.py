@@ -117,6 +117,7 @@ default="linear"
     max_multiplier: float = 1.0
     memory: float = 0.9
 
+    _in_parts = True
     _released: ClassVar[tuple[str, ...]] = (*ConstrainedClassifier._released, "released_gaps_")
 
     released_gaps_: np.ndarray = field(init=False)
