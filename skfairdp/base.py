@@ -124,6 +124,7 @@ class PrivateEstimator(Certifiable, WithParameters):
     fit_digests_: dict[str, str] = field(init=False)
     _reservation: tuple[PrivacyLedger, Entry] = field(init=False)
     _only_quoting: bool = field(init=False)
+    _charged_elsewhere: bool = field(init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep the digests of what was fitted with it."""
@@ -186,6 +187,7 @@ class PrivateEstimator(Certifiable, WithParameters):
             raise
         finally:
             self.__dict__.pop("_reservation", None)
+            self.__dict__.pop("_charged_elsewhere", None)
 
     def _charge(self, stated: PrivacyGuarantee | None) -> None:
         """Enter in the ledger what this fit is about to spend.
@@ -199,7 +201,7 @@ class PrivateEstimator(Certifiable, WithParameters):
         if "_only_quoting" in vars(self):
             raise _Quote(stated)
         ledger = as_ledger(self.ledger)
-        if ledger is None or "_reservation" in vars(self):
+        if ledger is None or "_reservation" in vars(self) or "_charged_elsewhere" in vars(self):
             return
         stated = stated or PrivacyGuarantee.void("a fit without noise (epsilon=inf)")
         entry = ledger.reserve(stated, activity=self._activity, estimator=type(self).__name__)
@@ -207,7 +209,7 @@ class PrivateEstimator(Certifiable, WithParameters):
 
     def _settle(self) -> None:
         """Commit the charge of a fit that is done."""
-        if self.ledger is None:
+        if self.ledger is None or "_charged_elsewhere" in vars(self):
             return
         if "_reservation" not in vars(self):
             raise RuntimeError(

@@ -12,6 +12,7 @@ from torch import Tensor
 from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.engine.clipping.clippers import Clipper
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin, row_capacity, sum_margin
+from skfairdp.engine.processes import Processes
 from skfairdp.engine.public_features import PublicBatch
 from skfairdp.engine.row_blocks import PairwiseSum, block_rows, blocks, fill
 from skfairdp.engine.sampling import Batch, PoissonSampler
@@ -51,7 +52,7 @@ class BatchSums:
     """Sums over private rows; :class:`skfairdp.engine.release.NoisyRelease` alone hands them on.
 
     `plan`: what was charged. `clipper`: computes weighted sums of clipped per-record gradients.
-    `meter`: what is still to be released.
+    `meter`: what is still to be released. `processes`: those that train one model together.
     """
 
     def __init__(
@@ -60,8 +61,10 @@ class BatchSums:
         plan: Plan,
         clipper: Clipper,
         noise: NoiseSource,
+        processes: Processes | None = None,
     ) -> None:
         self.meter = Meter(plan)
+        self.processes = Processes() if processes is None else processes
         self._rows = rows
         self._clipper = clipper
         self._noise = noise
@@ -159,6 +162,7 @@ class BatchSums:
         """Clip norm that leaves room for the rounding of the sum."""
         known = self._limits.get((id(segment), id(block)))
         if known is None or known[0] is not segment:
+            additions += self.processes.size
             margin = n_sums * _margin(segment, block, len(self._rows.codes), additions)
             limit = block.max_norm * (1.0 - margin)
             known = self._limits[id(segment), id(block)] = (segment, limit)
@@ -179,6 +183,9 @@ class BatchSums:
 
     def _noisy(self, total: Tensor, std: float) -> Tensor:
         """Add the noise, in float64: the only way that a sum of private rows leaves."""
+        return self.processes.released(total, lambda whole: self._with_noise(whole, std))
+
+    def _with_noise(self, total: Tensor, std: float) -> Tensor:
         if std == 0.0:
             return total.clone()
         if self.meter.plan.exact_noise:

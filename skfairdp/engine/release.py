@@ -223,19 +223,23 @@ class NoisyRelease(BatchSums):
         weights = fill(self._tensor(member).t(), rows).t()
         sums = self._clipper.clipped_sums(X, targets, limit, weights, rows=rows)
         sums = sums.reshape(n_heads, n_cells, -1)
-        cell_weights = torch.tensor(block.weights, dtype=torch.float64, device=sums.device)
-        limits = torch.tensor(radii, dtype=torch.float64, device=sums.device) / n_heads
-        head_sums = sums[:, :, head]
-        norms = head_sums.norm(dim=2)
-        shrink = torch.where(norms > limits, limits / norms.clamp_min(1e-300), 1.0)
-        weighted = (head_sums * shrink[:, :, None] * cell_weights[None, :, None]).sum(dim=1)
-        vector = (sums.sum(dim=0) * cell_weights[:, None]).sum(dim=0)
-        vector = self._noisy(vector, block.noise_std)
-        vector[head] = 0.0  # the step is charged once: the head's part leaves below alone
-        return HeadSums(
-            vector=vector,
-            heads=self._noisy(weighted * head_scale, block.noise_std * head_scale),
-        )
+
+        def finish(sums: Tensor) -> Tensor:
+            cell_weights = torch.tensor(block.weights, dtype=torch.float64, device=sums.device)
+            limits = torch.tensor(radii, dtype=torch.float64, device=sums.device) / n_heads
+            head_sums = sums[:, :, head]
+            norms = head_sums.norm(dim=2)
+            shrink = torch.where(norms > limits, limits / norms.clamp_min(1e-300), 1.0)
+            weighted = (head_sums * shrink[:, :, None] * cell_weights[None, :, None]).sum(dim=1)
+            vector = (sums.sum(dim=0) * cell_weights[:, None]).sum(dim=0)
+            vector = self._with_noise(vector, block.noise_std)
+            vector[head] = 0.0  # the step is charged once: the head's part leaves below alone
+            heads = self._with_noise(weighted * head_scale, block.noise_std * head_scale)
+            return torch.cat([vector, heads.flatten()])
+
+        p, p_head = sums.shape[2], head.stop - head.start
+        released = self.processes.released(sums, finish, (p + n_heads * p_head,))
+        return HeadSums(vector=released[:p], heads=released[p:].reshape(n_heads, p_head))
 
     def counts(
         self, release: CountRelease, assign: Callable[[Rows], np.ndarray], n_counts: int
@@ -249,9 +253,13 @@ class NoisyRelease(BatchSums):
         self.meter.draw(release)
         labels = assign(self._rows)
         exact = np.bincount(labels[labels >= 0], minlength=n_counts).astype(np.int64)
-        if np.isinf(release.epsilon):
-            return exact
-        return np.asarray(exact + self._noise.discrete_laplace(release.epsilon, n_counts))
+
+        def finish(exact: Tensor) -> Tensor:
+            if np.isinf(release.epsilon):
+                return exact
+            return exact + torch.from_numpy(self._noise.discrete_laplace(release.epsilon, n_counts))
+
+        return self.processes.released(torch.from_numpy(exact), finish).numpy()
 
     def prefix_sums(
         self,
@@ -293,6 +301,8 @@ class NoisyRelease(BatchSums):
                 "The tails of a table's noise are cut off: plan failure=GRID_FAILURE, which holds "
                 f"for multipliers from {LEAST_MULTIPLIER}."
             )
+        if self.processes.size > 1:
+            raise PlanError("A table of prefix sums is released by one process alone.")
         self.meter.draw(segment)
         entries, signs = assign(self._rows)
         within = (self._rows.codes >= 0) & (entries >= 0)

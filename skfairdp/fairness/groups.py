@@ -29,15 +29,20 @@ class Groups:
         of them (its value is missing or unknown and was dropped).
     outside : tuple
         Labels that were left out by declaring others.
+    totals : ndarray of int64, shape (n_groups,), or None
+        Rows of each group in all processes of a fit, where there are others.
     """
 
     labels: tuple[Hashable, ...]
     codes: NDArray[np.int64]
     outside: tuple[Hashable, ...] = ()
+    totals: NDArray[np.int64] | None = None
 
     @property
     def counts(self) -> NDArray[np.int64]:
         """Number of rows of each group, shape (n_groups,)."""
+        if self.totals is not None:
+            return self.totals
         return np.bincount(self.codes[self.codes >= 0], minlength=len(self.labels))
 
 

@@ -13,6 +13,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from skfairdp.assumptions import PROCESSES
+from skfairdp.certificate.fit_digests import bind_each
+from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
 from skfairdp.datasets.stored_rows import StoredRows, in_chunks, stored_rows
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inference import link_of, outputs, probabilities
@@ -24,6 +27,7 @@ from skfairdp.engine.inspection import (
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.parameter_vector import copy_module, copy_parameters
+from skfairdp.engine.processes import Processes
 from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
@@ -92,6 +96,10 @@ class GradientClassifier(BudgetedClassifier):
         factor).
     random_state : int, RandomState or None
         Seeds the initial weights; never noise or batches.
+    distributed : "auto" or None
+        With "auto", processes of an initialised group of torch.distributed train one model: each
+        calls `fit` with rows of its own, and sizes count the rows of all. None trains on the
+        rows of this process alone, as where there is no such group.
 
     Attributes
     ----------
@@ -106,15 +114,17 @@ class GradientClassifier(BudgetedClassifier):
     learning_rate_schedule: Any = "linear"
     exact_noise: bool = False
     progress: bool | None = None
+    distributed: str | None = "auto"
 
     _plans_ahead = True
-    # Whether rows may lie on disk: nothing but steps reads them, a batch at a time.
+    # Whether rows may lie on disk, or with several processes: they are read in batches of steps.
     _in_parts: ClassVar[bool] = False
     _parameters = {
         "max_grad_norm": (NORM,),
         "batch_size": (COUNT, Choice(("auto",))),
         "max_epochs": (COUNT,),
         "learning_rate_schedule": (Choice(("linear", "cosine")), SEQUENCE, NONE),
+        "distributed": (Choice(("auto",)), NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (*BudgetedClassifier._released, "link_", "module_")
 
@@ -177,6 +187,15 @@ class GradientClassifier(BudgetedClassifier):
             vector.data.copy_(before)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        with Processes(self.distributed is not None) as processes:
+            self._fit_rows(X, y, sensitive_features, processes)
+
+    def _fit_rows(self, X: Any, y: Any, sensitive_features: Any, processes: Processes) -> None:
+        if processes.size > 1 and not self._in_parts:
+            raise ValueError(
+                f"{type(self).__name__} is fitted by one process alone: set distributed=None, or "
+                "fit it outside torch's process group."
+            )
         check_parameters(self, self._parameters)
         self._check_settings()
         stored = stored_rows(X) if self._in_parts else None
@@ -191,7 +210,13 @@ class GradientClassifier(BudgetedClassifier):
         groups = self._encode_groups(sensitive_features, len(X))
         X, labels, groups = self._used(X, labels, groups)
         seed, noise = self._randomness()
-        sizes = self._sizes(groups, len(X), noise)
+        n = len(X)
+        if processes.size > 1:
+            n, groups = self._join(processes, X, classes, groups)
+            seed = processes.first(seed)
+            if noise.reproducible:  # another stream of batches in each process
+                noise = NoiseSource(seed + processes.rank * 2**32)
+        sizes = processes.first(self._sizes(groups, n, noise))
         check_delta(self.delta, sizes.total)
         multiplier = self._calibrate(sizes)
         plan = self._plan(sizes, multiplier)
@@ -224,14 +249,24 @@ class GradientClassifier(BudgetedClassifier):
         rows = replace(rows, targets=self._targets(rows.targets[0], codes))
         objective = self._objective(objective_for(prepared.criterion), groups, classes)
         clipper = make_clipper(prepared.module, prepared.flat, objective)
-        rehearse(prepared.module, clipper, rows.X, rows.targets, plan, len(X))
+        rehearse(prepared.module, clipper, rows.X, rows.targets, plan, n)
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
         stated = self._guarantee(plan, noise, groups)
+        if processes.size > 1:
+            if stated is not None and not stated.is_void:
+                also = PROCESSES.format(n=processes.size)
+                stated = replace(stated, assumptions=(*stated.assumptions, also))
+            places = np.unique(np.linspace(0, len(X) - 1, 64).astype(np.int64))
+            sample = rows.X[places] if stored is None else torch.from_numpy(stored.take(places))
+            processes.refuse_copies(sample)
+            processes.agree(bind_each({"plan": repr(plan), "state": released}))
+            processes.watch(prepared.flat.vector, epoch)
         self._charge(stated)  # before a row reaches the engine
-        release = NoisyRelease(rows, plan, clipper, noise)
-        progress = Progress(plan.steps, self.progress, type(self).__name__)
+        release = NoisyRelease(rows, plan, clipper, noise, processes)
+        shown = self.progress if processes.leads else False
+        progress = Progress(plan.steps, shown, type(self).__name__)
         run = Run(
             plan=plan,
             prepared=prepared,
@@ -248,6 +283,7 @@ class GradientClassifier(BudgetedClassifier):
             release.meter.finish()
         finally:
             progress.close()
+        processes.compare()
         copy_parameters(prepared.module, released)
         self.module_ = released.eval()
         self.link_ = link
@@ -256,6 +292,27 @@ class GradientClassifier(BudgetedClassifier):
         self.noise_multiplier_ = multiplier
         self.plan_ = plan
         self.privacy_ = stated
+
+    def _join(
+        self, processes: Processes, X: Any, classes: np.ndarray, groups: Groups | None
+    ) -> tuple[int, Groups | None]:
+        """Agree on what is fitted; number of rows, and groups with theirs, of all processes."""
+        if not processes.leads:
+            self._charged_elsewhere = True
+        parameters = {n: Recipe(v) for n, v in self.get_params(deep=False).items()}
+        known = {
+            "class": type(self),
+            "classes": classes.tolist(),
+            "groups": None if groups is None else list(groups.labels),
+            "features": (X.shape[1:], list(getattr(self, "feature_names_in_", ()))),
+            "ledger": self.ledger is None,
+        }
+        facts = {n: v for n, v in parameters.items() if n not in WITHOUT_EFFECT}
+        processes.agree(bind_each(facts | known))
+        if groups is not None:
+            totals = processes.total(torch.from_numpy(groups.counts.astype(np.int64)))
+            groups = replace(groups, totals=totals.numpy())
+        return int(processes.total(torch.tensor(len(X)))), groups
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         proba = self.predict_proba(X)
