@@ -181,7 +181,7 @@ def encode_labels(
     if isinstance(y, pd.Categorical) and declared is None:
         y = y.remove_unused_categories()
         classes, of_category = np.unique(y.categories.tolist(), return_inverse=True)
-        codes = of_category.astype(np.int32)[y.codes]
+        codes = recoded(y.codes, of_category)
     elif declared is None:
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
@@ -208,7 +208,8 @@ def encode_labels(
             "Only binary classification is supported. The type of the target is multiclass: "
             f"{len(classes)} classes."
         )
-    return classes, codes.astype(np.int32 if isinstance(y, pd.Categorical) else np.int64)
+    kind = np.int32 if isinstance(y, pd.Categorical) else np.int64
+    return classes, codes.astype(kind, copy=False)
 
 
 def factorized(values: Any) -> tuple[NDArray[np.int64], list[Any]]:
@@ -219,7 +220,7 @@ def factorized(values: Any) -> tuple[NDArray[np.int64], list[Any]]:
     """
     if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
         values = pd.Categorical(values).remove_unused_categories()
-        return values.codes.astype(np.int32), values.categories.tolist()
+        return recoded(values.codes), values.categories.tolist()
     values = np.asarray(values, dtype=object)
     try:
         codes, distinct = pd.factorize(values, use_na_sentinel=True)
@@ -232,6 +233,20 @@ def factorized(values: Any) -> tuple[NDArray[np.int64], list[Any]]:
     return np.asarray(codes, dtype=np.int64), list(distinct)
 
 
+def recoded(codes: NDArray, table: NDArray | None = None) -> NDArray[Any]:
+    """Look codes up in a table, without one the codes, in int32 where they take less than int64.
+
+    A part at a time, for numpy makes an index of eight bytes of every code.
+    """
+    if codes.dtype == np.int64:
+        return codes if table is None else table[codes]
+    out = np.empty(len(codes), dtype=np.int32)
+    for start in range(0, len(codes), 1 << 20):
+        part = codes[start : start + (1 << 20)]
+        out[start : start + len(part)] = part if table is None else table[part]
+    return out
+
+
 def positions(values: Any, known: Iterable[Hashable]) -> NDArray[np.int64]:
     """Position of each value among known ones; -1 for a value of whatever other kind.
 
@@ -240,7 +255,7 @@ def positions(values: Any, known: Iterable[Hashable]) -> NDArray[np.int64]:
     where = {label: index for index, label in enumerate(known)}
     codes, distinct = factorized(values)
     table = np.array([*(where.get(value, -1) for value in distinct), -1, -1], dtype=codes.dtype)
-    return table[codes]
+    return recoded(codes, table)
 
 
 def _has_hash(value: Any) -> bool:

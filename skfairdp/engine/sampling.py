@@ -107,4 +107,7 @@ class PoissonSampler:
 
 
 def _members(inside: np.ndarray) -> np.ndarray | None:
-    return None if inside.all() else np.flatnonzero(inside)
+    if inside.all():
+        return None
+    small = len(inside) < 2**31  # half the memory
+    return np.flatnonzero(inside).astype(np.int32 if small else np.int64)

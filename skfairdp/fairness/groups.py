@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.exceptions import UnknownGroupError
 from skfairdp.parameters import is_missing
-from skfairdp.rows import factorized, unmasked
+from skfairdp.rows import factorized, recoded, unmasked
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Groups:
     labels : tuple
         Group labels as Python scalars, or tuples of them for intersections of
         several attributes, in a deterministic order.
-    codes : ndarray of int64, shape (n_rows,)
+    codes : ndarray of int64 (of int32 where they come from categories), shape (n_rows,)
         Position of each row's group in `labels`; -1 for a row that belongs to none
         of them (its value is missing or unknown and was dropped).
     outside : tuple
@@ -125,7 +125,7 @@ def encode_groups(
             f"{name} has a group that is not among the known ones, {list(known)!r}. Use only these "
             "groups, or drop the rows of others; compare with set() of your values to find them."
         )
-    return Groups(known, table[codes], outside)
+    return Groups(known, recoded(codes, table), outside)
 
 
 def groups_of_training(sensitive_features: Any, n_rows: int, declared: Any) -> Groups:

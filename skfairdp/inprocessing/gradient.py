@@ -241,11 +241,12 @@ class GradientClassifier(BudgetedClassifier):
                 "be in memory. Switch the tables off, or load the rows."
             )
         rows = _rows(X, labels, self._cells(plan, groups), prepared.module, link)
+        del labels  # as large as what was made of them
         chunks = () if stored is None else stored.chunks()
         parts = (as_tensor(chunk, prepared.module) for chunk in chunks)
         refuse_rows_it_cannot_take(prepared.module, chain((rows.X,), parts))
         draws = own_draws(prepared.module, X.shape[1:], noise.masks)
-        codes = None if groups is None else groups.codes.astype(np.int64, copy=False)
+        codes = None if groups is None else groups.codes
         rows = replace(rows, targets=self._targets(rows.targets[0], codes))
         objective = self._objective(objective_for(prepared.criterion), groups, classes)
         clipper = make_clipper(prepared.module, prepared.flat, objective)
@@ -340,7 +341,8 @@ def _rows(
     stored = X if isinstance(X, StoredRows) else None
     tensor = as_tensor(X if stored is None else np.empty((0, *stored.shape[1:])), module)
     target = torch.from_numpy(labels.clip(min=0)).to(tensor.device)
-    codes = np.zeros(len(X), dtype=np.int8) if cells is None else cells.copy()
-    codes[labels < 0] = -1
+    codes = np.zeros(len(X), dtype=np.int8) if cells is None else cells
+    if labels.min() < 0:
+        codes = np.where(labels < 0, codes.dtype.type(-1), codes)
     target = target.to(tensor.dtype if link == "logit" else torch.int64)
     return Rows(tensor, (target,), codes, stored)

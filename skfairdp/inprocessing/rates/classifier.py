@@ -173,7 +173,7 @@ default="linear"
     def _targets(self, labels: torch.Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
         assert groups is not None
         n_labels = int(labels.max()) + 1 if self.classes is None else len(self.classes)
-        codes = torch.from_numpy(groups).to(labels.device)
+        codes = torch.from_numpy(groups).long().to(labels.device)
         # The cell tells the label too. Rows of no group are never drawn; any cell will do.
         return ((codes * n_labels + labels.long()).clamp(min=0),)
 
