@@ -26,6 +26,7 @@ from skfairdp.parameters import CLASSES
 
 # Squares of larger values overflow in float32; they are refused rather than clipped.
 _LARGEST = 1e18
+_PART = 1 << 20
 # What scikit-learn says without showing a cell or a number of rows; all else is replaced.
 _HARMLESS = re.compile(
     r"(Input X contains (NaN|infinity)|X has \d+ features, but|The feature names should match"
@@ -104,7 +105,7 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
 def _check_stored(estimator: Any, X: StoredRows, *, allow_nd: bool) -> Any:
     if len(X) < 2:
         raise ValueError("Found array with fewer than 2 samples.")
-    validated(estimator, X.like(), reset=True, dtype=[np.float64, np.float32], allow_nd=allow_nd)
+    validated(estimator, X.made_up(), reset=True, dtype=[np.float64, np.float32], allow_nd=allow_nd)
     X.refuse_values(_LARGEST)
     return X
 
@@ -179,9 +180,9 @@ def encode_labels(
     contributes nothing. None takes the set from the rows. Result: classes, and a code a row.
     """
     if isinstance(y, pd.Categorical) and declared is None:
-        y = y.remove_unused_categories()
-        classes, of_category = np.unique(y.categories.tolist(), return_inverse=True)
-        codes = recoded(y.codes, of_category)
+        codes, found = factorized(y)
+        classes, places = np.unique(found, return_inverse=True)
+        codes = recoded(codes, places)
     elif declared is None:
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
@@ -219,8 +220,13 @@ def factorized(values: Any) -> tuple[NDArray[np.int64], list[Any]]:
     hash and so can equal no label; `distinct`: what the other codes stand for.
     """
     if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
-        values = pd.Categorical(values).remove_unused_categories()
-        return recoded(values.codes), values.categories.tolist()
+        values = pd.Categorical(values)
+        occurs = np.zeros(len(values.categories) + 1, dtype=bool)
+        for part in np.array_split(values.codes, 1 + len(values) // _PART):
+            occurs[part] = True
+        occurs[-1] = False  # the missing ones
+        table = np.where(occurs, np.cumsum(occurs) - 1, -1)
+        return recoded(values.codes, table), values.categories[occurs[:-1]].tolist()
     values = np.asarray(values, dtype=object)
     try:
         codes, distinct = pd.factorize(values, use_na_sentinel=True)
@@ -233,17 +239,19 @@ def factorized(values: Any) -> tuple[NDArray[np.int64], list[Any]]:
     return np.asarray(codes, dtype=np.int64), list(distinct)
 
 
-def recoded(codes: NDArray, table: NDArray | None = None) -> NDArray[Any]:
-    """Look codes up in a table, without one the codes, in int32 where they take less than int64.
+def recoded(codes: NDArray, table: NDArray) -> NDArray[Any]:
+    """Look codes up in a table; in int32 if they take less than eight bytes.
 
     A part at a time, for numpy makes an index of eight bytes of every code.
     """
     if codes.dtype == np.int64:
-        return codes if table is None else table[codes]
+        return np.asarray(table[codes])
     out = np.empty(len(codes), dtype=np.int32)
-    for start in range(0, len(codes), 1 << 20):
-        part = codes[start : start + (1 << 20)]
-        out[start : start + len(part)] = part if table is None else table[part]
+    n_parts = 1 + len(codes) // _PART
+    for into, part in zip(
+        np.array_split(out, n_parts), np.array_split(codes, n_parts), strict=True
+    ):
+        into[:] = table[part]
     return out
 
 

@@ -10,7 +10,7 @@ from .gaussians import make_biased_gaussians
 from .hsls import fetch_hsls
 from .law_school import fetch_law_school
 from .mortgages import load_mortgage_approvals
-from .stored_rows import ArrowRows, ParquetRows
+from .parquet_rows import ArrowRows, ParquetRows
 
 __all__ = [
     "ArrowRows",

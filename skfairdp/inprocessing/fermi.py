@@ -163,7 +163,8 @@ class DPFermiClassifier(GroupedClassifier):
 
     def _targets(self, labels: Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
         assert groups is not None
-        cells = torch.from_numpy(groups).long().to(labels.device).clamp(min=0)  # others are not drawn
+        cells = torch.from_numpy(groups).long().to(labels.device)
+        cells = cells.clamp(min=0)  # others are not drawn
         if self._by_label:
             n_labels = int(labels.max()) + 1 if self.classes is None else len(self.classes)
             cells = cells * n_labels + labels.long()

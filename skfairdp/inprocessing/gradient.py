@@ -242,12 +242,15 @@ class GradientClassifier(BudgetedClassifier):
             )
         rows = _rows(X, labels, self._cells(plan, groups), prepared.module, link)
         del labels  # as large as what was made of them
+        codes = None if groups is None else groups.codes
         chunks = () if stored is None else stored.chunks()
         parts = (as_tensor(chunk, prepared.module) for chunk in chunks)
         refuse_rows_it_cannot_take(prepared.module, chain((rows.X,), parts))
         draws = own_draws(prepared.module, X.shape[1:], noise.masks)
-        codes = None if groups is None else groups.codes
         rows = replace(rows, targets=self._targets(rows.targets[0], codes))
+        if stored is not None and groups is not None:
+            groups = replace(groups, codes=rows.codes)
+            del codes
         objective = self._objective(objective_for(prepared.criterion), groups, classes)
         clipper = make_clipper(prepared.module, prepared.flat, objective)
         rehearse(prepared.module, clipper, rows.X, rows.targets, plan, n)
@@ -345,4 +348,6 @@ def _rows(
     if labels.min() < 0:
         codes = np.where(labels < 0, codes.dtype.type(-1), codes)
     target = target.to(tensor.dtype if link == "logit" else torch.int64)
+    if stored is not None:
+        codes = codes.astype(np.min_scalar_type(-1 - int(codes.max())))
     return Rows(tensor, (target,), codes, stored)
