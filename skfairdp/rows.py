@@ -180,8 +180,8 @@ def encode_labels(
     contributes nothing. None takes the set from the rows. Result: classes, and a code a row.
     """
     if isinstance(y, pd.Categorical) and declared is None:
-        codes, found = factorized(y)
-        classes, places = np.unique(found, return_inverse=True)
+        codes, distinct = factorized(y)
+        classes, places = np.unique(distinct, return_inverse=True)
         codes = recoded(codes, places)
     elif declared is None:
         classes, codes = np.unique(y, return_inverse=True)
@@ -222,8 +222,8 @@ def factorized(values: Any) -> tuple[NDArray[np.int64], list[Any]]:
     if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
         values = pd.Categorical(values)
         occurs = np.zeros(len(values.categories) + 1, dtype=bool)
-        for part in np.array_split(values.codes, 1 + len(values) // _PART):
-            occurs[part] = True
+        for start in range(0, len(values), _PART):
+            occurs[values.codes[start : start + _PART]] = True
         occurs[-1] = False  # the missing ones
         table = np.where(occurs, np.cumsum(occurs) - 1, -1)
         return recoded(values.codes, table), values.categories[occurs[:-1]].tolist()
@@ -247,11 +247,9 @@ def recoded(codes: NDArray, table: NDArray) -> NDArray[Any]:
     if codes.dtype == np.int64:
         return np.asarray(table[codes])
     out = np.empty(len(codes), dtype=np.int32)
-    n_parts = 1 + len(codes) // _PART
-    for into, part in zip(
-        np.array_split(out, n_parts), np.array_split(codes, n_parts), strict=True
-    ):
-        into[:] = table[part]
+    for start in range(0, len(codes), _PART):
+        part = slice(start, start + _PART)
+        out[part] = table[codes[part]]
     return out
 
 

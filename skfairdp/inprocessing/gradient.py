@@ -242,15 +242,14 @@ class GradientClassifier(BudgetedClassifier):
             )
         rows = _rows(X, labels, self._cells(plan, groups), prepared.module, link)
         del labels  # as large as what was made of them
-        codes = None if groups is None else groups.codes
         chunks = () if stored is None else stored.chunks()
         parts = (as_tensor(chunk, prepared.module) for chunk in chunks)
         refuse_rows_it_cannot_take(prepared.module, chain((rows.X,), parts))
         draws = own_draws(prepared.module, X.shape[1:], noise.masks)
-        rows = replace(rows, targets=self._targets(rows.targets[0], codes))
-        if stored is not None and groups is not None:
-            groups = replace(groups, codes=rows.codes)
-            del codes
+        of_groups = None if groups is None else groups.codes
+        rows = replace(rows, targets=self._targets(rows.targets[0], of_groups))
+        if stored is not None and groups is not None:  # which are in the targets, or the cells
+            groups, of_groups = replace(groups, codes=groups.codes[:0].copy()), None
         objective = self._objective(objective_for(prepared.criterion), groups, classes)
         clipper = make_clipper(prepared.module, prepared.flat, objective)
         rehearse(prepared.module, clipper, rows.X, rows.targets, plan, n)
