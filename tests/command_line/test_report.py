@@ -438,6 +438,32 @@ def test_without_a_schema_a_part_of_epsilon_learns_the_table(folder, capsys) -> 
     assert entries[0].guarantee.epsilon == 1.0
 
 
+def test_all_that_is_wrong_with_a_table_is_said_at_once(folder, capsys) -> None:
+    rows = table()
+    rows["income"] = rows["income"].astype(object)
+    rows.loc[3, "income"] = "much"
+    rows["debt"] = rows["debt"].where(rows.index > 5)
+    rows["approve"] = rows["approve"].map({0: "no", 1: "yes"})
+    written(folder, rows)
+    said = refused(capsys, report("--ledger", "l.db"))
+    assert "3 things have to be mended" in said
+    for column in ("'income'", "'debt'", "'approve'"):
+        assert said.count(column) == 1
+    assert "much" not in said
+    assert not Path("l.db").exists()
+
+
+def test_a_misspelt_category_is_named_and_no_value_of_the_table(folder, capsys) -> None:
+    schema = json.loads(json.dumps(SCHEMA))
+    listed = schema["columns"]["purpose"]["categories"]
+    right, listed[0] = listed[0], "Carr"
+    written(folder, schema=schema)
+    said = refused(capsys, report())
+    assert "'purpose'" in said
+    assert "never 'Carr'" in said
+    assert right not in said.replace("Carr", "")
+
+
 def test_identifiers_are_refused_before_anything_is_charged(folder, capsys) -> None:
     written(folder)
     assert "names of identifiers" in refused(capsys, [*WITHOUT_SCHEMA, "--ledger", "l.db"])
