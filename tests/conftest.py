@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Generator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     slow ones go wherever a worker is free.
     """
     grouped = getattr(config.option, "loadgroup", False)  # a worker under --dist loadgroup
+    without_arrow = pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs pyarrow")
     for item in items:
+        if item.nodeid.startswith("skfairdp/datasets/parquet_rows"):  # examples of docstrings
+            item.add_marker(without_arrow)
         if "loky" in item.name or "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(in_one_worker)
         group = _group_of(item)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,10 +43,10 @@ def test_epsilon_is_that_of_one_process_and_trust_is_stated(found):
     assert "the fit ran in 2 processes" in first["assumptions"][-1]
 
 
-def test_weights_agree_where_batches_are_empty_and_one_charge_is_made(found):
+def test_weights_agree_where_batches_are_empty_and_each_fit_is_charged_once(found):
     first, second = found[1]
     assert first["weights"] == second["weights"]
-    assert first["charges"] == second["charges"] == 1
+    assert first["charges"] == second["charges"] == 2
 
 
 def test_noise_is_added_once(found):
@@ -90,3 +92,15 @@ def test_a_process_that_dies_or_fails_ends_the_fit_and_the_charge_stays(tmp_path
     assert (kind, fitted, charges) == ("RuntimeError", False, 1)
     assert "Another process of this fit failed" in message
     assert second == 9 if task == "kill" else second[0][0] == "KeyError"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["train_together", "train_on_dask"])
+def test_the_examples_run(name):
+    launcher = [sys.executable]
+    if name == "train_together":
+        launcher += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    script = Path(__file__).parents[2] / "examples" / f"{name}.py"
+    ran = subprocess.run([*launcher, script], capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    assert "the fit ran in 2 processes" in ran.stdout
