@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,121 +22,8 @@ class _Piece(NamedTuple):
     read: Callable[[list[str]], Iterator[Any]]  # yields record batches
 
 
-class ArrowRows(StoredRows):
-    """Rows of an Arrow table.
-
-    Give them to `fit`, `predict` or `skfairdp.certify` as X; labels and groups come with them.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-        Rows in memory, or in a file that Arrow has mapped.
-    features : sequence of str
-        Columns of numbers, in the order in which a model gets them.
-    target : str or None, default=None
-        Column of labels.
-    sensitive : str, sequence of str or None, default=None
-        Columns of sensitive features.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> from skfairdp.datasets import ArrowRows
-    >>> table = pa.table({"income": [1.0, 2.0], "debt": [0, 1], "paid": ["no", "yes"]})
-    >>> rows = ArrowRows(table, features=["income", "debt"], target="paid")
-    >>> rows.shape, list(rows.target)
-    ((2, 2), ['no', 'yes'])
-    """
-
-    def __init__(
-        self,
-        table: Any,
-        *,
-        features: Sequence[str],
-        target: str | None = None,
-        sensitive: str | Sequence[str] | None = None,
-    ) -> None:
-        def read(columns: list[str]) -> Iterator[Any]:
-            yield from table.select(columns).to_batches(max_chunksize=CHUNK)
-
-        columns = _named(features, target, sensitive)
-        self._open(table.schema, [_Piece(table.num_rows, read)], *columns)
-
-    def _open(
-        self,
-        schema: Any,
-        pieces: list[_Piece],
-        features: list[str],
-        target: list[str],
-        sensitive: list[str],
-    ) -> None:
-        self._pieces = pieces
-        self.features = features
-        absent = [n for n in (*features, *target, *sensitive) if n not in schema.names]
-        if absent or not features:
-            raise ValueError(
-                f"The rows have no column {', '.join(map(repr, absent)) or 'to learn from'}; their "
-                f"columns are {schema.names!r}."
-            )
-        self.shape = (sum(piece.n_rows for piece in pieces), len(features))
-        self.dtype = np.result_type(*(_kind(name, schema.field(name).type) for name in features))
-        groups = {name: self._categories(name) for name in sensitive}
-        self.target = self._categories(target[0]) if target else None
-        self.sensitive_features = pd.DataFrame(groups) if len(groups) > 1 else None
-        if len(groups) == 1:
-            self.sensitive_features = groups[sensitive[0]]
-        self._first_state = self._state()
-
-    def _take(self, places: NDArray[np.integer], dtype: Any) -> NDArray[Any]:
-        order = np.argsort(places, kind="stable")
-        ordered = np.asarray(places)[order]
-        taken = np.empty((len(places), len(self.features)), dtype=dtype)
-        ends = np.cumsum([piece.n_rows for piece in self._pieces])
-        for piece, end in zip(self._pieces, ends, strict=True):
-            start = end - piece.n_rows
-            if np.subtract(*np.searchsorted(ordered, (end, start))) == 0:
-                continue
-            for batch in piece.read(self.features):
-                of_batch = slice(*np.searchsorted(ordered, (start, start + batch.num_rows)))
-                within, start = ordered[of_batch] - start, start + batch.num_rows
-                for j, name in enumerate(self.features if len(within) else ()):
-                    column = batch.column(name).to_numpy(zero_copy_only=False)[within]
-                    with np.errstate(over="ignore"):  # infinity is dealt with
-                        taken[order[of_batch], j] = column
-        return taken
-
-    def _state(self) -> Any:
-        """Nothing: Arrow tables cannot be changed."""
-
-    def _as_given(self, rows: NDArray[Any]) -> pd.DataFrame:
-        return pd.DataFrame(rows, columns=self.features)
-
-    def _categories(self, name: str) -> pd.Categorical:
-        """Read a column of labels: one small code a row."""
-        known: dict[Any, int] = {}
-        codes = np.empty(len(self), dtype=np.int16)
-        start = 0
-        for batch in (batch for piece in self._pieces for batch in piece.read([name])):
-            column = batch.column(0)
-            encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
-            # None, and a NaN, which is not itself, are missing.
-            of_value = [
-                -1 if value is None or value != value else known.setdefault(value, len(known))
-                for value in encoded.dictionary.to_pylist()
-            ]
-            if len(known) > _MOST_CATEGORIES:
-                raise ValueError(
-                    f"The column {name!r} has more than {_MOST_CATEGORIES:,} values: a target and "
-                    "sensitive features are categories."
-                )
-            places = encoded.indices.fill_null(len(of_value)).to_numpy()
-            codes[start : start + batch.num_rows] = np.array([*of_value, -1])[places]
-            start += batch.num_rows
-        return pd.Categorical.from_codes(codes, categories=list(known))
-
-
-class ParquetRows(ArrowRows):
-    """Rows of a Parquet file, or of all Parquet files in a folder.
+class ParquetRows(StoredRows):
+    """Rows of an Arrow table, of a Parquet file, or of all Parquet files in a folder.
 
     Give them to `fit`, `predict` or `skfairdp.certify` as X; labels and groups come with them. Of
     the features no more than a part of a row group and the drawn rows of some batches are in
@@ -145,8 +31,8 @@ class ParquetRows(ArrowRows):
 
     Parameters
     ----------
-    path : str or path
-        File, or folder of files with the same columns; rows come in the order of file names.
+    source : str, path or pyarrow.Table
+        File, folder of files with the same columns, in the order of their names, or a table.
     features : sequence of str
         Columns of numbers, in the order in which a model gets them.
     target : str or None, default=None
@@ -186,29 +72,57 @@ class ParquetRows(ArrowRows):
 
     def __init__(
         self,
-        path: str | Path,
+        source: Any,
         *,
         features: Sequence[str],
         target: str | None = None,
         sensitive: str | Sequence[str] | None = None,
         cache_bytes: int = 1 << 26,
     ) -> None:
+        others = [sensitive] if isinstance(sensitive, str) else list(sensitive or ())
+        self.features = list(features)
+        self.cache_bytes = int(cache_bytes)
+        self._metadata: dict[Path, Any] = {}
+        wanted = dict.fromkeys([*features, *([] if target is None else [target]), *others])
+        if isinstance(source, str | Path):
+            schema = self._open(Path(source), list(wanted))
+        else:
+            schema, self._pieces = source.schema, [_Piece(source.num_rows, self._read_table)]
+            self._table = source
+        absent = [name for name in wanted if name not in schema.names]
+        if absent or not self.features:
+            raise ValueError(
+                f"The rows have no column {', '.join(map(repr, absent)) or 'to learn from'}; their "
+                f"columns are {schema.names!r}."
+            )
+        kinds = [_kind(name, schema.field(name).type) for name in self.features]
+        self.dtype = np.result_type(*kinds)
+        self.shape = (sum(piece.n_rows for piece in self._pieces), len(kinds))
+        groups = {name: self._categories(name) for name in others}
+        self.target = None if target is None else self._categories(target)
+        self.sensitive_features = pd.DataFrame(groups) if len(groups) > 1 else None
+        if len(groups) == 1:
+            (self.sensitive_features,) = groups.values()
+        self._first_state = self._state()
+
+    def _read_table(self, columns: list[str]) -> Iterator[Any]:
+        yield from self._table.select(columns).to_batches(max_chunksize=CHUNK)
+
+    def _open(self, where: Path, wanted: list[str]) -> Any:
+        """Find the files; the schema of the first one."""
         try:
             import pyarrow.parquet as pq
         except ImportError as error:
             raise ImportError("ParquetRows needs pyarrow: pip install skfairdp[scale]") from error
-        where = Path(path)
         files = sorted(where.rglob("*.parquet")) if where.is_dir() else [where]
         if not files:
             raise ValueError(f"There is no file *.parquet in {str(where)!r}.")
-        self.cache_bytes = int(cache_bytes)
         self._metadata = {file: pq.read_metadata(file) for file in files}
-        columns = _named(features, target, sensitive)
-        pieces, first = [], self._metadata[files[0]].schema.to_arrow_schema()
-        for file, metadata in self._metadata.items():
-            schema = metadata.schema.to_arrow_schema()
+        schemas = {file: m.schema.to_arrow_schema() for file, m in self._metadata.items()}
+        first = schemas[files[0]]
+        for file, schema in schemas.items():
             both = (first, schema)
-            for name in dict.fromkeys(chain(*columns)):
+            for name in wanted:
                 kinds = [s.field(name).type if name in s.names else "absent" for s in both]
                 if kinds[0] != kinds[1]:
                     raise ValueError(
@@ -216,9 +130,12 @@ class ParquetRows(ArrowRows):
                         f"{files[0].name!r} and {kinds[1]} in {file.name!r}. Write them with one "
                         "schema."
                     )
-            groups = range(metadata.num_row_groups)
-            pieces += [self._piece(file, i, metadata.row_group(i).num_rows) for i in groups]
-        self._open(first, pieces, *columns)
+        self._pieces = [
+            self._piece(file, i, metadata.row_group(i).num_rows)
+            for file, metadata in self._metadata.items()
+            for i in range(metadata.num_row_groups)
+        ]
+        return first
 
     def _piece(self, file: Path, group: int, n_rows: int) -> _Piece:
         import pyarrow.parquet as pq
@@ -232,7 +149,9 @@ class ParquetRows(ArrowRows):
         return _Piece(n_rows, read)
 
     def _within(self, largest: float) -> bool:
-        """Ask the statistics of the row groups."""
+        """Ask the statistics of the row groups; look at the values of a table."""
+        if not self._metadata:
+            return super()._within(largest)
         groups = (m.row_group(i) for m in self._metadata.values() for i in range(m.num_row_groups))
         columns = (group.column(j) for group in groups for j in range(group.num_columns))
         known = [c.statistics for c in columns if c.path_in_schema in self.features]
@@ -247,13 +166,49 @@ class ParquetRows(ArrowRows):
         """When the files were last written to."""
         return [file_state(file) for file in self._metadata]
 
+    def _take(self, places: NDArray[np.integer], dtype: Any) -> NDArray[Any]:
+        order = np.argsort(places, kind="stable")
+        ordered = np.asarray(places)[order]
+        taken = np.empty((len(places), len(self.features)), dtype=dtype)
+        ends = np.cumsum([piece.n_rows for piece in self._pieces])
+        for piece, end in zip(self._pieces, ends, strict=True):
+            start = end - piece.n_rows
+            if np.subtract(*np.searchsorted(ordered, (end, start))) == 0:
+                continue
+            for batch in piece.read(self.features):
+                of_batch = slice(*np.searchsorted(ordered, (start, start + batch.num_rows)))
+                within, start = ordered[of_batch] - start, start + batch.num_rows
+                for j, name in enumerate(self.features if len(within) else ()):
+                    column = batch.column(name).to_numpy(zero_copy_only=False)[within]
+                    with np.errstate(over="ignore"):  # infinity is dealt with
+                        taken[order[of_batch], j] = column
+        return taken
 
-def _named(
-    features: Sequence[str], target: str | None, sensitive: str | Sequence[str] | None
-) -> tuple[list[str], list[str], list[str]]:
-    """Columns as lists."""
-    others = [sensitive] if isinstance(sensitive, str) else list(sensitive or ())
-    return list(features), [] if target is None else [target], others
+    def _as_given(self, rows: NDArray[Any]) -> pd.DataFrame:
+        return pd.DataFrame(rows, columns=self.features)
+
+    def _categories(self, name: str) -> pd.Categorical:
+        """Read a column of labels: one small code a row."""
+        known: dict[Any, int] = {}
+        codes = np.empty(len(self), dtype=np.int16)
+        start = 0
+        for batch in (batch for piece in self._pieces for batch in piece.read([name])):
+            column = batch.column(0)
+            encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
+            # None, and a NaN, which is not itself, are missing.
+            of_value = [
+                -1 if value is None or value != value else known.setdefault(value, len(known))
+                for value in encoded.dictionary.to_pylist()
+            ]
+            if len(known) > _MOST_CATEGORIES:
+                raise ValueError(
+                    f"The column {name!r} has more than {_MOST_CATEGORIES:,} values: a target and "
+                    "sensitive features are categories."
+                )
+            places = encoded.indices.fill_null(len(of_value)).to_numpy()
+            codes[start : start + batch.num_rows] = np.array([*of_value, -1])[places]
+            start += batch.num_rows
+        return pd.Categorical.from_codes(codes, categories=list(known))
 
 
 def _kind(name: str, kind: Any) -> Any:

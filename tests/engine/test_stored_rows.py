@@ -17,7 +17,7 @@ from skfairdp import (
     RateConstrainedClassifier,
     certify,
 )
-from skfairdp.datasets import ArrowRows, ParquetRows
+from skfairdp.datasets import ParquetRows
 from tests.inprocessing.rows import two_groups
 
 X, Y, GROUPS = two_groups(900)
@@ -75,7 +75,7 @@ def test_batches_weights_and_answers_are_those_of_rows_in_memory(in_memory, tmp_
         rows, given = mapped(tmp_path), (Y,)
     elif kind == "arrow":
         columns = {"features": NAMES, "target": "y", "sensitive": "group"}
-        rows, given = ArrowRows(arrow_table(), **columns), ()
+        rows, given = ParquetRows(arrow_table(), **columns), ()
     else:
         cache = {"cache_bytes": 4000} if kind == "small cache" else {}
         rows, given = parquet(tmp_path, **cache), ()
