@@ -52,10 +52,10 @@ class StoredBatches:
 
     def _read(self) -> None:
         self._rows = self._like  # makes room
-        self._stored.refuse_changes()
         places = np.unique(np.concatenate([batch.rows for batch in self._batches]))
         kind = torch.empty(0, dtype=self._like.dtype).numpy().dtype
         rows = self._stored.take(places, kind)
+        self._stored.refuse_changes()
         flat = rows.reshape(len(rows), -1)
         # NaN is neither.
         whole = (flat.max(axis=1) <= _LARGEST) & (flat.min(axis=1) >= -_LARGEST)

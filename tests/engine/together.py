@@ -68,11 +68,13 @@ def same_as_alone(*names):
 
 
 def private():
-    """A fit with noise, charged once; the batches of the first process are mostly empty."""
+    """Fits with noise; of rows on disk, where batches of the first process are mostly empty."""
     options = ALL | {"batch_size": 30, "max_epochs": 1, "epsilon": 2.0, "exact_noise": True}
     part = slice(898, None) if RANK == 0 else slice(0, 898)
     model = skfairdp.DPSGDClassifier(ledger=LEDGER, classes=[0, 1], **options)
-    model.fit(X[part], Y[part])
+    stored = np.memmap(FOLDER / f"rows{RANK}", mode="w+", dtype=X.dtype, shape=X[part].shape)
+    stored[:] = X[part]
+    model.fit(stored, Y[part])
     bought = skfairdp.FairDPClassifier(ledger=LEDGER, group_sizes_epsilon=0.5, **options)
     alone = skfairdp.DPSGDClassifier(distributed=None, classes=[0, 1], **options).fit(X, Y)
     return {
