@@ -20,7 +20,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
-from skfairdp.datasets.stored_rows import StoredRows
+from skfairdp.datasets.stored_rows import StoredRows, made_up, refuse_values
 from skfairdp.exceptions import warn_user
 from skfairdp.parameters import CLASSES
 
@@ -116,8 +116,8 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
 def _check_stored(estimator: Any, X: StoredRows, *, allow_nd: bool) -> Any:
     if len(X) < 2:
         raise ValueError("Found array with fewer than 2 samples.")
-    validated(estimator, X.made_up(), reset=True, dtype=[np.float64, np.float32], allow_nd=allow_nd)
-    X.refuse_values(_LARGEST)
+    validated(estimator, made_up(X), reset=True, dtype=[np.float64, np.float32], allow_nd=allow_nd)
+    refuse_values(X, _LARGEST)
     return X
 
 

@@ -14,7 +14,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["MemmapRows", "StoredRows", "in_chunks", "stored_rows", "with_columns_of"]
+__all__ = [
+    "MemmapRows",
+    "StoredRows",
+    "in_chunks",
+    "made_up",
+    "refuse_changes",
+    "refuse_values",
+    "stored_rows",
+    "with_columns_of",
+]
 
 CHUNK = 1 << 16
 
@@ -60,46 +69,6 @@ class StoredRows(ABC):
         for start in range(0, len(self), CHUNK):
             places = np.arange(start, min(start + CHUNK, len(self)))
             yield self._as_given(self.take(places))
-
-    def made_up(self) -> Any:
-        """Return two rows of zeros of the same kind.
-
-        Returns
-        -------
-        ndarray or DataFrame
-        """
-        return self._as_given(np.zeros((2, *self.shape[1:]), dtype=self.dtype))
-
-    def refuse_values(self, largest: float) -> None:
-        """Refuse rows that are known to hold a missing, infinite or too large value.
-
-        Parameters
-        ----------
-        largest : float
-            Largest size of a value that is allowed.
-
-        Raises
-        ------
-        ValueError
-        """
-        if not self._within(largest):
-            raise ValueError(
-                f"Input X contains NaN, infinity, missing values, or values above {largest:g} in "
-                "size. Clean or drop such rows first, or scale them with declared bounds."
-            )
-
-    def refuse_changes(self) -> None:
-        """Refuse rows that are no longer what they were.
-
-        Raises
-        ------
-        ValueError
-        """
-        if self._state() != self._first_state:
-            raise ValueError(
-                "'X' was changed while it was read: some rows are no longer what they were. "
-                "Nothing may write to the file of a fit that runs."
-            )
 
     @abstractmethod
     def _take(self, places: NDArray[np.integer], dtype: Any) -> NDArray[Any]: ...
@@ -157,6 +126,29 @@ class MemmapRows(StoredRows):
         places = np.unique(np.linspace(0, max(len(self) - 1, 0), 256).astype(np.int64))
         rows = self.take(places[: len(self)]).tobytes()
         return hashlib.blake2b(rows + repr(file_state(self._rows.filename)).encode()).digest()
+
+
+def made_up(rows: StoredRows) -> Any:
+    """Return two rows of zeros of the same kind."""
+    return rows._as_given(np.zeros((2, *rows.shape[1:]), dtype=rows.dtype))
+
+
+def refuse_values(rows: StoredRows, largest: float) -> None:
+    """Refuse rows that are known to hold a missing, infinite or too large value."""
+    if not rows._within(largest):
+        raise ValueError(
+            f"Input X contains NaN, infinity, missing values, or values above {largest:g} in "
+            "size. Clean or drop such rows first, or scale them with declared bounds."
+        )
+
+
+def refuse_changes(rows: StoredRows) -> None:
+    """Refuse rows that are no longer what they were."""
+    if rows._state() != rows._first_state:
+        raise ValueError(
+            "'X' was changed while it was read: some rows are no longer what they were. Nothing "
+            "may write to the file of a fit that runs."
+        )
 
 
 def stored_rows(X: Any) -> StoredRows | None:

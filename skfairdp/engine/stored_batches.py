@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skfairdp.datasets.stored_rows import StoredRows
+from skfairdp.datasets.stored_rows import StoredRows, refuse_changes
 from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.privacy.plan import Segment
 
@@ -55,7 +55,7 @@ class StoredBatches:
         places = np.unique(np.concatenate([batch.rows for batch in self._batches]))
         kind = torch.empty(0, dtype=self._like.dtype).numpy().dtype
         rows = self._stored.take(places, kind)
-        self._stored.refuse_changes()
+        refuse_changes(self._stored)
         flat = rows.reshape(len(rows), -1)
         # NaN is neither.
         whole = (flat.max(axis=1) <= _LARGEST) & (flat.min(axis=1) >= -_LARGEST)
