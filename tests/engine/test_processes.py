@@ -109,7 +109,7 @@ def test_the_examples_run(name):
     launcher = [sys.executable]
     if name == "train_together":
         launcher += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    script = Path(__file__).parents[2] / "examples" / f"{name}.py"
+    script = Path(__file__).parents[2] / "examples" / "launchers" / f"{name}.py"
     ran = subprocess.run([*launcher, script], capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
     assert "the fit ran in 2 processes" in ran.stdout

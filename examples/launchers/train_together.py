@@ -1,8 +1,8 @@
 """Train one private model on the rows of several processes.
 
-Run as ``torchrun --nproc-per-node 2 examples/train_together.py``; on several machines as torchrun's
-documentation says, one process a core. No process sees another's rows, but all of them are trusted:
-see docs/scale.md.
+Run as ``torchrun --nproc-per-node 2 train_together.py``; on several machines as torchrun's
+documentation says, one process a core. No process sees another's rows, but all of them are
+trusted: see docs/scale.md.
 """
 
 from torch import distributed

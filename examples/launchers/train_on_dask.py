@@ -1,6 +1,6 @@
 """The same on the workers of a Dask cluster, one process each.
 
-Run as ``python examples/train_on_dask.py``; ``Client(address)`` uses a cluster that is there.
+Run as ``python train_on_dask.py``; ``Client(address)`` uses a cluster that is there.
 """
 
 from __future__ import annotations
