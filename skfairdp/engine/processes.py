@@ -51,6 +51,8 @@ class Processes:
         trace: TracebackType | None,
     ) -> None:
         """Disconnect, however the block ends."""
+        if kind is None:
+            self._meet()
         if self._group is not None:
             distributed.destroy_process_group(self._group)
             self._group = None
@@ -66,6 +68,7 @@ class Processes:
         names = sorted({name for one in found for name in one})
         apart = [name for name in names if len({one.get(name) for one in found}) > 1]
         if apart:
+            self._meet()
             raise ValueError(
                 f"The processes of this fit differ in: {', '.join(apart)}. All fit one model: give "
                 "them the same class and parameters, and declare 'classes', 'groups' or "
@@ -77,6 +80,7 @@ class Processes:
         """Refuse processes that hold the same rows, by some of them."""
         found = self._gathered(_digest(sample))
         if self.size > 1 and len(set(found)) < len(found):
+            self._meet()
             raise ValueError(
                 "Two processes of this fit hold the same rows, which would count twice while they "
                 "are charged once: give each process a part of its own."
@@ -124,6 +128,15 @@ class Processes:
         if self._watched is not None and self._released % self._watched[1] == 0:
             self.compare()
         return out.to(part.device)
+
+    def _meet(self) -> None:
+        """Wait for all: who leaves an exchange first must not hang up on the others."""
+        if self.size > 1:
+            store = distributed.distributed_c10d._get_default_store()
+            place = f"skfairdp/{self._group.group_name}"  # one meeting for each group
+            if store.add(place, 1) == self.size:
+                store.set(f"{place}/all", "here")
+            store.wait([f"{place}/all"])
 
     def _gathered(self, value: Any) -> list[Any]:
         found = [value] * self.size

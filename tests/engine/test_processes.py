@@ -16,8 +16,9 @@ SCRIPT = Path(__file__).with_name("together.py")
 
 
 def told(folder, task):
-    """What both processes found; None for one that was killed."""
+    """What both processes found; the return code of one that was killed."""
     ended = run_together(SCRIPT, str(folder), task)
+    assert task == "kill" or [one.returncode for one in ended] == [0, 0], ended
     return [json.loads(one.stdout) if one.stdout else one.returncode for one in ended]
 
 
