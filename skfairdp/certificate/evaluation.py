@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
 
-from skfairdp.assumptions import AVERAGED_RATES, ERROR_APART
+from skfairdp.assumptions import (
+    AVERAGED_RATES,
+    CODES_COUNTED,
+    ERROR_APART,
+    NOT_FITTED_ON,
+    ONE_CODE,
+)
 from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.certificate.group_rates import LEVEL
@@ -23,16 +32,19 @@ from skfairdp.fairness.bounds.noisy_counts import (
     private_rate_intervals,
 )
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound, score_gap_upper_bound
+from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
 from skfairdp.fairness.derivation import (
     EXACT,
     HOEFFDING,
     NOISY_COUNTS,
+    TOTAL_VARIATION,
     Derivation,
 )
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import Notion, Stratum
-from skfairdp.fairness.scopes import AVERAGED, DEPLOYED
+from skfairdp.fairness.scopes import AVERAGED, DEPLOYED, DOWNSTREAM_LIKE
+from skfairdp.figures import rounded_up
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable, answers_of
 from skfairdp.rows import count_rows
@@ -95,6 +107,7 @@ def evaluate(
     claims = [_claim(n, cells, table, groups.labels, settings, rests_on) for n, cells in notions]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average
         claims += _averages(deployed, X, groups, held, notions, settings, with_labels)
+    claims += _downstream(deployed, X, sensitive_features, groups, held, notions, settings)
     n_rows = int(table.sum())
     return Evaluation(tuple(claims), n_rows, _remarks(claims), Accuracy.of_table(table))
 
@@ -141,6 +154,78 @@ def _averages(
             for notion, cells in notions
         ]
     return claims
+
+
+def _downstream(
+    deployed: Deployed,
+    X: Any,
+    sensitive_features: Any,
+    groups: Groups,
+    held: HeldOut,
+    notions: Sequence[tuple[Notion, Sequence[Stratum]]],
+    settings: EvaluationSettings,
+) -> list[FairnessGuarantee]:
+    """Bounds on what anybody can predict from the one code that is released of a person."""
+    place, release = deployed.release
+    if release is None or (release is not deployed.final and deployed.group_aware):
+        return []  # what also sees the group sees more than a code
+    inside = np.flatnonzero(groups.codes >= 0)
+    rows = deployed.transform(_safe_indexing(X, inside), before=place)
+    given = _safe_indexing(sensitive_features, inside)
+    hidden, n_codes, attenuation = answers_of(release)._hidden_codes(rows, given)
+    if n_codes < 2:
+        return []
+    cells = held.cells[inside] * n_codes + hidden
+    shape = (*held.shape[:2], n_codes)
+    table = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
+    found = []
+    for notion, strata in notions:
+        if not notion.compares_predictions:
+            continue
+        counted = {tuple((s.successes | s.failures).any(axis=1).tolist()) for s in strata}
+        masks = [np.array(mask) for mask in sorted(counted)]
+        names = [
+            "" if mask.all() else f"label {', '.join(map(str, compress(held.classes, mask)))}, "
+            for mask in masks
+        ]
+        counts = np.stack([table[:, mask].sum(axis=1).T for mask in masks])
+        level = settings.level_of_one_claim
+        bound = total_variation_bound(counts, confidence_level=level)
+        how = CODES_COUNTED.format(left=rounded_up(attenuation, 4))
+        texts = holdout_assumptions(settings, groups, held.shape[1] > 1, how, held.classes)
+        found.append(
+            FairnessGuarantee(
+                notion=notion.name,
+                words=notion.words,
+                bound=attenuation * bound,
+                scope=DOWNSTREAM_LIKE,
+                method="total variation of one code, by an exact test of each event",
+                estimate=attenuation * total_variation(counts),
+                confidence_level=settings.confidence_level,
+                groups=groups.labels,
+                counts=tuple(
+                    CellCount(label, f"{name}code {code}", hits.item(), rows.item())
+                    for name, stratum in zip(names, counts, strict=True)
+                    for code, of_code in enumerate(stratum)
+                    for label, hits, rows in zip(
+                        groups.labels, of_code, stratum.sum(axis=0), strict=True
+                    )
+                ),
+                assumptions=(
+                    *texts,
+                    ONE_CODE.format(hidden=rounded_up(bound)),
+                    NOT_FITTED_ON,
+                    ERROR_APART,
+                ),
+                derivation=Derivation.of(
+                    TOTAL_VARIATION,
+                    claims=settings.claims,
+                    attenuation=attenuation,
+                    n_codes=n_codes,
+                ),
+            )
+        )
+    return found
 
 
 def _stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]:

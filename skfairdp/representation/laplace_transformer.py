@@ -71,6 +71,7 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
     bound: float = field(default=0.5, kw_only=False)
 
     _learns_from_rows = False
+    _group_blind = True
     _served_the_fit: ClassVar[tuple[str, ...]] = ("bound", "epsilon", "export_key")
     _nets: ClassVar[tuple[str, ...]] = ()
     _parameters = {

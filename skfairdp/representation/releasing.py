@@ -17,6 +17,7 @@ from skfairdp.assumptions import (
     CHANGED_ROW,
     EXACT_RELEASE,
     FEATURES_ALONE,
+    GROUP_TOO,
     NOT_FITTED_ON,
     ONE_RELEASE,
     RELEASE_ALONE,
@@ -162,7 +163,10 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         -------
         ndarray, shape (n_samples, n_components)
         """
-        return self.fit(X, y, **fit_params).transform(X, ids=ids)
+        fitted = self.fit(X, y, **fit_params)
+        if fitted._group_blind:
+            return fitted.transform(X, ids=ids)
+        return fitted.transform(X, ids=ids, sensitive_features=fit_params["sensitive_features"])  # type: ignore[call-arg]
 
     def _release(self, X: Any, ids: Any) -> NDArray[Any]:
         raise NotImplementedError
@@ -301,7 +305,7 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
                 assumptions=(
                     ONE_RELEASE.format(epsilon=significant_up(epsilon)),
                     NOT_FITTED_ON,
-                    FEATURES_ALONE,
+                    FEATURES_ALONE if self._group_blind else GROUP_TOO,
                 ),
                 derivation=Derivation.of(RELEASE, epsilon=epsilon),
             )
