@@ -182,8 +182,8 @@ def _downstream(
     for notion, strata in notions:
         if not notion.compares_predictions:
             continue
-        counted = {tuple((s.successes | s.failures).any(axis=1).tolist()) for s in strata}
-        masks = [np.array(mask) for mask in sorted(counted)]
+        counted = [(s.successes | s.failures).any(axis=1) for s in strata]
+        masks = np.unique(counted, axis=0)
         names = [
             "" if mask.all() else f"label {', '.join(map(str, compress(held.classes, mask)))}, "
             for mask in masks

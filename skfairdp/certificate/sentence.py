@@ -32,8 +32,8 @@ SCOPE_TEXT = {
 }
 # How the sentence begins where no bound on the deployed model is stated, in order of preference.
 _LEADS = {
-    DOWNSTREAM_LIKE: "With {certainty}, whatever is predicted from one released code, averaged over "
-    "its noise",
+    DOWNSTREAM_LIKE: "With {certainty}, whatever is predicted from one released code, averaged "
+    "over its noise",
     DOWNSTREAM: "Whatever is predicted from the released representation, averaged over its noise",
     ANY_POPULATION: "For any people, averaged over the model's random draws (not for this one "
     "model)",

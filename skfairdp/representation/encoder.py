@@ -35,7 +35,12 @@ from skfairdp.representation.objective import Weights
 from skfairdp.representation.person_ids import without_ids
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 from skfairdp.representation.training import Task, refuse_mixing_encoder, rehearse_privately, train
-from skfairdp.representation.training_plan import RAW, said_of_training, training_plan, training_promise
+from skfairdp.representation.training_plan import (
+    RAW,
+    said_of_training,
+    training_plan,
+    training_promise,
+)
 from skfairdp.rows import check_rows, encode_labels
 
 

@@ -18,10 +18,10 @@ from skfairdp.engine.nets import as_tensor
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.representation.column_laws import ColumnsLikelihood, ColumnTypes
 from skfairdp.representation.person_ids import without_ids
+from skfairdp.representation.randomizers import ResponseRandomizer
 from skfairdp.representation.releasing import ReleasesRepresentation
 from skfairdp.representation.training import Encoder
 from skfairdp.rows import check_features
-
 
 _ROUTED = ("ids", "sensitive_features")
 
@@ -122,12 +122,14 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
 
     def _hidden_codes(self, X: Any, groups: Any) -> tuple[NDArray[np.int64], int, float]:
         """Codes of rows, of an encoder whose releases are one code each."""
+        channel = self.randomizer_
         if self.column_types_ is not None or self._repeatable:
             return super()._hidden_codes(X, groups)
+        assert isinstance(channel, ResponseRandomizer)
         X, _ = without_ids(X, self.id_column)
         X = check_features(self, X, allow_nd=self.net is not None)
         hidden = self._hidden(self._with_groups(X.reshape(len(X), -1), groups))
-        return hidden[:, 0], self.randomizer_.n_values, self.randomizer_.attenuation
+        return hidden[:, 0], channel.n_values, channel.attenuation
 
     def decode(self, Z: ArrayLike) -> NDArray[np.float64]:
         """Estimate class probabilities from representations that were released already.
