@@ -45,12 +45,10 @@ def test_the_bound_holds_as_often_as_it_says(name: str) -> None:
     assert covered(name, total_variation_bound) >= least
 
 
-@pytest.mark.parametrize("name", ["a bit", "a rare code"])
-def test_what_was_observed_is_no_bound(name: str) -> None:
+def test_neither_what_was_observed_nor_a_lower_level_is_such_a_bound() -> None:
     least = stats.binom.ppf(1e-6, DRAWS, 0.95)
-    assert covered(name, total_variation) < least
-    # Nor is a bound of half the level, or of one event that the rows chose against the other.
-    assert covered(name, lambda counts: total_variation_bound(counts, confidence_level=0.7)) < least
+    assert covered("a bit", total_variation) < least
+    assert covered("a bit", lambda c: total_variation_bound(c, confidence_level=0.7)) < least
 
 
 ADVERSARIES = {
