@@ -58,6 +58,10 @@ CODE_CHOICES: dict[tuple[str, str, str], tuple[str, str, float, float]] = {
     ("compas", "blind", "dis"): ("perceptron", "demographic_parity", 0.1, 0.0),
     ("compas", "seeing", "con"): ("perceptron", "demographic_parity", 0.01, 0.0),
     ("compas", "seeing", "dis"): ("perceptron", "demographic_parity", 0.01, 0.0),
+    ("hsls", "blind", "con"): ("linear", "demographic_parity", 0.03, 0.0),
+    ("hsls", "blind", "dis"): ("linear", "demographic_parity", 0.03, 0.05),
+    ("hsls", "seeing", "con"): ("linear", "demographic_parity", 0.03, 0.05),
+    ("hsls", "seeing", "dis"): ("linear", "demographic_parity", 0.03, 0.15),
 }
 EPSILON = 5.0
 BASELINE_EPSILON = 8.0

@@ -77,7 +77,8 @@ class TotalVariationDisplay:
                 f"The certificate has no bound of the scope {DOWNSTREAM_LIKE!r}: certify fair "
                 "codes with held-out rows and their groups."
             )
-        return cls(found[DOWNSTREAM_LIKE], found[DOWNSTREAM].bound).plot(ax)
+        everywhere = found[DOWNSTREAM].bound if DOWNSTREAM in found else 1.0
+        return cls(found[DOWNSTREAM_LIKE], everywhere).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> TotalVariationDisplay:
         """Draw the shares of the codes before noise.
