@@ -178,21 +178,23 @@ def _downstream(
     cells = held.cells[inside] * n_codes + hidden
     shape = (*held.shape[:2], n_codes)
     table = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
+    how = CODES_COUNTED.format(left=rounded_up(attenuation, 4))
+    texts = holdout_assumptions(settings, groups, held.shape[1] > 1, how, held.classes)
+    rests_on = (*texts, NOT_FITTED_ON, ERROR_APART)
     found = []
-    for notion, strata in notions:
+    for notion, rates in notions:
         if not notion.compares_predictions:
             continue
-        counted = [(s.successes | s.failures).any(axis=1) for s in strata]
-        masks = np.unique(counted, axis=0)
-        names = [
-            "" if mask.all() else f"label {', '.join(map(str, compress(held.classes, mask)))}, "
+        masks = np.unique([(s.successes | s.failures).any(axis=1) for s in rates], axis=0)
+        strata = [
+            Stratum(f"{_given(held.classes, mask)}code {code}", rows & is_code, rows & ~is_code)
             for mask in masks
+            for rows in [np.tile(mask[:, None], n_codes)]
+            for code, is_code in enumerate(np.eye(n_codes, dtype=bool))
         ]
-        counts = np.stack([table[:, mask].sum(axis=1).T for mask in masks])
-        level = settings.level_of_one_claim
-        bound = total_variation_bound(counts, confidence_level=level)
-        how = CODES_COUNTED.format(left=rounded_up(attenuation, 4))
-        texts = holdout_assumptions(settings, groups, held.shape[1] > 1, how, held.classes)
+        hits, misses = _stack(strata, table)
+        counts = hits.reshape(len(masks), n_codes, -1)
+        bound = total_variation_bound(counts, confidence_level=settings.level_of_one_claim)
         found.append(
             FairnessGuarantee(
                 notion=notion.name,
@@ -203,20 +205,8 @@ def _downstream(
                 estimate=attenuation * total_variation(counts),
                 confidence_level=settings.confidence_level,
                 groups=groups.labels,
-                counts=tuple(
-                    CellCount(label, f"{name}code {code}", hits.item(), rows.item())
-                    for name, stratum in zip(names, counts, strict=True)
-                    for code, of_code in enumerate(stratum)
-                    for label, hits, rows in zip(
-                        groups.labels, of_code, stratum.sum(axis=0), strict=True
-                    )
-                ),
-                assumptions=(
-                    *texts,
-                    ONE_CODE.format(hidden=rounded_up(bound)),
-                    NOT_FITTED_ON,
-                    ERROR_APART,
-                ),
+                counts=_cell_counts(strata, groups.labels, hits, hits + misses),
+                assumptions=(*rests_on, ONE_CODE.format(hidden=rounded_up(bound))),
                 derivation=Derivation.of(
                     TOTAL_VARIATION,
                     claims=settings.claims,
@@ -226,6 +216,11 @@ def _downstream(
             )
         )
     return found
+
+
+def _given(classes: Sequence[Any], mask: NDArray[np.bool_]) -> str:
+    """Name the labels of the rows that a rate is about; nothing where it is about all."""
+    return "" if mask.all() else f"label {', '.join(map(str, compress(classes, mask)))}, "
 
 
 def _stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from skfairdp.certificate import Certificate
+from skfairdp.certificate.sentence import certainty
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.scopes import DOWNSTREAM, DOWNSTREAM_LIKE
-from skfairdp.figures import percent_text, rounded_up
+from skfairdp.figures import rounded_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,18 +68,15 @@ class TotalVariationDisplay:
         ValueError
             The certificate has no bound on whatever is predicted from a code.
         """
-        found: dict[Any, FairnessGuarantee] = {
-            claim.scope: claim
-            for claim in reversed(certificate.fairness)
-            if notion in (None, claim.notion)
-        }
-        if DOWNSTREAM_LIKE not in found:
+        claims = [c for c in certificate.fairness if notion in (None, c.notion)]
+        bounds = {claim.scope: claim for claim in reversed(claims)}
+        if DOWNSTREAM_LIKE not in bounds:
             raise ValueError(
                 f"The certificate has no bound of the scope {DOWNSTREAM_LIKE!r}: certify fair "
                 "codes with held-out rows and their groups."
             )
-        everywhere = found[DOWNSTREAM].bound if DOWNSTREAM in found else 1.0
-        return cls(found[DOWNSTREAM_LIKE], everywhere).plot(ax)
+        everywhere = bounds[DOWNSTREAM].bound if DOWNSTREAM in bounds else 1.0
+        return cls(bounds[DOWNSTREAM_LIKE], everywhere).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> TotalVariationDisplay:
         """Draw the shares of the codes before noise.
@@ -97,21 +95,17 @@ class TotalVariationDisplay:
 
             _, ax = plt.subplots(layout="constrained")
         claim = self.claim
-        assert claim.confidence_level is not None
         codes = list(dict.fromkeys(count.stratum for count in claim.counts))
-        width = 0.8 / len(claim.groups)
-        for place, group in enumerate(claim.groups):
+        places, width = np.arange(len(codes)), 0.8 / len(claim.groups)
+        for i, group in enumerate(claim.groups):
             shares = [c.successes / max(c.trials, 1) for c in claim.counts if c.group == group]
-            ax.bar(np.arange(len(codes)) + place * width, shares, width, label=str(group))
-        ax.set_xticks(np.arange(len(codes)) + 0.4 - width / 2.0, codes)
+            ax.bar(places + i * width, shares, width, label=str(group))
+        ax.set_xticks(places + 0.4 - width / 2.0, codes)
         ax.set(
             ylabel="share of the group, before noise",
-            title=f"Gap of whatever is predicted from one release: ≤ {rounded_up(claim.bound)} "
-            f"({percent_text(claim.confidence_level)})\n"
-            f"for any population: ≤ {rounded_up(self.any_population)}",
+            title=f"Gap of whatever is predicted from one release: ≤ {rounded_up(claim.bound)}\n"
+            f"({certainty(claim)}); for any population: ≤ {rounded_up(self.any_population)}",
         )
         ax.legend()
-        figure = ax.get_figure(root=True)
-        assert figure is not None
-        self.ax_, self.figure_ = ax, figure
+        self.ax_, self.figure_ = ax, cast("Figure", ax.get_figure(root=True))
         return self

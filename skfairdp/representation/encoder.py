@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import Tags
 from skorch import NeuralNet
 
-from skfairdp.fairness.groups import encode_groups
+from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
 from skfairdp.parameters import (
@@ -28,7 +28,7 @@ from skfairdp.parameters import (
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 from skfairdp.representation.column_laws import ColumnTypes
-from skfairdp.representation.fair_codes import PathCodes, fit_quietly, unfitted_path
+from skfairdp.representation.fair_codes import PathCodes, learned_path
 from skfairdp.representation.forward import ReleasesThroughNetworks
 from skfairdp.representation.networks import representation_net
 from skfairdp.representation.objective import Weights
@@ -36,7 +36,6 @@ from skfairdp.representation.person_ids import without_ids
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 from skfairdp.representation.training import Task, refuse_mixing_encoder, rehearse_privately, train
 from skfairdp.representation.training_plan import (
-    RAW,
     said_of_training,
     training_plan,
     training_promise,
@@ -297,19 +296,24 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
-        if self.objective == "fair_codes":
-            self._fit_codes(X, y, sensitive_features)
-            return
-        randomizer = self._randomizer()
         X, _ = without_ids(X, self.id_column)
         X, y = check_rows(
             self, X, y, allow_nd=self.net is not None, labels_declared=self.classes is not None
         )
+        X, groups = X.reshape(len(X), -1), None
+        if sensitive_features is not None:
+            groups = encode_groups(sensitive_features, n_rows=len(X))
+        self.groups_ = None if groups is None else groups.labels
+        codes = self.objective == "fair_codes"
+        self.sees_group_ = codes and bool(self.encoder_sees_group)
+        if codes:
+            self._fit_codes(X, y, sensitive_features)
+        else:
+            self._fit_networks(X, y, groups)
+
+    def _fit_networks(self, X: NDArray[Any], y: NDArray[Any], groups: Groups | None) -> None:
+        randomizer = self._randomizer()
         classes, labels = encode_labels(y, self.classes, multiclass=True)
-        groups = (
-            None if sensitive_features is None else encode_groups(sensitive_features, n_rows=len(X))
-        )
-        X = X.reshape(len(X), -1)
         task = Task(
             net=representation_net() if self.net is None else self.net,
             randomizer=randomizer,
@@ -342,38 +346,20 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         self.codebook_ = loss.channel.words()
         self.column_types_ = task.types
         self.classes_ = classes
-        self.groups_ = None if groups is None else groups.labels
         self.output_ = self.output
         self.path_ = None
         self.plan_ = plan
-        self.sees_group_ = False
         self.training_privacy_ = stated
         self._start_releasing(randomizer)
 
-    def _fit_codes(self, X: Any, y: Any, sensitive_features: Any) -> None:
+    def _fit_codes(self, X: NDArray[Any], y: NDArray[Any], sensitive_features: Any) -> None:
         if self.noise != "randomized_response":
             raise ValueError(
                 "objective='fair_codes' releases codes, which Laplace noise cannot hide: set "
                 f"noise='randomized_response'; got {self.noise!r}."
             )
-        X, _ = without_ids(X, self.id_column)
-        X, y = check_rows(
-            self, X, y, allow_nd=self.net is not None, labels_declared=self.classes is not None
-        )
-        if sensitive_features is None:
-            raise ValueError(
-                "'sensitive_features' must hold the group of each row: fair codes are made alike "
-                "in all groups; got None."
-            )
-        groups = encode_groups(sensitive_features, n_rows=len(X))
-        self.groups_, self.sees_group_ = groups.labels, bool(self.encoder_sees_group)
-        X = self._with_groups(X.reshape(len(X), -1), sensitive_features)
-        path = unfitted_path(self, self._randomness()[0])
-        stated: PrivacyGuarantee | None = PrivacyGuarantee.void(RAW)
-        if self.train_privately:
-            stated = path._quote(X, y, sensitive_features)
-        self._charge(stated)  # before a row reaches the net
-        fit_quietly(path, X, y, sensitive_features)
+        X = self._with_groups(X, sensitive_features)
+        path, stated = learned_path(self, X, y, sensitive_features)
         self.module_ = PathCodes(path).double().eval()
         refuse_mixing_encoder(self.module_, X.shape[1])
         self.bound_, self.output_, self.column_types_ = 1.0, "codes", None

@@ -7,12 +7,15 @@ import warnings
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from skfairdp.engine.parameter_vector import copy_module
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.representation.training_plan import RAW
 
 _FAR = 1e6  # a norm that no gradient of a row reaches
 _INSIDE = 1.0 - 1e-12
@@ -44,13 +47,15 @@ class PathCodes(nn.Module):
         return torch.log(torch.cat([1.0 - z, 1.0 + z], dim=1))
 
 
-def unfitted_path(encoder: Any, seed: int) -> FairPathClassifier:
-    """Set up the classifier whose score is cut, by an encoder's settings.
+def learned_path(
+    encoder: Any, X: NDArray[Any], y: NDArray[Any], sensitive_features: Any
+) -> tuple[FairPathClassifier, PrivacyGuarantee | None]:
+    """Fit the classifier whose score is cut, by an encoder's settings, and charge it there.
 
-    Without `train_privately` it learns in clear.
+    Without `train_privately` it learns in clear. Result: it, and what its rows are promised.
     """
     private = bool(encoder.train_privately)
-    return FairPathClassifier(
+    path = FairPathClassifier(
         encoder.net,
         notion=encoder.notion,
         tolerance=encoder.tolerance,
@@ -61,17 +66,16 @@ def unfitted_path(encoder: Any, seed: int) -> FairPathClassifier:
         batch_size=encoder.batch_size,
         max_epochs=encoder.max_epochs,
         classes=encoder.classes,
-        random_state=seed,
+        random_state=encoder._randomness()[0],
         reproducible_noise=encoder.reproducible_noise,
         progress=encoder.progress,
     )
-
-
-def fit_quietly(path: FairPathClassifier, X: Any, y: Any, sensitive_features: Any) -> None:
-    """Fit without the warning that training in clear protects nothing, which is stated elsewhere.
-
-    `X` (n, p), `y` (n,), `sensitive_features` (n,).
-    """
+    stated: PrivacyGuarantee | None = PrivacyGuarantee.void(RAW)
+    if private:
+        stated = path._quote(X, y, sensitive_features)
+    encoder._charge(stated)  # before a row reaches the net
     with warnings.catch_warnings():
+        # The promise says it.
         warnings.filterwarnings("ignore", "epsilon=inf trains", PrivacyWarning)
         path.fit(X, y, sensitive_features=sensitive_features)
+    return path, stated

@@ -115,7 +115,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
     def _one_hot(self, sensitive_features: Any, n: int, to: str) -> NDArray[np.float64]:
         if sensitive_features is None:
             raise ValueError(
-                f"'sensitive_features' are needed to {to} rows: the encoder was fitted with groups."
+                f"'sensitive_features' are needed to {to} rows: the encoder was fitted with them."
             )
         groups = encode_groups(sensitive_features, n_rows=n, labels=self.groups_)
         return np.eye(len(groups.labels))[groups.codes]
