@@ -58,22 +58,6 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
     def _group_blind(self) -> bool:  # type: ignore[override]
         return not self.sees_group_
 
-    def transform(
-        self,
-        X: ArrayLike,
-        *,
-        ids: ArrayLike | None = None,
-        sensitive_features: ArrayLike | None = None,
-    ) -> NDArray[Any]:
-        """Release rows, each by itself.
-
-        Parameters
-        ----------
-        sensitive_features : array-like, shape (n_samples,), optional
-            Group of each row; used where the encoder sees it.
-        """
-        return self._release(X, ids, sensitive_features)
-
     def _hidden(self, X: NDArray[Any]) -> NDArray[Any]:
         """What a randomiser takes: representations in the box, or codes.
 

@@ -192,6 +192,8 @@ def test_an_encoder_that_sees_the_group_needs_it_and_hides_it_too(
         seeing.transform(X)
     one, other = (seeing._hidden_codes(X, np.full(len(X), g))[0] for g in seeing.groups_)
     assert (one != other).any()
+    again = clone(seeing).fit_transform(X, Y, sensitive_features=GROUPS)
+    assert again.shape == (len(X), 1)
     ids = np.arange(len(X))
     released = [seeing.transform(X, ids=ids, sensitive_features=GROUPS) for _ in "ab"]
     assert (released[0] == released[1]).all()
