@@ -51,8 +51,8 @@ depends on the group too.
   is .987.
 * **What it costs.** One purpose with two classes; all else that rows tell is gone. The encoder
   learned in clear, which `train_privately=True` changes.
-* **Not all of it is merit.** On the test part of Compas the gaps of blind bits came out smaller than
-  in cross-validation (.110 and .090, not .143 and .107; their standard error is .023), and
+* **Not all of it is merit.** On the test part of Compas the gaps of blind bits came out smaller
+  than in cross-validation (.110 and .090, not .143 and .107; their standard error is .023), and
   their accuracy is .635 and .629 where .64 and .63 were published."""
 
 
@@ -245,8 +245,9 @@ def _against(rows: Rows) -> str:
     heading = ["data", "codes", "against", *words, "seeds"]
     return f"""## Against the published rows
 
-Figures met: {said}. In parentheses the published figure; a cross marks one that is not met. HSLS
-has other rows and columns here: its figures are not comparable.
+Figures met: {said}.
+In parentheses the published figure; a cross marks one that is not met. HSLS has other rows and
+columns here: its figures are not comparable.
 
 {table(heading, lines)}"""
 
