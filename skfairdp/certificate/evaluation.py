@@ -167,9 +167,11 @@ def _downstream(
 ) -> list[FairnessGuarantee]:
     """Bounds on what anybody can predict from the one code that is released of a person."""
     place, release = deployed.release
-    if release is None or (release is not deployed.final and deployed.group_aware):
-        return []  # what also sees the group sees more than a code
     inside = np.flatnonzero(groups.codes >= 0)
+    if release is None or not len(inside):
+        return []
+    if release is not deployed.final and deployed.group_aware:
+        return []  # what also sees the group sees more than a code
     rows = deployed.transform(_safe_indexing(X, inside), before=place)
     given = _safe_indexing(sensitive_features, inside)
     hidden, n_codes, attenuation = answers_of(release)._hidden_codes(rows, given)

@@ -315,6 +315,7 @@ class ResponseRandomizer(Randomizer):
         self._check("n_components", int, COUNT)
         self._check("n_values", int, COUNT)
         self._check("constant_share", float, Number(0.0, 1.0, high_open=True))
+        self._check("constant", int, Number(0, self.n_values - 1, integer=True))
         _ = self.attenuation  # what is cached is there from the start, as digests see it
 
     @cached_property

@@ -95,6 +95,11 @@ def test_a_mixture_with_a_constant_is_exactly_private_and_shrinks_every_differen
     assert np.log(half.max(axis=1) / half.min(axis=1)).max() > 2 * epsilon  # the twin
 
 
+def test_a_constant_is_one_of_the_codes() -> None:
+    with pytest.raises(ValueError, match="constant=3"):
+        ResponseRandomizer(1.0, 1, 3, 0.1, 3)
+
+
 def test_releases_follow_the_law_that_is_stated() -> None:
     randomizer, n = ResponseRandomizer(1.0, 1, 3, 0.4, 2), 30_000
     released = randomizer.release(np.zeros((n, 1), dtype=np.int64), NoiseSource())
@@ -315,6 +320,8 @@ def test_a_pipeline_behind_codes_has_the_bound_and_one_beside_the_group_has_not(
     options = {"sensitive_features": GROUPS[HELD], "groups": ["A", "B"], "count_epsilon": 1.0}
     protected = certify(model, X[HELD], **options)
     assert not downstream(protected)
+    strangers = {"sensitive_features": np.full(200, "C"), "groups": ["A", "B"]}
+    assert not downstream(certify(model, X[HELD], **strangers))
 
 
 def test_the_picture_has_a_bar_for_each_code_and_group(certificate: Certificate) -> None:
