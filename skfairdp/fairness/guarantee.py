@@ -81,6 +81,8 @@ class FairnessGuarantee:
         * "training mechanism": the average over the noise of training.
         * "any downstream predictor": whatever is predicted from a private release,
           averaged over its noise.
+        * "any downstream predictor of such people": the same of one fair code, for people
+          like those held out.
         * "answered queries": the answers that a parity gate has let pass, and no
           others.
     method : str
@@ -89,7 +91,7 @@ class FairnessGuarantee:
         Largest observed difference, where rows were observed.
     confidence_level : float or None
         Probability that the bound holds over the draw of the held-out rows; None for a
-        claim without statistical error, which the first two scopes always have.
+        claim without statistical error; those about people like the ones held out have one.
     groups : tuple
         Labels of the groups that are compared.
     counts : tuple of CellCount
