@@ -45,7 +45,7 @@ class AuditResult:
     @property
     def refutes_claim(self) -> bool:
         """Whether the claim is refuted at the confidence level."""
-        return self.epsilon_lower_bound > self.claimed_epsilon
+        return self.p_value <= 1.0 - self.confidence_level
 
     def __str__(self) -> str:
         claim = (

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from dp_accounting.dp_event import GaussianDpEvent
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 
@@ -21,6 +22,7 @@ from skfairdp.audit import (
     log_odds,
     orthogonal_canaries,
 )
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 
 class NoisySum(ClassifierMixin, BaseEstimator):
@@ -61,8 +63,12 @@ class NoisySum(ClassifierMixin, BaseEstimator):
         per_group = None
         if self.group_sizes is not None:
             per_group = {g: epsilon / (1 + (g == "b")) for g in self.group_sizes}
-        self.privacy_ = SimpleNamespace(
-            epsilon=epsilon, delta=self.delta, adjacency=self.adjacency, per_group=per_group
+        self.privacy_ = PrivacyGuarantee(
+            epsilon,
+            self.delta,
+            self.adjacency,
+            per_group=per_group,
+            event=GaussianDpEvent(self.sigma),
         )
         return self
 
