@@ -57,9 +57,9 @@ class PairBets:
     def epsilon_lower_bound(self, error: float, delta: float) -> float:
         """Epsilon that is refuted with all below; above the true one with chance `error`, ever."""
         level = -math.log(error)
-        return boundary(
-            lambda e: self.log_evidence([(e, delta)]) >= level, 0.0, _LARGEST_EPSILON
-        )[0]
+        return boundary(lambda e: self.log_evidence([(e, delta)]) >= level, 0.0, _LARGEST_EPSILON)[
+            0
+        ]
 
 
 def _table(epsilon: float, delta: float) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from skfairdp.fairness.groups import encode_groups
 from skfairdp.privacy.accounting.exposure import recomputed_epsilons
 
 # At these the cost of what is released is a claim as well, and one that pairs test sooner.
-_LARGE_DELTAS = (0.01, 0.03, 0.1, 0.3)
+LARGE_DELTAS = (0.01, 0.03, 0.1, 0.3)
 
 
 def declare_sizes(
@@ -91,7 +91,7 @@ def profile_of(fitted: Any, canaries: Canaries) -> list[tuple[float, float]]:
     if privacy is None or privacy.is_void or not (privacy.exposures or privacy.event):
         return []
     group, found = _only_group(canaries), []
-    for delta in _LARGE_DELTAS:
+    for delta in LARGE_DELTAS:
         costs = recomputed_epsilons(replace(privacy, delta=delta))
         found.append((costs.get(group, costs[None]), delta))
     return found

@@ -53,6 +53,27 @@ def test_evidence_has_mean_one_at_most_by_enumeration(alarm, exchanged):
     assert mean(0.0) > 1.0  # a claim that is too small loses
 
 
+def test_claims_that_all_hold_have_evidence_of_one_on_average():
+    rates = stats.norm.sf([-0.5, 0.5])  # releases that are one standard deviation apart
+    apart = rates[0] - rates[1]  # their total variation
+
+    def mean(*claims):
+        bets = {}
+        for scores in itertools.product([(0, 0), (0, 1), (1, 0), (1, 1)], repeat=3):
+            bets[scores] = PairBets([0.5])
+            for pair in scores:
+                bets[scores].add(*pair)
+        return sum(
+            math.exp(found.log_evidence(claims))
+            * np.prod([[r if s else 1 - r for s, r in zip(p, rates, strict=True)] for p in scores])
+            for scores, found in bets.items()
+        )
+
+    assert mean((0.0, apart)) == pytest.approx(1.0)
+    assert mean((4.38, 1e-5), (0.0, apart)) < 1.0
+    assert mean((0.0, apart / 2)) > 1.0  # a claim that is too small loses
+
+
 @edges
 def test_a_right_claim_is_refuted_as_seldom_as_stated(alarm, exchanged):
     rates = rates_at_the_edge(alarm, exchanged)
