@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Self
 
 import pandas as pd
 
 from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.guarantee import label_from_json
+from skfairdp.fairness.notions import Stratum
+from skfairdp.fairness.smallest_gap import SmallestGap, smallest_gap
 from skfairdp.figures import as_given, percent_text, rounded_down, rounded_up
-from skfairdp.monitoring.pairs import bounds, states_of
+from skfairdp.monitoring.evidence import NoisyEvidence, PairedEvidence, upper_limit
+from skfairdp.monitoring.pairs import bounds, noise_terms, states_of
 from skfairdp.monitoring.store import Document, FileStore, MemoryStore
+from skfairdp.parameters import COUNT, Number, check_arguments
 from skfairdp.privacy.ledger import PrivacyLedger
 
 FORMAT = 2
@@ -33,6 +37,8 @@ class Readings:
     notion: str
     tolerance: float
     confidence_level: float
+    count_epsilon: float | None
+    _strata: Sequence[Stratum]
 
     def _keep(self, store: MemoryStore | FileStore, groups: list[Any] | None = None) -> None:
         """Use a store if it belongs to a monitor of these settings, and of groups if given."""
@@ -115,6 +121,61 @@ class Readings:
         """A line for each batch."""
         columns = ["batch", "time", "rows", "lower_bound", "upper_bound", *EVENTS]
         return pd.DataFrame(self._store.history(), columns=columns)
+
+    def certifiable(
+        self,
+        group_sizes: Mapping[Any, int] | Sequence[int],
+        *,
+        rate: float = 0.5,
+        n_batches: int = 1,
+    ) -> SmallestGap:
+        """Tell, before a row is used, whether so many can clear the tolerance, or how many can.
+
+        Parameters
+        ----------
+        group_sizes : mapping of group to int, or sequence of int
+            Decisions that are expected in each group (for rates given a label, with that label):
+            public, declared or bought numbers.
+        rate : float in [0, 1], default=0.5
+            Rate that is observed in all groups. One half asks for most rows.
+        n_batches : int, default=1
+            With `count_epsilon`, batches of one size that these rows come in.
+
+        Returns
+        -------
+        SmallestGap
+            `upper_bound_` if all groups' rates are observed to be equal. Rates that are
+            equal but observed with error clear after twice as many rows in most cases.
+
+        Raises
+        ------
+        ValueError
+            For fewer than two groups, or figures out of range.
+
+        Examples
+        --------
+        >>> from skfairdp import GapMonitor
+        >>> print(GapMonitor(tolerance=0.1).certifiable({"a": 1000, "b": 100}))
+        Equal rates of 0.5 would show a gap of at most 0.303: they cannot show a tolerance of 0.1...
+        """
+        check_arguments(locals(), rate=Number(0.0, 1.0), n_batches=COUNT)
+
+        def shown(sizes: Sequence[int]) -> float:
+            evidence: PairedEvidence | NoisyEvidence
+            if self.count_epsilon is None:
+                apart = min(sizes) * rate * (1.0 - rate)
+                evidence = PairedEvidence(apart, min(sizes) - 2.0 * apart, apart)
+            else:
+                rows = [n / n_batches for n in sorted(sizes)[:2]]
+                if not all(rows):
+                    return 1.0
+                hits, evidence = [rate * n for n in rows], NoisyEvidence.none(self.count_epsilon)
+                _, alone = evidence.with_batch((hits[0], hits[1]), (rows[0], rows[1]), noise_terms(self._strata[0]))
+                costs = [n_batches * cost for cost in alone.costs]
+                evidence = alone._replace(weight=n_batches * alone.weight, costs=costs)
+            return upper_limit(evidence, 1.0 - self.confidence_level)
+
+        return smallest_gap(group_sizes, self.tolerance, rate, shown)
 
     def __str__(self) -> str:
         found = [
