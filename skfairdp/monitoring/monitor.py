@@ -292,6 +292,11 @@ class GapMonitor(Readings):
         assert self.count_epsilon is not None
         table = np.zeros((n_groups, *self._strata[0].successes.shape), dtype=np.int64)
         np.add.at(table, rows, 1)
+        if all(np.count_nonzero(np.add(*s.count(table))) < 2 for s in self._strata):
+            raise ValueError(
+                "This batch has rows of fewer than two groups, so its noisy counts would compare "
+                "nothing; put it together with another. Nothing was spent or used."
+            )
         with ExitStack() as charges:
             if self.ledger is not None:
                 cost = counts_guarantee(self.count_epsilon, public_sizes=True, source=self._source)

@@ -144,8 +144,8 @@ class Readings:
         Returns
         -------
         SmallestGap
-            `upper_bound_` if all groups' rates are observed to be equal. Rates that are
-            equal but observed with error clear after twice as many rows in most cases.
+            `upper_bound_` if all groups' rates are observed to be equal. Of streams with equal
+            rates half clear within 1.3 times the rows that this asks for.
 
         Raises
         ------
@@ -156,7 +156,7 @@ class Readings:
         --------
         >>> from skfairdp import GapMonitor
         >>> print(GapMonitor(tolerance=0.1).certifiable({"a": 1000, "b": 100}))
-        Equal rates of 0.5 would show a gap of at most 0.303: they cannot show a tolerance of 0.1...
+        Equal rates of 0.5 would show a gap of at most 0.220: they cannot show a tolerance of 0.1...
         """
         check_arguments(locals(), rate=Number(0.0, 1.0), n_batches=COUNT)
 
@@ -170,7 +170,9 @@ class Readings:
                 if not all(rows):
                     return 1.0
                 hits, evidence = [rate * n for n in rows], NoisyEvidence.none(self.count_epsilon)
-                _, alone = evidence.with_batch((hits[0], hits[1]), (rows[0], rows[1]), noise_terms(self._strata[0]))
+                _, alone = evidence.with_batch(
+                    (hits[0], hits[1]), (rows[0], rows[1]), noise_terms(self._strata[0])
+                )
                 costs = [n_batches * cost for cost in alone.costs]
                 evidence = alone._replace(weight=n_batches * alone.weight, costs=costs)
             return upper_limit(evidence, 1.0 - self.confidence_level)
@@ -224,11 +226,46 @@ class Readings:
         """
         try:
             content = json.loads(text)
-            document, history = content["state"], content["history"]
+            store = MemoryStore(content["state"], list(content["history"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise MonitorError(f"This is not a state of a monitor: {error!r}.") from error
+        return cls._of(store, ledger)
+
+    @classmethod
+    def from_file(
+        cls,
+        state: str | os.PathLike[str],
+        *,
+        ledger: str | os.PathLike[str] | PrivacyLedger | None = None,
+    ) -> Self:
+        """Open the file of a monitor, whatever its settings.
+
+        Parameters
+        ----------
+        state : path-like
+            The file, as `state` of a monitor.
+        ledger : None, path or PrivacyLedger, default=None
+            Where further noisy counts are charged.
+
+        Returns
+        -------
+        GapMonitor
+
+        Raises
+        ------
+        MonitorError
+            When there is no such file, or it is not a monitor's.
+        """
+        return cls._of(FileStore(state), ledger)
+
+    @classmethod
+    def _of(cls, store: MemoryStore | FileStore, ledger: Any) -> Self:
+        try:
+            document = store.read()
             settings = {name: document[name] for name in SETTINGS}
             settings |= {"groups": labels_of(document), "ledger": ledger}
             monitor = cls(**settings)
-            monitor._keep(MemoryStore(document, history))
+            monitor._keep(store)
             states_of(document)
         except (ValueError, KeyError, TypeError) as error:
             raise MonitorError(f"This is not a state of a monitor: {error!r}.") from error

@@ -46,15 +46,20 @@ class MemoryStore:
 
 
 class FileStore:
-    """The same in a file, where a change is one transaction; `document`: for a new file."""
+    """The same in a file, where a change is one transaction.
 
-    def __init__(self, path: str | os.PathLike[str], document: Document) -> None:
+    `document`: for a new file; without one the file must be there, and nothing is written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], document: Document | None = None) -> None:
         self._path = Path(path).expanduser().absolute()
+        if document is None and not self._path.is_file():
+            raise MonitorError(f"There is no monitor's file {str(self._path)!r}.")
         with closing(self._open()) as connection:
-            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("BEGIN" if document is None else "BEGIN IMMEDIATE")
             mark = connection.execute("PRAGMA application_id").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if tables and mark != APPLICATION:
+            if (tables or document is None) and mark != APPLICATION:
                 raise MonitorError(f"{str(self._path)!r} is not a file of a monitor.")
             if not tables:
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")

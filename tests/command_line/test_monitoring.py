@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from sklearn.dummy import DummyClassifier
 
-from skfairdp import GapMonitor, certify
+from skfairdp import Certificate, GapMonitor, certify
 from skfairdp.command_line import main
+from skfairdp.exceptions import MonitorError
 
 
 @pytest.fixture
@@ -109,6 +110,30 @@ def test_labels_come_late(labelled, capsys) -> None:
     assert "cleared" in out
     assert monitor("late.csv", *tolerance, "--id", "person", "--late") == 2
     assert "no row that waits" in capsys.readouterr().err
+
+
+def test_a_certificate_names_its_monitor(folder, capsys) -> None:
+    named = Certificate.from_json(Path("c.json").read_text(encoding="utf-8")).with_monitor("n.db")
+    Path("named.json").write_text(named.to_json(), encoding="utf-8")
+    assert "watched by" in named.to_html()
+    told = ["monitor", "--certificate", "named.json"]
+    assert main(told) == 2
+    assert "no monitor's file" in capsys.readouterr().err
+    decisions("calm.csv", (0.4, 0.4), 0)
+    assert main([*told, "calm.csv", "--tolerance", "0.05"]) == 0
+    out = capsys.readouterr().out
+    assert "take some 1,9" in out
+    assert main([*told, "--out", "page.html"]) == 0  # with what is known, and the file's tolerance
+    assert capsys.readouterr().out == out
+    assert "over 3,000 rows" in Path("page.html").read_text(encoding="utf-8")
+    assert main(["monitor", "--certificate", "c.json"]) == 2
+    assert "--state" in capsys.readouterr().err
+    Path("n.db").unlink()
+    GapMonitor(groups=["a", "x"], state="n.db")
+    assert main([*told, "--out", "page.html"]) == 2
+    assert "does not claim" in capsys.readouterr().err
+    with pytest.raises(MonitorError, match="does not claim"):
+        named.to_model_card(monitor=GapMonitor("equal_opportunity"))
 
 
 def test_certificate_and_monitor_stand_on_one_page(folder, capsys) -> None:

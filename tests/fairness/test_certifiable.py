@@ -27,6 +27,24 @@ def test_rows_needed_are_enough_and_a_tenth_fewer_are_not(tolerance):
     assert not certifiable([found.rows_needed * 9 // 10] * 2, tolerance).possible
 
 
+@pytest.mark.parametrize("sizes", ["private", "public"])
+def test_noise_is_part_of_what_is_needed(sizes):
+    bought = {"count_epsilon": 0.2, "cell_sizes": sizes}
+    needed = certifiable([5, 5], 0.3, **bought).rows_needed
+    assert needed > 1.3 * certifiable([5, 5], 0.3).rows_needed
+    assert certifiable([needed] * 2, 0.3, **bought).possible
+    assert not certifiable([needed * 9 // 10] * 2, 0.3, **bought).possible
+
+
+def test_advice_about_noisy_counts_asks_for_the_rows_that_noise_takes():
+    model, X, groups = held_out({"a": 40, "b": 40})
+    bought = {"count_epsilon": 0.02, "groups": ["a", "b"]}
+    certificate = certify(model, X, sensitive_features=groups, **bought)
+    needed = certifiable([0, 0], 0.5, count_epsilon=0.02).rows_needed
+    assert needed > 300
+    assert f"about {needed:,} rows in each group" in certificate.fairness[0].remarks[-1]
+
+
 def test_the_group_that_is_too_small_is_named_with_what_to_do():
     found = certifiable({"a": 900, "b": 800, "rare": 12}, 0.1)
     assert found.too_small == ("rare",)

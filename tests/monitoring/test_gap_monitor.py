@@ -172,6 +172,69 @@ def test_rows_without_a_group_are_outside():
     assert monitor.n_rows_ == 2
 
 
+@pytest.mark.parametrize("tolerance", [0.05, 0.2])
+def test_as_many_rows_as_are_needed_clear(tolerance):
+    needed = GapMonitor(tolerance=tolerance).certifiable({"a": 9, "b": 9}).rows_needed
+    for share, clears in ((1.02, True), (0.9, False)):
+        monitor = GapMonitor(tolerance=tolerance)
+        rounds = int(needed * share) // 4  # of both groups' rows, as independent rates of one half
+        monitor.update(np.tile([0, 0, 0, 1, 1, 0, 1, 1], rounds), np.tile(["a", "b"], 4 * rounds))
+        assert monitor.cleared_ is clears
+        found = monitor.certifiable([4 * rounds, 10**6])
+        assert found.smallest == pytest.approx(monitor.upper_bound_)
+        assert found.possible is clears
+    assert GapMonitor(tolerance=tolerance).certifiable([needed, 10]).too_small == (1,)
+
+
+def test_noise_and_the_number_of_batches_count_in_what_is_needed():
+    def of(count_epsilon):
+        return GapMonitor(tolerance=0.1, count_epsilon=count_epsilon, groups=["a", "b"])
+
+    one, ten = (of(0.1).certifiable([2000, 1500], n_batches=n) for n in (1, 10))
+    assert of(None).certifiable([2000, 1500]).smallest < one.smallest < ten.smallest
+    monitor = of(1000.0)  # nearly no noise
+    for _ in range(3):
+        monitor.update(np.tile([0, 0, 1, 1], 250), np.tile(["a", "b"], 500))
+    found = monitor.certifiable([1500, 1500], n_batches=3)
+    assert found.smallest == pytest.approx(monitor.upper_bound_, abs=1e-6)
+    assert of(0.1).certifiable([2000, 0]).smallest == 1.0
+    with pytest.raises(ValueError, match="two groups"):
+        monitor.certifiable([5])
+
+
+def test_noisy_counts_that_compare_nothing_are_not_bought(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "spent.db", "decisions")
+    monitor = GapMonitor(count_epsilon=0.5, ledger=ledger, groups=["a", "b"])
+    before = monitor.to_json()
+    with pytest.raises(ValueError, match="fewer than two groups"):
+        monitor.update([1, 0, 1], ["a", "a", "a"])
+    monitor.update([], [])
+    assert (monitor.to_json(), len(ledger)) == (before, 0)
+    odds = GapMonitor("equal_opportunity", count_epsilon=0.5, ledger=ledger, groups=["a", "b"])
+    with pytest.raises(ValueError, match="fewer than two groups"):
+        odds.update([1, 0, 1], ["a", "a", "b"], [1, 1, 0])
+    assert len(ledger) == 0
+
+
+def test_a_file_opens_with_the_settings_it_has(tmp_path):
+    path = tmp_path / "m.db"
+    written = GapMonitor("equal_opportunity", 0.2, 0.9, state=path, run_length=50)
+    written.update([1, 0, 1], ["a", "b", "b"], [1, 1, 1])
+    path.chmod(0o400)
+    found = GapMonitor.from_file(path)
+    assert (found.to_json(), found.notion, found.run_length) == (
+        written.to_json(),
+        "equal_opportunity",
+        50,
+    )
+    with pytest.raises(MonitorError, match="no monitor's file"):
+        GapMonitor.from_file(tmp_path / "other.db")
+    assert not (tmp_path / "other.db").exists()
+    (tmp_path / "empty.db").touch()
+    with pytest.raises(MonitorError, match="not a file of a monitor"):
+        GapMonitor.from_file(tmp_path / "empty.db")
+
+
 def test_state_survives_json_and_a_file(tmp_path):
     decisions, groups = stream(500, (0.3, 0.4))
     monitor = GapMonitor(state=tmp_path / "m.db").update(decisions, groups)

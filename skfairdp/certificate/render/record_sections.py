@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from skfairdp.certificate.render.elements import (
@@ -12,6 +13,9 @@ from skfairdp.certificate.render.elements import (
     Section,
     Table,
 )
+from skfairdp.exceptions import MonitorError
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.rendering import HEADINGS, ledger_cells
 
@@ -22,7 +26,14 @@ _EXCERPT = 40
 
 
 class Watch(Protocol):
-    """What a page shows of a monitor: its words, its batches, its picture."""
+    """What a page shows of a monitor: what it watches, its words, its batches, its picture."""
+
+    notion: str
+
+    @property
+    def groups_(self) -> tuple[Hashable, ...] | None:
+        """The groups; None before the first batch."""
+        ...
 
     @property
     def history_(self) -> pd.DataFrame:
@@ -44,6 +55,20 @@ def of_ledger(ledger: PrivacyLedger) -> Section:
     if rows:
         elements.append(Table("Entries of the ledger", rows[-_EXCERPT:], HEADINGS))
     return Section("Privacy ledger", tuple(elements))
+
+
+def check_watch(monitor: Watch, claims: Sequence[FairnessGuarantee]) -> None:
+    """Refuse a monitor of anything that is not claimed of the deployed model."""
+    if not any(
+        claim.scope == DEPLOYED
+        and claim.notion == monitor.notion
+        and monitor.groups_ in (None, claim.groups)
+        for claim in claims
+    ):
+        raise MonitorError(
+            f"The monitor watches {monitor.notion} of the groups {monitor.groups_}, which this "
+            "certificate does not claim of the deployed model."
+        )
 
 
 def of_monitor(monitor: Watch) -> Section:
