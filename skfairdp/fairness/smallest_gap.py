@@ -180,14 +180,23 @@ def smallest_gap(
 
 def _rows(shown: Callable[[Sequence[int]], float], tolerance: float) -> int | None:
     """Smallest number of rows a group, to 2 %, from which on a tolerance is shown."""
-    low, high = 0, 1
+    low, least, high = 0, 1.0, math.ceil(1.0 / tolerance)
     while (found := shown([high, high])) > tolerance:
         # A bound falls as the root of the rows at least.
-        low, high = high, math.ceil(high * max(1.01, (found / tolerance) ** 2))
+        low, least = high, found
+        high = math.ceil(high * max(1.01, (found / tolerance) ** 2))
         if low >= _MOST_ROWS:
             return None
         high = min(high, _MOST_ROWS)
+    side = -1.0
     while high - low > max(1, low // 50):
-        middle = (low + high) // 2
-        low, high = (middle, high) if shown([middle, middle]) > tolerance else (low, middle)
+        # Where a power of the rows that goes through both ends crosses, and 1 % to either side.
+        part = math.log(least / tolerance) / math.log(least / found) if low and least < 1 else 0.5
+        middle = max(low, 1) * (high / max(low, 1)) ** part * (1.0 + 0.01 * side)
+        middle = min(max(round(middle), low + 1), high - 1)
+        bound, side = shown([middle, middle]), -side
+        if bound > tolerance:
+            low, least = middle, bound
+        else:
+            high, found = middle, bound
     return high
