@@ -40,9 +40,12 @@ class Readings:
     count_epsilon: float | None
     _strata: Sequence[Stratum]
 
-    def _keep(self, store: MemoryStore | FileStore, groups: list[Any] | None = None) -> None:
-        """Use a store if it belongs to a monitor of these settings, and of groups if given."""
-        found = store.read()
+    _store: MemoryStore | FileStore
+    _document: Document
+
+    def _check(self, found: Document) -> None:
+        """Refuse what a monitor of other settings knows, or of other groups if they are known."""
+        groups = self._document["groups"]
         wanted = self._settings() | ({} if groups is None else {"groups": groups})
         other = [name for name, value in wanted.items() if found.get(name) != value]
         if other:
@@ -50,7 +53,6 @@ class Readings:
                 f"This state is that of another monitor: {', '.join(other)} differ. A monitor "
                 "keeps its settings; take another file for other ones."
             )
-        self._store, self._document = store, found
 
     def _settings(self) -> Document:
         figures = {name: getattr(self, name) for name in SETTINGS[1:]}
@@ -66,7 +68,9 @@ class Readings:
         -------
         self
         """
-        self._document = self._store.read()
+        found = self._store.read()
+        self._check(found)
+        self._document = found
         return self
 
     @property
@@ -265,8 +269,11 @@ class Readings:
             settings = {name: document[name] for name in SETTINGS}
             settings |= {"groups": labels_of(document), "ledger": ledger}
             monitor = cls(**settings)
-            monitor._keep(store)
-            states_of(document)
+            monitor._store = store
+            known, wanted = states_of(document), states_of(monitor._document)
+            if [state[:2] for state in known] != [state[:2] for state in wanted]:
+                raise ValueError("pairs of groups are missing")
+            monitor.refresh()
         except (ValueError, KeyError, TypeError) as error:
             raise MonitorError(f"This is not a state of a monitor: {error!r}.") from error
         return monitor

@@ -53,9 +53,7 @@ class FileStore:
 
     def __init__(self, path: str | os.PathLike[str], document: Document | None = None) -> None:
         self._path = Path(path).expanduser().absolute()
-        if document is None and not self._path.is_file():
-            raise MonitorError(f"There is no monitor's file {str(self._path)!r}.")
-        with closing(self._open()) as connection:
+        with closing(self._open(new=document is not None)) as connection:
             connection.execute("BEGIN" if document is None else "BEGIN IMMEDIATE")
             mark = connection.execute("PRAGMA application_id").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -70,7 +68,9 @@ class FileStore:
                 connection.execute("INSERT INTO state VALUES (1, ?)", (json.dumps(document),))
             connection.execute("COMMIT")
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self, *, new: bool = False) -> sqlite3.Connection:
+        if not (new or self._path.is_file()):
+            raise MonitorError(f"There is no monitor's file {str(self._path)!r}.")
         try:
             # Transactions are begun and ended by hand.
             connection = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None)
