@@ -298,14 +298,15 @@ class Readings:
         ax.fill_between(
             history["rows"], history["lower_bound"], history["upper_bound"], step="post", alpha=0.3
         )
-        ax.axhline(self.tolerance, color="black", linestyle="--", linewidth=1)
+        ax.axhline(self.tolerance, color="black", linestyle="--", linewidth=1, label="tolerance")
         for name, color in _COLORS.items():
             first = history[history[name]]["rows"]
             if len(first):
                 ax.axvline(first.iloc[0], color=color, label=name)
         ax.set(xlabel="rows", ylabel="largest gap", ylim=(0, None))
-        if ax.get_legend_handles_labels()[0]:
-            ax.legend()
+        ax.locator_params(axis="x", nbins=6)
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.legend()
         return ax
 
 
