@@ -46,10 +46,10 @@ class Claims:
     model_file : str or None
         SHA-256 of the file that the model was written to, in hexadecimal digits, by which
         the file can be told before anything in it is run; not part of equality.
-    monitor_file : str or None
-        File of the `GapMonitor` that watches a claim, as it was named; not part of equality.
     accuracy : Accuracy or None
         Right answers on the held-out rows, where their labels were given.
+    monitor_file : str or None
+        File of the `GapMonitor` that watches a claim, as it was named; not part of equality.
     """
 
     privacy: PrivacyGuarantee | None
