@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -144,5 +145,6 @@ def test_certificate_and_monitor_stand_on_one_page(folder, capsys) -> None:
     page = Path("page.html").read_text(encoding="utf-8")
     assert "Since then" in page
     assert "ALARM: the gap exceeds 0.1 (batch 1)" in page
+    assert "<td>alarm, drift</td>" in re.sub(r"<td[^>]*>", "<td>", page)
     assert "If the people change" in page
     assert monitor("apart.csv", "--out", "no/page.html") == 2

@@ -16,6 +16,7 @@ from skfairdp.certificate.render.elements import (
 from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.scopes import DEPLOYED
+from skfairdp.figures import rounded_down, rounded_up
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.rendering import HEADINGS, ledger_cells
 
@@ -73,9 +74,19 @@ def check_watch(monitor: Watch, claims: Sequence[FairnessGuarantee]) -> None:
 
 def of_monitor(monitor: Watch) -> Section:
     """What has been seen since the certificate."""
-    lines = monitor.history_.tail(_EXCERPT)
-    rows = tuple(tuple(map(str, line)) for line in lines.itertuples(index=False))
-    table = Table(f"The last {len(rows)} batches", rows, tuple(lines.columns), numbers_from=2)
-    return Section(
-        "Since then", (Paragraph(str(monitor)), Picture(str(monitor), 3.5, monitor.plot), table)
+    lines = monitor.history_.tail(_EXCERPT).to_dict("records")
+    rows = tuple(
+        (
+            str(line["batch"]),
+            line["time"][:16].replace("T", " "),
+            f"{line['rows']:,}",
+            rounded_down(line["lower_bound"]),
+            rounded_up(line["upper_bound"]),
+            ", ".join(name for name, value in line.items() if value is True),
+        )
+        for line in lines
     )
+    headings = ("batch", "UTC", "rows", "at least", "at most", "so far")
+    table = Table(f"The last {len(rows)} batches", rows, headings, numbers_from=2)
+    picture = Picture("Bounds on the largest gap, after each batch.", 3.5, monitor.plot)
+    return Section("Since then", (Paragraph(str(monitor)), picture, table))
