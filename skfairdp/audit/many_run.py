@@ -19,7 +19,7 @@ from skfairdp.audit.result import AuditResult
 from skfairdp.documentation import completed_by
 from skfairdp.parameters import COUNT, check_arguments
 
-Claims = tuple[tuple[float, float], ...]  # epsilon and delta, the stated one first
+_Costs = tuple[tuple[float, float], ...]  # epsilon and delta, the stated one first
 
 
 @completed_by(audit_one_run)
@@ -103,7 +103,7 @@ def audit_many_runs(
         scores = [value for value, _ in found]
         return list(zip(scores[::2], scores[1::2], strict=True))
 
-    stated: set[Claims] = set()
+    stated: set[_Costs] = set()
     first = pairs(n_threshold_runs)
     claims = [max(found) for found in zip(*stated, strict=False)]
     claimed, delta = claims[0]
@@ -141,7 +141,7 @@ def _fitted_score(
     present: bool,
     sensitive_features: ArrayLike | None,
     score: Score,
-) -> tuple[float, Claims]:
+) -> tuple[float, _Costs]:
     guest = canary.take(np.array([present]))
     fitted = fit_with(clone(model), X, y, guest, sensitive_features)
     value = float(np.asarray(score(fitted, canary.X, canary.y)).item())
