@@ -77,6 +77,8 @@ def comparable_groups(
             confidence_level=settings.confidence_level,
             rate=0.0,  # of equal rates the one with the smallest bound
             n_claims=settings.claims,
+            count_epsilon=settings.count_epsilon,
+            cell_sizes=settings.cell_sizes,
         )
         if not found.possible:
             return f"No counts were bought, for equal rates would give no useful bound. {found}"

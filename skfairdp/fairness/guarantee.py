@@ -233,16 +233,20 @@ class FairnessGuarantee:
         for count in self.counts:
             strata.setdefault(count.stratum, []).append(max(0, round(count.trials)))
         sizes = min(strata.values(), key=min)
-        claims = 1 if self.derivation is None else self.derivation.values.get("claims", 1)
+        values = {} if self.derivation is None else self.derivation.values
+        noise = any(count.noisy for count in self.counts)
         if len(sizes) > 1:
-            named = dict(zip(self.groups, sizes, strict=True))
             found = certifiable(
-                named, USEFUL, confidence_level=self.confidence_level, n_claims=claims
+                dict(zip(self.groups, sizes, strict=True)),
+                USEFUL,
+                confidence_level=self.confidence_level,
+                n_claims=values.get("claims", 1),
+                count_epsilon=values.get("epsilon") if noise else None,
+                cell_sizes="public" if values.get("public_sizes") else "private",
             )
             if not found.possible:
                 return str(found)
         if self.estimate is not None and self.estimate < USEFUL:
-            noise = any(count.noisy for count in self.counts)
             return "More rows, or less noise, would help." if noise else "More rows would help."
         return "What was observed is that far apart: more rows alone would not help."
 
