@@ -196,7 +196,8 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
             kind, label = kinds[place], labels[place]
             if kind is None:
                 counting = next(segments)
-                kind = _chosen(*release.histograms(counting, at, _kind, 3), counting)
+                (counts,) = release.histograms(counting, at, _kind, 3)
+                kind = _chosen(counts, counting)
             segment = next(segments)
             if kind == "category":
                 levels.append((label, Categories(tuple(release.frequent(segment, at)))))
