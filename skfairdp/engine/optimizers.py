@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from skfairdp.engine.parameter_vector import FlatParameters
 
-__all__ = ["ELEMENTWISE", "FlatOptimizer", "flat_optimizer"]
+__all__ = ["ELEMENTWISE", "FlatOptimizer", "flat_optimizer", "make_optimizer"]
 
 # Optimisers that treat every coordinate by itself: one flat vector gives the same
 # updates as many tensors, in a fraction of the time.
@@ -37,6 +38,11 @@ class FlatOptimizer:
         self._where = where
         self._plain = len(parameters) == 1 and _is_plain_sgd(optimizer)
         self._adam = _Adam(parameters[0].data) if _is_plain_adam(parameters, optimizer) else None
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return sum(parameter.numel() for parameter in self._parameters)
 
     def step(self, gradient: Tensor) -> None:
         """Apply one update.
@@ -89,6 +95,21 @@ class _Adam:
         self._vector.addcdiv_(self._mean, denominator, value=-size)
 
 
+def make_optimizer(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """Build an optimizer without importing torch's compiler, which takes longer than most fits.
+
+    torch's constructors call one method through a wrapper that imports it.
+    """
+    add = getattr(cls, "add_param_group", None)
+    if add is not torch.optim.Optimizer.add_param_group or not hasattr(add, "__wrapped__"):
+        return cls(*args, **kwargs)
+    optimizer = cls.__new__(cls)
+    optimizer.add_param_group = partial(add.__wrapped__, optimizer)
+    optimizer.__init__(*args, **kwargs)
+    del optimizer.add_param_group
+    return optimizer
+
+
 def flat_optimizer(
     cls: Any,
     args: Sequence[Any],
@@ -105,9 +126,9 @@ def flat_optimizer(
     several = len(args) == 1 and _has_groups(args[0])
     if cls in ELEMENTWISE and not several:
         vector = nn.Parameter(flat.vector, requires_grad=True)
-        return FlatOptimizer(cls([vector], **kwargs), [vector], [slice(None)])
+        return FlatOptimizer(make_optimizer(cls, [vector], **kwargs), [vector], [slice(None)])
     return FlatOptimizer(
-        cls(*args, **kwargs),
+        make_optimizer(cls, *args, **kwargs),
         [parameters[slot.name] for slot in flat.layout],
         [slot.slice for slot in flat.layout],
     )

@@ -85,7 +85,7 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     batch_size : int or "auto", default="auto"
         Rows in a training step; "auto" is 512, or ``ceil(n / 64)`` with fewer rows, and
         ``min(256, ceil(n / 10))`` expected rows with `train_privately`.
-    max_epochs : int, default=100
+    max_epochs : int, default=25
         Passes over the training rows.
     id_column : hashable or None, default=None
         Column of X, by name or position, that says who a row is about: integers or texts.
@@ -168,7 +168,7 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     column_types: str | Mapping[str, Sequence[Any]] | None = None
     output: str = "embedding"
     batch_size: int | str = "auto"
-    max_epochs: int = 100
+    max_epochs: int = 25
     id_column: Hashable | None = None
     train_privately: bool = False
     training_epsilon: float = 1.0

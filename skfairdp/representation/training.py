@@ -19,6 +19,7 @@ from skfairdp.engine.parameter_vector import flatten, unflatten
 from skfairdp.engine.randomness import OwnDraws, own_draws
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
+from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.training import Progress, run_segment
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
@@ -151,16 +152,17 @@ def descend(
     per_epoch = -(-len(table) // batch_size)
     rates = prepared.learning_rates(max_epochs * per_epoch, per_epoch)
     last_rate: float | None = None
-    for _ in range(max_epochs):
-        order = torch.from_numpy(generator.permutation(len(table))).to(table.device)
-        for batch in order.split(batch_size):
-            if rates[progress.step] != last_rate:
-                last_rate = rates[progress.step]
-                optimizer.set_lr(last_rate)
-            mean: Tensor = loss(table.index_select(0, batch)).mean()
-            gradients = torch.autograd.grad(mean, parameters)
-            optimizer.step(torch.cat([gradient.flatten() for gradient in gradients]))
-            progress.advance()
+    with few_threads(batch_size, rows.shape[1:], prepared.flat.vector.numel()):
+        for _ in range(max_epochs):
+            order = torch.from_numpy(generator.permutation(len(table))).to(table.device)
+            for batch in order.split(batch_size):
+                if rates[progress.step] != last_rate:
+                    last_rate = rates[progress.step]
+                    optimizer.set_lr(last_rate)
+                mean: Tensor = loss(table.index_select(0, batch)).mean()
+                gradients = torch.autograd.grad(mean, parameters)
+                optimizer.step(torch.cat([gradient.flatten() for gradient in gradients]))
+                progress.advance()
 
 
 def rehearse_privately(prepared: PreparedNet, rows: np.ndarray, plan: Plan) -> None:
