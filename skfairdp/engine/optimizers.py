@@ -11,7 +11,13 @@ from torch import Tensor, nn
 
 from skfairdp.engine.parameter_vector import FlatParameters
 
-__all__ = ["ELEMENTWISE", "FlatOptimizer", "flat_optimizer", "make_optimizer"]
+__all__ = [
+    "ELEMENTWISE",
+    "FlatOptimizer",
+    "ManyOptimizers",
+    "flat_optimizer",
+    "make_optimizer",
+]
 
 # Optimisers that treat every coordinate by itself: one flat vector gives the same
 # updates as many tensors, in a fraction of the time.
@@ -92,7 +98,39 @@ class _Adam:
         size = options["lr"] / (1 - beta1**self._steps)
         root = (1 - beta2**self._steps) ** 0.5
         denominator = self._square.sqrt().div_(root).add_(options["eps"])
-        self._vector.addcdiv_(self._mean, denominator, value=-size)
+        if isinstance(size, Tensor):
+            self._vector.sub_(self._mean.div(denominator).mul_(size))
+        else:
+            self._vector.addcdiv_(self._mean, denominator, value=-size)
+
+
+class ManyOptimizers:
+    """Plain gradient descent or Adam of many models, each with a learning rate of its own.
+
+    `vectors` (M, p): weights of the models, moved in place. `optimizers`: of each model alone.
+    Raises ValueError: they are not of one kind, or of another one.
+    """
+
+    def __init__(self, vectors: Tensor, optimizers: Sequence[FlatOptimizer]) -> None:
+        options = [optimizer.optimizer.param_groups[0] for optimizer in optimizers]
+        kinds = {
+            (o._plain, o._adam is not None, own.get("betas"), own.get("eps"))
+            for o, own in zip(optimizers, options, strict=True)
+        }
+        if len(kinds) > 1 or not (optimizers[0]._plain or optimizers[0]._adam):
+            raise ValueError(
+                "Models are trained together by plain SGD, or by plain Adam with the same betas "
+                "and eps; fit those with another optimizer one by one."
+            )
+        self._vectors, self._options = vectors, options[0]
+        self._adam = None if optimizers[0]._plain else _Adam(vectors)
+
+    def step(self, gradients: Tensor, rates: Tensor) -> None:
+        """Apply one update; `gradients` (M, p), `rates` (M, 1): learning rates."""
+        if self._adam is None:
+            self._vectors.sub_(gradients * rates)
+        else:
+            self._adam.step(gradients, {**self._options, "lr": rates.to(self._vectors.dtype)})
 
 
 def make_optimizer(cls: Any, *args: Any, **kwargs: Any) -> Any:
