@@ -61,9 +61,9 @@ def fit_many(
     ------
     ValueError
         A model is none that can be trained with the others: fit it alone. Or as of `fit`. No
-        model is fitted then; what was charged until then stays charged.
+        model is fitted then.
     BudgetExceededError
-        A ledger has no room for all of them. No row was used.
+        A ledger has no room for all of them. Nothing is charged, and no row was used.
 
     Notes
     -----
@@ -123,8 +123,7 @@ class _Together(ExitStack):
     def fit(self, X: Any, y: Any) -> None:
         first = self._first
         # In place of two methods, until the first model's rows are checked and it is charged.
-        hooks = {"_check_net": self._plan_all, "_train": self._train}
-        vars(first).update(hooks)
+        first.__dict__.update(_check_net=self._plan_all, _train=self._train)
         try:
             first.fit(X, y, sensitive_features=self._sensitive_features)
         finally:
@@ -140,7 +139,7 @@ class _Together(ExitStack):
 
     def _unhook(self) -> None:
         for name in ("_check_net", "_train"):
-            vars(self._first).pop(name, None)
+            self._first.__dict__.pop(name, None)
 
     def _plan_all(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
         """Plan every model, and refuse what cannot be trained together, before any charge."""
@@ -198,9 +197,14 @@ class _Together(ExitStack):
     def _train(self, run: Run) -> None:
         """Charge the other models, and train all."""
         self._unhook()
-        for model, own in zip(self._others, self._own, strict=True):
-            self.enter_context(model._all_or_nothing())
-            model._charge(own.stated)
+        try:
+            for model, own in zip(self._others, self._own, strict=True):
+                self.enter_context(model._all_or_nothing())
+                model._charge(own.stated)
+        except BaseException:  # no row has been used
+            for model in (self._first, *self._others):
+                model._give_back()
+            raise
         everybody = [_Own(run.plan, run.prepared, run.noise, run.learning_rates), *self._own]
         releases = [run.release, *(run.release.beside(o.plan, o.noise) for o in self._own)]
         nets = [own.prepared for own in everybody]
