@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,7 +16,8 @@ from skfairdp.engine.many_releases import ManyReleases, one_linear_layer, refuse
 from skfairdp.engine.nets import PreparedNet, prepare_net
 from skfairdp.engine.objectives import BinaryObjective, objective_for
 from skfairdp.engine.optimizers import ManyOptimizers
-from skfairdp.engine.parameter_vector import unflatten
+from skfairdp.engine.parameter_vector import flatten, unflatten
+from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.schedules import schedule_factors
 from skfairdp.inprocessing.dpsgd import DPSGDClassifier
@@ -26,6 +27,9 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
+
+# Parameters that no plan and no guarantee is made from.
+_NOT_PLANNED = {"net", "random_state", "learning_rate_schedule", "progress", "ledger"}
 
 
 def fit_many(
@@ -91,7 +95,9 @@ def fit_many(
     if not each:
         raise ValueError("'settings' is empty: give one dictionary for each model.")
     models = [clone(estimator).set_params(**own) for own in each]
-    with _Together(models, len(X), sensitive_features) as together:  # type: ignore[arg-type]
+    own_nets = [any(name.startswith("net") for name in own) for own in each]
+    own_nets = [own or own_nets[0] for own in own_nets[1:]]
+    with _Together(models, own_nets, len(X), sensitive_features) as together:  # type: ignore[arg-type]
         together.fit(X, y)
     return models
 
@@ -114,8 +120,11 @@ class _Together(ExitStack):
     Whether they leave what was trained, or nothing, is settled when the block ends.
     """
 
-    def __init__(self, models: list[DPSGDClassifier], n_rows: int, groups: Any) -> None:
+    def __init__(
+        self, models: list[DPSGDClassifier], own_nets: list[bool], n_rows: int, groups: Any
+    ) -> None:
         super().__init__()
+        self._own_nets = own_nets
         self._first, *self._others = models
         self._n_rows, self._sensitive_features = n_rows, groups
         self._own: list[_Own] = []
@@ -145,53 +154,49 @@ class _Together(ExitStack):
         """Plan every model, and refuse what cannot be trained together, before any charge."""
         DPSGDClassifier._check_net(self._first, prepared, plan, row_shape)
         layer = _linear_layer(prepared, row_shape)
+        refuse_unbounded(plan.segments[0], self._n_rows)
         groups = self._first._encode_groups(self._sensitive_features, self._n_rows)
-        objective = vars(objective_for(prepared.criterion))
-        # Equal plans have equal guarantees; their noise is of the same kind.
-        known: list[tuple[Plan, float | None, bool, PrivacyGuarantee | None]] = []
-        for model in self._others:
+        nets = [prepared]
+        # Models that differ in nothing that a plan is made from have one plan and one guarantee.
+        known: dict[str, tuple[Plan, float, PrivacyGuarantee | None]] = {}
+        for model, own_net in zip(self._others, self._own_nets, strict=True):
             check_parameters(model, model._parameters)
             model._check_settings()
             if model.public_parity is not None or model.classes != self._first.classes:
                 raise ValueError("Models that differ in classes or public_parity: fit them apart.")
             seed, noise = model._randomness()
-            sizes = model._sizes(groups, self._n_rows, noise)
-            check_delta(model.delta, sizes.total)
-            multiplier = model._calibrate(sizes)
-            own = model._plan(sizes, multiplier)
-            sizes.check(own, delta=model.delta, exact_noise=model.exact_noise)
-            refuse_unbounded(own.segments[0], self._n_rows)
-            net = prepare_net(
-                model._net(),
-                n_features=row_shape[0],
-                n_classes=max(2, layer.out_features),
-                seed=seed,
-            )
-            its_objective = vars(objective_for(net.criterion))
-            if (
-                own.steps != plan.steps
-                or _linear_layer(net, row_shape).weight.shape != layer.weight.shape
-                or type(net.criterion) is not type(prepared.criterion)
-                or its_objective != objective
-            ):
+            parameters = model.get_params(deep=False).items()
+            key = repr([(n, v) for n, v in parameters if n not in _NOT_PLANNED])
+            if key not in known:
+                sizes = model._sizes(groups, self._n_rows, noise)
+                check_delta(model.delta, sizes.total)
+                multiplier = model._calibrate(sizes)
+                own = model._plan(sizes, multiplier)
+                sizes.check(own, delta=model.delta, exact_noise=model.exact_noise)
+                refuse_unbounded(own.segments[0], self._n_rows)
+                known[key] = own, multiplier, model._guarantee(own, noise, groups)
+            own, multiplier, stated = known[key]
+            if own_net:
+                net = prepare_net(
+                    model._net(),
+                    n_features=row_shape[0],
+                    n_classes=max(2, layer.out_features),
+                    seed=seed,
+                )
+                nets.append(net)
+            else:
+                net = _again(prepared, seed)
+            if own.steps != plan.steps or not _alike(net, prepared, row_shape):
                 raise ValueError(
                     "Models that are trained together take the same number of steps and have nets "
                     f"of one shape and criterion; one has {own.steps:,} steps and a "
                     f"{type(net.module).__name__}, the first {plan.steps:,} and a "
                     f"{type(prepared.module).__name__}. Fit them apart."
                 )
-            epoch = max(1, own.steps // model.max_epochs)
             factors = schedule_factors(model.learning_rate_schedule, own.steps)
-            rates = net.learning_rates(own.steps, epoch)
+            rates = net.learning_rates(own.steps, max(1, own.steps // model.max_epochs))
             rates = [r * f for r, f in zip(rates, factors, strict=True)]
-            key = own, model.epsilon, noise.reproducible
-            stated = next((s for *k, s in known if tuple(k) == key), None)
-            if stated is None:
-                stated = model._guarantee(own, noise, groups)
-                known.append((*key, stated))
             self._own.append(_Own(own, net, noise, rates, stated, multiplier))
-        refuse_unbounded(plan.segments[0], self._n_rows)
-        nets = [prepared, *(own.prepared for own in self._own)]
         ManyOptimizers(torch.empty(0), [net.optimizer() for net in nets])
 
     def _train(self, run: Run) -> None:
@@ -209,7 +214,7 @@ class _Together(ExitStack):
         releases = [run.release, *(run.release.beside(o.plan, o.noise) for o in self._own)]
         nets = [own.prepared for own in everybody]
         vectors = torch.stack([net.flat.vector.detach() for net in nets])
-        optimizer = ManyOptimizers(vectors, [net.optimizer() for net in nets])
+        optimizer = ManyOptimizers(vectors, [run.prepared.optimizer()])
         shape = one_linear_layer(run.prepared.module).weight.shape  # type: ignore[union-attr]
         weights, biases = vectors.split([shape.numel(), shape[0]], dim=1)
         many = ManyReleases(
@@ -228,6 +233,22 @@ class _Together(ExitStack):
             net.flat.vector.copy_(vector)
         for release in releases[1:]:
             release.meter.finish()
+
+
+def _again(prepared: PreparedNet, seed: int) -> PreparedNet:
+    """Make the module of a net anew, with initial weights of another seed."""
+    net = prepared.net
+    with SeededDraws(seed):
+        module = net.initialized_instance(net.module, net.get_params_for("module"))
+    module = module.to(prepared.flat.vector.device)
+    return replace(prepared, module=module, flat=flatten(module))
+
+
+def _alike(net: PreparedNet, first: PreparedNet, row_shape: tuple[int, ...]) -> bool:
+    criteria = [objective_for(each.criterion) for each in (net, first)]
+    layers = [_linear_layer(each, row_shape) for each in (net, first)]
+    same_loss = type(criteria[0]) is type(criteria[1]) and vars(criteria[0]) == vars(criteria[1])
+    return same_loss and layers[0].weight.shape == layers[1].weight.shape
 
 
 def _linear_layer(prepared: PreparedNet, row_shape: tuple[int, ...]) -> nn.Linear:
