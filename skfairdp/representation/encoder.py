@@ -85,8 +85,8 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     batch_size : int or "auto", default="auto"
         Rows in a training step; "auto" is 512, or ``ceil(n / 64)`` with fewer rows, and
         ``min(256, ceil(n / 10))`` expected rows with `train_privately`.
-    max_epochs : int, default=25
-        Passes over the training rows.
+    max_epochs : int or "auto", default="auto"
+        Passes over the training rows; "auto" is 25, and 100 with `train_privately`.
     id_column : hashable or None, default=None
         Column of X, by name or position, that says who a row is about: integers or texts.
         It is not a feature. The same person with the same row then gets the same release
@@ -168,7 +168,7 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     column_types: str | Mapping[str, Sequence[Any]] | None = None
     output: str = "embedding"
     batch_size: int | str = "auto"
-    max_epochs: int = 25
+    max_epochs: int | str = "auto"
     id_column: Hashable | None = None
     train_privately: bool = False
     training_epsilon: float = 1.0
@@ -191,7 +191,7 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         "column_types": (Choice((None, "gaussian", "bernoulli")), MAPPING),
         "output": (Choice(("embedding", "codes")),),
         "batch_size": (COUNT, Choice(("auto",))),
-        "max_epochs": (COUNT,),
+        "max_epochs": (COUNT, Choice(("auto",))),
         "train_privately": (BOOLEAN,),
         "training_epsilon": (Number(1e-4),),
         "max_grad_norm": (NORM,),

@@ -32,6 +32,7 @@ from skfairdp.representation.objective import (
     Weights,
 )
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
+from skfairdp.representation.training_plan import resolved_epochs
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,7 @@ def train(
     `encoder`: has the settings. `rows` (n, width): what the loss takes. `contributes` (n,): rows
     that take part. Raises ValueError: the weights are no longer finite.
     """
-    name, epochs = type(encoder).__name__, encoder.max_epochs
+    name, epochs = type(encoder).__name__, resolved_epochs(encoder)
     n = int(contributes.sum())
     size = 1 if plan else plain_batch_size(encoder.batch_size, n)
     bar = Progress(plan.steps if plan else epochs * -(-n // size), encoder.progress, name)
