@@ -24,6 +24,7 @@ from skfairdp.engine.clipping.norms import clip_factors, rounding_margin, row_ca
 from skfairdp.engine.exact_products import bits_for, on_grid
 from skfairdp.engine.objectives import Objective
 from skfairdp.engine.release import NoisyRelease
+from skfairdp.exceptions import PlanError
 from skfairdp.privacy.plan import Segment
 
 __all__ = ["ManyReleases", "one_linear_layer", "refuse_unbounded"]
@@ -74,6 +75,8 @@ class ManyReleases:
         self._releases, self._segments, self._objective = releases, segments, objective
         self._weights, self._biases = weights, biases
         X, (target, *_) = releases[0]._rows.X, releases[0]._rows.targets
+        if len(X) != len(releases[0]._rows.codes):
+            raise PlanError("Models are trained together on rows that are in memory.")
         # The row of zeros behind the others fills up what is drawn.
         n, p = X.shape
         self._n, size = n, -(-(n + 1) // _VECTOR) * _VECTOR

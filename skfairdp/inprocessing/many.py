@@ -156,6 +156,13 @@ class _Together(ExitStack):
         layer = _linear_layer(prepared, row_shape)
         refuse_unbounded(plan.segments[0], self._n_rows)
         groups = self._first._encode_groups(self._sensitive_features, self._n_rows)
+        seen = self._first._plan(self._first._sizes(groups, self._n_rows, NoiseSource(0)), 1.0)
+        step, planned = seen.segments[0], plan.segments[0]
+        if (step.rates, step.expected_sizes) != (planned.rates, planned.expected_sizes):
+            raise ValueError(
+                "The plan of the first model counts others than the rows that fit_many was given, "
+                "as a group of processes would; fit such models one by one."
+            )
         nets = [prepared]
         # Models that differ in nothing that a plan is made from have one plan and one guarantee.
         known: dict[str, tuple[Plan, float, PrivacyGuarantee | None]] = {}

@@ -213,6 +213,18 @@ def test_what_does_not_go_together_is_refused_before_a_charge(
     assert len(ledger) == 0
 
 
+def test_a_plan_about_others_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = DPSGDClassifier._sizes
+    counts = iter([600, 300])  # the fit itself counts more than the rows
+    monkeypatch.setattr(
+        DPSGDClassifier,
+        "_sizes",
+        lambda self, groups, n, noise: sound(self, None, next(counts), noise),
+    )
+    with pytest.raises(ValueError, match="counts others"):
+        fit_many(linear(), 2, X, Y)
+
+
 def test_other_mechanisms_are_refused() -> None:
     with pytest.raises(ValueError, match="one by one"):
         fit_many(FairDPClassifier(), 2, X, Y)
