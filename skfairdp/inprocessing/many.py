@@ -181,6 +181,7 @@ class _Together(ExitStack):
                 own = model._plan(sizes, multiplier)
                 sizes.check(own, delta=model.delta, exact_noise=model.exact_noise)
                 refuse_unbounded(own.segments[0], self._n_rows)
+                own.check_exact_noise(prepared.flat.vector.numel())
                 known[key] = own, multiplier, model._guarantee(own, noise, groups)
             own, multiplier, stated = known[key]
             if own_net:

@@ -42,7 +42,7 @@ SETTINGS = [
     {"random_state": 0},
     {"random_state": 1, "max_grad_norm": 0.1},
     {"random_state": 1, "net__lr": 0.3, "learning_rate_schedule": None},
-    {"random_state": 2},
+    {"random_state": 2, "exact_noise": True},
 ]
 
 
