@@ -189,6 +189,7 @@ def _answers(
     elif np.array_equal(given, one_after_another(_CALLS)):
         how = ANSWERS_ALIKE.format(calls=_CALLS)
     else:
+        deployed, X = deployed.after_declared_steps(X)
         how, given = ANSWERS_ONE_BY_ONE.format(calls=_CALLS), one_after_another(len(rows))
     if len(given) != len(rows) or len(rows) == len(everybody):
         return given, how

@@ -7,6 +7,7 @@ import platform
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from sklearn.compose import ColumnTransformer
@@ -186,6 +187,25 @@ class Deployed:
         if self.group_aware:
             return self.model.predict(X, sensitive_features=sensitive_features)
         return self.model.predict(X)
+
+    def after_declared_steps(self, X: Any) -> tuple[Deployed, Any]:
+        """Push a copy of the rows through leading steps that turn each into the same every time.
+
+        Result: the rest of the model, and what it is given.
+        """
+        n = 0
+        if type(self.model) is Pipeline and is_transparent(self.model):
+            alike = (
+                is_transparent(step)
+                and answers_of(step)._learns_from_rows is False
+                and not releases_rows(step)
+                for _, step in self.model.steps[:-1]
+            )
+            n = sum(takewhile(bool, alike))
+        if not n:
+            return self, X
+        rows = Pipeline(self.model.steps[:n]).transform(deepcopy(X))
+        return unwrap(Pipeline(self.model.steps[n:])), rows
 
     def transform(self, X: Any, before: int | None = None) -> Any:
         """Push a copy of the rows through the earlier steps, or those before the given place."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from skfairdp.engine.batch_sums import refuse_unbounded_sums
 from skfairdp.engine.clipping.clippers import Clipper
 from skfairdp.engine.randomness import OwnDraws
-from skfairdp.engine.row_blocks import block_rows
+from skfairdp.engine.row_blocks import block_rows, few_threads
 from skfairdp.privacy.plan import Plan
 
 __all__ = ["rehearse"]
@@ -36,7 +36,7 @@ def rehearse(
     """
     refuse_unbounded_sums(plan, len(rows))
     sizes = {block_rows(sum(segment.expected_sizes)) for segment in plan.segments}
-    numbers = sum(parameter.numel() for parameter in module.parameters())
+    numbers = sum(p.numel() for p in module.parameters() if p.requires_grad)
     serving = clipper.serving(rows)
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
@@ -48,19 +48,20 @@ def rehearse(
             return
         for size in sorted(sizes or {block_rows(1)}):
             size = 2 if serving.one_by_one else size
-            probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))
-            block = _Block(serving, size, _zeros(rows, targets, size)[1], probes)
-            seen = block.first_that_runs(rows)
-            if seen is None or block.apart(*seen):
-                continue
-            clipper.take_one_by_one()
-            block = _Block(clipper, size, block.targets, probes)
-            if not block.apart(seen[0], block.observed(seen[0])):
-                raise ValueError(
-                    f"The module {type(module).__name__} gives another gradient for a row when it "
-                    "is asked again, or beside other rows. Let it keep nothing from one call to "
-                    "the next, and process every row by itself."
-                )
+            with few_threads(size, rows.shape[1:], numbers):  # as in training
+                probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))
+                block = _Block(serving, size, _zeros(rows, targets, size)[1], probes)
+                seen = block.first_that_runs(rows)
+                if seen is None or block.apart(*seen):
+                    continue
+                clipper.take_one_by_one()
+                block = _Block(clipper, size, block.targets, probes)
+                if not block.apart(seen[0], block.observed(seen[0])):
+                    raise ValueError(
+                        f"The module {type(module).__name__} gives another gradient for a row "
+                        "when it is asked again, or beside other rows. Let it keep nothing from "
+                        "one call to the next, and process every row by itself."
+                    )
     finally:
         for part, mode in modes:
             part.training = mode

@@ -128,8 +128,9 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         Rows in a training step; "auto" is 512, or ``ceil(n / 64)`` with fewer rows, and
         ``min(256, ceil(n / 10))`` expected rows with `train_privately`; for fair codes
         ``min(2048, ceil(n / 8))``.
-    max_epochs : int, default=100
-        Passes over the training rows.
+    max_epochs : int or "auto", default="auto"
+        Passes over the training rows; "auto" is 25, and 100 with `train_privately` and for fair
+        codes.
     id_column : hashable or None, default=None
         Column of X, by name or position, that says who a row is about: integers or texts.
         It is not a feature. The same person with the same row then gets the same release
@@ -232,7 +233,7 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     majority_share: float = 0.0
     encoder_sees_group: bool = False
     batch_size: int | str = "auto"
-    max_epochs: int = 100
+    max_epochs: int | str = "auto"
     id_column: Hashable | None = None
     train_privately: bool = False
     training_epsilon: float = 1.0
@@ -261,7 +262,7 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         "majority_share": (Number(0.0, 1.0, high_open=True),),
         "encoder_sees_group": (BOOLEAN,),
         "batch_size": (COUNT, Choice(("auto",))),
-        "max_epochs": (COUNT,),
+        "max_epochs": (COUNT, Choice(("auto",))),
         "train_privately": (BOOLEAN,),
         "training_epsilon": (Number(1e-4),),
         "max_grad_norm": (NORM,),

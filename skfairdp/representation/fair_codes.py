@@ -15,7 +15,7 @@ from skfairdp.exceptions import PrivacyWarning
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.representation.training_plan import RAW
+from skfairdp.representation.training_plan import RAW, resolved_epochs
 
 _FAR = 1e6  # a norm that no gradient of a row reaches
 _INSIDE = 1.0 - 1e-12
@@ -64,7 +64,7 @@ def learned_path(
         max_grad_norm=encoder.max_grad_norm if private else _FAR,
         dataset_size=encoder.dataset_size if private else None,
         batch_size=encoder.batch_size,
-        max_epochs=encoder.max_epochs,
+        max_epochs=resolved_epochs(encoder),
         classes=encoder.classes,
         random_state=encoder._randomness()[0],
         reproducible_noise=encoder.reproducible_noise,

@@ -167,7 +167,7 @@ def test_a_ledger_counts_the_runs_that_certified_the_same_people(folder) -> None
     written(folder)
     for number in (1, 2):
         main(report("--ledger", "l.db", "--certificate", "c.json", "--mechanism", "dpsgd"))
-        assert f"certificate number {number} from" in Path("c.json").read_text(encoding="utf-8")
+        assert f"certificate number {number} about" in Path("c.json").read_text(encoding="utf-8")
 
 
 def test_a_run_that_spends_more_than_was_charged_ends_without_a_page(
