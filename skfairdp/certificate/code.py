@@ -166,11 +166,14 @@ def replaced_methods(kind: type) -> dict[str, Any]:
     """Methods of a library's class that a program of the user has put in place, by name."""
     found: dict[str, Any] = {}
     for base in kind.__mro__:
+        if not is_library(base.__module__):
+            continue
         for name, member in vars(base).items():
-            held = next(iter(wrapped(member) or ()), member)
+            plain = type(member) is FunctionType  # nearly all are; asking for more takes longer
+            held = member if plain else next(iter(wrapped(member) or ()), None)
             if isinstance(held, FunctionType):
                 home = held.__globals__.get("__name__")
-                if home in sys.modules and not is_library(home) and is_library(base.__module__):
+                if home in sys.modules and not is_library(home):
                     found[f"{base.__qualname__}.{name}"] = held
     return found
 

@@ -70,9 +70,12 @@ def state_digest(value: object) -> str:
     return bind(value).digest
 
 
-def bind(value: object) -> Bound:
-    """Digest a value as `state_digest` does, and say what the digest stands on."""
-    walk = _Walk()
+def bind(value: object, replaced: dict[type, dict[str, Any]] | None = None) -> Bound:
+    """Digest a value as `state_digest` does, and say what the digest stands on.
+
+    `replaced`: shared by values that are bound at one time, which have classes in common.
+    """
+    walk = _Walk({} if replaced is None else replaced)
     try:
         digest = walk.digest(value)
     except RecursionError:
@@ -85,8 +88,9 @@ def bind(value: object) -> Bound:
 class _Walk:
     """One pass over a value; functions and classes are numbered as they are met."""
 
-    def __init__(self) -> None:
+    def __init__(self, replaced: dict[type, dict[str, Any]]) -> None:
         self.with_code = False
+        self._replaced = replaced  # methods of libraries' classes, as `replaced_methods` found them
         self.libraries: set[str] = set()
         self._evaluating = False  # within what puts its nets into evaluation mode by itself
         self._depths: dict[int, int] = {}  # of the objects around the one that is looked at
@@ -152,7 +156,7 @@ class _Walk:
 
     def _alone(self, value: Any) -> bytes:
         """Digest that does not depend on what was met before."""
-        other = _Walk()
+        other = _Walk(self._replaced)
         other._path = [*self._path]
         digest = other.digest(value)
         self.with_code |= other.with_code
@@ -183,7 +187,9 @@ class _Walk:
         if name is not None:
             parts = [b"library", self._library(name)]
             if isinstance(value, type):
-                parts += self._named(replaced_methods(value))
+                if value not in self._replaced:
+                    self._replaced[value] = replaced_methods(value)
+                parts += self._named(self._replaced[value])
                 self._of_libraries[id(value)] = parts
             return parts
         if isinstance(value, MethodType):

@@ -123,7 +123,7 @@ class _Pair:
             below, above = np.where(ahead, middle, below), np.where(ahead, above, middle)
         return below
 
-    def probability(self, p: NDArray, q: NDArray) -> tuple[NDArray, NDArray]:
+    def probability(self, p: NDArray, q: NDArray, slopes: bool = False) -> list[NDArray]:
         """Probability of these outcomes, and its derivative where both rates move together."""
         # Neighbours share a window, unless that makes it much wider than one alone needs.
         n = max(self._u.trials, self._v.trials)
@@ -133,20 +133,20 @@ class _Pair:
             if far or i - start >= 64 or i == len(p):
                 cuts.append(slice(start, i))
                 start = i
-        parts = [self._probability(p[part], q[part]) for part in cuts]
-        value, slope = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return value, slope
+        parts = [self._probability(p[part], q[part], slopes) for part in cuts]
+        return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
-    def _probability(self, p: NDArray, q: NDArray) -> tuple[NDArray, NDArray]:
-        start, law, law_slope = self._u.law(p)
-        begin, other, other_slope = self._v.law(q)
-        edge = self._frontier(begin, other.shape[1]) - start
-        inside = np.clip(edge, -1, law.shape[1] - 1) + 1
-        below = np.pad(np.cumsum(law, axis=1), ((0, 0), (1, 0)))[:, inside]
-        below_slope = np.pad(np.cumsum(law_slope, axis=1), ((0, 0), (1, 0)))[:, inside]
-        value = np.einsum("ij,ij->i", other, below)
-        slope = np.einsum("ij,ij->i", other_slope, below)
-        return value, slope + np.einsum("ij,ij->i", other, below_slope)
+    def _probability(self, p: NDArray, q: NDArray, slopes: bool) -> list[NDArray]:
+        start, *laws = self._u.law(p, slopes)
+        begin, *others = self._v.law(q, slopes)
+        edge = self._frontier(begin, others[0].shape[1]) - start
+        inside = np.clip(edge, -1, laws[0].shape[1] - 1) + 1
+        below = [np.zeros((len(p), law.shape[1] + 1)) for law in laws]
+        for law, sums in zip(laws, below, strict=True):
+            np.cumsum(law, axis=1, out=sums[:, 1:])
+        pairs = [(0, 0), (1, 0), (0, 1)] if slopes else [(0, 0)]
+        value, *slope = (np.einsum("ij,ij->i", others[i], below[j][:, inside]) for i, j in pairs)
+        return [value, slope[0] + slope[1]] if slopes else [value]
 
     def excludes(self, d: float) -> bool:
         """Whether rates that differ by d, or more, never give them more than alpha."""
@@ -166,7 +166,7 @@ class _Pair:
         while len(low):
             seen += len(low)
             middle, half = (low + high) / 2.0, (high - low) / 2.0
-            value, slope = self.probability(middle + d, middle)
+            value, slope = self.probability(middle + d, middle, slopes=True)
             worst = int(value.argmax())
             if value[worst] > self._level or seen > _MOST_NODES:
                 return float(middle[worst])
