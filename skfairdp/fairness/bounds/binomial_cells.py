@@ -64,17 +64,23 @@ def binomial_laws(
     On a window with nearly all of them. Result: the count at which the window starts, and an array
     (m, width) or (s, m, width).
     """
-    p = np.clip(p, 0.0, 1.0)
+    p = np.minimum(np.maximum(p, 0.0), 1.0)  # a fraction of what np.clip takes
     # Bernstein's inequality.
-    spread = np.sqrt(2.0 * _TAIL * n * p * (1.0 - p)) + _TAIL / 3.0 + 1.0
-    first = max(0, math.floor(float((n * p - spread).min())))
-    last = min(int(np.max(n)), math.ceil(float((n * p + spread).max())))
+    mean = n * p
+    spread = np.sqrt(2.0 * _TAIL * mean * (1.0 - p)) + _TAIL / 3.0 + 1.0
+    first = max(0, math.floor(float((mean - spread).min())))
+    last = min(int(np.max(n)), math.ceil(float((mean + spread).max())))
     k = np.arange(first, last + 1)
-    inner = np.clip(p, *_INNER)[:, np.newaxis]
-    law: NDArray[np.float64] = (np.log(inner) - np.log1p(-inner)) * k + n * np.log1p(-inner)
+    inner = _inner(p)
+    miss = np.log1p(-inner)
+    law: NDArray[np.float64] = (np.log(inner) - miss) * k + n * miss
     law += special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
     np.exp(law, out=law)
     return first, law
+
+
+def _inner(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.minimum(np.maximum(p, _INNER[0]), _INNER[1])[:, np.newaxis]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +144,7 @@ class BinomialCell:
         first, law = binomial_laws(self.trials, p)
         found = [law]
         if slopes:
-            inner = np.clip(p, *_INNER)[:, np.newaxis]
+            inner = _inner(p)
             slope = np.arange(first, first + law.shape[1]) - self.trials * inner
             slope *= law / (inner * (1.0 - inner))
             found.append(slope)

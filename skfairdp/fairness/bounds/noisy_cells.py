@@ -84,7 +84,7 @@ def cell_p_values(
     near = int(0.1 / epsilon) if most > least else 0
     sizes = np.minimum(np.arange(least + near, most + near + 1, 2 * near + 1), most)
     # As many laws as a processor has near; those of like sizes have about the same window.
-    span = 4.0 * math.sqrt(most)
+    span = 4.0 * math.sqrt(max(most, 1))
     together = max(1, int(min(span / (2 * near + 1), _NEAR / min(most + 1, 4 * span + most / 16))))
     for part in np.unique(parts).tolist():
         cdf = np.minimum(np.cumsum(_weighted_noise((whole - part, part), terms, epsilon)), 1.0)
@@ -95,7 +95,7 @@ def cell_p_values(
             apart = observed + part * some[:, np.newaxis]
             apart = apart - whole * np.arange(first, first + law.shape[2])
             for found, side in ((below, apart), (above, -apart)):
-                place = np.clip(side + shift + len(cdf) // 2, -1, len(cdf) - 1)
+                place = np.minimum(side + shift + len(cdf) // 2, len(cdf) - 1)
                 chance = np.where(place < 0, 0.0, cdf[np.maximum(place, 0)])[:, :, np.newaxis]
                 found[of_it] = np.maximum(found[of_it], (law @ chance).max(axis=(0, 2)))
     below = np.maximum.accumulate(below[::-1])[::-1] + _ROUNDING
