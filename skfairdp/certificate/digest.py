@@ -70,12 +70,9 @@ def state_digest(value: object) -> str:
     return bind(value).digest
 
 
-def bind(value: object, replaced: dict[type, dict[str, Any]] | None = None) -> Bound:
-    """Digest a value as `state_digest` does, and say what the digest stands on.
-
-    `replaced`: shared by values that are bound at one time, which have classes in common.
-    """
-    walk = _Walk({} if replaced is None else replaced)
+def bind(value: object) -> Bound:
+    """Digest a value as `state_digest` does, and say what the digest stands on."""
+    walk = _Walk()
     try:
         digest = walk.digest(value)
     except RecursionError:
@@ -88,9 +85,8 @@ def bind(value: object, replaced: dict[type, dict[str, Any]] | None = None) -> B
 class _Walk:
     """One pass over a value; functions and classes are numbered as they are met."""
 
-    def __init__(self, replaced: dict[type, dict[str, Any]]) -> None:
+    def __init__(self) -> None:
         self.with_code = False
-        self._replaced = replaced  # methods of libraries' classes, as `replaced_methods` found them
         self.libraries: set[str] = set()
         self._evaluating = False  # within what puts its nets into evaluation mode by itself
         self._depths: dict[int, int] = {}  # of the objects around the one that is looked at
@@ -156,7 +152,7 @@ class _Walk:
 
     def _alone(self, value: Any) -> bytes:
         """Digest that does not depend on what was met before."""
-        other = _Walk(self._replaced)
+        other = _Walk()
         other._path = [*self._path]
         digest = other.digest(value)
         self.with_code |= other.with_code
@@ -187,9 +183,7 @@ class _Walk:
         if name is not None:
             parts = [b"library", self._library(name)]
             if isinstance(value, type):
-                if value not in self._replaced:
-                    self._replaced[value] = replaced_methods(value)
-                parts += self._named(self._replaced[value])
+                parts += self._named(replaced_methods(value))
                 self._of_libraries[id(value)] = parts
             return parts
         if isinstance(value, MethodType):

@@ -18,14 +18,12 @@ def bind_each(parts: Mapping[str, Any]) -> dict[str, str]:
     For a part that no digest can cover, the reason; "+" after the digest of one that byte code is
     in, and the version of Python that wrote it.
     """
-    replaced: dict[type, dict[str, Any]] = {}
-    digests = {name: _digest(part, replaced) for name, part in parts.items()}
-    return {_PYTHON: platform.python_version()} | digests
+    return {_PYTHON: platform.python_version()} | {n: _digest(v) for n, v in parts.items()}
 
 
-def _digest(part: Any, replaced: dict[type, dict[str, Any]]) -> str:
+def _digest(part: Any) -> str:
     try:
-        bound = bind(part, replaced)
+        bound = bind(part)
     except UnboundModelError as error:
         return str(error)
     return bound.digest + "+" * bound.with_code
