@@ -314,7 +314,7 @@ def test_a_tolerance_is_kept_in_nine_fits_of_ten(notion: str) -> None:
     X[:, 2] += 1.2 * (groups == "a")
     X[:, 0] += 1.0 * (groups == "a")
     settings = {"epsilon": math.inf, "random_state": 0, "progress": False}
-    model = FairPathClassifier(notion=notion, tolerance=0.05, max_epochs=8, **settings)
+    model = FairPathClassifier(notion=notion, tolerance=0.05, max_epochs=12, **settings)
     with pytest.warns(PrivacyWarning):
         model.fit(X, y, sensitive_features=groups)
     exact = model._path_of(model.plan_)
