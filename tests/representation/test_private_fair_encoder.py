@@ -97,7 +97,7 @@ def test_releases_and_predictions_have_the_right_form(name: str) -> None:
 @every_encoder
 def test_a_release_is_decoded_without_another_release(name: str) -> None:
     X, _, groups = people()
-    model = once(name)
+    model = fitted(name)
     Z = model.transform(X, ids=IDS)
     spent = model.privacy_.epsilon
     assert np.array_equal(model.predict_from(Z), model.classes_[model.decode(Z).argmax(axis=1)])
