@@ -106,8 +106,9 @@ class Encoder(nn.Module):
 
 def encoder_of(module: nn.Module) -> nn.Module:
     """The encoder of a module: the plain stack of layers that it is, where that is known."""
-    own = type(module) is RepresentationModule and "encode" not in vars(module)
-    return module.encoder if own and linear_stack(module.encoder) else Encoder(module)
+    own = type(module) is RepresentationModule
+    stack: Any = module.encoder if own and "encode" not in vars(module) else None
+    return stack if stack is not None and linear_stack(stack) else Encoder(module)
 
 
 def refuse_mixing_encoder(module: nn.Module, n_features: int) -> None:

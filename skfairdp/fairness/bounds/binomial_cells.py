@@ -73,7 +73,7 @@ def binomial_laws(
     k = np.arange(first, last + 1)
     inner = _inner(p)
     miss = np.log1p(-inner)
-    law: NDArray[np.float64] = (np.log(inner) - miss) * k + n * miss
+    law: NDArray[np.float64] = np.add((np.log(inner) - miss) * k, n * miss)
     law += special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
     np.exp(law, out=law)
     return first, law
