@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from skfairdp.engine.batch_sums import refuse_unbounded_sums
 from skfairdp.engine.clipping.clippers import Clipper
 from skfairdp.engine.randomness import OwnDraws
-from skfairdp.engine.row_blocks import block_rows
+from skfairdp.engine.row_blocks import block_rows, rows_for
+from skfairdp.privacy.persons import Persons
 from skfairdp.privacy.plan import Plan
 
 __all__ = ["rehearse"]
@@ -21,7 +22,12 @@ _PROBES, _PROBED_NUMBERS = 8, 1 << 22
 
 
 def rehearse(
-    module: nn.Module, clipper: Clipper, rows: Tensor, targets: tuple[Tensor, ...], plan: Plan
+    module: nn.Module,
+    clipper: Clipper,
+    rows: Tensor,
+    targets: tuple[Tensor, ...],
+    plan: Plan,
+    persons: Persons | None = None,
 ) -> None:
     """Try a clipper in the blocks of a plan: each row's gradient must be its own, bit by bit.
 
@@ -33,9 +39,14 @@ def rehearse(
 
     `module`: what the clipper sums gradients of; left as it is. `rows`, `targets`: private rows
     and what the objective takes; their shapes, types and number are used, and no entry is read.
+    `persons`: whose rows they are, where a record is a person.
     """
-    refuse_unbounded_sums(plan, len(rows))
     sizes = {block_rows(sum(segment.expected_sizes)) for segment in plan.segments}
+    if persons is None:
+        refuse_unbounded_sums(plan, len(rows))
+    else:
+        refuse_unbounded_sums(plan, persons.count, clipper.product_error)
+        sizes = {rows_for(persons.most, size) for size in sizes}
     numbers = sum(parameter.numel() for parameter in module.parameters())
     serving = clipper.serving(rows)
     modes = [(part, part.training) for part in module.modules()]

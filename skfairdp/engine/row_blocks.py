@@ -19,6 +19,7 @@ __all__ = [
     "block_rows",
     "blocks",
     "fill",
+    "rows_for",
     "rows_within",
 ]
 
@@ -53,6 +54,16 @@ def block_rows(expected: float) -> int:
 def rows_within(rows: int, width: int, elements: int) -> int:
     """Make blocks smaller for rows of many numbers: 32 rows at least, a multiple of that."""
     return min(rows, max(1, elements // width // _STEP) * _STEP)
+
+
+def rows_for(most: int, rows: int) -> int:
+    """Make blocks larger where a person may have more rows: a multiple of 32.
+
+    `rows`: 1 where rows go through a module one by one; a block then holds one large person.
+    """
+    if most <= rows or rows == 1:
+        return max(rows, most)
+    return -(-most // _STEP) * _STEP
 
 
 def blocks(n: int, rows: int) -> list[slice]:
