@@ -73,9 +73,12 @@ CLOSED_SETS = frozenset(
 )
 
 
-def through_noise(noisy: str = "sums", what: str = "rows reach the model") -> str:
+def through_noise(
+    noisy: str = "sums", what: str = "rows reach the model", *, persons: bool = False
+) -> str:
     """Say that rows, or what of them is protected, reach a model through noise alone."""
-    return f"{_says.ONE_ROW_ONE_PERSON}; {_says.NOISE_ALONE.format(what=what, noisy=noisy)}"
+    unit = _says.PERSONS if persons else _says.ONE_ROW_ONE_PERSON
+    return f"{unit}; {_says.NOISE_ALONE.format(what=what, noisy=noisy)}"
 
 
 def starts(method: str = "fit") -> str:
@@ -95,10 +98,13 @@ def of_training(
     groups: bool | None,
     what: str = "rows reach the model",
     also: Iterable[str] = (),
+    persons: bool = False,
 ) -> tuple[str, ...]:
     """What training by noisy sums rests on; `noise` says where the noise is from."""
     sets = closed_sets(labels=labels, groups=groups)
-    return (*sets, *also, noise, _says.ARITHMETIC, through_noise(what=what), starts())
+    through = through_noise(what=what, persons=persons)
+    arithmetic = _says.MEAN_OF_ROWS if persons else _says.ARITHMETIC
+    return (*sets, *also, noise, arithmetic, through, starts())
 
 
 def of_attribute(

@@ -245,8 +245,9 @@ def _foreign(final: Any) -> str:
 
 def _in_one_relation(stated: list[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
     """Read a promise for removal, as that of a table, as one for blanked records beside one."""
-    if _relations(stated) == {("add-remove", "record"), ("zero-out", "record")}:
-        return covered(stated, "zero-out", "record")
+    for unit in ("record", "person"):
+        if _relations(stated) == {("add-remove", unit), ("zero-out", unit)}:
+            return covered(stated, "zero-out", unit)
     return stated
 
 

@@ -211,7 +211,8 @@ class BatchSums:
 def refuse_unbounded_sums(plan: Plan, n_records: int, of_persons: float | None = None) -> None:
     """Refuse records that are too many, or weights that differ too much, for a plan's margins.
 
-    `of_persons`: as in `sum_margin`. Raises ValueError: the rounding of a sum could hide more than the margin for it.
+    `of_persons`: as in `sum_margin`. Raises ValueError: the rounding of a sum could hide more than
+    the margin for it.
     """
     for segment in plan.segments:
         for block in segment.blocks:

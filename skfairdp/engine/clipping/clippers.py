@@ -76,8 +76,8 @@ class Clipper(Protocol):
     ) -> torch.Tensor:
         """Return the norms of the records' gradients, which must not leave the engine.
 
-        `X` (B, ...): rows. `rows`, `persons`: as in `clipped_sums`. Result: (B,): upper bounds, tight up to
-        rounding; NaN or infinite for a gradient that is not finite.
+        `X` (B, ...): rows. `rows`, `persons`: as in `clipped_sums`. Result: (B,): upper bounds,
+        tight up to rounding; NaN or infinite for a gradient that is not finite.
         """
         ...
 

@@ -115,7 +115,11 @@ class FunctionalClipper:
             if outputs is not None:
                 outputs.append(output)
             limit = max_norm[units] if isinstance(max_norm, torch.Tensor) else max_norm
-            total.add(self._block_sums(gradients, squares, limit, weights[:, units]))
+            of_block = weights[:, units]
+            if own is not None:  # filled up, as blocks of rows are
+                of_block = nn.functional.pad(of_block, (0, len(squares) - len(own)))
+                limit = fill(limit, len(squares), 1.0) if isinstance(limit, torch.Tensor) else limit
+            total.add(self._block_sums(gradients, squares, limit, of_block))
         sums = total.total()
         if sums is None:
             sums = weights.new_zeros(len(weights), self._size, dtype=torch.float64)
@@ -146,7 +150,8 @@ class FunctionalClipper:
         """
         pieces = [torch.zeros(0, dtype=torch.float64, device=self._device)]
         for part, _, own in _blocks(len(X), self._rows_of_block(rows), persons):
-            pieces.append(self._block(X, targets, part, rows, own)[1].sqrt_())
+            squares = self._block(X, targets, part, rows, own)[1]
+            pieces.append(squares[: len(X) if own is None else len(own)].sqrt_())
         return torch.cat(pieces)
 
     def _rows_of_block(self, rows: int) -> int:
@@ -164,19 +169,20 @@ class FunctionalClipper:
     ) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
         """Return gradients, squared norms and outputs of some rows, computed in a whole block.
 
-        Gradients and norms are those of the persons, where these are given.
+        Gradients and norms are those of the persons, where these are given, and of made-up ones
+        that fill the block.
         """
         size = self._rows_of_block(rows)
         size = rows_for(persons.most, size) if persons is not None and size > 1 else size
         filled = tuple(fill(target[part], size) for target in targets)
         gradients, output = self._gradients(fill(X[part], size), filled)
         n = part.stop - part.start
-        output = output[:n]
         if persons is not None:
-            n = len(persons)
-            gradients = [fill(persons.means(gradient), size) for gradient in gradients]
+            if len(persons) < n:
+                gradients = [fill(persons.means(gradient), size) for gradient in gradients]
+            return gradients, self._all_squares(gradients), output[:n]
         squares = self._all_squares(gradients)
-        return [gradient[:n] for gradient in gradients], squares[:n], output
+        return [gradient[:n] for gradient in gradients], squares[:n], output[:n]
 
     def _block_sums(
         self,

@@ -131,7 +131,8 @@ def sum_margin(
     `capacity`: no sum is over more rows. `weights`: weight of each cell, >= 0; a cell without
     weight is in no sum. `additions`: what else a term takes part in: how many roundings after the
     block's sum. `of_persons`: relative error of an inner product of two rows' gradients, where
-    records are persons of several rows. Result: relative margin, for the cell of the smallest weight.
+    records are persons of several rows. Result: relative margin, for the cell of the smallest
+    weight.
 
     Examples
     --------
