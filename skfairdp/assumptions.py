@@ -81,6 +81,11 @@ def through_noise(
     return f"{unit}; {_says.NOISE_ALONE.format(what=what, noisy=noisy)}"
 
 
+def one_row_each(*, persons: bool) -> tuple[str, ...]:
+    """Say that a person has one row, or that one of a person's rows is used."""
+    return (_says.PERSONS, _says.DRAWN_ROW) if persons else (_says.ONE_ROW_ONE_PERSON,)
+
+
 def starts(method: str = "fit") -> str:
     """Say where the guarantee starts."""
     return _says.START.format(method=method)

@@ -33,10 +33,10 @@ from skfairdp.parameters import (
     Check,
     WithParameters,
 )
+from skfairdp.persons import Persons, encode_persons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, Entry, PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.persons import Persons, encode_persons
 from skfairdp.protocol import Certifiable
 
 

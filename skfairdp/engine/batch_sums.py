@@ -20,9 +20,9 @@ from skfairdp.engine.clipping.norms import (
 from skfairdp.engine.public_features import PublicBatch
 from skfairdp.engine.row_blocks import PairwiseSum, block_rows, blocks, fill
 from skfairdp.engine.sampling import Batch, PersonSampler, PoissonSampler
+from skfairdp.persons import Persons
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.persons import Persons
 from skfairdp.privacy.plan import Block, Plan, Segment
 
 __all__ = ["BatchSums", "Rows", "Statistic", "refuse_unbounded_sums", "rows_of"]

@@ -12,7 +12,7 @@ from skfairdp.engine.batch_sums import refuse_unbounded_sums
 from skfairdp.engine.clipping.clippers import Clipper
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.row_blocks import block_rows, rows_for
-from skfairdp.privacy.persons import Persons
+from skfairdp.persons import Persons
 from skfairdp.privacy.plan import Plan
 
 __all__ = ["rehearse"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skfairdp.engine.person_rows import PersonRows
-from skfairdp.privacy.persons import Persons
+from skfairdp.persons import Persons
 
 __all__ = ["Batch", "PersonSampler", "PoissonSampler"]
 

@@ -27,7 +27,7 @@ from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.schedules import schedule_factors
 from skfairdp.engine.training import Progress, run_segment
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.inprocessing.budgeted import BudgetedClassifier
 from skfairdp.parameters import (
     COUNT,
@@ -38,8 +38,8 @@ from skfairdp.parameters import (
     Number,
     check_parameters,
 )
+from skfairdp.persons import Persons
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.persons import Persons
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes, check_delta
 from skfairdp.rows import check_features, check_rows, encode_labels
@@ -198,11 +198,8 @@ class GradientClassifier(BudgetedClassifier):
         persons = self._persons(len(X))
         X, labels, groups = self._used(X, labels, groups)
         seed, noise = self._randomness()
-        if persons is None:
-            sizes = self._sizes(groups, len(X), noise)
-        else:
-            told = groups and replace(groups, codes=persons.groups_of(groups.codes))
-            sizes = self._sizes(told, persons.count, noise)
+        n = len(X) if persons is None else persons.count
+        sizes = self._sizes(groups_of_records(groups, persons), n, noise)
         check_delta(self.delta, sizes.total)
         multiplier = self._calibrate(sizes)
         plan = self._plan(sizes, multiplier)

@@ -80,7 +80,14 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
 
     randomizer_: LaplaceRandomizer = field(init=False)
 
-    def fit(self, X: ArrayLike, y: object = None, *, sensitive_features: object = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: object = None,
+        *,
+        sensitive_features: object = None,
+        person_ids: ArrayLike | None = None,
+    ) -> Self:
         """Learn the number of columns, and draw a key for calls with ids.
 
         Parameters
@@ -89,6 +96,8 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
             Numbers. Only the form is looked at.
         y, sensitive_features : None
             Ignored.
+        person_ids : None
+            Refused: a fit looks at no row. Whose row is released is said to `transform`, as `ids`.
 
         Raises
         ------
@@ -96,7 +105,7 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
             A parameter is not allowed, or `X` is not a table of numbers. The transformer is
             left unfitted.
         """
-        return super().fit(X, y, sensitive_features=None)  # type: ignore[arg-type]
+        return super().fit(X, y, sensitive_features=None, person_ids=person_ids)  # type: ignore[arg-type]
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)

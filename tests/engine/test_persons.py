@@ -14,7 +14,7 @@ from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.engine.sampling import Batch, PersonSampler, PoissonSampler
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.persons import Persons, encode_persons
+from skfairdp.persons import Persons, encode_persons
 from skfairdp.privacy.plan import Block, CountRelease, Segment
 from tests.attacks.test_sums import BINARY, NETS, norm_above
 from tests.privacy.plans import empty_plan, unlimited

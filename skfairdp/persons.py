@@ -12,11 +12,6 @@ from skfairdp.rows import factorized, label_column
 
 __all__ = ["Persons", "encode_persons"]
 
-SEVERAL_GROUPS = (
-    "Some person in 'person_ids' has rows of different groups in 'sensitive_features'. A person is "
-    "in one group: give all rows of a person the same value, for instance that of the latest row."
-)
-
 
 @dataclass(frozen=True, eq=False)
 class Persons:
@@ -37,10 +32,6 @@ class Persons:
         if not np.array_equal(own[self.codes[used]], of_rows[used]):
             raise ValueError(error)
         return own
-
-    def groups_of(self, of_rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Turn the group of each row into that of each person, who must be in one."""
-        return self.one_each(of_rows, SEVERAL_GROUPS)
 
     def one_row_each(self, generator: np.random.Generator) -> NDArray[np.int64]:
         """Draw one row of each person, all alike: row numbers, in order of the persons."""
