@@ -27,9 +27,20 @@ from skfairdp.parameters import CLASSES
 _LARGEST = 1e18
 # What scikit-learn says without showing a cell or a number of rows; all else is replaced.
 _HARMLESS = re.compile(
-    r"(Input X contains (NaN|infinity)|X has \d+ features, but|The feature names should match"
+    r"(Input X contains infinity|X has \d+ features, but|The feature names should match"
     r"|Feature names are only supported|Found array with [01] sample|Found array with dim \d+[.,]"
-    r"|Sparse data was passed|Expected a 2-dimensional container|np.matrix is not supported)"
+    r"|Expected a 2-dimensional container|np.matrix is not supported)"
+)
+# scikit-learn would recommend an imputer, which learns from the rows without noise.
+_MISSING = (
+    "Input X contains NaN. Give missing values a constant that does not come from the rows "
+    "(skfairdp.preprocessing.PublicScaler(fill=...)) or a level of their own "
+    "(PublicBinner; PrivateTableEncoder, which needs nothing declared). An imputer or a scaler "
+    "that is fitted on protected rows voids the guarantee."
+)
+_SPARSE = (
+    "Sparse data was passed for X, but dense data is required. Pass X.toarray(), or let the step "
+    "before make dense columns (sparse_output=False, sparse_threshold=0)."
 )
 
 
@@ -277,6 +288,9 @@ def _without_rows(error: Exception) -> Exception:
     text = str(error)
     if _HARMLESS.match(text):
         return type(error)(text)
+    for start, ours in (("Input X contains NaN", _MISSING), ("Sparse data was passed", _SPARSE)):
+        if text.startswith(start):
+            return type(error)(ours)
     if found := re.match(r"Expected 2D (?:array|input), got (1D array|scalar array|input)", text):
         got = found[1].replace("input", "1D array")
         return ValueError(
@@ -296,5 +310,6 @@ def _without_rows(error: Exception) -> Exception:
     return kind(
         "'X' holds values that are not numbers: every argument must be a string or a real number "
         "that converts to float, and every row must be as long as the others. Encode text "
-        "columns with declared categories, e.g. skfairdp.preprocessing.PublicEncoder."
+        "columns with declared categories (skfairdp.preprocessing.PublicEncoder), or with learned "
+        "ones (PrivateTableEncoder)."
     )

@@ -7,8 +7,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -17,7 +17,35 @@ from skfairdp.exceptions import BudgetExceededError, SkfairdpError
 
 
 class CommandError(SkfairdpError):
-    """Something that was given on the command line is not what it should be."""
+    """Something that was given on the command line is not what it should be.
+
+    `complaints`: at least one, each a sentence or more.
+    """
+
+    def __init__(self, *complaints: str) -> None:
+        several = f"{len(complaints)} things have to be mended:\n- " + "\n- ".join(complaints)
+        super().__init__(complaints[0] if len(complaints) == 1 else several)
+        self.complaints = complaints
+
+
+@contextmanager
+def all_complaints() -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """Go on after a complaint, and make all of them at once at the end of the block.
+
+    Yields what each check has to stand in.
+    """
+    found: list[str] = []
+
+    @contextmanager
+    def each() -> Iterator[None]:
+        try:
+            yield
+        except CommandError as error:
+            found.extend(error.complaints)
+
+    yield each
+    if found:
+        raise CommandError(*found)
 
 
 class Terminated(BaseException):

@@ -19,7 +19,7 @@ is saved, and the model is better, where these are public and declared in a sche
                "id": {"drop": true}}}
 
 Who is held out is drawn row by row. The counts of the rows held out carry noise of the same
-epsilon.
+epsilon; as each row is trained on or held out, the run costs epsilon once, and so it is charged.
 
 Files are written whole, the model first, then certificate, card and page. If a run breaks off, it
 says what was charged, which stays charged, and which files are there.

@@ -8,6 +8,7 @@ import hashlib
 import pickle
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,8 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from skfairdp import Certificate, FairPathClassifier, PrivacyLedger, certifiable, certify
-from skfairdp.assumptions import PUBLIC_BOUNDS
+from skfairdp.assumptions import HELD_OUT_BY_DRAW, PUBLIC_BOUNDS
 from skfairdp.base import PrivateEstimator
-from skfairdp.certificate.composition import counts_guarantee
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, read_rows, write_whole
@@ -27,9 +27,12 @@ from skfairdp.command_line.keys import private_key
 from skfairdp.command_line.mechanisms import ENOUGH_FOR_TABLES, MECHANISMS, estimator_of
 from skfairdp.command_line.schema import schema_from
 from skfairdp.command_line.table import People, people_of
+from skfairdp.exceptions import PlanError
 from skfairdp.figures import as_given
 from skfairdp.model_selection import fit_within
 from skfairdp.preprocessing import PrivateTableEncoder, PublicEncoder, PublicScaler
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger.totals import covered
 from skfairdp.privacy.noise import NoiseSource
 
 # What a path is printed at.
@@ -37,6 +40,8 @@ TOLERANCES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from skfairdp.privacy.ledger.entry import Entry
 
 
 def report(arguments: argparse.Namespace) -> int:
@@ -101,23 +106,31 @@ def _charged_run(
 ) -> int:
     """Train, certify, write: first what cannot be made again without another charge."""
     # A row is trained on or held out, by a draw of its own: protecting the latter at the same
-    # epsilon adds nothing to the cost of a record.
+    # epsilon adds nothing to the cost of a record. So the run is one charge. Beside public rows
+    # there is nothing but the training, which charges itself.
     count_epsilon = None if arguments.held_out_is_public else arguments.epsilon
-    counts = counts_guarantee(count_epsilon, public_sizes=False, source=noise)
-    # Training is refused where the budget has no room for the certificate as well.
-    book = ledger if ledger is None or counts is None else ledger.setting_aside(counts)
-    _say(arguments, f"Training {arguments.mechanism}")
+    inner = ledger if count_epsilon is None else None
+    charge = nullcontext() if ledger is None or ledger is inner else _one_charge(arguments, ledger)
     after.begin()
-    model = _trained(people.part(~held), estimator_of(arguments, book))
-    for step in model:  # the path of the ledger does not travel with the model
-        if isinstance(step, PrivateEstimator):
-            step.set_params(ledger=None)
-    written = pickle.dumps(model)
-    _write(arguments, after, arguments.model, lambda: written)
-    _say(arguments, "Certifying on the rows held out")
-    certificate = _certified(
-        model, people.part(held), arguments, count_epsilon=count_epsilon, noise=noise, ledger=ledger
-    )
+    with charge as entry:
+        _say(arguments, f"Training {arguments.mechanism}")
+        model = _trained(people.part(~held), estimator_of(arguments, inner))
+        for step in model:  # the path of the ledger does not travel with the model
+            if isinstance(step, PrivateEstimator):
+                step.set_params(ledger=None)
+        written = pickle.dumps(model)
+        _write(arguments, after, arguments.model, lambda: written)
+        _say(arguments, "Certifying on the rows held out")
+        certificate = _certified(
+            model,
+            people.part(held),
+            arguments,
+            count_epsilon=count_epsilon,
+            count_noise=noise,
+            ledger=inner,
+            certificate_index=entry and ledger and _index(entry, ledger),
+        )
+        _check_within(certificate.privacy, arguments)
     if arguments.model is not None:
         digest = hashlib.sha256(written).hexdigest()
         certificate = dataclasses.replace(certificate, model_file=digest)
@@ -127,6 +140,33 @@ def _charged_run(
     if isinstance(model[-1], FairPathClassifier):
         print(_other_tolerances(model[-1]))
     return code
+
+
+def _one_charge(arguments: argparse.Namespace, ledger: PrivacyLedger) -> Any:
+    whole = PrivacyGuarantee(
+        epsilon=arguments.epsilon,
+        delta=arguments.delta,
+        adjacency="zero-out",
+        accountant="the larger of the training and the counts of held-out rows",
+        assumptions=(HELD_OUT_BY_DRAW,),
+    )
+    name = type(estimator_of(arguments, None)).__name__
+    return ledger.charge(whole, activity="fit", estimator=name)
+
+
+def _index(entry: Entry, ledger: PrivacyLedger) -> int:
+    """Which certificate on these people this is: each such run, and each by itself, made one."""
+    return entry.ordinal + sum(other.activity == "certify" for other in ledger.entries())
+
+
+def _check_within(spent: PrivacyGuarantee | None, arguments: argparse.Namespace) -> None:
+    """Stop where a run spent what was not charged, which no mechanism of the command does."""
+    (told,) = covered([spent or PrivacyGuarantee.void()], "zero-out", "record")
+    if not told.satisfies(arguments.epsilon, arguments.delta):
+        raise PlanError(
+            f"The run spent ε = {as_given(told.epsilon)}, δ = {as_given(told.delta)}, and was "
+            f"charged ε = {as_given(arguments.epsilon)}, δ = {as_given(arguments.delta)}."
+        )
 
 
 def _key(arguments: argparse.Namespace) -> Ed25519PrivateKey | None:
@@ -215,8 +255,7 @@ def _certified(
     arguments: argparse.Namespace,
     *,
     count_epsilon: float | None,
-    noise: NoiseSource,
-    ledger: PrivacyLedger | None,
+    **asked: Any,
 ) -> Certificate:
     certificate = certify(
         model,
@@ -227,8 +266,7 @@ def _certified(
         confidence_level=arguments.confidence,
         count_epsilon=count_epsilon,
         holdout="public" if count_epsilon is None else "per_record",
-        count_noise=noise,
-        ledger=ledger,
+        **asked,
     )
     claims = tuple(
         dataclasses.replace(claim, assumptions=(*claim.assumptions, people.coding))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skfairdp.command_line.errors import CommandError
+from skfairdp.command_line.errors import CommandError, all_complaints
 from skfairdp.command_line.schema import Schema, public_schema
 from skfairdp.preprocessing.cells import looks_like_an_identifier, read_cells
 
@@ -50,15 +50,32 @@ def people_of(
     for nothing. `bounds_are_public`: whether the rest may be read off the rows. `dropped`: columns
     that are not looked at.
     """
-    _check_columns(rows, [target], "--target")
-    _check_columns(rows, sensitive, "--sensitive")
-    _check_columns(rows, dropped, "--drop")
+    with all_complaints() as each:
+        for names, option in (
+            ([target], "--target"),
+            (sensitive, "--sensitive"),
+            (dropped, "--drop"),
+        ):
+            with each():
+                _check_columns(rows, names, option)
     without = {target, *sensitive}
     if len(without) < 1 + len(sensitive) or without & set(dropped):
         raise CommandError("A column can be one of --target, --sensitive and --drop, not two.")
     rows = rows.drop(columns=list(dropped))
-    y, coding = _outcome(rows[target], positive)
-    groups = _groups(rows, sensitive)
+    with all_complaints() as each:
+        with each():
+            y, coding = _outcome(rows[target], positive)
+        with each():
+            groups = _groups(rows, sensitive)
+        with each():
+            X, kept = _what_is_learned_from(rows, without, schema, bounds_are_public)
+    return People(X, y, groups, kept, coding)
+
+
+def _what_is_learned_from(
+    rows: pd.DataFrame, without: set[str], schema: Schema | None, bounds_are_public: bool
+) -> tuple[pd.DataFrame, Schema | None]:
+    """Features, and what is declared of them."""
     if schema is None and not bounds_are_public:
         X = rows.drop(columns=list(without))
         alike = [name for name in X.columns if looks_like_an_identifier(name)]
@@ -69,7 +86,7 @@ def people_of(
             )
         if X.columns.empty:
             raise CommandError("No column is left as a feature.")
-        return People(X, y, groups, None, coding)
+        return X, None
     schema = schema or Schema()
     unknown = sorted(schema.named - set(rows.columns))
     if unknown:
@@ -93,7 +110,7 @@ def people_of(
         {name: value for name, value in schema.fill.items() if name in used},
         {name: values for name, values in schema.categories.items() if name in used},
     )
-    return People(_features(rows, kept), y, groups, kept, coding)
+    return _features(rows, kept), kept
 
 
 def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> None:
@@ -140,22 +157,29 @@ def _coded(column: pd.Series, values: list, positive: Any) -> tuple[np.ndarray, 
 def _features(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """Features as the schema declares them; each cell is read by itself."""
     X = rows[[name for name in rows.columns if name in schema.used]].copy()
-    for name in schema.bounds:
-        numbers = read_cells(X[name]).numbers
-        if (np.isnan(numbers) & X[name].notna().to_numpy()).any():
-            raise CommandError(
-                f"The column {name!r} has bounds in the schema, but holds text; declare its "
-                "categories."
-            )
-        if np.isnan(numbers).any() and name not in schema.fill:
-            raise CommandError(
-                f"The column {name!r} has missing values; declare in the schema what to put there, "
-                'e.g. "fill": 0.'
-            )
-        X[name] = numbers
-    for name, listed in schema.categories.items():
-        X[name] = _categories(X[name], listed)
+    with all_complaints() as each:
+        for name in schema.bounds:
+            with each():
+                X[name] = _bounded(X[name], filled=name in schema.fill)
+        for name, listed in schema.categories.items():
+            with each():
+                X[name] = _categories(X[name], listed)
     return X
+
+
+def _bounded(column: pd.Series, filled: bool) -> np.ndarray:
+    numbers = read_cells(column).numbers
+    if (np.isnan(numbers) & column.notna().to_numpy()).any():
+        raise CommandError(
+            f"The column {column.name!r} has bounds in the schema, but holds text; declare its "
+            "categories."
+        )
+    if np.isnan(numbers).any() and not filled:
+        raise CommandError(
+            f"The column {column.name!r} has missing values; declare in the schema what to put "
+            'there, e.g. "fill": 0.'
+        )
+    return numbers
 
 
 def _categories(column: pd.Series, listed: Sequence[Any]) -> pd.Series:
@@ -175,6 +199,13 @@ def _categories(column: pd.Series, listed: Sequence[Any]) -> pd.Series:
         else of_cells.get(number, texts.get(str(value)))
         for value, number in zip(distinct, _numbers(distinct), strict=True)
     ]
+    never = [value for value in listed if not any(value is known for known in stands)]
+    if never and any(known is None for known in stands):
+        raise CommandError(
+            f"The column {column.name!r} holds values that the schema does not list, and never "
+            f"{', '.join(map(repr, never))}, which it lists; is that spelt as in the table? If it "
+            "is, leave it out of the schema; unlisted values then count as missing."
+        )
     found = np.array([*stands, None], dtype=object)[codes]
     return pd.Series(found, index=column.index, dtype=object)
 

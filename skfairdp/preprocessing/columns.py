@@ -145,6 +145,8 @@ def checked(
     `mixed`: whether an array may hold text, which must not be parsed. Missing and infinite values
     are judged later, column by column.
     """
+    if is_polars(X):
+        X = pd.DataFrame({name: X[name].to_numpy() for name in X.columns})
     if not isinstance(X, pd.DataFrame):
         dtype = None if mixed else "numeric"
         return validated(estimator, X, reset=reset, dtype=dtype, ensure_all_finite=False)
@@ -154,6 +156,11 @@ def checked(
             f"minimum of 1 is required by {type(estimator).__name__}."
         )
     return validated(estimator, X, reset=reset, skip_check_array=True)
+
+
+def is_polars(X: Any) -> bool:
+    """Whether ``X`` is a DataFrame of polars, which is not imported for it."""
+    return f"{type(X).__module__}.{type(X).__name__}" == "polars.dataframe.frame.DataFrame"
 
 
 def column(X: Any, position: int) -> pd.Series:
@@ -186,7 +193,10 @@ def floats(
 def replaced(
     X: Any, positions: Sequence[int], values: NDArray[np.floating]
 ) -> NDArray[Any] | pd.DataFrame:
-    """``X`` with the columns at ``positions`` replaced, in a new object."""
+    """``X`` with the columns at ``positions`` replaced, in a new object of its kind."""
+    if is_polars(X):
+        new = zip(positions, values.T, strict=True)
+        return X.with_columns(*(type(X[:, place])(X.columns[place], one) for place, one in new))
     if isinstance(X, pd.DataFrame):
         frame = X.copy()
         for index, position in enumerate(positions):

@@ -20,6 +20,7 @@ from skfairdp.preprocessing.columns import (
     column_names,
     floats,
     interval,
+    is_polars,
     positions_of,
     replaced,
 )
@@ -94,9 +95,9 @@ class PublicScaler(OneToOneFeatureMixin, DeclaredTransformer):
             If a declared column holds text, an infinite value, or a missing one without `fill`.
         """
         check_is_fitted(self, "n_features_in_")
-        X = checked(self, X, reset=False, mixed=self._mixed)
-        positions, values, limits, bent = self._read(X)
-        return replaced(X, positions, self._scale(values, limits, bent))
+        rows = checked(self, X, reset=False, mixed=self._mixed)
+        positions, values, limits, bent = self._read(rows)
+        return replaced(X if is_polars(X) else rows, positions, self._scale(values, limits, bent))
 
     def _read(
         self, X: Any

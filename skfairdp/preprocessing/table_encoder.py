@@ -65,8 +65,8 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         Identifiers, which are dropped. A column whose name is that of an identifier has to be
         here or in `columns`.
     encoding : {"levels", "onehot", "thermometer"}, default="levels"
-        A DataFrame of categoricals, which :class:`skfairdp.DPAdditiveClassifier` takes; or an
-        array of zeros and ones for any other net.
+        A pandas DataFrame of categoricals, which :class:`skfairdp.DPAdditiveClassifier` takes; or
+        an array of zeros and ones for any other net.
 
     Attributes
     ----------

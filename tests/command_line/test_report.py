@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import pickle
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from skfairdp import Certificate, PrivacyLedger
-from skfairdp.command_line import main
+from skfairdp.command_line import main, reporting
 from skfairdp.command_line.files import read_rows
 from skfairdp.command_line.schema import Schema
 from skfairdp.command_line.table import people_of
@@ -60,7 +62,7 @@ def test_everything_is_written_and_fits_together(folder, capsys) -> None:
     assert "l.db" not in str(model.get_params())
     assert set(model.predict(table()[["income", "debt", "purpose"]])) <= {0, 1}
     ledger = PrivacyLedger("l.db", "data")
-    assert [entry.activity for entry in ledger.entries()] == ["fit", "certify"]
+    assert [entry.activity for entry in ledger.entries()] == ["fit"]
 
 
 def test_what_is_not_shown_is_said_and_exits_with_one(folder, capsys) -> None:
@@ -85,7 +87,7 @@ def test_by_default_one_notion_is_held_to_half_the_tolerance_on_a_path(folder, c
     for tolerance, gap, *_ in told:
         point = model.at(float(tolerance)).multiplier_
         assert f"{path['gap'][path['multiplier'] == point].iloc[0]:.3f}" == gap
-    assert [e.activity for e in PrivacyLedger("l.db", "data").entries()] == ["fit", "certify"]
+    assert [e.activity for e in PrivacyLedger("l.db", "data").entries()] == ["fit"]
 
 
 def test_few_rows_are_held_by_rate_constraints(folder) -> None:
@@ -141,18 +143,45 @@ def test_a_full_budget_exits_with_three_before_training(folder, capsys) -> None:
     (folder / "report.html").unlink()
     said = refused(capsys, report("--ledger", "l.db", "--data-set", "data", epsilon="4"), code=3)
     assert "the budget is 5" in said
-    assert len(PrivacyLedger("l.db", "data").entries()) == 2
+    assert len(PrivacyLedger("l.db", "data").entries()) == 1
     assert "A budget is fixed once" in refused(
         capsys, report("--ledger", "l.db", "--budget", "9", "1e-5")
     )
 
 
-def test_nothing_is_trained_that_cannot_be_certified(folder, capsys) -> None:
+def test_a_run_costs_what_was_asked_for_counts_of_held_out_rows_included(folder, capsys) -> None:
     written(folder)
-    said = refused(capsys, report("--ledger", "l.db", "--budget", "3", "1e-5"), code=3)
-    assert "set aside" in said
-    assert PrivacyLedger("l.db", "data").entries() == ()
-    assert main(report("--ledger", "l.db", "--budget", "3", "1e-5", "--held-out-is-public")) == 0
+    charged = report("--ledger", "l.db", "--budget", "2", "1e-5", "--certificate", "c.json")
+    assert main(charged) == 0
+    (total,) = PrivacyLedger("l.db", "data").totals()
+    assert (total.epsilon, total.delta) == (2.0, 1e-5)
+    certificate = Certificate.from_json(Path("c.json").read_text(encoding="utf-8"))
+    assert 1.9 < certificate.privacy.epsilon <= 2.0
+    assert all(claim.counts[0].noisy for claim in certificate.fairness)
+    (folder / "report.html").unlink()
+    assert "is spent" in refused(capsys, charged, code=3)
+    assert len(PrivacyLedger("l.db", "data").entries()) == 1
+
+
+def test_a_ledger_counts_the_runs_that_certified_the_same_people(folder) -> None:
+    written(folder)
+    for number in (1, 2):
+        main(report("--ledger", "l.db", "--certificate", "c.json", "--mechanism", "dpsgd"))
+        assert f"certificate number {number} from" in Path("c.json").read_text(encoding="utf-8")
+
+
+def test_a_run_that_spends_more_than_was_charged_ends_without_a_page(
+    folder, capsys, monkeypatch
+) -> None:
+    written(folder)
+    honest = reporting.certify
+
+    def dearer(*args: Any, **kwargs: Any) -> Certificate:
+        found = honest(*args, **kwargs)
+        return replace(found, privacy=replace(found.privacy, epsilon=2.1))
+
+    monkeypatch.setattr(reporting, "certify", dearer)
+    assert "was charged" in refused(capsys, report("--ledger", "l.db"))
 
 
 def test_bounds_are_not_guessed_unless_they_are_public(folder, capsys) -> None:
@@ -405,8 +434,34 @@ def test_without_a_schema_a_part_of_epsilon_learns_the_table(folder, capsys) -> 
     written_down = [(folder / name).read_bytes() for name in ("report.html", "c.json", "m.pkl")]
     assert all("Svolvær".encode() not in content for content in written_down)
     entries = PrivacyLedger("l.db", "data").entries()
-    assert [entry.activity for entry in entries] == ["fit", "fit", "certify"]
-    assert entries[0].guarantee.epsilon <= 0.3
+    assert [entry.activity for entry in entries] == ["fit"]
+    assert entries[0].guarantee.epsilon == 1.0
+
+
+def test_all_that_is_wrong_with_a_table_is_said_at_once(folder, capsys) -> None:
+    rows = table()
+    rows["income"] = rows["income"].astype(object)
+    rows.loc[3, "income"] = "much"
+    rows["debt"] = rows["debt"].where(rows.index > 5)
+    rows["approve"] = rows["approve"].map({0: "no", 1: "yes"})
+    written(folder, rows)
+    said = refused(capsys, report("--ledger", "l.db"))
+    assert "3 things have to be mended" in said
+    for column in ("'income'", "'debt'", "'approve'"):
+        assert said.count(column) == 1
+    assert "much" not in said
+    assert not Path("l.db").exists()
+
+
+def test_a_misspelt_category_is_named_and_no_value_of_the_table(folder, capsys) -> None:
+    schema = json.loads(json.dumps(SCHEMA))
+    listed = schema["columns"]["purpose"]["categories"]
+    right, listed[0] = listed[0], "Carr"
+    written(folder, schema=schema)
+    said = refused(capsys, report())
+    assert "'purpose'" in said
+    assert "never 'Carr'" in said
+    assert right not in said.replace("Carr", "")
 
 
 def test_identifiers_are_refused_before_anything_is_charged(folder, capsys) -> None:

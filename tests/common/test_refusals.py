@@ -58,7 +58,7 @@ def label(value: Any) -> Break:
 
 
 BAD_ROWS: dict[str, tuple[Break, str]] = {
-    "NaN": (put(np.nan), "X contains NaN"),
+    "NaN": (put(np.nan), "X contains NaN.*PublicScaler.*PrivateTableEncoder"),
     "infinity": (put(np.inf), "X contains infinity"),
     "huge": (put(1e30), "'X' holds values above"),
     "text in an object column": (put(SECRET, dtype=object), "'X' holds values that are not"),
@@ -67,7 +67,10 @@ BAD_ROWS: dict[str, tuple[Break, str]] = {
         "'X' has columns that are not numbers: job",
     ),
     "complex": (lambda X, y, a: (X + 1j, y, a), "[Cc]omplex data not supported"),
-    "sparse": (lambda X, y, a: (csr_array(X), y, a), "[Ss]parse data was passed for X"),
+    "sparse": (
+        lambda X, y, a: (csr_array(X), y, a),
+        "[Ss]parse data was passed for X.*sparse_output=False",
+    ),
     "one dimension": (lambda X, y, a: (X[:, 0], y, a), "2D array, got 1D.*[Rr]eshape"),
     "a single number": (lambda X, y, a: (PLANTED, y, a), "2D array, got scalar"),
     "no rows": (lambda X, y, a: (X[:0], y[:0], a[:0]), "0 sample"),

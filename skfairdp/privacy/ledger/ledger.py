@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -122,7 +121,6 @@ class PrivacyLedger:
         self.path = Path(path).expanduser().absolute()
         self.data_set = data_set
         self._budget = _budget(budget, adjacency)
-        self._set_aside: tuple[PrivacyGuarantee, ...] = ()
 
     def on(self, data_set: str) -> PrivacyLedger:
         """Return a handle for another data set in the same file.
@@ -137,25 +135,6 @@ class PrivacyLedger:
         PrivacyLedger
         """
         return PrivacyLedger(self.path, data_set)
-
-    def setting_aside(self, guarantee: PrivacyGuarantee) -> PrivacyLedger:
-        """Return a handle whose charges leave room in the budget for one more.
-
-        Give it to a fit that will be followed by something else: the fit is then
-        refused if the budget has no room for both.
-
-        Parameters
-        ----------
-        guarantee : PrivacyGuarantee
-            What will be spent afterwards. It is not charged.
-
-        Returns
-        -------
-        PrivacyLedger
-        """
-        handle = copy.copy(self)
-        handle._set_aside = (*self._set_aside, guarantee)
-        return handle
 
     def reserve(
         self,
@@ -203,7 +182,7 @@ class PrivacyLedger:
                 if guarantee is not None:
                     for earlier in spent:
                         budget = budget.for_first(earlier)
-                    budget.refuse(spent, guarantee, self.data_set, self._set_aside)
+                    budget.refuse(spent, guarantee, self.data_set)
                     budget = budget.for_first(guarantee)
                 store.set_budget(self.data_set, budget)
             return store.reserve(self.data_set, activity, estimator, guarantee, public_rows)

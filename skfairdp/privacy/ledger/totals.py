@@ -124,11 +124,7 @@ class Budget:
         return dataclasses.replace(self, adjacency=adjacency, protects=protects)
 
     def refuse(
-        self,
-        spent: Sequence[PrivacyGuarantee],
-        new: PrivacyGuarantee,
-        data_set: str,
-        afterwards: Sequence[PrivacyGuarantee] = (),
+        self, spent: Sequence[PrivacyGuarantee], new: PrivacyGuarantee, data_set: str
     ) -> None:
         """Raise unless there is room for one more release.
 
@@ -143,7 +139,7 @@ class Budget:
         assert budget.adjacency is not None
         assert budget.protects is not None
         relation = budget.adjacency, budget.protects
-        parts = covered([*spent, new, *afterwards], *relation)
+        parts = covered([*spent, new], *relation)
         if parts[len(spent)].is_void:
             raise BudgetExceededError(
                 f"The budget of {self.text} for the data set {data_set!r} is about "
@@ -162,7 +158,7 @@ class Budget:
         # What was fixed beforehand comes first: without earlier entries, that is this release.
         total = filtered_epsilon(parts, self.epsilon, self.delta, budget.adjacency)
         if total > self.epsilon:
-            counted = covered([*spent, *afterwards], *relation)
+            counted = covered(spent, *relation)
             used = (
                 filtered_epsilon(counted, self.epsilon, self.delta, budget.adjacency)
                 if counted
@@ -172,10 +168,9 @@ class Budget:
                 f"This release would bring the data set {data_set!r} to a total of epsilon = "
                 f"{significant_up(total, 4)} at delta = {as_given(self.delta)} "
                 f"({budget.adjacency}); the budget is "
-                f"{as_given(self.epsilon)}, and {significant_up(used, 4)} of it is spent or set "
-                "aside (counted so that it "
-                "holds for plans chosen by looking at earlier releases). Nothing was released. "
-                "Spend less (a smaller epsilon), or stop here."
+                f"{as_given(self.epsilon)}, and {significant_up(used, 4)} of it is spent "
+                "(counted so that it holds for plans chosen by looking at earlier releases). "
+                "Nothing was released. Spend less (a smaller epsilon), or stop here."
                 + (_DELTAS if math.isinf(total) else "")
             )
 

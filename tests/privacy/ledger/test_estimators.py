@@ -34,7 +34,7 @@ from tests.privacy.ledger.statements import ledger_in
 from tests.privacy.oracle import oracle_epsilon
 from tests.processes import in_one_worker
 
-HANDLE = {"path", "data_set", "_budget", "_set_aside"}
+HANDLE = {"path", "data_set", "_budget"}
 
 
 @pytest.mark.parametrize("name", ["DP-SGD", "FairDP", "thinning before FairDP", "PATE"])

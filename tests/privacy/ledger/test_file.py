@@ -98,7 +98,7 @@ def test_a_handle_is_a_path_and_a_name(tmp_path, monkeypatch) -> None:
         assert other == ledger
         assert hash(other) == hash(ledger)
         assert len(other) == 1
-    assert set(vars(ledger)) == {"path", "data_set", "_budget", "_set_aside"}
+    assert set(vars(ledger)) == {"path", "data_set", "_budget"}
     assert as_ledger(tmp_path / "ledger.db") == ledger.on("default")
     assert ledger != ledger.on("default")
 

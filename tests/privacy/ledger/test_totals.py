@@ -221,17 +221,6 @@ def test_a_budget_of_blanked_records_takes_removals_too(tmp_path) -> None:
         spend(ledger, stated(adjacency="add-remove"))
 
 
-def test_room_can_be_left_for_what_comes_after(tmp_path) -> None:
-    two = oracle_epsilon(plan(steps=200), 1e-5)
-    ledger = ledger_in(tmp_path, budget=(1.25 * two, 1e-5))
-    careful = ledger.setting_aside(stated())
-    spend(careful, stated())
-    assert ledger.totals()[0].epsilon == stated().epsilon  # nothing set aside is charged
-    with pytest.raises(BudgetExceededError, match="spent or set aside"):
-        spend(careful, stated())
-    spend(ledger, stated())
-
-
 def test_a_budget_is_fixed_once(tmp_path) -> None:
     spend(ledger_in(tmp_path, budget=(1.0, 1e-5)), stated())
     with pytest.raises(ValueError, match="A budget is fixed once"):
