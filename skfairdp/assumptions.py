@@ -127,8 +127,9 @@ def of_attribute(
     )
 
 
-def held_out_rows(how: str, *, with_labels: bool) -> Iterable[str]:
+def held_out_rows(how: str, *, with_labels: bool, persons: bool = False) -> Iterable[str]:
     """What every bound from held-out rows rests on; `how` says what the rates count."""
     recorded = _says.RECORDED.format(what="Labels and groups are" if with_labels else "Groups are")
-    rows = (_says.INDEPENDENT_ROWS, _says.UNUSED_ROWS)
+    drawn = _says.INDEPENDENT_PERSONS if persons else _says.INDEPENDENT_ROWS
+    rows = (drawn, _says.UNUSED_ROWS)
     return (*rows, how, recorded, _says.SIZES_GIVEN, _says.SAME_DEPLOYMENT)

@@ -12,6 +12,7 @@ from skfairdp.assumptions import (
     COUNTS_RELEASED,
     DECLARED_PUBLIC,
     HELD_OUT_BY_DRAW,
+    HELD_OUT_BY_PERSON,
     HELD_OUT_BY_POSITION,
     LATER_STEPS,
 )
@@ -85,15 +86,16 @@ def with_counts(
 ) -> PrivacyGuarantee | None:
     """Add the cost of a noisy table of counts of held-out rows, where they are protected.
 
-    With ``holdout="per_record"`` each record was assigned to training or hold-out by its own draw:
-    then it is in one of the two, and the larger cost counts. With "by_index" the costs compose,
-    for records that are blanked and keep their position: add-remove has no finite cost.
+    With ``holdout="per_record"`` each record was assigned to training or hold-out by its own draw,
+    with "by_person" each person: then it is in one of the two, and the larger cost counts. With
+    "by_index" the costs compose, for records that are blanked and keep their position: add-remove has no finite cost.
     """
     if privacy is None or settings.count_epsilon is None:
         return privacy
-    count_epsilon, by_index = float(settings.count_epsilon), settings.holdout != "per_record"
+    count_epsilon, unit = float(settings.count_epsilon), settings.unit
+    by_index = settings.holdout not in ("per_record", "by_person")
     note = _note(count_epsilon, source)
-    if privacy.is_void or privacy.protects != "record":
+    if privacy.is_void or privacy.protects != unit:
         # Another relation: the two costs stand side by side and are never added.
         return dataclasses.replace(privacy, assumptions=(*privacy.assumptions, note))
     if source.reproducible:
@@ -104,7 +106,9 @@ def with_counts(
     moved = by_index and privacy.adjacency == "add-remove"
     adjacency = "zero-out" if settings.public_sizes or moved else privacy.adjacency
     model = dataclasses.replace(privacy, adjacency=adjacency)
-    alone = counts_guarantee(count_epsilon, public_sizes=settings.public_sizes, source=source)
+    alone = counts_guarantee(
+        count_epsilon, public_sizes=settings.public_sizes, source=source, protects=unit
+    )
     assert alone is not None
     counts = dataclasses.replace(alone, adjacency=adjacency)
     if by_index:
@@ -121,12 +125,20 @@ def with_counts(
         # Covers a record of either part, for composition with further releases.
         event=None if model.event is None else ComposedDpEvent([model.event, counts.event]),
         exposures=shares and (*shares, Exposure(DiscreteLaplaceDpEvent(count_epsilon, 1))),
-        assumptions=(*model.assumptions, note, HELD_OUT_BY_DRAW),
+        assumptions=(
+            *model.assumptions,
+            note,
+            HELD_OUT_BY_PERSON if settings.persons else HELD_OUT_BY_DRAW,
+        ),
     )
 
 
 def counts_guarantee(
-    count_epsilon: float | None, *, public_sizes: bool, source: NoiseSource
+    count_epsilon: float | None,
+    *,
+    public_sizes: bool,
+    source: NoiseSource,
+    protects: str = "record",
 ) -> PrivacyGuarantee | None:
     """State what a table of counts of held-out rows costs by itself; None for public rows."""
     if count_epsilon is None:
@@ -137,6 +149,7 @@ def counts_guarantee(
         epsilon=count_epsilon,
         delta=0.0,
         adjacency="zero-out" if public_sizes else "add-remove",
+        protects=protects,
         accountant="pure: one table of L1 sensitivity 1",
         event=DiscreteLaplaceDpEvent(count_epsilon, 1),
         assumptions=(_note(count_epsilon, source),),
