@@ -88,7 +88,8 @@ def with_counts(
 
     With ``holdout="per_record"`` each record was assigned to training or hold-out by its own draw,
     with "by_person" each person: then it is in one of the two, and the larger cost counts. With
-    "by_index" the costs compose, for records that are blanked and keep their position: add-remove has no finite cost.
+    "by_index" the costs compose, for records that are blanked and keep their position: add-remove
+    has no finite cost.
     """
     if privacy is None or settings.count_epsilon is None:
         return privacy

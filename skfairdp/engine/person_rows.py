@@ -53,22 +53,15 @@ class PersonRows:
             yield slice(begin, int(ends[stop - 1])), part, PersonRows(self._counts[part], self.most)
             first = stop
 
-    def sums(self, of_rows: Tensor) -> Tensor:
-        """Add up what each person's rows have, in float64 and in the order of the rows."""
+    def means(self, of_rows: Tensor) -> Tensor:
+        """Mean over each person's rows, in the dtype that these have."""
         device = of_rows.device
         starts = torch.from_numpy(self._starts).to(device)
         total = of_rows.index_select(0, starts).double()
         for k in range(1, self._largest):
             has = torch.from_numpy(np.flatnonzero(self._counts > k)).to(device)
             total[has] += of_rows[starts[has] + k].double()
-        return total
-
-    def means(self, of_rows: Tensor) -> Tensor:
-        """Mean over each person's rows, in the dtype that these have."""
-        if self._largest == 1:
-            return of_rows[: len(self)]
-        total = self.sums(of_rows)
-        counts = torch.from_numpy(self._counts).to(total.device)
+        counts = torch.from_numpy(self._counts).to(device)
         return (total / counts.view(-1, *(1,) * (total.dim() - 1))).to(of_rows.dtype)
 
     def shares(self, of_persons: Tensor, rows: int) -> Tensor:
@@ -76,38 +69,48 @@ class PersonRows:
 
         Result (..., rows).
         """
-        counts = torch.from_numpy(self._counts).to(of_persons.device)
-        parts = (of_persons / counts).repeat_interleave(counts, dim=-1)
-        found = parts.new_zeros((*parts.shape[:-1], rows))
-        found[..., : parts.shape[-1]] = parts
-        return found
+        parts = of_persons.cpu().numpy() / self._counts
+        found = np.zeros((*parts.shape[:-1], rows))
+        found[..., : self._counts.sum()] = np.repeat(parts, self._counts, axis=-1)
+        return torch.from_numpy(found).to(of_persons.device)
 
     def squares(self, of_rows: Tensor, sides: Sides, relative: float) -> Tensor:
         """Squared norms of the persons' mean gradients, bounded from above.
 
         `of_rows` (rows,): squared norms of the rows' gradients. `relative`: error of an inner
-        product of two gradients over the product of their norms. Result (P,): at least
+        product of two gradients, over the product of their norms. Result (P,): at least
         ``CANCELLED**2`` times the squared mean of the rows' norms, for a person of several rows.
         """
-        if self._largest == 1:
-            return of_rows[: len(self)].clone()
-        several = np.flatnonzero(self._counts > 1)
-        counts, places = self._counts[several], np.arange(self._largest)
-        within = places < counts[:, None]
-        rows = self._starts[several, None] + np.minimum(places, counts[:, None] - 1)
-        pairs = within[:, :, None] & within[:, None, :] & ~np.eye(self._largest, dtype=bool)
-        index, device = torch.from_numpy(rows.ravel()).to(of_rows.device), of_rows.device
-        products = of_rows.new_zeros(pairs.shape)
+        own = of_rows.cpu().numpy()[: self._counts.sum()]
+        found, norms = (np.add.reduceat(values, self._starts) for values in (own, np.sqrt(own)))
+        lengths, fewer = norms**2, 1
+        while fewer < self._largest:
+            # Persons with about as many rows: what is filled up has no upstream gradient.
+            some = np.flatnonzero((self._counts > fewer) & (self._counts <= 2 * fewer))
+            fewer *= 2
+            if len(some):
+                own = self._sum_squares(some, sides).cpu().numpy()
+                raised = own + 2.0 * relative * lengths[some]
+                found[some] = np.maximum(raised, CANCELLED**2 * lengths[some])
+        return torch.from_numpy(found / self._counts**2).to(of_rows.device)
+
+    def _sum_squares(self, persons: np.ndarray, sides: Sides) -> Tensor:
+        """Squared norms of the sums of some persons' gradients, up to rounding."""
+        counts = self._counts[persons, None]
+        places = np.arange(int(counts.max()))
+        within = torch.from_numpy((places < counts).astype(np.float64)[:, :, None])
+        index = torch.from_numpy(self._starts[persons, None] + np.minimum(places, counts - 1))
+        total = None
         for inputs, deltas, weight, bias in sides:
-            of_deltas, of_inputs = (
-                t.index_select(0, index).view(*rows.shape, -1) for t in (deltas, inputs)
-            )
-            gram = torch.bmm(of_inputs, of_inputs.mT) if weight else torch.zeros_like(products)
-            products += (gram + float(bias)).mul_(torch.bmm(of_deltas, of_deltas.mT))
-        crossed = products.masked_fill_(torch.from_numpy(~pairs).to(device), 0.0).sum((1, 2))
-        found, norms = self.sums(of_rows), self.sums(of_rows.sqrt())
-        own = torch.from_numpy(several).to(device)
-        lengths = norms[own].square_()
-        raised = found[own] + crossed + 2.0 * relative * lengths
-        found[own] = torch.maximum(raised, CANCELLED**2 * lengths)
-        return found / torch.from_numpy(self._counts).to(device).square()
+            of_deltas = deltas[index.to(deltas.device)].mul_(within.to(deltas.device))
+            squares = of_deltas.sum(1).square_().sum(1) if bias or not weight else 0.0
+            if weight:
+                of_inputs = inputs[index.to(inputs.device)]
+                if deltas.shape[1] == 1:
+                    squares += of_inputs.mul_(of_deltas).sum(1).square_().sum(1)
+                else:
+                    gram = torch.bmm(of_inputs, of_inputs.mT)
+                    squares += gram.mul_(torch.bmm(of_deltas, of_deltas.mT)).sum((1, 2))
+            total = squares if total is None else total + squares
+        assert total is not None
+        return total

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from skfairdp.engine.batch_sums import refuse_unbounded_sums
 from skfairdp.engine.clipping.clippers import Clipper
 from skfairdp.engine.randomness import OwnDraws
-from skfairdp.engine.row_blocks import block_rows, rows_for
+from skfairdp.engine.row_blocks import PERSON_BLOCKS, block_rows, rows_for
 from skfairdp.persons import Persons
 from skfairdp.privacy.plan import Plan
 
@@ -47,6 +47,8 @@ def rehearse(
     else:
         refuse_unbounded_sums(plan, persons.count, clipper.product_error)
         sizes = {rows_for(persons.most, size) for size in sizes}
+        if clipper.serving(rows).path == "fused":  # in blocks of whichever size a batch needs
+            sizes |= {*PERSON_BLOCKS, rows_for(persons.most, max(PERSON_BLOCKS))}
     numbers = sum(parameter.numel() for parameter in module.parameters())
     serving = clipper.serving(rows)
     modes = [(part, part.training) for part in module.modules()]
@@ -57,12 +59,16 @@ def rehearse(
             serving.norms(*_zeros(rows, targets, 1), rows=1)
         if watch.used:
             return
+        of_sizes = []
         for size in sorted(sizes or {block_rows(1)}):
             size = 2 if serving.one_by_one else size
             probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))
             block = _Block(serving, size, _zeros(rows, targets, size)[1], probes)
             seen = block.first_that_runs(rows)
-            if seen is None or block.apart(*seen):
+            if seen is None:
+                continue
+            of_sizes.append(block.of_probes(seen[1]))
+            if block.apart(*seen) and _same(of_sizes[0], of_sizes[-1]):
                 continue
             clipper.take_one_by_one()
             block = _Block(clipper, size, block.targets, probes)
@@ -120,6 +126,11 @@ class _Block:
         norms = self.clipper.norms(rows[order], targets, self.size)
         back = order.argsort()
         return [sums, torch.cat(outputs)[back], norms[back]]
+
+    def of_probes(self, seen: list[Tensor]) -> list[Tensor]:
+        """Of what was seen, that of a few rows, which are the same in blocks of any size."""
+        sums, *others = seen
+        return [sums, *(each[: self.probes] for each in others)]
 
     def apart(self, rows: Tensor, seen: list[Tensor]) -> bool:
         """Whether rows give the same in every order, and when others are missing."""

@@ -18,7 +18,9 @@ __all__ = [
     "PairwiseSum",
     "block_rows",
     "blocks",
+    "PERSON_BLOCKS",
     "fill",
+    "person_block",
     "rows_for",
     "rows_within",
 ]
@@ -26,6 +28,9 @@ __all__ = [
 
 DEFAULT_ROWS = 256
 """Rows of a block where no batch size is known."""
+
+PERSON_BLOCKS = tuple(32 * k for k in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32))
+"""Rows of the blocks of a batch of persons, whose expected number of rows is not public."""
 
 # Operands of a block of about so many rows stay in the cache.
 _CACHED_ROWS = 1024
@@ -64,6 +69,11 @@ def rows_for(most: int, rows: int) -> int:
     if most <= rows or rows == 1:
         return max(rows, most)
     return -(-most // _STEP) * _STEP
+
+
+def person_block(rows: int, largest: int) -> int:
+    """Rows of the block that takes so many: the next of a few sizes, `largest` at most."""
+    return min([size for size in PERSON_BLOCKS if size >= rows] + [largest])
 
 
 def blocks(n: int, rows: int) -> list[slice]:

@@ -141,9 +141,12 @@ class PersonSampler(PoissonSampler):
         first = np.repeat(np.cumsum(taken) - taken, taken)
         place = np.arange(len(first)) - first
         many = held > self._most
-        place[np.repeat(many, taken)] = self._some(held[many]).ravel()
+        if many.any():
+            place[np.repeat(many, taken)] = self._some(held[many]).ravel()
         rows = self._rows[np.repeat(self._starts[drawn.rows], taken) + place]
-        return Batch(rows, drawn.sizes, PersonRows(taken, self._most))
+        # Where none has several, rows go the way of rows.
+        several = len(rows) > len(taken)
+        return Batch(rows, drawn.sizes, PersonRows(taken, self._most) if several else None)
 
     def one_row_each(self) -> np.ndarray:
         """Draw one row of every person that has any: row numbers."""

@@ -21,9 +21,11 @@ from skfairdp.engine.objectives import Objective
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.row_blocks import (
     DEFAULT_ROWS,
+    PERSON_BLOCKS,
     PairwiseSum,
     blocks,
     fill,
+    person_block,
     rows_for,
     rows_within,
 )
@@ -110,7 +112,7 @@ class FusedClipper:
         n, asked = len(X), rows
         rows = rows_within(rows, self._width, _BLOCK_ELEMENTS)
         if persons is not None:
-            self._sum_persons(X, targets, max_norm, weights, outputs, (asked, rows), persons)
+            self._sum_persons(X, targets, max_norm, weights, outputs, persons)
             return self._sums[0] if single else self._sums
         X = fill(X, rows)
         if n % rows:
@@ -140,14 +142,13 @@ class FusedClipper:
         max_norm: float | torch.Tensor,
         weights: torch.Tensor,
         outputs: list[torch.Tensor] | None,
-        rows: tuple[int, int],
         persons: PersonRows,
     ) -> None:
         """Overwrite the buffer with the sums over persons, in blocks of whole ones."""
-        asked, size = rows[0], rows_for(persons.most, rows[1])
-        total = PairwiseSum(max(1, asked // size))
+        largest, total = self._largest_block(persons), PairwiseSum()
         with torch.inference_mode():
-            for part, units, own in persons.blocks(size):
+            for part, units, own in persons.blocks(largest):
+                size = person_block(part.stop - part.start, largest)
                 of_block = tuple(fill(target[part], size) for target in targets)
                 limit = max_norm[units] if isinstance(max_norm, torch.Tensor) else max_norm
                 self._sum_block(
@@ -158,6 +159,10 @@ class FusedClipper:
                 total.add(self._sums.clone())
             sums = total.total()
             self._sums.zero_() if sums is None else self._sums.copy_(sums)
+
+    def _largest_block(self, persons: PersonRows) -> int:
+        rows = rows_within(PERSON_BLOCKS[-1], self._width, _BLOCK_ELEMENTS)
+        return rows_for(persons.most, rows)
 
     def norms(
         self,
@@ -172,10 +177,11 @@ class FusedClipper:
         """
         n, rows = len(X), rows_within(rows, self._width, _BLOCK_ELEMENTS)
         if persons is not None:
-            rows = rows_for(persons.most, rows)
+            largest = self._largest_block(persons)
             with torch.inference_mode():
                 found = [X.new_zeros(0, dtype=torch.float64)]
-                for part, _, own in persons.blocks(rows):
+                for part, _, own in persons.blocks(largest):
+                    rows = person_block(part.stop - part.start, largest)
                     of_block = tuple(fill(target[part], rows) for target in targets)
                     sides = self._sides(fill(X[part], rows), of_block)
                     found.append(self._squares_of(own, *sides[:2]).sqrt_())
