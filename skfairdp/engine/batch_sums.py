@@ -13,6 +13,7 @@ from skfairdp.engine.clipping.clippers import Clipper
 from skfairdp.engine.clipping.norms import (
     LEAST_MARGIN,
     clip_factors,
+    product_error,
     rounding_margin,
     row_capacity,
     sum_margin,
@@ -168,7 +169,8 @@ class BatchSums:
         """Clip norm that leaves room for the rounding of the sum."""
         known = self._limits.get((id(segment), id(block)))
         if known is None or known[0] is not segment:
-            error = None if self._rows.persons is None else self._clipper.product_error
+            own = self._rows.persons
+            error = None if own is None else product_error(self._clipper.product_terms, own.most)
             margin = _margin(segment, block, self._rows.n_records, additions, error)
             margin = max(n_sums * margin, LEAST_MARGIN)
             limit = block.max_norm * (1.0 - margin)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skfairdp.engine.clipping.norms import CANCELLED
+from skfairdp.engine.clipping.norms import CANCELLED, product_error
 
 __all__ = ["PersonRows"]
 
@@ -74,16 +74,16 @@ class PersonRows:
         found[..., : self._counts.sum()] = np.repeat(parts, self._counts, axis=-1)
         return torch.from_numpy(found).to(of_persons.device)
 
-    def squares(self, of_rows: Tensor, sides: Sides, relative: float) -> Tensor:
+    def squares(self, of_rows: Tensor, sides: Sides, terms: int) -> Tensor:
         """Squared norms of the persons' mean gradients, bounded from above.
 
-        `of_rows` (rows,): squared norms of the rows' gradients. `relative`: error of an inner
-        product of two gradients, over the product of their norms. Result (P,): at least
+        `of_rows` (rows,): squared norms of the rows' gradients. `terms`: as in
+        `product_error`. Result (P,): at least
         ``CANCELLED**2`` times the squared mean of the rows' norms, for a person of several rows.
         """
         own = of_rows.cpu().numpy()[: self._counts.sum()]
         found, norms = (np.add.reduceat(values, self._starts) for values in (own, np.sqrt(own)))
-        lengths, fewer = norms**2, 1
+        lengths, fewer, relative = norms**2, 1, product_error(terms, self.most)
         while fewer < self._largest:
             # Persons with about as many rows: what is filled up has no upstream gradient.
             some = np.flatnonzero((self._counts > fewer) & (self._counts <= 2 * fewer))
@@ -100,17 +100,16 @@ class PersonRows:
         places = np.arange(int(counts.max()))
         within = torch.from_numpy((places < counts).astype(np.float64)[:, :, None])
         index = torch.from_numpy(self._starts[persons, None] + np.minimum(places, counts - 1))
-        total = None
+        total = torch.zeros(len(persons), dtype=torch.float64, device=sides[0][1].device)
         for inputs, deltas, weight, bias in sides:
             of_deltas = deltas[index.to(deltas.device)].mul_(within.to(deltas.device))
-            squares = of_deltas.sum(1).square_().sum(1) if bias or not weight else 0.0
+            if bias:
+                total += of_deltas.sum(1).square_().sum(1)
             if weight:
                 of_inputs = inputs[index.to(inputs.device)]
                 if deltas.shape[1] == 1:
-                    squares += of_inputs.mul_(of_deltas).sum(1).square_().sum(1)
+                    total += of_inputs.mul_(of_deltas).sum(1).square_().sum(1)
                 else:
                     gram = torch.bmm(of_inputs, of_inputs.mT)
-                    squares += gram.mul_(torch.bmm(of_deltas, of_deltas.mT)).sum((1, 2))
-            total = squares if total is None else total + squares
-        assert total is not None
+                    total += gram.mul_(torch.bmm(of_deltas, of_deltas.mT)).sum((1, 2))
         return total

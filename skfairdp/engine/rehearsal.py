@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from skfairdp.engine.batch_sums import refuse_unbounded_sums
 from skfairdp.engine.clipping.clippers import Clipper
+from skfairdp.engine.clipping.norms import product_error
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.row_blocks import PERSON_BLOCKS, block_rows, rows_for
 from skfairdp.persons import Persons
@@ -45,7 +46,8 @@ def rehearse(
     if persons is None:
         refuse_unbounded_sums(plan, len(rows))
     else:
-        refuse_unbounded_sums(plan, persons.count, clipper.product_error)
+        error = product_error(clipper.product_terms, persons.most)
+        refuse_unbounded_sums(plan, persons.count, error)
         sizes = {rows_for(persons.most, size) for size in sizes}
         if clipper.serving(rows).path == "fused":  # in blocks of whichever size a batch needs
             sizes |= {*PERSON_BLOCKS, rows_for(persons.most, max(PERSON_BLOCKS))}
@@ -59,11 +61,12 @@ def rehearse(
             serving.norms(*_zeros(rows, targets, 1), rows=1)
         if watch.used:
             return
-        of_sizes = []
-        for size in sorted(sizes or {block_rows(1)}):
+        of_sizes, sizes = [], sizes or {block_rows(1)}
+        largest = max(sizes)
+        for size in sorted(sizes):
             size = 2 if serving.one_by_one else size
             probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))
-            block = _Block(serving, size, _zeros(rows, targets, size)[1], probes)
+            block = _Block(serving, size, _zeros(rows, targets, size)[1], probes, largest)
             seen = block.first_that_runs(rows)
             if seen is None:
                 continue
@@ -71,7 +74,7 @@ def rehearse(
             if block.apart(*seen) and _same(of_sizes[0], of_sizes[-1]):
                 continue
             clipper.take_one_by_one()
-            block = _Block(clipper, size, block.targets, probes)
+            block = _Block(clipper, size, block.targets, probes, largest)
             if not block.apart(seen[0], block.observed(seen[0])):
                 raise ValueError(
                     f"The module {type(module).__name__} gives another gradient for a row when it "
@@ -98,14 +101,18 @@ class _Block:
     size: int
     targets: tuple[Tensor, ...]
     probes: int
+    largest: int  # Rows of the largest block
 
     def first_that_runs(self, like: Tensor) -> tuple[Tensor, list[Tensor]] | None:
-        """Rows that the module takes, and what comes of them; None if it takes but zeros."""
+        """Rows that the module takes, and what comes of them; None if it takes but zeros.
+
+        The first rows of a smaller block are those of a larger one.
+        """
         generator = torch.Generator().manual_seed(0)
-        shape = (self.size, *like.shape[1:])
+        shape = (self.largest, *like.shape[1:])
         codes = torch.randint(0, 2, shape, generator=generator)  # e.g. for an embedding
         for made_up in (torch.randn(shape, generator=generator), codes):
-            rows = made_up.to(like)
+            rows = made_up[: self.size].to(like)
             try:
                 return rows, self.observed(rows)
             except (IndexError, RuntimeError):

@@ -29,7 +29,7 @@ __all__ = [
 DEFAULT_ROWS = 256
 """Rows of a block where no batch size is known."""
 
-PERSON_BLOCKS = tuple(32 * k for k in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32))
+PERSON_BLOCKS = tuple(32 * k for k in (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32))
 """Rows of the blocks of a batch of persons, whose expected number of rows is not public."""
 
 # Operands of a block of about so many rows stay in the cache.

@@ -35,8 +35,8 @@ class Clipper(Protocol):
     # The clip norm is lowered by this fraction, so that no rounding lifts a record's vector above
     # `max_norm` (:func:`rounding_margin`)
     margin: float
-    # Relative error of inner products of two gradients, where norms of means come from these
-    product_error: float
+    # Products that are added to an inner product of gradients, where norms of means come from these
+    product_terms: int
 
     @property
     def one_by_one(self) -> bool: ...
@@ -108,7 +108,7 @@ class _StackClipper:
         self._fused = fused
         self._functional = functional
         self.margin = max(fused.margin, functional.margin)
-        self.product_error = fused.product_error
+        self.product_terms = fused.product_terms
 
     def clipped_sums(
         self,

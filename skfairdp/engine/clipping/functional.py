@@ -77,7 +77,7 @@ class FunctionalClipper:
     """
 
     path = "functional"
-    product_error = 0.0  # means are formed before their norms
+    product_terms = 0  # means are formed before their norms
 
     def __init__(
         self, module: nn.Module, flat: FlatParameters, objective: Callable[..., torch.Tensor]

@@ -67,7 +67,7 @@ class FusedClipper:
         self._first = min(i for i, slots in enumerate(self._slots) if any(slots))
         widths = [layer.in_features + layer.out_features for layer in stack.linears]
         self.margin = rounding_margin(torch.float64, max(widths) + len(widths))
-        self.product_error = (max(widths) + len(widths) + 32) * 2.0**-53
+        self.product_terms = max(widths) + len(widths) + 32
         tiny = torch.finfo(torch.float64).tiny
         trained = list(enumerate(self._slots))[self._first :]
         self._without_weight = [i - self._first for i, (weight, _) in trained if weight is None]
@@ -310,7 +310,7 @@ class FusedClipper:
             return squares
         trained = ((w is not None, b is not None) for w, b in self._slots[self._first :])
         sides = [(a, d, *own) for a, d, own in zip(inputs, deltas, trained, strict=True)]
-        return persons.squares(squares, sides, self.product_error)
+        return persons.squares(squares, sides, self.product_terms)
 
     def _squared_norms(
         self, inputs: list[torch.Tensor], deltas: list[torch.Tensor]

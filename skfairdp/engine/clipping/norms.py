@@ -61,7 +61,14 @@ from collections.abc import Sequence
 
 import torch
 
-__all__ = ["CANCELLED", "clip_factors", "rounding_margin", "row_capacity", "sum_margin"]
+__all__ = [
+    "CANCELLED",
+    "clip_factors",
+    "product_error",
+    "rounding_margin",
+    "row_capacity",
+    "sum_margin",
+]
 
 CANCELLED = 2.0**-4
 """A person's mean gradient is never taken to be shorter than this share of its rows' mean norm."""
@@ -156,6 +163,15 @@ def sum_margin(
             "less."
         )
     return margin
+
+
+def product_error(terms: int, most: int) -> float:
+    """Return the error of the squared norm of a sum of gradients, over the squared sum of norms.
+
+    `terms`: products that are added to get an inner product of two of them; 0 where the sum is
+    formed before its norm. `most`: how many gradients are added.
+    """
+    return (terms + most**2) * _UNIT if terms else 0.0
 
 
 def clip_factors(
