@@ -1,7 +1,7 @@
 """Print the ratios of running times that the project promises: ``python -m tests.benchmarks``.
 
-Names of benchmarks (steps, default, constrained, groups, persons, cnn, epochs, fits, calibration, search,
-teachers, gating, draws, mechanisms, representations) as arguments run only those.
+Names of benchmarks (steps, default, constrained, groups, persons, cnn, epochs, fits, calibration,
+search, teachers, gating, draws, mechanisms, representations) as arguments run only those.
 """
 
 from __future__ import annotations
