@@ -15,7 +15,7 @@ from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from numpy.typing import ArrayLike
 
 from skfairdp.certificate.certificate import Certificate
-from skfairdp.certificate.composition import model_privacy, with_counts
+from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
 from skfairdp.certificate.evaluation import Evaluation, evaluate
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import one_row_each
@@ -170,6 +170,7 @@ def certify(
     evaluation = Evaluation((), None)
     measured: tuple[str, ...] = ()
     if X is not None:
+        refuse_other_unit(privacy, settings)
         source = NoiseSource() if count_noise is None else count_noise
         book, held_out = as_ledger(ledger or deployed.ledger), X
         if person_ids is not None:

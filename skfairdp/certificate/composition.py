@@ -134,6 +134,23 @@ def with_counts(
     )
 
 
+def refuse_other_unit(privacy: PrivacyGuarantee | None, settings: EvaluationSettings) -> None:
+    """Refuse noisy counts of rows beside a promise about persons, and the other way round.
+
+    No one sentence would be true of training and held-out rows. Raises ValueError.
+    """
+    units = ("record", "person")
+    if not settings.private or privacy is None or privacy.is_void or privacy.protects not in units:
+        return
+    if privacy.protects != settings.unit:
+        raise ValueError(
+            "The model's promise is about persons: give person_ids of the held-out rows too."
+            if settings.unit == "record"
+            else "The model's promise is about rows, and person_ids with count_epsilon would "
+            "protect persons: fit the model with person_ids, or leave them out here."
+        )
+
+
 def counts_guarantee(
     count_epsilon: float | None,
     *,

@@ -61,8 +61,18 @@ def test_noisy_counts_of_persons_and_the_fit_cost_the_larger_of_the_two(model, r
     assert [entry.guarantee.protects for entry in ledger.entries()] == ["person"]
     composed = certify(model, X, groups=["a", "b"], **given)
     assert composed.privacy.epsilon > model.privacy_.epsilon
-    row_level = certify(model, X, groups=["a", "b"], sensitive_features=groups, count_epsilon=0.5)
-    assert row_level.privacy.epsilon == model.privacy_.epsilon, "of another kind, and never added"
+
+
+def test_counts_of_rows_and_a_promise_about_persons_have_no_sentence(model, rows, tmp_path):
+    X, y, groups, ids = rows
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
+    given = {"sensitive_features": groups, "count_epsilon": 0.5, "ledger": ledger}
+    with pytest.raises(ValueError, match="about persons: give person_ids"):
+        certify(model, X, groups=["a", "b"], **given)
+    of_rows = DPSGDClassifier(max_epochs=1, progress=False).fit(X, y)
+    with pytest.raises(ValueError, match="about rows, and person_ids"):
+        certify(of_rows, X, groups=["a", "b"], person_ids=ids, **given)
+    assert not ledger.entries()
 
 
 @pytest.mark.parametrize(
