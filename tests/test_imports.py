@@ -22,6 +22,7 @@ LAYERS = (
     {"exceptions", "figures", "documentation"},
     {"assumptions", "deprecation", "parameters", "datasets"},
     {"rows"},
+    {"persons"},
     {"privacy", "fairness"},
     {"protocol"},
     {"engine", "certificate"},

@@ -178,18 +178,21 @@ class NoisyRelease(BatchSums):
         batch = self._sampler.draw(segment.rates)
         X, targets = self._take(batch.rows, rows)
         # NaN counts as not long, so that every drawn record adds one to one count.
-        long = (self._clipper.norms(X, targets, rows) > base_norm).cpu().numpy()
-        long = long[: len(batch.rows)]
+        norms = self._clipper.norms(X, targets, rows, batch.persons)
+        long = (norms > base_norm).cpu().numpy()[: len(batch)]
         cell = np.repeat(np.arange(n_cells), batch.sizes)
         counts = np.bincount(2 * cell + ~long, minlength=2 * n_cells).reshape(n_cells, 2)
         noisy = self._noisy(torch.from_numpy(counts.astype(np.float64)), count_block.noise_std)
         counts = noisy.numpy()
-        norms = np.asarray(choose(counts), dtype=np.float64)
-        largest = float(norms.max())  # over all cells, whether drawn or not
-        limits = fill(self._tensor(norms[cell]) * limit, rows, 1.0)
+        chosen = np.asarray(choose(counts), dtype=np.float64)
+        largest = float(chosen.max())  # over all cells, whether drawn or not
+        limits = self._tensor(chosen[cell]) * limit
+        limits = fill(limits, rows, 1.0) if batch.persons is None else limits
         weights = self._spread(batch, tuple(w / largest for w in block.weights), rows)
-        total = self._clipper.clipped_sums(X, targets, limits, weights, rows=rows)
-        return self._noisy(total, block.noise_std).mul_(largest), norms
+        total = self._clipper.clipped_sums(
+            X, targets, limits, weights, rows=rows, persons=batch.persons
+        )
+        return self._noisy(total, block.noise_std).mul_(largest), chosen
 
     def heads(
         self,
@@ -220,14 +223,17 @@ class NoisyRelease(BatchSums):
         additions = n_heads * n_cells + (head.stop - head.start) + 16
         limit = self._limit(segment, block, additions, n_sums=2)
         batch = self._sampler.draw(segment.rates)
-        slot = self._sampler.slots(len(batch.rows), n_heads)
+        slot = self._sampler.slots(len(batch), n_heads)
         cell = np.repeat(np.arange(n_cells), batch.sizes)
-        member = np.zeros((n_heads * n_cells, len(batch.rows)))
-        member[slot * n_cells + cell, np.arange(len(batch.rows))] = 1.0
+        member = np.zeros((n_heads * n_cells, len(batch)))
+        member[slot * n_cells + cell, np.arange(len(batch))] = 1.0
         rows = rows_of(segment)
         X, targets = self._take(batch.rows, rows)
-        weights = fill(self._tensor(member).t(), rows).t()
-        sums = self._clipper.clipped_sums(X, targets, limit, weights, rows=rows)
+        weights = self._tensor(member)
+        weights = fill(weights.t(), rows).t() if batch.persons is None else weights
+        sums = self._clipper.clipped_sums(
+            X, targets, limit, weights, rows=rows, persons=batch.persons
+        )
         sums = sums.reshape(n_heads, n_cells, -1)
         cell_weights = torch.tensor(block.weights, dtype=torch.float64, device=sums.device)
         limits = torch.tensor(radii, dtype=torch.float64, device=sums.device) / n_heads
@@ -248,12 +254,14 @@ class NoisyRelease(BatchSums):
     ) -> np.ndarray:
         """Release a table of counts over all rows with discrete Laplace noise.
 
+        Of a person with several rows, one counts that is drawn by chance.
+
         `release`: states the epsilon of one table. `assign`: maps the rows to the count that each
         one adds to (negative for none); a row's count depends on that row and on released values
         alone. Result (n_counts,).
         """
         self.meter.draw(release)
-        labels = assign(self._rows)
+        labels = self._counted_rows(assign(self._rows))
         exact = np.bincount(labels[labels >= 0], minlength=n_counts).astype(np.int64)
         if np.isinf(release.epsilon):
             return exact
@@ -300,8 +308,8 @@ class NoisyRelease(BatchSums):
                 f"for multipliers from {LEAST_MULTIPLIER}."
             )
         self.meter.draw(segment)
-        entries, signs = assign(self._rows)
-        within = (self._rows.codes >= 0) & (entries >= 0)
+        entries, signs, codes = map(self._counted_rows, (*assign(self._rows), self._rows.codes))
+        within = (codes >= 0) & (entries >= 0)
         counts = np.zeros(math.prod(shape), dtype=np.int64)
         # Whatever is asked for: no record adds more than one.
         np.add.at(counts, entries[within], np.sign(signs[within]))

@@ -27,9 +27,18 @@ from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.schedules import schedule_factors
 from skfairdp.engine.training import Progress, run_segment
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.inprocessing.budgeted import BudgetedClassifier
-from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, check_parameters
+from skfairdp.parameters import (
+    COUNT,
+    NONE,
+    NORM,
+    SEQUENCE,
+    Choice,
+    Number,
+    check_parameters,
+)
+from skfairdp.persons import Persons
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes, check_delta
@@ -80,9 +89,12 @@ class GradientClassifier(BudgetedClassifier):
     noise_multiplier : float or None
         Noise standard deviation over `max_grad_norm`, instead of `epsilon`.
     max_grad_norm : float
-        Largest L2 norm of one record's gradient.
+        Largest L2 norm of one record's gradient: of a row's, or of the mean over a person's rows.
+    max_rows_per_person : int
+        With `person_ids`: rows that a person brings to a batch, at most; of more, so many are
+        chosen anew at each draw. A public number.
     batch_size : int or "auto"
-        Expected records in a batch; "auto" is ``min(256, ceil(n / 10))``.
+        Expected records (rows, or persons) in a batch; "auto" is ``min(256, ceil(n / 10))``.
     max_epochs : int
         Passes over the data, each of ``ceil(n / batch_size)`` steps.
     learning_rate_schedule : None, "linear", "cosine" or sequence of pairs
@@ -102,14 +114,17 @@ class GradientClassifier(BudgetedClassifier):
     batch_size: int | str = "auto"
     max_epochs: int = 20
     learning_rate_schedule: Any = "linear"
+    max_rows_per_person: int = 8
     exact_noise: bool = False
     progress: bool | None = None
 
     _plans_ahead = True
+    _takes_persons = True
     _parameters = {
         "max_grad_norm": (NORM,),
         "batch_size": (COUNT, Choice(("auto",))),
         "max_epochs": (COUNT,),
+        "max_rows_per_person": (Number(1, 4096, integer=True),),
         "learning_rate_schedule": (Choice(("linear", "cosine")), SEQUENCE, NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (*BudgetedClassifier._released, "link_", "module_")
@@ -180,9 +195,11 @@ class GradientClassifier(BudgetedClassifier):
         )
         classes, labels = encode_labels(y, self.classes, multiclass=self._multiclass)
         groups = self._encode_groups(sensitive_features, len(X))
+        persons = self._persons(len(X))
         X, labels, groups = self._used(X, labels, groups)
         seed, noise = self._randomness()
-        sizes = self._sizes(groups, len(X), noise)
+        n = len(X) if persons is None else persons.count
+        sizes = self._sizes(groups_of_records(groups, persons), n, noise)
         check_delta(self.delta, sizes.total)
         multiplier = self._calibrate(sizes)
         plan = self._plan(sizes, multiplier)
@@ -201,14 +218,14 @@ class GradientClassifier(BudgetedClassifier):
         link = link_of(prepared.criterion)
         self._check_net(prepared, plan, X.shape[1:])
         refuse_wrong_outputs(prepared.module, X.shape[1:], len(classes), link, self._n_logits)
-        rows = _rows(X, labels, self._cells(plan, groups), prepared.module, link)
+        rows = _rows(X, labels, self._cells(plan, groups), prepared.module, link, persons)
         refuse_rows_it_cannot_take(prepared.module, rows.X)
         draws = own_draws(prepared.module, X.shape[1:], noise.masks)
         codes = None if groups is None else groups.codes
         rows = replace(rows, targets=self._targets(rows.targets[0], codes))
         objective = self._objective(objective_for(prepared.criterion), groups, classes)
         clipper = make_clipper(prepared.module, prepared.flat, objective)
-        rehearse(prepared.module, clipper, rows.X, rows.targets, plan)
+        rehearse(prepared.module, clipper, rows.X, rows.targets, plan, persons)
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
@@ -261,10 +278,15 @@ class GradientClassifier(BudgetedClassifier):
 
 
 def _rows(
-    X: np.ndarray, labels: np.ndarray, cells: np.ndarray | None, module: nn.Module, link: str
+    X: np.ndarray,
+    labels: np.ndarray,
+    cells: np.ndarray | None,
+    module: nn.Module,
+    link: str,
+    persons: Persons | None,
 ) -> Rows:
     tensor = as_tensor(X, module)
     target = torch.from_numpy(labels.clip(min=0)).to(tensor.device)
     codes = np.zeros(len(X), dtype=np.int64) if cells is None else cells.copy()
     codes[labels < 0] = -1
-    return Rows(tensor, (target.to(tensor.dtype) if link == "logit" else target,), codes)
+    return Rows(tensor, (target.to(tensor.dtype) if link == "logit" else target,), codes, persons)

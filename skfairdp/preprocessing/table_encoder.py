@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.assumptions import CELLS, COLUMNS, COUNTED_CELLS, ONE_ROW_ONE_PERSON, seed_known
+from skfairdp.assumptions import CELLS, COLUMNS, COUNTED_CELLS, one_row_each, seed_known
 from skfairdp.base import PrivateEstimator
 from skfairdp.engine.table_release import Cells, TableRelease
 from skfairdp.parameters import MAPPING, NONE, SEQUENCE, Choice, Number, check_parameters
@@ -144,6 +145,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         "date_columns_",
     )
     _nets: ClassVar[tuple[str, ...]] = ()
+    _takes_persons = True
 
     plan_: Plan = field(init=False)
     n_features_in_: int = field(init=False)
@@ -154,6 +156,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         y: object = None,
         *,
         sensitive_features: ArrayLike | None = None,
+        person_ids: ArrayLike | None = None,
     ) -> Self:
         """Learn the levels of each column.
 
@@ -165,8 +168,11 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
             Ignored.
         sensitive_features : None
             Ignored; a column of `X` is protected whatever it holds.
+        person_ids : array-like, shape (n_samples,), optional
+            Whose row it is, where a person may have several: one of them, drawn by chance, is
+            counted, and the promise is about all of them.
         """
-        return super().fit(X, y, sensitive_features=None)  # type: ignore[arg-type]
+        return super().fit(X, y, sensitive_features=None, person_ids=person_ids)  # type: ignore[arg-type]
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
@@ -176,16 +182,19 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         kept = [place for place, kind in enumerate(kinds) if kind != "drop"]
         for place in kept:
             refuse_dtype(column(X, place), names[place])
-        check_delta(self.delta, len(X), public=False)
+        persons, noise = self._persons(len(X)), self._randomness()[1]
+        n = len(X) if persons is None else persons.count
+        check_delta(self.delta, n, public=False)
         if len(X) > MOST_ROWS:
             raise ValueError(
                 "X has more rows than exact noise is proved for, about 8 million; fit on a part "
                 "that was drawn without looking at the rows."
             )
-        noise = self._randomness()[1]
         plan = self._plan(names, kinds)
         stated = self._guarantee(plan, noise)
         self._charge(stated)  # before a cell reaches the engine
+        if persons is not None:  # before texts are listed: of a person's, one occurs
+            X = _safe_indexing(X, persons.one_row_each(noise.sampling))
         cells = [read_cells(column(X, place)) for place in kept]
         release = TableRelease(cells, plan, noise)
         segments = iter(plan.segments)
@@ -283,14 +292,15 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         if plan.noiseless:
             return None
         if noise.reproducible:
-            return PrivacyGuarantee.void(seed_known(), adjacency="add-remove")
+            return PrivacyGuarantee.void(seed_known(), adjacency="add-remove", protects=self._unit)
         return guarantee(
             plan,
+            protects=self._unit,
             budget=self.epsilon,
             assumptions=(
                 COLUMNS,
                 noise_text(noise, exact=True),
-                ONE_ROW_ONE_PERSON,
+                *one_row_each(persons=self._unit == "person"),
                 COUNTED_CELLS,
                 CELLS,
             ),

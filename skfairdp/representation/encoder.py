@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import Tags
 from skorch import NeuralNet
 
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
 from skfairdp.parameters import (
@@ -143,9 +143,11 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         Probability in (0, 1/n) that it is exceeded, with `train_privately`.
     max_grad_norm : float, default=1.0
         Largest L2 norm of one record's gradient, with `train_privately`.
+    max_rows_per_person : int, default=8
+        With `train_privately` and `person_ids`: rows that a person brings to a batch, at most.
     dataset_size : int or None, default=None
         Declared number of training records, with `train_privately`; None takes that of
-        the rows, which is then public.
+        the rows, or of the persons, which is then public.
     random_state : int, RandomState or None, default=None
         Seeds the initial weights; never noise.
 
@@ -239,6 +241,7 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     training_epsilon: float = 1.0
     delta: float = 1e-6
     max_grad_norm: float = 1.0
+    max_rows_per_person: int = 8
     dataset_size: int | None = None
     classes: Sequence[Any] | None = None
     progress: bool | None = None
@@ -266,7 +269,9 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         "train_privately": (BOOLEAN,),
         "training_epsilon": (Number(1e-4),),
         "max_grad_norm": (NORM,),
+        "max_rows_per_person": (Number(1, 4096, integer=True),),
     }
+    _takes_persons = True
     # All but those that releases look at; changed ones wait for the next fit.
     _served_the_fit: ClassVar[tuple[str, ...]] = (
         *_parameters,
@@ -308,6 +313,11 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         codes = self.objective == "fair_codes"
         self.sees_group_ = codes and bool(self.encoder_sees_group)
         if codes:
+            if self._persons(len(X)) is not None:
+                raise ValueError(
+                    "PrivateFairEncoder got person_ids, but fair codes are trained row by row: "
+                    "pass one row of each person, or leave person_ids out."
+                )
             self._fit_codes(X, y, sensitive_features)
         else:
             self._fit_networks(X, y, groups)
@@ -315,6 +325,14 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     def _fit_networks(self, X: NDArray[Any], y: NDArray[Any], groups: Groups | None) -> None:
         randomizer = self._randomizer()
         classes, labels = encode_labels(y, self.classes, multiclass=True)
+        persons = self._persons(len(X))
+        if persons is not None and not self.train_privately:
+            raise ValueError(
+                "PrivateFairEncoder got person_ids, but nothing protects its training rows: set "
+                "train_privately=True, or leave person_ids out. Whose row is released is said to "
+                "transform, as ids."
+            )
+        groups_of_records(groups, persons)  # refuses a person in two
         task = Task(
             net=representation_net() if self.net is None else self.net,
             randomizer=randomizer,
@@ -328,18 +346,23 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
             n_groups=0 if groups is None else len(groups.labels),
         )
         seed, noise = self._randomness()
-        plan = training_plan(self, len(X)) if self.train_privately else None
+        n = len(X) if persons is None else persons.count
+        plan = training_plan(self, n) if self.train_privately else None
         stated = training_promise(
-            plan, noise, classes=self.classes is not None, groups=groups is not None
+            plan,
+            noise,
+            classes=self.classes is not None,
+            groups=groups is not None,
+            protects=self._unit,
         )
         prepared = task.prepare(seed)
         draws = task.draws(prepared, noise)
         rows = task.rows(X, None if groups is None else groups.codes, labels)
         if plan is not None:
-            rehearse_privately(prepared, rows, plan)
+            rehearse_privately(prepared, rows, plan, persons)
         self._charge(stated)  # before a row reaches a network
         with draws:
-            loss = train(self, prepared, rows, labels >= 0, plan, noise)
+            loss = train(self, prepared, rows, labels >= 0, plan, noise, persons)
         # In double precision other machines too seldom disagree about a point of the grid.
         self.module_ = loss.module.double().eval()
         refuse_mixing_encoder(self.module_, X.shape[1])  # it may have learned to

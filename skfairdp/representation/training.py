@@ -22,6 +22,7 @@ from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.training import Progress, run_segment
+from skfairdp.persons import Persons
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import expected_batch_size
@@ -175,7 +176,9 @@ def descend(
                 progress.advance()
 
 
-def rehearse_privately(prepared: PreparedNet, rows: np.ndarray, plan: Plan) -> None:
+def rehearse_privately(
+    prepared: PreparedNet, rows: np.ndarray, plan: Plan, persons: Persons | None
+) -> None:
     """Refuse what `descend_privately` could not do, before anything is charged.
 
     `rows` (n, width): their number and width are used, and no entry is read. Raises ValueError:
@@ -184,7 +187,7 @@ def rehearse_privately(prepared: PreparedNet, rows: np.ndarray, plan: Plan) -> N
     loss = prepared.module
     refuse_unstable_rows(loss, rows.shape[1:])
     clipper = make_clipper(loss, prepared.flat, lambda output: output)
-    rehearse(loss, clipper, as_tensor(rows, loss), (), plan)
+    rehearse(loss, clipper, as_tensor(rows, loss), (), plan, persons)
 
 
 def descend_privately(
@@ -196,6 +199,7 @@ def descend_privately(
     noise: NoiseSource,
     max_epochs: int,
     progress: Progress,
+    persons: Persons | None = None,
 ) -> None:
     """Train by clipped per-record gradients with noise, as planned.
 
@@ -203,12 +207,13 @@ def descend_privately(
     own: given all draws, a record moves a sum by no more than the clip norm.
 
     `prepared`: its module gives the loss of each row; trained in place. `rows` (n, width): what
-    the module takes. `contributes` (n,): rows that take part.
+    the module takes. `contributes` (n,): rows that take part. `persons`: whose rows they are.
     """
     loss = prepared.module
     codes = np.where(contributes, 0, -1)
     clipper = make_clipper(loss, prepared.flat, lambda output: output)
-    release = NoisyRelease(Rows(as_tensor(rows, loss), (), codes), plan, clipper, noise)
+    records = Rows(as_tensor(rows, loss), (), codes, persons)
+    release = NoisyRelease(records, plan, clipper, noise)
     (segment,) = plan.segments
     rates = prepared.learning_rates(segment.steps, max(1, segment.steps // max_epochs))
     with OwnDraws(noise.masks):
@@ -229,6 +234,7 @@ def train(
     contributes: np.ndarray,
     plan: Plan | None,
     noise: NoiseSource,
+    persons: Persons | None = None,
 ) -> Any:
     """Train the networks as planned, or without noise, and return the loss that holds them.
 
@@ -258,6 +264,7 @@ def train(
                 noise=noise,
                 max_epochs=epochs,
                 progress=bar,
+                persons=persons,
             )
     unflatten(prepared.module)
     if not all(bool(p.isfinite().all()) for p in prepared.module.parameters()):

@@ -47,26 +47,28 @@ def training_plan(encoder: Any, n: int) -> Plan:
 
 
 def training_promise(
-    plan: Plan | None, noise: NoiseSource, *, classes: bool, groups: bool
+    plan: Plan | None, noise: NoiseSource, *, classes: bool, groups: bool, protects: str
 ) -> PrivacyGuarantee:
     """State what training promises to the training rows.
 
     `plan`: none for training without noise. `noise`: where noise and batches come from. `groups`:
-    whether there are groups; their set is taken from the rows. Result: void where nothing is
+    whether there are groups; their set is taken from the rows. `protects`: a record, or all rows
+    of a person. Result: void where nothing is
     promised.
     """
     if plan is None:
         return PrivacyGuarantee.void(RAW)
     if noise.reproducible:
-        return PrivacyGuarantee.void(seed_known())
+        return PrivacyGuarantee.void(seed_known(), protects=protects)
     return guarantee(
         plan,
-        protects="record",
+        protects=protects,
         assumptions=of_training(
             noise_text(noise),
             labels=classes,
             groups=False if groups else None,
             what="rows reach the networks",
+            persons=protects == "person",
         ),
     )
 

@@ -39,7 +39,7 @@ from skfairdp.figures import (
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
-from skfairdp.privacy.relations import ADJACENCIES, PROTECTED, protected_text
+from skfairdp.privacy.relations import PROTECTED, neighbours_text, protected_text
 
 _INTERVALS = (
     "Each interval holds by itself with 95 % confidence, and not all of them together; the bound "
@@ -137,9 +137,15 @@ def _privacy(privacy: PrivacyGuarantee | None) -> Section:
         ("privacy loss ε, at most", epsilon_text(privacy.epsilon)),
         ("probability of failure δ, at most", significant_up(privacy.delta)),
         ("protects", protected_text(privacy.protects, privacy.adjacency)),
-        (f"neighbouring data sets ({privacy.adjacency})", ADJACENCIES[privacy.adjacency]),
+        (
+            f"neighbouring data sets ({privacy.adjacency})",
+            neighbours_text(privacy.protects, privacy.adjacency),
+        ),
         ("accountant", privacy.accountant or "none: as stated"),
-        *((f"ε of a record of {group_text(k)}", epsilon_text(v)) for k, v in groups.items()),
+        *(
+            (f"ε of a {protected.unit} of {group_text(k)}", epsilon_text(v))
+            for k, v in groups.items()
+        ),
     )
     return Section("Privacy", (Paragraph(meaning), Table(f"Privacy of {protected.subject}", facts)))
 
