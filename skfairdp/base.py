@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.certificate import Certificate, certify
 from skfairdp.certificate.fit_digests import bind_each, changes
 from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
+from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.documentation import completed_by
 from skfairdp.fairness.notions import Notion
 from skfairdp.parameters import (
@@ -130,6 +131,7 @@ class PrivateEstimator(Certifiable, WithParameters):
     _reservation: tuple[PrivacyLedger, Entry] = field(init=False)
     _only_quoting: bool = field(init=False)
     _person_ids: Any = field(init=False)
+    _charged_elsewhere: bool = field(init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep the digests of what was fitted with it."""
@@ -139,7 +141,7 @@ class PrivateEstimator(Certifiable, WithParameters):
     def fit(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         *,
         sensitive_features: ArrayLike | None = None,
         person_ids: ArrayLike | None = None,
@@ -149,9 +151,10 @@ class PrivateEstimator(Certifiable, WithParameters):
         Parameters
         ----------
         X : array-like, shape (n_samples, n_features)
-            Private training rows; numbers, no missing values.
+            Private training rows; numbers, no missing values. Mechanisms that learn by gradients
+            leave a `numpy.memmap` and `skfairdp.datasets.ParquetRows` on disk.
         y : array-like, shape (n_samples,)
-            Labels.
+            Labels. None for rows that come with them.
         sensitive_features : array-like, Series or DataFrame, shape (n_samples,) or \
 (n_samples, k), optional
             Group of each row; several columns form intersections. None: one group,
@@ -175,6 +178,7 @@ class PrivateEstimator(Certifiable, WithParameters):
         LedgerError
             The ledger cannot be written.
         """
+        y, sensitive_features = with_columns_of(X, y, sensitive_features)
         with self._all_or_nothing(), self._about(person_ids):
             self._fit(X, y, sensitive_features)
         return self
@@ -222,6 +226,7 @@ class PrivateEstimator(Certifiable, WithParameters):
             raise
         finally:
             self.__dict__.pop("_reservation", None)
+            self.__dict__.pop("_charged_elsewhere", None)
 
     def _charge(self, stated: PrivacyGuarantee | None) -> None:
         """Enter in the ledger what this fit is about to spend.
@@ -235,7 +240,7 @@ class PrivateEstimator(Certifiable, WithParameters):
         if "_only_quoting" in vars(self):
             raise _Quote(stated)
         ledger = as_ledger(self.ledger)
-        if ledger is None or "_reservation" in vars(self):
+        if ledger is None or "_reservation" in vars(self) or "_charged_elsewhere" in vars(self):
             return
         stated = stated or PrivacyGuarantee.void("a fit without noise (epsilon=inf)")
         entry = ledger.reserve(stated, activity=self._activity, estimator=type(self).__name__)
@@ -250,7 +255,7 @@ class PrivateEstimator(Certifiable, WithParameters):
 
     def _settle(self) -> None:
         """Commit the charge of a fit that is done."""
-        if self.ledger is None:
+        if self.ledger is None or "_charged_elsewhere" in vars(self):
             return
         if "_reservation" not in vars(self):
             raise RuntimeError(

@@ -20,11 +20,13 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
+from skfairdp.datasets.stored_rows import StoredRows, made_up, refuse_values
 from skfairdp.exceptions import warn_user
 from skfairdp.parameters import CLASSES
 
 # Squares of larger values overflow in float32; they are refused rather than clipped.
 _LARGEST = 1e18
+_PART = 1 << 20
 # What scikit-learn says without showing a cell or a number of rows; all else is replaced.
 _HARMLESS = re.compile(
     r"(Input X contains infinity|X has \d+ features, but|The feature names should match"
@@ -69,8 +71,10 @@ def check_features(
     """Check features for predict, or for a fit that takes no labels.
 
     `reset`: whether this is a fit: the estimator then gets ``n_features_in_`` and
-    ``feature_names_in_``, and needs two rows.
+    ``feature_names_in_``, and needs two rows. Rows that are not in memory stay where they are.
     """
+    if isinstance(X, StoredRows) and reset and getattr(estimator, "_in_parts", False):
+        return _check_stored(estimator, X, allow_nd=allow_nd)
     checked = validated(
         estimator,
         X,
@@ -93,6 +97,8 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
     A ``dtype`` among the options asks for a conversion to numbers. Raises ValueError or TypeError:
     scikit-learn's message where it shows no cell and no number of rows, else ours.
     """
+    if isinstance(X, StoredRows):
+        np.asarray(X)  # which says that they are not in memory
     X = unmasked(X)
     if options.get("dtype") is not None:
         _refuse_other_kinds(X)
@@ -105,6 +111,14 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
         failure = _without_rows(error)
     # Out here, so that the chain of exceptions does not lead to what quotes a cell.
     raise failure
+
+
+def _check_stored(estimator: Any, X: StoredRows, *, allow_nd: bool) -> Any:
+    if len(X) < 2:
+        raise ValueError("Found array with fewer than 2 samples.")
+    validated(estimator, made_up(X), reset=True, dtype=[np.float64, np.float32], allow_nd=allow_nd)
+    refuse_values(X, _LARGEST)
+    return X
 
 
 def unmasked(values: Any) -> Any:
@@ -139,6 +153,8 @@ def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDA
     """
     if issparse(y):
         raise ValueError(f"Sparse data was passed for {name}; pass an array or list of labels.")
+    if isinstance(y, pd.Categorical) and len(y) == n_rows:
+        return y
     y = unmasked(y)
     mixed = declared and isinstance(y, list | tuple) and not all(isinstance(v, str) for v in y)
     try:
@@ -167,14 +183,18 @@ def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDA
 
 
 def encode_labels(
-    y: NDArray, declared: Any, *, multiclass: bool
+    y: NDArray | pd.Categorical, declared: Any, *, multiclass: bool
 ) -> tuple[NDArray, NDArray[np.int64]]:
     """Turn labels into codes.
 
     `declared`: the public set of labels; a row with another label gets the code -1 and
     contributes nothing. None takes the set from the rows. Result: classes, and a code a row.
     """
-    if declared is None:
+    if isinstance(y, pd.Categorical) and declared is None:
+        codes, distinct = factorized(y)
+        classes, places = np.unique(distinct, return_inverse=True)
+        codes = recoded(codes, places)
+    elif declared is None:
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(
@@ -186,7 +206,8 @@ def encode_labels(
         classes = np.unique(np.asarray(declared))
         for kinds, said, found in (("US", "text", "numbers"), ("biuf", "numbers", "text")):
             if (
-                classes.dtype.kind in kinds
+                not isinstance(y, pd.Categorical)
+                and classes.dtype.kind in kinds
                 and y.dtype.kind in "biufUS"
                 and (y.dtype.kind not in kinds)
             ):
@@ -199,7 +220,8 @@ def encode_labels(
             "Only binary classification is supported. The type of the target is multiclass: "
             f"{len(classes)} classes."
         )
-    return classes, codes.astype(np.int64)
+    kind = np.int32 if isinstance(y, pd.Categorical) else np.int64
+    return classes, codes.astype(kind, copy=False)
 
 
 def factorized(values: Any) -> tuple[NDArray[np.int64], list[Any]]:
@@ -208,6 +230,14 @@ def factorized(values: Any) -> tuple[NDArray[np.int64], list[Any]]:
     `values` (n,): anything. Result `codes` (n,): -1 for a missing value, -2 for one that has no
     hash and so can equal no label; `distinct`: what the other codes stand for.
     """
+    if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
+        values = pd.Categorical(values)
+        occurs = np.zeros(len(values.categories) + 1, dtype=bool)
+        for start in range(0, len(values), _PART):
+            occurs[values.codes[start : start + _PART]] = True
+        occurs[-1] = False  # the missing ones
+        table = np.where(occurs, np.cumsum(occurs) - 1, -1)
+        return recoded(values.codes, table), values.categories[occurs[:-1]].tolist()
     values = np.asarray(values, dtype=object)
     try:
         codes, distinct = pd.factorize(values, use_na_sentinel=True)
@@ -220,6 +250,20 @@ def factorized(values: Any) -> tuple[NDArray[np.int64], list[Any]]:
     return np.asarray(codes, dtype=np.int64), list(distinct)
 
 
+def recoded(codes: NDArray, table: NDArray) -> NDArray[Any]:
+    """Look codes up in a table; in int32 if they take less than eight bytes.
+
+    A part at a time, for numpy makes an index of eight bytes of every code.
+    """
+    if codes.dtype == np.int64:
+        return np.asarray(table[codes])
+    out = np.empty(len(codes), dtype=np.int32)
+    for start in range(0, len(codes), _PART):
+        part = slice(start, start + _PART)
+        out[part] = table[codes[part]]
+    return out
+
+
 def positions(values: Any, known: Iterable[Hashable]) -> NDArray[np.int64]:
     """Position of each value among known ones; -1 for a value of whatever other kind.
 
@@ -227,8 +271,8 @@ def positions(values: Any, known: Iterable[Hashable]) -> NDArray[np.int64]:
     """
     where = {label: index for index, label in enumerate(known)}
     codes, distinct = factorized(values)
-    table = np.array([*(where.get(value, -1) for value in distinct), -1, -1], dtype=np.int64)
-    return table[codes]
+    table = np.array([*(where.get(value, -1) for value in distinct), -1, -1], dtype=codes.dtype)
+    return recoded(codes, table)
 
 
 def _has_hash(value: Any) -> bool:
@@ -241,6 +285,8 @@ def _has_hash(value: Any) -> bool:
 
 def _refuse_labels(y: NDArray) -> None:
     """Refuse labels that name no classes."""
+    if isinstance(y, pd.Categorical):
+        y = np.array([np.nan] if (y.codes < 0).any() else y.categories.tolist())
     if y.dtype.kind == "c":
         raise ValueError("Complex data not supported: 'y' must hold classes.")
     if pd.isna(y).any():

@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Generator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.processes import in_one_worker
 # Two pytest workers with two torch threads each run many times slower than with one. Said before
 # torch is imported, which the process that hands out tests to workers never does.
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+collect_ignore = ["engine/together.py"]  # a program
 # The same examples everywhere, at whatever speed.
 hypothesis.settings.register_profile("here", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("here")
@@ -59,7 +61,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     slow ones go wherever a worker is free.
     """
     grouped = getattr(config.option, "loadgroup", False)  # a worker under --dist loadgroup
+    without_arrow = pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs pyarrow")
     for item in items:
+        if item.nodeid.startswith("skfairdp/datasets/parquet_rows"):  # examples of docstrings
+            item.add_marker(without_arrow)
         if "loky" in item.name or "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(in_one_worker)
         group = _group_of(item)

@@ -71,18 +71,51 @@ def run_fresh(
     -------
     Ended
     """
-    with tempfile.TemporaryDirectory() as folder:
-        files = [str(Path(folder) / name) for name in ("out", "err")]
-        task = (script, arguments, dict(environment or {}), warnings_are_errors, files)
-        process = _CONTEXT.Process(target=_run, args=task)
-        with pytest.MonkeyPatch.context() as patch:
-            # Read by a server that starts: sets have other orders in what it forks.
-            patch.setenv("PYTHONHASHSEED", "77")
+    return _run_each(script, arguments, [dict(environment or {})], warnings_are_errors)[0]
+
+
+def run_together(script: Path, *arguments: str, n: int = 2) -> list[Ended]:
+    """Run a script in several processes at once, each of which finds its RANK.
+
+    Parameters
+    ----------
+    script : Path
+        A file of Python code.
+    *arguments : str
+        What it finds in ``sys.argv[1:]``.
+    n : int, default=2
+        How many.
+
+    Returns
+    -------
+    list of Ended
+    """
+    return _run_each(script, arguments, [{"RANK": str(rank)} for rank in range(n)], False)
+
+
+def _run_each(
+    script: str | Path,
+    arguments: Sequence[str],
+    environments: Sequence[dict[str, str | None]],
+    warnings_are_errors: bool,
+) -> list[Ended]:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        # Read by a server that starts: sets have other orders in what it forks.
+        patch.setenv("PYTHONHASHSEED", "77")
+        started = []
+        for i, environment in enumerate(environments):
+            files = [str(Path(folder) / f"{name}{i}") for name in ("out", "err")]
+            task = (script, arguments, environment, warnings_are_errors, files)
+            process = _CONTEXT.Process(target=_run, args=task)
             process.start()
-        process.join(600)
-        assert process.exitcode is not None, "the process hangs"
-        said = [Path(file).read_text(encoding="utf-8") for file in files]
-        return Ended(process.exitcode, *said)
+            started.append((process, files))
+        for process, _ in started:
+            process.join(600)
+            assert process.exitcode is not None, "the process hangs"
+        return [
+            Ended(process.exitcode, *(Path(file).read_text(encoding="utf-8") for file in files))
+            for process, files in started
+        ]
 
 
 def _run(

@@ -49,7 +49,7 @@ class PATEClassifier(AggregatedClassifier):
     def fit(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         *,
         sensitive_features: ArrayLike | None = None,
         person_ids: ArrayLike | None = None,

@@ -86,7 +86,7 @@ class SFPATEClassifier(AggregatedClassifier):
     def fit(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         *,
         sensitive_features: ArrayLike | None = None,
         person_ids: ArrayLike | None = None,

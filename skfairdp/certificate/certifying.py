@@ -23,6 +23,7 @@ from skfairdp.certificate.holdout import one_row_each
 from skfairdp.certificate.leakage import leakage_remarks
 from skfairdp.certificate.ledger_charges import charged, makes_claims, tell_ledgers
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
+from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
@@ -165,6 +166,7 @@ def certify(
         raise ValueError(
             "y, sensitive_features or person_ids were given without X; pass the held-out rows."
         )
+    y, sensitive_features = with_columns_of(X, y, sensitive_features)
     deployed = unwrap(model)
     privacy = model_privacy(deployed, public_steps)
     tell_ledgers(deployed, privacy, public_steps)

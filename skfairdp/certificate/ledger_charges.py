@@ -14,6 +14,7 @@ from skfairdp.certificate.composition import counts_guarantee, declared_public, 
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import check_holdout_labels, comparable_groups
 from skfairdp.certificate.unwrap import Deployed, charges_privacy
+from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.ledger.findings import declare_public, record_void
@@ -66,8 +67,8 @@ def charged(
     """Charge an evaluation of a model before a block, and commit after it.
 
     Yields how many certificates the ledger has seen, this one included: on these rows where they
-    need no protection, else under the ledger's name. A number beyond those that were planned is
-    refused and given back, as the model was not asked yet.
+    need no protection and are in memory, else under the ledger's name. A number beyond those that
+    were planned is refused and given back, as the model was not asked yet.
     """
     cost = counts_guarantee(
         settings.count_epsilon,
@@ -75,7 +76,7 @@ def charged(
         source=source,
         protects=settings.unit,
     )
-    rows = None if settings.private else X
+    rows = None if settings.private or isinstance(X, StoredRows) else X
     entry = book.reserve(cost, activity="certify", estimator=name, public_rows=rows)
     try:
         settings.check_index(settings.certificate_index or entry.ordinal)

@@ -21,7 +21,15 @@ from skfairdp.certificate.code import library_name
 # fitted one: where to log, how many workers to use, where fits are cached and charged.
 # `random_state` counts among them for ours, whose predictions use a key drawn at fit; there
 # are predictors elsewhere that draw from it when they predict.
-WITHOUT_EFFECT = {"ledger", "memory", "n_jobs", "progress", "random_state", "verbose"}
+WITHOUT_EFFECT = {
+    "distributed",
+    "ledger",
+    "memory",
+    "n_jobs",
+    "progress",
+    "random_state",
+    "verbose",
+}
 _OF_OTHERS = WITHOUT_EFFECT - {"random_state"}
 _METHODS = ("decision_function", "predict", "predict_proba", "score", "transform")
 # What a net of skorch keeps of its training.

@@ -10,8 +10,10 @@ from .gaussians import make_biased_gaussians
 from .hsls import fetch_hsls
 from .law_school import fetch_law_school
 from .mortgages import load_mortgage_approvals
+from .parquet_rows import ParquetRows
 
 __all__ = [
+    "ParquetRows",
     "fetch_abalone",
     "fetch_adult",
     "fetch_bank",

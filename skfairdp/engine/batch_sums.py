@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.engine.clipping.clippers import Clipper
 from skfairdp.engine.clipping.norms import (
     LEAST_MARGIN,
@@ -18,9 +19,11 @@ from skfairdp.engine.clipping.norms import (
     row_capacity,
     sum_margin,
 )
+from skfairdp.engine.processes import Processes
 from skfairdp.engine.public_features import PublicBatch
 from skfairdp.engine.row_blocks import PairwiseSum, block_rows, blocks, fill
 from skfairdp.engine.sampling import Batch, PersonSampler, PoissonSampler
+from skfairdp.engine.stored_batches import StoredBatches
 from skfairdp.persons import Persons
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
@@ -39,11 +42,13 @@ class Rows:
     targets: tuple[Tensor, ...]  # What the per-record objective takes besides the module's output
     codes: np.ndarray  # (n,): cell of each row; negative for rows that contribute to nothing
     persons: Persons | None = None  # Whose rows they are, where a record is a person
+    # Where the features are if they are not in memory; X then has no rows, and says their kind
+    stored: StoredRows | None = None
 
     @property
     def n_records(self) -> int:
         """Number of rows, or of persons."""
-        return len(self.X) if self.persons is None else self.persons.count
+        return len(self.codes) if self.persons is None else self.persons.count
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class BatchSums:
     """Sums over private rows; :class:`skfairdp.engine.release.NoisyRelease` alone hands them on.
 
     `plan`: what was charged. `clipper`: computes weighted sums of clipped per-record gradients.
-    `meter`: what is still to be released.
+    `meter`: what is still to be released. `processes`: those that train one model together.
     """
 
     def __init__(
@@ -70,8 +75,10 @@ class BatchSums:
         plan: Plan,
         clipper: Clipper,
         noise: NoiseSource,
+        processes: Processes | None = None,
     ) -> None:
         self.meter = Meter(plan)
+        self.processes = Processes() if processes is None else processes
         self._rows = rows
         self._clipper = clipper
         self._noise = noise
@@ -80,6 +87,14 @@ class BatchSums:
         self._one_row_each: np.ndarray | None = None
         self._limits: dict[tuple[int, int], tuple[Segment, float]] = {}
         self._buffers: dict[int, Tensor] = {}
+        stored = rows.stored
+        self._stored = None if stored is None else StoredBatches(stored, self._sampler, rows.X)
+
+    def _batch(self, segment: Segment) -> Batch:
+        """Draw the batch of a step, which the meter has counted."""
+        if self._stored is None:
+            return self._sampler.draw(segment.rates)
+        return self._stored.draw(segment, 1 + self.meter.left(segment))
 
     def _gradient_sum(
         self,
@@ -119,9 +134,11 @@ class BatchSums:
     def _take(self, rows: np.ndarray, block: int) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Rows and targets in whole blocks, zeros at the end; the next call overwrites them."""
         index = torch.from_numpy(rows).to(self._rows.X.device)
+        first = (self._rows.X, index) if self._stored is None else self._stored.take(rows)
         size = -(-len(rows) // block) * block
         taken = []
-        for place, table in enumerate((self._rows.X, *self._rows.targets)):
+        pairs = (first, *((target, index) for target in self._rows.targets))
+        for place, (table, index) in enumerate(pairs):
             buffer = self._buffers.get(place)
             if buffer is None or len(buffer) < size:
                 buffer = self._buffers[place] = table.new_empty((size, *table.shape[1:]))
@@ -169,7 +186,7 @@ class BatchSums:
         """Clip norm that leaves room for the rounding of the sum."""
         known = self._limits.get((id(segment), id(block)))
         if known is None or known[0] is not segment:
-            own = self._rows.persons
+            own, additions = self._rows.persons, additions + self.processes.size
             error = None if own is None else product_error(self._clipper.product_terms, own.most)
             margin = _margin(segment, block, self._rows.n_records, additions, error)
             margin = max(n_sums * margin, LEAST_MARGIN)
@@ -201,6 +218,9 @@ class BatchSums:
 
     def _noisy(self, total: Tensor, std: float) -> Tensor:
         """Add the noise, in float64: the only way that a sum of private rows leaves."""
+        return self.processes.released(total, lambda whole: self._with_noise(whole, std))
+
+    def _with_noise(self, total: Tensor, std: float) -> Tensor:
         if std == 0.0:
             return total.clone()
         if self.meter.plan.exact_noise:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
+
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -146,12 +149,12 @@ def refuse_wrong_outputs(
         )
 
 
-def refuse_rows_it_cannot_take(module: nn.Module, rows: torch.Tensor) -> None:
+def refuse_rows_it_cannot_take(module: nn.Module, parts: Iterable[torch.Tensor]) -> None:
     """Refuse rows that a module fails on, such as codes beyond an embedding.
 
     Modules made of layers that take any finite number are not run.
 
-    `rows` (n, ...): in the module's dtype.
+    `parts`: each (n, ...): rows in the module's dtype.
     """
     indexes = any(isinstance(layer, nn.Embedding | nn.EmbeddingBag) for layer in module.modules())
     if not indexes and type(module).__module__.startswith(("skfairdp.", "torch.nn.")):
@@ -160,7 +163,7 @@ def refuse_rows_it_cannot_take(module: nn.Module, rows: torch.Tensor) -> None:
     probe = copy_module(module).cpu().eval()
     failed = False
     with torch.no_grad(), SeededDraws(0):
-        for part in rows.split(_CHUNK):
+        for part in chain.from_iterable(rows.split(_CHUNK) for rows in parts):
             try:
                 probe(part.cpu().clone())  # layers may work in place
             except Exception:

@@ -226,7 +226,7 @@ def module_dtype(module: nn.Module) -> torch.dtype:
     return torch.float32
 
 
-def as_tensor(X: np.ndarray, module: nn.Module) -> Tensor:
+def as_tensor(X: Any, module: nn.Module) -> Tensor:
     """Rows as one contiguous tensor in the module's dtype and on its device.
 
     Never the memory of `X`: layers may work in place.

@@ -29,6 +29,7 @@ def rehearse(
     targets: tuple[Tensor, ...],
     plan: Plan,
     persons: Persons | None = None,
+    n_rows: int | None = None,
 ) -> None:
     """Try a clipper in the blocks of a plan: each row's gradient must be its own, bit by bit.
 
@@ -40,12 +41,13 @@ def rehearse(
 
     `module`: what the clipper sums gradients of; left as it is. `rows`, `targets`: private rows
     and what the objective takes; their shapes, types and number are used, and no entry is read.
-    `persons`: whose rows they are, where a record is a person.
+    `persons`: whose rows they are, where a record is a person. `n_rows`: how many a sum may be
+    over; None: those that are here.
     """
     sizes = {block_rows(sum(segment.expected_sizes)) for segment in plan.segments}
     of_steps = {size: {size} for size in sizes or {block_rows(1)}}
     if persons is None:
-        refuse_unbounded_sums(plan, len(rows))
+        refuse_unbounded_sums(plan, len(rows) if n_rows is None else n_rows)
     else:
         error = product_error(clipper.product_terms, persons.most)
         refuse_unbounded_sums(plan, persons.count, error)

@@ -100,7 +100,7 @@ class NoisyRelease(BatchSums):
         self.meter.draw(segment)
         block = segment.blocks[0]
         weights, std = self._combined(block, cell_weights)
-        batch = self._sampler.draw(segment.rates)
+        batch = self._batch(segment)
         total, mean, _ = self._gradient_sum(segment, batch, weights, public)
         gradient = self._noisy(total, std)
         return gradient if mean is None else gradient.add_(mean)
@@ -128,7 +128,7 @@ class NoisyRelease(BatchSums):
         self.meter.draw(segment)
         block, second = segment.blocks
         weights, std = self._combined(block, cell_weights)
-        batch = self._sampler.draw(segment.rates)
+        batch = self._batch(segment)
         outputs: list[Tensor] = []
         total, mean, targets = self._gradient_sum(segment, batch, weights, public, outputs)
         gradient = self._noisy(total, std)
@@ -143,7 +143,7 @@ class NoisyRelease(BatchSums):
         weights. Result (m,).
         """
         self.meter.draw(segment)
-        batch = self._sampler.draw(segment.rates)
+        batch = self._batch(segment)
         X, targets = self._take(batch.rows, rows_of(segment))
         outputs = [outputs_by_row(module, X, rows_of(segment))] if len(X) else []
         block = segment.blocks[0]
@@ -175,7 +175,7 @@ class NoisyRelease(BatchSums):
         self._refuse_shared_noise(block)
         n_cells, rows = len(segment.rates), rows_of(segment)
         limit = self._limit(segment, block)
-        batch = self._sampler.draw(segment.rates)
+        batch = self._batch(segment)
         X, targets = self._take(batch.rows, rows)
         # NaN counts as not long, so that every drawn record adds one to one count.
         norms = self._clipper.norms(X, targets, rows, batch.persons)
@@ -222,7 +222,7 @@ class NoisyRelease(BatchSums):
         # Sums over micro-batches and cells are added up once more, and projected; two leave.
         additions = n_heads * n_cells + (head.stop - head.start) + 16
         limit = self._limit(segment, block, additions, n_sums=2)
-        batch = self._sampler.draw(segment.rates)
+        batch = self._batch(segment)
         slot = self._sampler.slots(len(batch), n_heads)
         cell = np.repeat(np.arange(n_cells), batch.sizes)
         member = np.zeros((n_heads * n_cells, len(batch)))
@@ -235,19 +235,23 @@ class NoisyRelease(BatchSums):
             X, targets, limit, weights, rows=rows, persons=batch.persons
         )
         sums = sums.reshape(n_heads, n_cells, -1)
-        cell_weights = torch.tensor(block.weights, dtype=torch.float64, device=sums.device)
-        limits = torch.tensor(radii, dtype=torch.float64, device=sums.device) / n_heads
-        head_sums = sums[:, :, head]
-        norms = head_sums.norm(dim=2)
-        shrink = torch.where(norms > limits, limits / norms.clamp_min(1e-300), 1.0)
-        weighted = (head_sums * shrink[:, :, None] * cell_weights[None, :, None]).sum(dim=1)
-        vector = (sums.sum(dim=0) * cell_weights[:, None]).sum(dim=0)
-        vector = self._noisy(vector, block.noise_std)
-        vector[head] = 0.0  # the step is charged once: the head's part leaves below alone
-        return HeadSums(
-            vector=vector,
-            heads=self._noisy(weighted * head_scale, block.noise_std * head_scale),
-        )
+
+        def finish(sums: Tensor) -> Tensor:
+            cell_weights = torch.tensor(block.weights, dtype=torch.float64, device=sums.device)
+            limits = torch.tensor(radii, dtype=torch.float64, device=sums.device) / n_heads
+            head_sums = sums[:, :, head]
+            norms = head_sums.norm(dim=2)
+            shrink = torch.where(norms > limits, limits / norms.clamp_min(1e-300), 1.0)
+            weighted = (head_sums * shrink[:, :, None] * cell_weights[None, :, None]).sum(dim=1)
+            vector = (sums.sum(dim=0) * cell_weights[:, None]).sum(dim=0)
+            vector = self._with_noise(vector, block.noise_std)
+            vector[head] = 0.0  # the step is charged once: the head's part leaves below alone
+            heads = self._with_noise(weighted * head_scale, block.noise_std * head_scale)
+            return torch.cat([vector, heads.flatten()])
+
+        p, p_head = sums.shape[2], head.stop - head.start
+        released = self.processes.released(sums, finish, (p + n_heads * p_head,))
+        return HeadSums(vector=released[:p], heads=released[p:].reshape(n_heads, p_head))
 
     def counts(
         self, release: CountRelease, assign: Callable[[Rows], np.ndarray], n_counts: int
@@ -263,9 +267,13 @@ class NoisyRelease(BatchSums):
         self.meter.draw(release)
         labels = self._counted_rows(assign(self._rows))
         exact = np.bincount(labels[labels >= 0], minlength=n_counts).astype(np.int64)
-        if np.isinf(release.epsilon):
-            return exact
-        return np.asarray(exact + self._noise.discrete_laplace(release.epsilon, n_counts))
+
+        def finish(exact: Tensor) -> Tensor:
+            if np.isinf(release.epsilon):
+                return exact
+            return exact + torch.from_numpy(self._noise.discrete_laplace(release.epsilon, n_counts))
+
+        return self.processes.released(torch.from_numpy(exact), finish).numpy()
 
     def prefix_sums(
         self,
@@ -307,6 +315,8 @@ class NoisyRelease(BatchSums):
                 "The tails of a table's noise are cut off: plan failure=GRID_FAILURE, which holds "
                 f"for multipliers from {LEAST_MULTIPLIER}."
             )
+        if self.processes.size > 1:
+            raise PlanError("A table of prefix sums is released by one process alone.")
         self.meter.draw(segment)
         entries, signs, codes = map(self._counted_rows, (*assign(self._rows), self._rows.codes))
         within = (codes >= 0) & (entries >= 0)

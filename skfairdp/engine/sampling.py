@@ -83,7 +83,9 @@ class PoissonSampler:
     """
 
     def __init__(self, codes: np.ndarray, n_cells: int, generator: np.random.Generator) -> None:
-        self._members = tuple(np.flatnonzero(codes == cell) for cell in range(n_cells))
+        # None for a cell of all rows, which takes no list of them.
+        self._members = tuple(_members(codes == cell) for cell in range(n_cells))
+        self._n_rows = len(codes)
         self._generator = generator
         self._rates: tuple[float, ...] = ()
         self._coins: tuple[_Coins, ...] = ()
@@ -96,11 +98,14 @@ class PoissonSampler:
         if rates != self._rates:
             self._rates = rates
             self._coins = tuple(
-                _Coins(len(members), rate, self._generator)
+                _Coins(self._n_rows if members is None else len(members), rate, self._generator)
                 for members, rate in zip(self._members, rates, strict=True)
             )
         pairs = zip(self._members, self._coins, strict=True)
-        drawn = [members[coins.successes()] for members, coins in pairs]
+        drawn = [
+            coins.successes() if members is None else members[coins.successes()]
+            for members, coins in pairs
+        ]
         rows = drawn[0] if len(drawn) == 1 else np.concatenate(drawn)
         return Batch(rows, tuple(len(part) for part in drawn))
 
@@ -164,3 +169,10 @@ class PersonSampler(PoissonSampler):
             chosen[:, k] = np.where(known, last, place)
         chosen.sort(axis=1)
         return chosen
+
+
+def _members(inside: np.ndarray) -> np.ndarray | None:
+    if inside.all():
+        return None
+    small = len(inside) < 2**31  # half the memory
+    return np.flatnonzero(inside).astype(np.int32 if small else np.int64)

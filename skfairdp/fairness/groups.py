@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from skfairdp.exceptions import UnknownGroupError
 from skfairdp.parameters import is_missing
 from skfairdp.persons import Persons
-from skfairdp.rows import factorized, unmasked
+from skfairdp.rows import factorized, recoded, unmasked
 
 _SEVERAL = (
     "Some person in 'person_ids' has rows of different groups in 'sensitive_features'. A person is "
@@ -30,20 +30,25 @@ class Groups:
     labels : tuple
         Group labels as Python scalars, or tuples of them for intersections of
         several attributes, in a deterministic order.
-    codes : ndarray of int64, shape (n_rows,)
+    codes : ndarray of int64 (of int32 where they come from categories), shape (n_rows,)
         Position of each row's group in `labels`; -1 for a row that belongs to none
         of them (its value is missing or unknown and was dropped).
     outside : tuple
         Labels that were left out by declaring others.
+    totals : ndarray of int64, shape (n_groups,), or None
+        Rows of each group in all processes of a fit, where there are others.
     """
 
     labels: tuple[Hashable, ...]
     codes: NDArray[np.int64]
     outside: tuple[Hashable, ...] = ()
+    totals: NDArray[np.int64] | None = None
 
     @property
     def counts(self) -> NDArray[np.int64]:
         """Number of rows of each group, shape (n_groups,)."""
+        if self.totals is not None:
+            return self.totals
         return np.bincount(self.codes[self.codes >= 0], minlength=len(self.labels))
 
 
@@ -119,14 +124,14 @@ def encode_groups(
     known = tuple(ordered) if labels is None else _declared(labels, name)
     position = {label: i for i, label in enumerate(known)}
     # Two more entries at the end: the codes -1 and -2 index them and become -1.
-    table = np.array([*(position.get(label, -1) for label in found), -1, -1], dtype=np.int64)
+    table = np.array([*(position.get(label, -1) for label in found), -1, -1], dtype=codes.dtype)
     outside = tuple(label for label in ordered if label not in position)
     if on_unknown == "raise" and outside:
         raise UnknownGroupError(
             f"{name} has a group that is not among the known ones, {list(known)!r}. Use only these "
             "groups, or drop the rows of others; compare with set() of your values to find them."
         )
-    return Groups(known, table[codes], outside)
+    return Groups(known, recoded(codes, table), outside)
 
 
 def groups_of_records(groups: Groups | None, persons: Persons | None) -> Groups | None:
@@ -153,8 +158,8 @@ def _columns(values: object, n_rows: int, name: str) -> list[pd.Series]:
     if isinstance(values, pd.DataFrame):
         columns = [values.iloc[:, j].reset_index(drop=True) for j in range(values.shape[1])]
         length = values.shape[0]
-    elif isinstance(values, pd.Series):
-        columns, length = [values.reset_index(drop=True)], len(values)
+    elif isinstance(values, pd.Series | pd.Categorical):
+        columns, length = [pd.Series(values).reset_index(drop=True)], len(values)
     else:
         # dtype=object keeps a list such as ["a", nan] from becoming the text "nan".
         keep_dtype = isinstance(values, np.ndarray)

@@ -51,6 +51,7 @@ class DPSGDClassifier(GradientClassifier):
 
     public_parity: PublicParity | None = None
 
+    _in_parts = True
     _parameters = {"public_parity": (Kind((PublicParity,), "a PublicParity"), NONE)}
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:

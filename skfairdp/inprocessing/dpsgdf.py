@@ -70,6 +70,7 @@ class DPSGDFClassifier(GroupedClassifier):
     count_noise_ratio: float = 10.0
     max_norm_factor: float = 3.0
 
+    _in_parts = True
     _parameters = {"count_noise_ratio": (POSITIVE,), "max_norm_factor": (Number(1.0),)}
     _released: ClassVar[tuple[str, ...]] = (*GroupedClassifier._released, "clip_norms_")
 

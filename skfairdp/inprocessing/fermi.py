@@ -105,6 +105,7 @@ class DPFermiClassifier(GroupedClassifier):
         "dual_learning_rate": (POSITIVE,),
         "label_counts_epsilon": (POSITIVE,),
     }
+    _in_parts = True
     _released: ClassVar[tuple[str, ...]] = (*GroupedClassifier._released, "dual_")
 
     dual_: np.ndarray = field(init=False)
@@ -162,7 +163,8 @@ class DPFermiClassifier(GroupedClassifier):
 
     def _targets(self, labels: Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
         assert groups is not None
-        cells = torch.from_numpy(groups).to(labels.device).clamp(min=0)  # others are not drawn
+        cells = torch.from_numpy(groups).long().to(labels.device)
+        cells = cells.clamp(min=0)  # others are not drawn
         if self._by_label:
             n_labels = int(labels.max()) + 1 if self.classes is None else len(self.classes)
             cells = cells * n_labels + labels.long()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from skfairdp.assumptions import PROCESSES
+from skfairdp.certificate.fit_digests import bind_each
+from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
+from skfairdp.datasets.stored_rows import StoredRows, in_chunks, stored_rows
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.inspection import (
@@ -22,6 +27,7 @@ from skfairdp.engine.inspection import (
 from skfairdp.engine.nets import PreparedNet, as_tensor, prepare_net
 from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.parameter_vector import copy_module, copy_parameters
+from skfairdp.engine.processes import Processes
 from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
@@ -102,6 +108,10 @@ class GradientClassifier(BudgetedClassifier):
         factor).
     random_state : int, RandomState or None
         Seeds the initial weights; never noise or batches.
+    distributed : "auto" or None
+        With "auto", processes of an initialised group of torch.distributed train one model: each
+        calls `fit` with rows of its own, and sizes count the rows of all. None trains on the
+        rows of this process alone, as where there is no such group.
 
     Attributes
     ----------
@@ -117,15 +127,19 @@ class GradientClassifier(BudgetedClassifier):
     max_rows_per_person: int = 8
     exact_noise: bool = False
     progress: bool | None = None
+    distributed: str | None = "auto"
 
     _plans_ahead = True
     _takes_persons = True
+    # Whether rows may lie on disk, or with several processes: they are read in batches of steps.
+    _in_parts: ClassVar[bool] = False
     _parameters = {
         "max_grad_norm": (NORM,),
         "batch_size": (COUNT, Choice(("auto",))),
         "max_epochs": (COUNT,),
         "max_rows_per_person": (Number(1, 4096, integer=True),),
         "learning_rate_schedule": (Choice(("linear", "cosine")), SEQUENCE, NONE),
+        "distributed": (Choice(("auto",)), NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (*BudgetedClassifier._released, "link_", "module_")
 
@@ -188,18 +202,42 @@ class GradientClassifier(BudgetedClassifier):
             vector.data.copy_(before)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        with Processes(self.distributed is not None) as processes:
+            self._fit_rows(X, y, sensitive_features, processes)
+
+    def _fit_rows(self, X: Any, y: Any, sensitive_features: Any, processes: Processes) -> None:
+        if processes.size > 1 and not self._in_parts:
+            raise ValueError(
+                f"{type(self).__name__} is fitted by one process alone: set distributed=None, or "
+                "fit it outside torch's process group."
+            )
         check_parameters(self, self._parameters)
         self._check_settings()
+        stored = stored_rows(X) if self._in_parts else None
         X, y = check_rows(
-            self, X, y, allow_nd=self.net is not None, labels_declared=self.classes is not None
+            self,
+            X if stored is None else stored,
+            y,
+            allow_nd=self.net is not None,
+            labels_declared=self.classes is not None,
         )
         classes, labels = encode_labels(y, self.classes, multiclass=self._multiclass)
         groups = self._encode_groups(sensitive_features, len(X))
         persons = self._persons(len(X))
         X, labels, groups = self._used(X, labels, groups)
         seed, noise = self._randomness()
+        if persons is not None and (stored is not None or processes.size > 1):
+            raise ValueError(
+                "'person_ids' needs the rows of all persons in the memory of one process. Load the "
+                "rows and set distributed=None, or give one row of each person."
+            )
         n = len(X) if persons is None else persons.count
-        sizes = self._sizes(groups_of_records(groups, persons), n, noise)
+        if processes.size > 1:
+            n, groups = self._join(processes, X, classes, groups)
+            seed = processes.first(seed)
+            if noise.reproducible:  # another stream of batches in each process
+                noise = NoiseSource(seed + processes.rank * 2**32)
+        sizes = processes.first(self._sizes(groups_of_records(groups, persons), n, noise))
         check_delta(self.delta, sizes.total)
         multiplier = self._calibrate(sizes)
         plan = self._plan(sizes, multiplier)
@@ -218,21 +256,41 @@ class GradientClassifier(BudgetedClassifier):
         link = link_of(prepared.criterion)
         self._check_net(prepared, plan, X.shape[1:])
         refuse_wrong_outputs(prepared.module, X.shape[1:], len(classes), link, self._n_logits)
+        if stored is not None and plan.counts:
+            raise ValueError(
+                f"A plan with {plan.counts[0].name!r} tables reads all rows at once, so 'X' has to "
+                "be in memory. Switch the tables off, or load the rows."
+            )
         rows = _rows(X, labels, self._cells(plan, groups), prepared.module, link, persons)
-        refuse_rows_it_cannot_take(prepared.module, rows.X)
+        del labels  # as large as what was made of them
+        chunks = () if stored is None else stored.chunks()
+        parts = (as_tensor(chunk, prepared.module) for chunk in chunks)
+        refuse_rows_it_cannot_take(prepared.module, chain((rows.X,), parts))
         draws = own_draws(prepared.module, X.shape[1:], noise.masks)
-        codes = None if groups is None else groups.codes
-        rows = replace(rows, targets=self._targets(rows.targets[0], codes))
+        of_groups = None if groups is None else groups.codes
+        rows = replace(rows, targets=self._targets(rows.targets[0], of_groups))
+        if stored is not None and groups is not None:  # which are in the targets, or the cells
+            groups, of_groups = replace(groups, codes=groups.codes[:0].copy()), None
         objective = self._objective(objective_for(prepared.criterion), groups, classes)
         clipper = make_clipper(prepared.module, prepared.flat, objective)
-        rehearse(prepared.module, clipper, rows.X, rows.targets, plan, persons)
+        rehearse(prepared.module, clipper, rows.X, rows.targets, plan, persons, n)
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
         stated = self._guarantee(plan, noise, groups)
+        if processes.size > 1:
+            if stated is not None and not stated.is_void:
+                also = PROCESSES.format(n=processes.size)
+                stated = replace(stated, assumptions=(*stated.assumptions, also))
+            places = np.unique(np.linspace(0, len(X) - 1, 64).astype(np.int64))
+            sample = rows.X[places] if stored is None else torch.from_numpy(stored.take(places))
+            processes.refuse_copies(sample)
+            processes.agree(bind_each({"plan": repr(plan), "state": released}))
+            processes.watch(prepared.flat.vector, epoch)
         self._charge(stated)  # before a row reaches the engine
-        release = NoisyRelease(rows, plan, clipper, noise)
-        progress = Progress(plan.steps, self.progress, type(self).__name__)
+        release = NoisyRelease(rows, plan, clipper, noise, processes)
+        shown = self.progress if processes.leads else False
+        progress = Progress(plan.steps, shown, type(self).__name__)
         run = Run(
             plan=plan,
             prepared=prepared,
@@ -249,6 +307,7 @@ class GradientClassifier(BudgetedClassifier):
             release.meter.finish()
         finally:
             progress.close()
+        processes.compare()
         copy_parameters(prepared.module, released)
         self.module_ = released.eval()
         self.link_ = link
@@ -258,12 +317,34 @@ class GradientClassifier(BudgetedClassifier):
         self.plan_ = plan
         self.privacy_ = stated
 
+    def _join(
+        self, processes: Processes, X: Any, classes: np.ndarray, groups: Groups | None
+    ) -> tuple[int, Groups | None]:
+        """Agree on what is fitted; number of rows, and groups with theirs, of all processes."""
+        if not processes.leads:
+            self._charged_elsewhere = True
+        parameters = {n: Recipe(v) for n, v in self.get_params(deep=False).items()}
+        known = {
+            "class": type(self),
+            "classes": classes.tolist(),
+            "groups": None if groups is None else list(groups.labels),
+            "features": (X.shape[1:], list(getattr(self, "feature_names_in_", ()))),
+            "ledger": self.ledger is None,
+        }
+        facts = {n: v for n, v in parameters.items() if n not in WITHOUT_EFFECT}
+        processes.agree(bind_each(facts | known))
+        if groups is not None:
+            totals = processes.total(torch.from_numpy(groups.counts.astype(np.int64)))
+            groups = replace(groups, totals=totals.numpy())
+        return int(processes.total(torch.tensor(len(X)))), groups
+
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         proba = self.predict_proba(X)
         tiny = np.finfo(np.float64).tiny
         logs = np.log(proba.clip(min=tiny))
         return logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
 
+    @in_chunks
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         X = self._features(X)
         return probabilities(outputs(self.module_, X), self.link_)
@@ -278,15 +359,20 @@ class GradientClassifier(BudgetedClassifier):
 
 
 def _rows(
-    X: np.ndarray,
+    X: Any,
     labels: np.ndarray,
     cells: np.ndarray | None,
     module: nn.Module,
     link: str,
     persons: Persons | None,
 ) -> Rows:
-    tensor = as_tensor(X, module)
+    stored = X if isinstance(X, StoredRows) else None
+    tensor = as_tensor(X if stored is None else np.empty((0, *stored.shape[1:])), module)
     target = torch.from_numpy(labels.clip(min=0)).to(tensor.device)
-    codes = np.zeros(len(X), dtype=np.int64) if cells is None else cells.copy()
-    codes[labels < 0] = -1
-    return Rows(tensor, (target.to(tensor.dtype) if link == "logit" else target,), codes, persons)
+    codes = np.zeros(len(X), dtype=np.int8) if cells is None else cells
+    if labels.min() < 0:
+        codes = np.where(labels < 0, codes.dtype.type(-1), codes)
+    target = target.to(tensor.dtype if link == "logit" else torch.int64)
+    if stored is not None:
+        codes = codes.astype(np.min_scalar_type(-1 - int(codes.max())))
+    return Rows(tensor, (target,), codes, persons, stored)

@@ -130,5 +130,5 @@ def settled_sizes(
             "declare 'group_sizes', a mapping from every group to its number of records."
         )
     if group_sizes_epsilon is not None and not free:
-        return noisy_sizes(groups.codes, groups.labels, group_sizes_epsilon, noise)
+        return noisy_sizes(groups.counts, groups.labels, group_sizes_epsilon, noise)
     return Sizes(groups.labels, tuple(int(c) for c in groups.counts), "zero-out")

@@ -56,6 +56,8 @@ class ImportanceSamplingDPSGDClassifier(GroupedClassifier):
     True
     """
 
+    _in_parts = True
+
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         batch_size = expected_batch_size(self.batch_size, sizes.total)
         rates = SamplingRates.equal_group_rates(

@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from torch import nn
 
+from skfairdp.datasets.stored_rows import stored_rows
 from skfairdp.engine.many_releases import ManyReleases, one_linear_layer, refuse_unbounded
 from skfairdp.engine.nets import PreparedNet, prepare_net
 from skfairdp.engine.objectives import BinaryObjective, objective_for
 from skfairdp.engine.optimizers import ManyOptimizers
 from skfairdp.engine.parameter_vector import flatten, unflatten
+from skfairdp.engine.processes import Processes
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.schedules import schedule_factors
@@ -95,6 +97,12 @@ def fit_many(
     if not each:
         raise ValueError("'settings' is empty: give one dictionary for each model.")
     models = [clone(estimator).set_params(**own) for own in each]
+    several = any(Processes(model.distributed is not None).size > 1 for model in models)
+    if several or stored_rows(X) is not None:
+        raise ValueError(
+            "fit_many takes rows in the memory of one process: load them, and set distributed=None "
+            "in a process group."
+        )
     own_nets = [any(name.startswith("net") for name in own) for own in each]
     own_nets = [own or own_nets[0] for own in own_nets[1:]]
     with _Together(models, own_nets, len(X), sensitive_features) as together:  # type: ignore[arg-type]

@@ -62,6 +62,10 @@ class Meter:
             )
         self._left[release] = left - 1
 
+    def left(self, release: Segment | CountRelease | LaplaceSum) -> int:
+        """Count the releases of a kind that are still to be made."""
+        return self._left[release]
+
     def stop(self) -> None:
         """Note that a released value ended the computation, so that something may be left."""
         self._stopped = True

@@ -200,7 +200,7 @@ def check_group_sizes(group_sizes: Mapping[Any, Any]) -> dict[Any, int]:
 
 
 def noisy_sizes(
-    codes: np.ndarray, cells: tuple[Any, ...], epsilon: float, noise: NoiseSource
+    exact: np.ndarray, cells: tuple[Any, ...], epsilon: float, noise: NoiseSource
 ) -> Sizes:
     """Buy group sizes with a discrete Laplace histogram.
 
@@ -208,10 +208,9 @@ def noisy_sizes(
     noise level that is exceeded with probability 1e-3: a group that looks smaller
     than that would only raise the noise of the training for all groups.
 
-    `codes`: cell of each row; negative for none. `epsilon`: price in nats: each record adds one
+    `exact` (n_cells,): number of rows of each cell. `epsilon`: price in nats: each record adds one
     to at most one count.
     """
-    exact = np.bincount(codes[codes >= 0], minlength=len(cells)).astype(np.int64)
     released = exact + noise.discrete_laplace(epsilon, len(cells))
     floor = max(1, math.ceil(math.log(1e3) / epsilon))
     counts = tuple(int(max(floor, count)) for count in released)

@@ -228,6 +228,18 @@ def test_a_plan_about_others_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
         fit_many(linear(), 2, X, Y)
 
 
+def test_rows_on_disk_and_groups_of_processes_are_refused(tmp_path, monkeypatch) -> None:
+    X.tofile(tmp_path / "rows")
+    stored = np.memmap(tmp_path / "rows", np.float32, "r", shape=X.shape)
+    with pytest.raises(ValueError, match="in the memory of one process"):
+        fit_many(linear(), 2, stored, Y)
+    for name, value in {"is_initialized": True, "get_world_size": 2, "get_rank": 0}.items():
+        monkeypatch.setattr(torch.distributed, name, lambda value=value: value)
+    with pytest.raises(ValueError, match="in the memory of one process"):
+        fit_many(linear(), 2, X, Y)
+    assert len(fit_many(linear(distributed=None), 2, X, Y)) == 2
+
+
 def test_other_mechanisms_are_refused() -> None:
     with pytest.raises(ValueError, match="one by one"):
         fit_many(FairDPClassifier(), 2, X, Y)

@@ -146,6 +146,7 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
         "check_every": (COUNT,),
         "check_epsilon": (POSITIVE,),
     }
+    _in_parts = True
     _released = (*EnsembleClassifier._released, "last_step_", "released_gaps_")
 
     last_step_: dict[str, Any] = field(init=False)
@@ -249,7 +250,7 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
             "learning_rate": float(self.sgd_learning_rate),
             "group_update": self.group_update,
         }
-        self.key_ = run.noise.key()
+        self.key_ = run.release.processes.first(run.noise.key())
         self.released_gaps_ = () if stop is None else tuple(stop.gaps)
 
     def _gap_stop(self, run: Run, n_groups: int) -> GapStop | None:

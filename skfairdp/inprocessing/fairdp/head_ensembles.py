@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import nn
 
+from skfairdp.datasets.stored_rows import in_chunks
 from skfairdp.engine.inference import features_and_output
 from skfairdp.inprocessing.fairdp.head_decisions import HeadEnsemble, logit
 from skfairdp.inprocessing.gradient import GradientClassifier
@@ -52,6 +53,7 @@ class EnsembleClassifier(GradientClassifier):
     head_name_: str = field(init=False)
     key_: bytes = field(init=False)
 
+    @in_chunks
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Estimate class probabilities.
 
@@ -89,6 +91,7 @@ class EnsembleClassifier(GradientClassifier):
         plain = self.prediction == "score_mean" and self.smoothing is None
         return score - logit(self.threshold) if plain else score
 
+    @in_chunks
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict the class of each row.
 

@@ -117,6 +117,7 @@ default="linear"
     max_multiplier: float = 1.0
     memory: float = 0.9
 
+    _in_parts = True
     _released: ClassVar[tuple[str, ...]] = (*ConstrainedClassifier._released, "released_gaps_")
 
     released_gaps_: np.ndarray = field(init=False)
@@ -172,7 +173,7 @@ default="linear"
     def _targets(self, labels: torch.Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
         assert groups is not None
         n_labels = int(labels.max()) + 1 if self.classes is None else len(self.classes)
-        codes = torch.from_numpy(groups).to(labels.device)
+        codes = torch.from_numpy(groups).long().to(labels.device)
         # The cell tells the label too. Rows of no group are never drawn; any cell will do.
         return ((codes * n_labels + labels.long()).clamp(min=0),)
 

@@ -1,0 +1,186 @@
+"""Rows that are not in memory, and are read a few at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+__all__ = [
+    "MemmapRows",
+    "StoredRows",
+    "in_chunks",
+    "made_up",
+    "refuse_changes",
+    "refuse_values",
+    "stored_rows",
+    "with_columns_of",
+]
+
+CHUNK = 1 << 16
+
+
+class StoredRows(ABC):
+    """Rows of features that are read by their places.
+
+    `shape`: number of rows, then the shape of one. `dtype`: of the features. `cache_bytes`: memory
+    for the rows of several batches, which are read at once, in the order of the file. `target`,
+    `sensitive_features`: columns that come with the features.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    cache_bytes: int = 1 << 26
+    target: pd.Categorical | None = None
+    sensitive_features: pd.Categorical | pd.DataFrame | None = None
+    _first_state: Any
+
+    def take(self, places: NDArray[np.integer], dtype: Any = None) -> NDArray[Any]:
+        """Read rows.
+
+        Parameters
+        ----------
+        places : ndarray of int, shape (n,)
+            Which; fastest in order.
+        dtype : dtype, default=None
+            Of the result; None takes that of the rows.
+
+        Returns
+        -------
+        ndarray, shape (n, ...)
+        """
+        return self._take(places, self.dtype if dtype is None else dtype)
+
+    def chunks(self) -> Iterator[Any]:
+        """Read all rows, a part at a time.
+
+        Yields
+        ------
+        ndarray or DataFrame
+        """
+        for start in range(0, len(self), CHUNK):
+            places = np.arange(start, min(start + CHUNK, len(self)))
+            yield self._as_given(self.take(places))
+
+    @abstractmethod
+    def _take(self, places: NDArray[np.integer], dtype: Any) -> NDArray[Any]: ...
+
+    @abstractmethod
+    def _state(self) -> Any:
+        """What tells whether rows were changed; a subclass keeps it as `_first_state`."""
+
+    def _within(self, largest: float) -> bool:
+        """Whether all values are numbers of a size, as far as this is known before a fit."""
+        tables = map(np.asarray, self.chunks())  # NaN is neither
+        return all(rows.max() <= largest and rows.min() >= -largest for rows in tables)
+
+    def _as_given(self, rows: NDArray[Any]) -> Any:
+        return rows
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        """Read rows into memory, for scikit-learn's indexing."""
+        return self._as_given(self.take(np.asarray(key[0] if isinstance(key, tuple) else key)))
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        """Return itself: nobody writes to it."""
+        return self
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NDArray[Any]:
+        """Refuse to be read whole without a word."""
+        raise TypeError(
+            f"{type(self).__name__} are read a few rows at a time, and this needs them in memory; "
+            "read them yourself if they fit."
+        )
+
+
+class MemmapRows(StoredRows):
+    """Rows of a file that is mapped as an array."""
+
+    def __init__(self, rows: np.memmap) -> None:
+        self._rows = rows
+        self.shape, self.dtype = rows.shape, rows.dtype
+        self._first_state = self._state()
+
+    def _take(self, places: NDArray[np.integer], dtype: Any) -> NDArray[Any]:
+        taken = np.asarray(self._rows[places], dtype=dtype)
+        mapped = getattr(self._rows, "_mmap", None)
+        if mapped is not None and self._rows.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
+            # Pages that were read count as memory of this process until it gives them back.
+            mapped.madvise(mmap.MADV_DONTNEED)
+        return taken
+
+    def _state(self) -> bytes:
+        """Digest of rows of some pages, and of when the file was last written to."""
+        places = np.unique(np.linspace(0, max(len(self) - 1, 0), 256).astype(np.int64))
+        rows = self.take(places[: len(self)]).tobytes()
+        return hashlib.blake2b(rows + repr(file_state(self._rows.filename)).encode()).digest()
+
+
+def made_up(rows: StoredRows) -> Any:
+    """Return two rows of zeros of the same kind."""
+    return rows._as_given(np.zeros((2, *rows.shape[1:]), dtype=rows.dtype))
+
+
+def refuse_values(rows: StoredRows, largest: float) -> None:
+    """Refuse rows that are known to hold a missing, infinite or too large value."""
+    if not rows._within(largest):
+        raise ValueError(
+            f"Input X contains NaN, infinity, missing values, or values above {largest:g} in "
+            "size. Clean or drop such rows first, or scale them with declared bounds."
+        )
+
+
+def refuse_changes(rows: StoredRows) -> None:
+    """Refuse rows that are no longer what they were."""
+    if rows._state() != rows._first_state:
+        raise ValueError(
+            "'X' was changed while it was read: some rows are no longer what they were. Nothing "
+            "may write to the file of a fit that runs."
+        )
+
+
+def stored_rows(X: Any) -> StoredRows | None:
+    """Return rows that are not in memory as such, mapped files too; None for others."""
+    mapped = isinstance(X, np.memmap) and X.filename is not None
+    if mapped and X.ndim > 1 and X.dtype.kind in "biuf":
+        return MemmapRows(X)
+    return X if isinstance(X, StoredRows) else None
+
+
+def with_columns_of(X: Any, y: Any, sensitive_features: Any) -> tuple[Any, Any]:
+    """Return labels and groups: those given, or else those that come with stored rows."""
+    if not isinstance(X, StoredRows):
+        return y, sensitive_features
+    groups = X.sensitive_features if sensitive_features is None else sensitive_features
+    return X.target if y is None else y, groups
+
+
+def in_chunks(answer: Callable[..., NDArray[Any]]) -> Callable[..., NDArray[Any]]:
+    """Let a method that answers rows answer stored ones, a part at a time."""
+
+    @wraps(answer)
+    def answered(self: Any, X: Any) -> NDArray[Any]:
+        stored = stored_rows(X)
+        if stored is None or not len(stored):
+            return answer(self, X)
+        return np.concatenate([answer(self, part) for part in stored.chunks()])
+
+    return answered
+
+
+def file_state(file: Any) -> tuple[int, int]:
+    """Size of a file and when it was last written to."""
+    found = Path(file).stat()
+    return found.st_size, found.st_mtime_ns

@@ -1,0 +1,146 @@
+"""One fit by several processes, each of which holds rows of its own.
+
+They are a process group of torch.distributed, started by the user. Every process draws its own
+rows with the one rate that the plan states for all, so together they draw a Poisson batch of all
+rows. Sums are added up in float64 at the first process, which bounds what has to be bounded as a
+whole, adds the noise, once, and hands on what is released. What follows a release is computed
+everywhere from the same numbers.
+
+All processes are inside the trust of whoever holds the rows: on their way to the first, parts of
+plain sums may pass through others, and the first can subtract its noise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import Tensor, distributed
+
+__all__ = ["Processes"]
+
+
+class Processes:
+    """Those that fit one model together; this one alone where `together` is false.
+
+    Inside a block of its own they have a group of their own, which ends with the block: one that
+    fails closes its connections, and the others fail at once instead of waiting for it.
+    """
+
+    def __init__(self, together: bool = False) -> None:
+        there = together and distributed.is_available() and distributed.is_initialized()
+        self.size = distributed.get_world_size() if there else 1
+        self.rank = distributed.get_rank() if there else 0
+        self._group: Any = None
+        self._watched: tuple[Tensor, int] | None = None
+        self._released = 0
+
+    def __enter__(self) -> Self:
+        """Connect."""
+        if self.size > 1:
+            self._group = distributed.new_group(backend="gloo")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Disconnect, however the block ends."""
+        if self._group is not None:
+            distributed.destroy_process_group(self._group)
+            self._group = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process draws the noise."""
+        return self.rank == 0
+
+    def agree(self, facts: Mapping[str, str]) -> None:
+        """Refuse facts that are not the same in all processes; messages say their names alone."""
+        found = self._gathered(dict(facts))
+        names = sorted({name for one in found for name in one})
+        apart = [name for name in names if len({one.get(name) for one in found}) > 1]
+        if apart:
+            raise ValueError(
+                f"The processes of this fit differ in: {', '.join(apart)}. All fit one model: give "
+                "them the same class and parameters, and declare 'classes', 'groups' or "
+                "'group_sizes' where a process may lack some. Processes that fit models of their "
+                "own set distributed=None."
+            )
+
+    def refuse_copies(self, sample: Tensor) -> None:
+        """Refuse processes that hold the same rows, by some of them."""
+        found = self._gathered(_digest(sample))
+        if self.size > 1 and len(set(found)) < len(found):
+            raise ValueError(
+                "Two processes of this fit hold the same rows, which would count twice while they "
+                "are charged once: give each process a part of its own."
+            )
+
+    def watch(self, weights: Tensor, every: int) -> None:
+        """Compare weights between processes now, and every so many releases."""
+        self._watched = weights, every
+        self.compare()
+
+    def compare(self) -> None:
+        """Refuse weights that are not the same everywhere."""
+        if self._watched is not None:
+            self.agree({"weights": _digest(self._watched[0])})
+
+    def first(self, value: Any) -> Any:
+        """Return what the first process has for a value."""
+        return self._gathered(value if self.leads else None)[0]
+
+    def total(self, numbers: Tensor) -> Tensor:
+        """Add up public whole numbers of all processes."""
+        if self.size > 1:
+            self._call(distributed.all_reduce, numbers)
+        return numbers
+
+    def released(
+        self,
+        part: Tensor,
+        finish: Callable[[Tensor], Tensor],
+        shape: tuple[int, ...] | None = None,
+    ) -> Tensor:
+        """Add up the parts of a private sum, finish it where it is whole, and hand that on.
+
+        `part`: this process's; float64 or whole numbers. `finish`: bounds the sum, where it has to,
+        and adds the noise; runs in the first process alone. `shape`: of what it returns; None:
+        that of the part. Result: float64 unless `finish` returns whole numbers for whole numbers.
+        """
+        if self.size == 1:
+            return finish(part)
+        whole = part.detach().cpu().clone()
+        self._call(distributed.reduce, whole, dst=0)
+        out = finish(whole).contiguous() if self.leads else whole.new_empty(shape or whole.shape)
+        self._call(distributed.broadcast, out, src=0)
+        self._released += 1
+        if self._watched is not None and self._released % self._watched[1] == 0:
+            self.compare()
+        return out.to(part.device)
+
+    def _gathered(self, value: Any) -> list[Any]:
+        found = [value] * self.size
+        if self.size > 1:
+            self._call(distributed.all_gather_object, found, value)
+        return found
+
+    def _call(self, operation: Callable[..., Any], *arguments: Any, **options: Any) -> None:
+        try:
+            operation(*arguments, **options, group=self._group)
+        except RuntimeError as error:
+            raise RuntimeError(
+                "Another process of this fit failed or is gone; its own message says why. Nothing "
+                "is fitted in any process, and what was charged stays charged."
+            ) from error
+
+
+def _digest(values: Tensor) -> str:
+    raw = values.detach().cpu().contiguous().view(torch.uint8).numpy()
+    return f"{tuple(values.shape)} {hashlib.blake2b(raw.tobytes()).hexdigest()}"

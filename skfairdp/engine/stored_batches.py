@@ -1,0 +1,71 @@
+"""Batches of rows that are not in memory, read many batches at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skfairdp.datasets.stored_rows import StoredRows, refuse_changes
+from skfairdp.engine.sampling import Batch, PoissonSampler
+from skfairdp.privacy.plan import Segment
+
+__all__ = ["StoredBatches"]
+
+# Squares of larger values overflow in float32: rows in memory are refused for them.
+_LARGEST = 1e18
+
+
+class StoredBatches:
+    """Draw batches ahead, and read the rows of all of them in one pass, in the order of the file.
+
+    The batches have the law that they have one by one: nothing is drawn otherwise. A row with a
+    value that is not finite, or too large, is in none.
+
+    `like` (0, ...): dtype and device of the rows.
+    """
+
+    def __init__(self, stored: StoredRows, sampler: PoissonSampler, like: Tensor) -> None:
+        self._stored = stored
+        self._sampler = sampler
+        self._like = like
+        self._row_bytes = max(1, int(np.prod(stored.shape[1:]))) * like.element_size()
+        self._batches: list[Batch] = []
+        self._of: Segment | None = None
+        self._places = np.empty(0, dtype=np.int64)
+        self._rows = like
+
+    def draw(self, segment: Segment, steps: int) -> Batch:
+        """Draw the next batch of a segment that has so many steps to go."""
+        if not self._batches or self._of != segment:
+            self._of = segment
+            expected = max(1.0, sum(segment.expected_sizes)) * self._row_bytes
+            rounds = max(1, min(steps, int(self._stored.cache_bytes / expected)))
+            self._batches = [self._sampler.draw(segment.rates) for _ in range(rounds)][::-1]
+            self._read()
+        return self._batches.pop()
+
+    def take(self, rows: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Rows that were read, and the places of some of them among these."""
+        places = torch.from_numpy(np.searchsorted(self._places, rows))
+        return self._rows, places.to(self._rows.device)
+
+    def _read(self) -> None:
+        self._rows = self._like  # makes room
+        places = np.unique(np.concatenate([batch.rows for batch in self._batches]))
+        kind = torch.empty(0, dtype=self._like.dtype).numpy().dtype
+        rows = self._stored.take(places, kind)
+        refuse_changes(self._stored)
+        flat = rows.reshape(len(rows), -1)
+        # NaN is neither.
+        whole = (flat.max(axis=1) <= _LARGEST) & (flat.min(axis=1) >= -_LARGEST)
+        self._places, self._rows = places, torch.from_numpy(rows).to(self._like.device)
+        if not whole.all():
+            self._batches = [_without(batch, places[~whole]) for batch in self._batches]
+
+
+def _without(batch: Batch, rows: np.ndarray) -> Batch:
+    kept = np.isin(batch.rows, rows, invert=True)
+    cells = np.repeat(np.arange(len(batch.sizes)), batch.sizes)[kept]
+    sizes = np.bincount(cells, minlength=len(batch.sizes)).tolist()
+    return Batch(batch.rows[kept], tuple(sizes))

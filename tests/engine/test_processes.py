@@ -1,0 +1,115 @@
+"""One model fitted by two processes that hold rows of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import in_one_worker, run_together
+
+pytestmark = in_one_worker
+SCRIPT = Path(__file__).with_name("together.py")
+
+
+def told(folder, task):
+    """What both processes found; None for one that was killed."""
+    ended = run_together(SCRIPT, str(folder), task)
+    return [json.loads(one.stdout) if one.stdout else one.returncode for one in ended]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What each of the two processes says of each task."""
+    return list(zip(*told(tmp_path_factory.mktemp("together"), "same"), strict=True))
+
+
+def close(found):
+    """Whether plans are those of one process, and weights too, but for rounding."""
+    # A divisor of the process's own would move weights by more than .01.
+    return {name: same_plan and apart < 1e-6 for name, (apart, same_plan) in found.items()}
+
+
+def test_sums_without_noise_and_plans_are_those_of_one_process_on_all_rows(found):
+    for of_process in found[0]:
+        assert list(close(of_process).values()) == [True] * 3
+
+
+@pytest.mark.slow
+def test_sums_of_other_mechanisms_are_those_of_one_process_too(tmp_path):
+    for found in told(tmp_path, "others"):
+        assert found.pop("ImportanceSamplingDPSGDClassifier")[1]  # the plan: its coins differ
+        assert list(close(found).values()) == [True] * 2
+
+
+def test_epsilon_is_that_of_one_process_and_trust_is_stated(found):
+    first, second = found[1]
+    assert first["epsilon"] == second["epsilon"]
+    assert first["epsilon"][0] == first["epsilon"][1]
+    assert "the fit ran in 2 processes" in first["assumptions"][-1]
+
+
+def test_weights_agree_where_batches_are_empty_and_each_fit_is_charged_once(found):
+    first, second = found[1]
+    assert first["weights"] == second["weights"]
+    assert first["charges"] == second["charges"] == 2
+
+
+def test_noise_is_added_once(found):
+    # 20,361 squares of standard normals: a mean outside this range in one run of 10**20; added
+    # by both processes it would be 2, averaged .25.
+    for n, variance, _ in found[2]:
+        assert n == 20361
+        assert 0.9 < variance < 1.1
+    assert found[2][0] == found[2][1]
+
+
+def test_what_cannot_be_one_fit_is_refused_in_both_processes(found):
+    first, second = found[3]
+    for name, said in (
+        ("parameters", "differ in: max_grad_norm."),
+        ("class", "differ in: class, "),
+        ("classes", "differ in: classes."),
+        ("copies", "hold the same rows"),
+        ("mechanism", "is fitted by one process alone"),
+    ):
+        for kind, message, fitted in (first[name], second[name]):
+            assert (kind, fitted) == ("ValueError", False)
+            assert said in message
+
+
+def test_what_one_process_refuses_ends_the_fit_in_the_other(found):
+    first, second = found[3]
+    for name, own, other, kind in (
+        ("rows", second, first, "ValueError"),
+        ("budget", first, second, "BudgetExceededError"),
+    ):
+        assert own[name][0] == kind
+        assert other[name][0] == "RuntimeError"
+        assert "Another process of this fit failed" in other[name][1]
+        assert [own[name][2], other[name][2]] == [False, False]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["kill", "fail"])
+def test_a_process_that_dies_or_fails_ends_the_fit_and_the_charge_stays(tmp_path, task):
+    first, second = told(tmp_path, task)
+    (kind, message, fitted), charges = first
+    assert (kind, fitted, charges) == ("RuntimeError", False, 1)
+    assert "Another process of this fit failed" in message
+    assert second == 9 if task == "kill" else second[0][0] == "KeyError"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["train_together", "train_on_dask"])
+def test_the_examples_run(name):
+    launcher = [sys.executable]
+    if name == "train_together":
+        launcher += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    script = Path(__file__).parents[2] / "examples" / "launchers" / f"{name}.py"
+    ran = subprocess.run([*launcher, script], capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    assert "the fit ran in 2 processes" in ran.stdout

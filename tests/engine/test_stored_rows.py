@@ -1,0 +1,200 @@
+"""Rows that are not in memory give what the same rows in memory give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skfairdp import (
+    DPFermiClassifier,
+    DPSGDClassifier,
+    DPSGDFClassifier,
+    FairDPClassifier,
+    ImportanceSamplingDPSGDClassifier,
+    LagrangianDualClassifier,
+    PrivacyLedger,
+    RateConstrainedClassifier,
+    certify,
+)
+from skfairdp.datasets import ParquetRows
+from tests.inprocessing.rows import two_groups
+
+X, Y, GROUPS = two_groups(900)
+X = X.astype(np.float32)
+NAMES = [f"x{j}" for j in range(X.shape[1])]
+PLANNED = {"delta": 1e-5, "max_epochs": 2, "batch_size": 60, "random_state": 3}
+GROUPED = [
+    DPSGDFClassifier,
+    FairDPClassifier,
+    ImportanceSamplingDPSGDClassifier,
+    RateConstrainedClassifier,
+    DPFermiClassifier,
+]
+
+
+def mapped(folder, rows=X):
+    where = folder / "rows.bin"
+    written = np.memmap(where, dtype=rows.dtype, mode="w+", shape=rows.shape)
+    written[:] = rows
+    written.flush()
+    return np.memmap(where, dtype=rows.dtype, mode="r", shape=rows.shape)
+
+
+def arrow_table(rows=X):
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    columns = {name: rows[:, j] for j, name in enumerate(NAMES)}
+    return pa.table(columns | {"y": Y[: len(rows)], "group": GROUPS[: len(rows)]})
+
+
+def parquet(folder, rows=X, **options):
+    """Two files in four row groups."""
+    table = arrow_table(rows)
+    pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+    pq.write_table(table.slice(0, 500), folder / "a.parquet", row_group_size=200)
+    pq.write_table(table.slice(500), folder / "b.parquet", row_group_size=300)
+    return ParquetRows(folder, features=NAMES, target="y", sensitive="group", **options)
+
+
+def weights(model):
+    return np.concatenate([p.detach().numpy().ravel() for p in model.module_.parameters()])
+
+
+def repeated(kind=DPSGDClassifier, **options):
+    return kind(reproducible_noise=True, **(PLANNED | options))
+
+
+@pytest.fixture(scope="module")
+def in_memory():
+    return repeated().fit(X, Y, sensitive_features=GROUPS)
+
+
+@pytest.mark.parametrize("kind", ["memmap", "arrow", "parquet", "small cache"])
+def test_batches_weights_and_answers_are_those_of_rows_in_memory(in_memory, tmp_path, kind):
+    if kind == "memmap":
+        rows, given = mapped(tmp_path), (Y,)
+    elif kind == "arrow":
+        columns = {"features": NAMES, "target": "y", "sensitive": "group"}
+        rows, given = ParquetRows(arrow_table(), **columns), ()
+    else:
+        cache = {"cache_bytes": 4000} if kind == "small cache" else {}
+        rows, given = parquet(tmp_path, **cache), ()
+    model = repeated().fit(rows, *given)
+    np.testing.assert_array_equal(weights(model), weights(in_memory))
+    np.testing.assert_array_equal(model.predict_proba(rows), in_memory.predict_proba(X))
+    np.testing.assert_array_equal(model.predict(rows), in_memory.predict(X))
+    assert model.plan_ == in_memory.plan_
+
+
+@pytest.mark.parametrize("kind", GROUPED)
+def test_every_mechanism_of_steps_reads_them(tmp_path, kind):
+    stored, memory = (repeated(kind, max_epochs=1) for _ in range(2))
+    stored.fit(parquet(tmp_path))
+    memory.fit(X, Y, sensitive_features=GROUPS)
+    assert stored.groups_ == memory.groups_
+    assert stored.plan_ == memory.plan_
+    np.testing.assert_array_equal(weights(stored), weights(memory))
+
+
+def test_labels_and_groups_may_be_declared(tmp_path):
+    rows = parquet(tmp_path)
+    options = {"classes": [0, 1], "group_sizes": {"b": 200, "a": 700}}
+    stored = repeated(FairDPClassifier, **options).fit(rows)
+    memory = repeated(FairDPClassifier, **options).fit(X, Y, sensitive_features=GROUPS)
+    np.testing.assert_array_equal(weights(stored), weights(memory))
+    np.testing.assert_array_equal(stored.predict(rows), memory.predict(X))
+
+
+def test_a_certificate_is_that_of_rows_in_memory(tmp_path):
+    rows = parquet(tmp_path)
+    model = repeated(max_epochs=1).fit(rows)
+    frame = pd.DataFrame(X, columns=NAMES)
+    stored, memory = certify(model, rows), certify(model, frame, Y, sensitive_features=GROUPS)
+    assert stored.fairness == memory.fairness
+    assert stored.accuracy == memory.accuracy
+
+
+def test_only_drawn_rows_are_kept_and_a_pass_serves_many_batches(tmp_path):
+    rows, reads = parquet(tmp_path), []
+    take = rows.take
+    rows.take = lambda places, dtype=None: reads.append(places) or take(places, dtype)
+    repeated().fit(rows)
+    assert len(reads) == 1  # 30 batches of 60 rows
+    assert len(reads[0]) < len(X)
+    assert (np.diff(reads[0]) > 0).all()
+
+
+def test_what_reads_all_rows_at_once_refuses_them(tmp_path):
+    rows = parquet(tmp_path)
+    with pytest.raises(TypeError, match="in memory"):
+        LagrangianDualClassifier().fit(rows)
+    with pytest.raises(ValueError, match="has to be in memory"):
+        FairDPClassifier(delta=1e-5, stop_tolerance=0.1).fit(rows)
+    model = LagrangianDualClassifier(delta=1e-5, max_epochs=1)
+    model.fit(mapped(tmp_path), Y, sensitive_features=GROUPS)  # a mapped array is an array
+    assert model.module_ is not None
+
+
+def test_files_with_different_columns_are_refused(tmp_path):
+    parquet(tmp_path)
+    pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+    table = arrow_table()
+    pq.write_table(table.drop_columns(["x1"]), tmp_path / "c.parquet")
+    with pytest.raises(ValueError, match=r"'x1' is float in 'a.parquet' and absent in 'c.parquet'"):
+        ParquetRows(tmp_path, features=NAMES)
+    with pytest.raises(ValueError, match="'group' is string, not numbers"):
+        ParquetRows(tmp_path / "a.parquet", features=["group"])
+    with pytest.raises(ValueError, match="no column 'nothing'"):
+        ParquetRows(tmp_path / "a.parquet", features=["nothing"])
+
+
+@pytest.mark.parametrize("kind", ["missing", "huge", "mapped"])
+def test_values_that_statistics_show_are_refused_before_a_charge(tmp_path, kind):
+    ledger = PrivacyLedger(tmp_path / "ledger.json")
+    bad = X.copy()
+    bad[700, 2] = 1e30 if kind == "huge" else np.nan
+    rows = mapped(tmp_path, bad) if kind == "mapped" else None
+    if rows is None and kind == "huge":
+        rows = parquet(tmp_path, bad)
+    elif rows is None:
+        pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+        pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+        table = arrow_table(bad)
+        missing = pa.array(bad[:, 2], from_pandas=True)
+        pq.write_table(table.set_column(2, "x2", missing), tmp_path / "a.parquet")
+        rows = ParquetRows(tmp_path, features=NAMES, target="y")
+    with pytest.raises(ValueError, match="contains NaN, infinity, missing"):
+        DPSGDClassifier(ledger=ledger, **PLANNED).fit(rows, Y)
+    assert len(ledger.entries()) == 0
+
+
+def test_a_row_with_a_nan_that_no_statistic_shows_is_as_if_not_drawn(in_memory, tmp_path):
+    found = []
+    for column in (1, 3):
+        (folder := tmp_path / str(column)).mkdir()
+        bad = X.copy()
+        bad[::7, column] = np.nan
+        found.append(weights(repeated().fit(parquet(folder, bad))))
+    # Whatever else is in such a row.
+    np.testing.assert_array_equal(*found)
+    assert np.isfinite(found[0]).all()
+    assert (found[0] != weights(in_memory)).any()
+
+
+def test_a_file_that_changes_under_the_fit_ends_it_and_the_charge_stays(tmp_path):
+    rows = mapped(tmp_path)
+    ledger = PrivacyLedger(tmp_path / "ledger.json")
+    model = DPSGDClassifier(ledger=ledger, **PLANNED)
+    charge = model._charge
+
+    def then_write(stated):
+        charge(stated)
+        written = np.memmap(tmp_path / "rows.bin", dtype=X.dtype, mode="r+", shape=X.shape)
+        written[:] = 0.0
+        written.flush()
+
+    model._charge = then_write
+    with pytest.raises(ValueError, match="was changed while it was read"):
+        model.fit(rows, Y)
+    assert not hasattr(model, "module_")
+    assert len(ledger.entries()) == 1

@@ -1,0 +1,154 @@
+"""What each of two processes does in tests of training together: prints what it found as JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import distributed
+
+import skfairdp
+from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.modules import MLP
+from skfairdp.engine.objectives import objective_for
+from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.processes import Processes
+from skfairdp.engine.release import NoisyRelease, Rows
+from skfairdp.exceptions import PrivacyWarning
+from skfairdp.privacy import Block, NoiseSource, Plan, Segment
+from tests.inprocessing.rows import two_groups
+
+warnings.simplefilter("ignore", PrivacyWarning)
+FOLDER, TASK = Path(sys.argv[1]), sys.argv[2]
+RANK = int(os.environ["RANK"])
+X, Y, GROUPS = two_groups(900)
+MINE = slice(0, 300) if RANK == 0 else slice(300, None)
+# Every row is in every batch, so that sums do not depend on coins.
+ALL = {"batch_size": 900, "max_epochs": 4, "delta": 1e-5, "random_state": 3}
+LEDGER = FOLDER / "ledger.json"
+
+
+def weights(model):
+    return np.concatenate([p.detach().numpy().ravel() for p in model.module_.parameters()])
+
+
+def mine(model, part=MINE, y=Y):
+    return model.fit(X[part], y[part], sensitive_features=GROUPS[part])
+
+
+def failure(model, part=MINE, y=Y):
+    """How a fit ends that must not succeed."""
+    try:
+        mine(model, part, y)
+    except Exception as error:
+        return [type(error).__name__, str(error), hasattr(model, "module_")]
+    return None
+
+
+def same_as_alone(*names):
+    """How far fits without noise are from those of one process, and whether plans agree."""
+    found = {}
+    for name in names:
+        kind = getattr(skfairdp, name)
+        options = ALL | {"epsilon": float("inf")}
+        if name == "FairDPClassifier":  # tables of counts, too
+            options |= {"stop_tolerance": 0.5, "check_every": 1}
+        together = mine(kind(**options))
+        alone = kind(distributed=None, **options)
+        alone.fit(X, Y, sensitive_features=GROUPS)
+        apart = float(np.abs(weights(together) - weights(alone)).max())
+        found[name] = [apart, together.plan_ == alone.plan_]
+    return found
+
+
+def private():
+    """Fits with noise; of rows on disk, where batches of the first process are mostly empty."""
+    options = ALL | {"batch_size": 30, "max_epochs": 1, "epsilon": 2.0, "exact_noise": True}
+    part = slice(898, None) if RANK == 0 else slice(0, 898)
+    model = skfairdp.DPSGDClassifier(ledger=LEDGER, classes=[0, 1], **options)
+    stored = np.memmap(FOLDER / f"rows{RANK}", mode="w+", dtype=X.dtype, shape=X[part].shape)
+    stored[:] = X[part]
+    model.fit(stored, Y[part])
+    bought = skfairdp.FairDPClassifier(ledger=LEDGER, group_sizes_epsilon=0.5, **options)
+    alone = skfairdp.DPSGDClassifier(distributed=None, classes=[0, 1], **options).fit(X, Y)
+    return {
+        "epsilon": [model.privacy_.epsilon, alone.privacy_.epsilon],
+        "assumptions": model.privacy_.assumptions,
+        "weights": [hashlib.sha256(weights(one)).hexdigest() for one in (model, mine(bought))],
+        "charges": len(skfairdp.PrivacyLedger(LEDGER).entries()),
+    }
+
+
+def noise():
+    """Variance of a release of nothing, over that of its plan."""
+    module = MLP(20, hidden_sizes=(200, 80))
+    flat = flatten(module)
+    clipper = make_clipper(module, flat, objective_for(torch.nn.BCEWithLogitsLoss()))
+    block = Block(name="gradient", max_norm=1.0, weights=(0.1,), noise_std=3.0)
+    segment = Segment(steps=1, rates=(0.5,), expected_sizes=(10.0,), blocks=(block,))
+    plan = Plan(cells=("all",), segments=(segment,), adjacency="zero-out", delta=1e-5)
+    rows = Rows(torch.zeros(20, 20), (torch.zeros(20),), np.full(20, -1))
+    with Processes(True) as processes:
+        release = NoisyRelease(rows, plan, clipper, NoiseSource(), processes)
+        released = release.gradient(segment).numpy()
+    return [len(released), float(np.mean((released / 3.0) ** 2)), released[:3].tolist()]
+
+
+def refusals():
+    """Errors of fits that must not happen, by what is wrong."""
+    plain = skfairdp.DPSGDClassifier
+    three = np.where(np.arange(900) < 10, 2, Y)
+    poor = skfairdp.PrivacyLedger(FOLDER / "poor.json", budget=(0.5, 1e-4)) if RANK == 0 else LEDGER
+    return {
+        "parameters": failure(plain(max_grad_norm=1.0 + RANK, **ALL)),
+        "class": failure([plain, skfairdp.DPSGDFClassifier][RANK](**ALL)),
+        "copies": failure(plain(delta=1e-5), slice(0, 300)),
+        "classes": failure(plain(**ALL), y=three),
+        "rows": failure(plain(**ALL), slice(0, 300 if RANK == 0 else 0)),
+        "mechanism": failure(skfairdp.LagrangianDualClassifier(delta=1e-5)),
+        "budget": failure(plain(ledger=poor, **ALL)),
+    }
+
+
+def death():
+    """What the first process is told when the other one dies in a step, or fails."""
+    calls, released = [], Processes.released
+
+    def dying(self, *arguments):
+        calls.append(1)
+        if RANK == 1 and len(calls) == 3:
+            if TASK == "kill":
+                os._exit(9)
+            raise KeyError("something of its own")
+        return released(self, *arguments)
+
+    Processes.released = dying
+    found = failure(skfairdp.DPSGDClassifier(ledger=LEDGER, **ALL))
+    return [found, len(skfairdp.PrivacyLedger(LEDGER).entries())]
+
+
+TASKS = {
+    "same": lambda: [
+        same_as_alone("DPSGDFClassifier", "FairDPClassifier", "RateConstrainedClassifier"),
+        private(),
+        noise(),
+        refusals(),
+    ],
+    "others": lambda: same_as_alone(
+        "DPSGDClassifier", "ImportanceSamplingDPSGDClassifier", "DPFermiClassifier"
+    ),
+    "kill": death,
+    "fail": death,
+}
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    store = f"file://{FOLDER}/store"
+    distributed.init_process_group("gloo", store, rank=RANK, world_size=2)
+    print(json.dumps(TASKS[TASK]()), flush=True)
+    os._exit(0)  # without waiting for one that was killed
