@@ -241,6 +241,13 @@ class PrivateEstimator(Certifiable, WithParameters):
         entry = ledger.reserve(stated, activity=self._activity, estimator=type(self).__name__)
         self._reservation = ledger, entry
 
+    def _give_back(self) -> None:
+        """Take back the charge of a fit that ends before it uses rows."""
+        reservation = self.__dict__.pop("_reservation", None)
+        if reservation is not None:
+            ledger, entry = reservation
+            ledger.give_back(entry)
+
     def _settle(self) -> None:
         """Commit the charge of a fit that is done."""
         if self.ledger is None:

@@ -166,11 +166,16 @@ def replaced_methods(kind: type) -> dict[str, Any]:
     """Methods of a library's class that a program of the user has put in place, by name."""
     found: dict[str, Any] = {}
     for base in kind.__mro__:
+        own = base.__module__
+        if not is_library(own):
+            continue
         for name, member in vars(base).items():
-            held = next(iter(wrapped(member) or ()), member)
+            held = member
+            if type(member) is not FunctionType:
+                held = next(iter(wrapped(member) or ()), None)
             if isinstance(held, FunctionType):
                 home = held.__globals__.get("__name__")
-                if home in sys.modules and not is_library(home) and is_library(base.__module__):
+                if home != own and home in sys.modules and not is_library(home):
                     found[f"{base.__qualname__}.{name}"] = held
     return found
 

@@ -158,10 +158,10 @@ def holdout_assumptions(
 
 def _on_what(settings: EvaluationSettings) -> str:
     """What the number of a certificate counts."""
-    if settings.private:
-        return "from protected rows under one name; whether they are the same was not looked at"
     if not settings.counted:
-        return "on these held-out rows"
+        return "about these people" if settings.private else "on these held-out rows"
+    if settings.private:
+        return "from protected rows under the ledger's name, which does not look at the rows"
     return (
         "on these held-out rows, whatever their order and name in the ledger (others that share "
         "some of them are counted apart)"

@@ -99,6 +99,8 @@ def comparable_groups(
             confidence_level=settings.confidence_level,
             rate=0.0,  # of equal rates the one with the smallest bound
             n_claims=settings.claims,
+            count_epsilon=settings.count_epsilon,
+            cell_sizes=settings.cell_sizes,
         )
         if not found.possible:
             return f"No counts were bought, for equal rates would give no useful bound. {found}"
@@ -209,6 +211,7 @@ def _answers(
     elif np.array_equal(given, one_after_another(_CALLS)):
         how = ANSWERS_ALIKE.format(calls=_CALLS)
     else:
+        deployed, X = deployed.after_declared_steps(X)
         how, given = ANSWERS_ONE_BY_ONE.format(calls=_CALLS), one_after_another(len(rows))
     if len(given) != len(rows) or len(rows) == len(everybody):
         return given, how

@@ -49,6 +49,7 @@ _OPTIONAL: dict[str, tuple[Callable[[Any], bool], str]] = {
         ),
         "a SHA-256, or null",
     ),
+    "monitor_file": _TEXT,
     "accuracy": (lambda value: isinstance(value, dict), "an object"),
     "signature": (lambda value: True, "a signature"),  # its own module looks at it
 }

@@ -19,8 +19,8 @@ from typing import Any, Self
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from skfairdp.engine.exact_products import DispatchMode
 from skfairdp.engine.parameter_vector import copy_module
 
 __all__ = ["OwnDraws", "SeededDraws", "are_served", "own_draws"]
@@ -42,7 +42,7 @@ def are_served() -> bool:
     return _DEPTH.blocks > 0
 
 
-class OwnDraws(TorchDispatchMode):
+class OwnDraws(DispatchMode):
     """Draw torch's random numbers from a generator of numpy inside the block."""
 
     def __init__(self, generator: np.random.Generator) -> None:

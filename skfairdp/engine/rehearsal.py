@@ -12,7 +12,7 @@ from skfairdp.engine.batch_sums import refuse_unbounded_sums
 from skfairdp.engine.clipping.clippers import Clipper
 from skfairdp.engine.clipping.norms import product_error
 from skfairdp.engine.randomness import OwnDraws
-from skfairdp.engine.row_blocks import PERSON_BLOCKS, block_rows, rows_for
+from skfairdp.engine.row_blocks import PERSON_BLOCKS, block_rows, few_threads, rows_for
 from skfairdp.persons import Persons
 from skfairdp.privacy.plan import Plan
 
@@ -51,7 +51,7 @@ def rehearse(
         sizes = {rows_for(persons.most, size) for size in sizes}
         if clipper.serving(rows).path == "fused":  # in blocks of whichever size a batch needs
             sizes |= {*PERSON_BLOCKS, rows_for(persons.most, max(PERSON_BLOCKS))}
-    numbers = sum(parameter.numel() for parameter in module.parameters())
+    numbers = sum(p.numel() for p in module.parameters() if p.requires_grad)
     serving = clipper.serving(rows)
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
@@ -65,22 +65,23 @@ def rehearse(
         largest = max(sizes)
         for size in sorted(sizes):
             size = 2 if serving.one_by_one else size
-            probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))
-            block = _Block(serving, size, _zeros(rows, targets, size)[1], probes, largest)
-            seen = block.first_that_runs(rows)
-            if seen is None:
-                continue
-            of_sizes.append(block.of_probes(seen[1]))
-            if block.apart(*seen) and _same(of_sizes[0], of_sizes[-1]):
-                continue
-            clipper.take_one_by_one()
-            block = _Block(clipper, size, block.targets, probes, largest)
-            if not block.apart(seen[0], block.observed(seen[0])):
-                raise ValueError(
-                    f"The module {type(module).__name__} gives another gradient for a row when it "
-                    "is asked again, or beside other rows. Let it keep nothing from one call to "
-                    "the next, and process every row by itself."
-                )
+            with few_threads(size, rows.shape[1:], numbers):  # as in training
+                probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))
+                block = _Block(serving, size, _zeros(rows, targets, size)[1], probes, largest)
+                seen = block.first_that_runs(rows)
+                if seen is None:
+                    continue
+                of_sizes.append(block.of_probes(seen[1]))
+                if block.apart(*seen) and _same(of_sizes[0], of_sizes[-1]):
+                    continue
+                clipper.take_one_by_one()
+                block = _Block(clipper, size, block.targets, probes, largest)
+                if not block.apart(seen[0], block.observed(seen[0])):
+                    raise ValueError(
+                        f"The module {type(module).__name__} gives another gradient for a row "
+                        "when it is asked again, or beside other rows. Let it keep nothing from "
+                        "one call to the next, and process every row by itself."
+                    )
     finally:
         for part, mode in modes:
             part.training = mode

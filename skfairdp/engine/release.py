@@ -17,11 +17,13 @@ from skfairdp.engine.public_features import PublicBatch, PublicFeatures
 from skfairdp.engine.row_blocks import fill
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
+from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import (
     GRID_FAILURE,
     LEAST_MULTIPLIER,
     Block,
     CountRelease,
+    Plan,
     Segment,
 )
 from skfairdp.privacy.relations import NEIGHBOURS
@@ -70,6 +72,10 @@ class NoisyRelease(BatchSums):
         return PublicFeatures(
             self._rows.X, self._rows.targets[:1], clipper, self._noise.key(), others
         )
+
+    def beside(self, plan: Plan, noise: NoiseSource) -> NoisyRelease:
+        """Make a release of another plan over the same rows, with batches and noise of its own."""
+        return NoisyRelease(self._rows, plan, self._clipper, noise)
 
     @property
     def joins(self) -> bool:

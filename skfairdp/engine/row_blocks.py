@@ -10,6 +10,8 @@ exact instead (:mod:`skfairdp.engine.exact_products`): what a row is turned into
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 
@@ -19,6 +21,7 @@ __all__ = [
     "block_rows",
     "blocks",
     "PERSON_BLOCKS",
+    "few_threads",
     "fill",
     "person_block",
     "rows_for",
@@ -37,6 +40,8 @@ _CACHED_ROWS = 1024
 # Full vectors of all processors: what is left over at a vector's end is computed otherwise.
 _STEP = 32
 _VECTOR_BYTES = 64
+# Products of a block and its weights, from which on a second thread pays.
+_WORTH_WAKING = 1 << 25
 
 
 def block_rows(expected: float) -> int:
@@ -54,6 +59,22 @@ def block_rows(expected: float) -> int:
     """
     pieces = max(1, round(expected / _CACHED_ROWS))
     return max(1, math.ceil((expected + 2.0 * math.sqrt(expected)) / pieces / _STEP)) * _STEP
+
+
+@contextmanager
+def few_threads(rows: int, row_shape: Sequence[int], weights: int) -> Iterator[None]:
+    """Compute in one thread where waking others costs more than they take over.
+
+    `rows`: of a block. `row_shape`: images, whose weights serve many times, keep all threads.
+    `weights`: number of weights of the module.
+    """
+    before = torch.get_num_threads()
+    if len(row_shape) == 1 and rows * weights < _WORTH_WAKING:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def rows_within(rows: int, width: int, elements: int) -> int:

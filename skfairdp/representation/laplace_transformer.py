@@ -71,6 +71,7 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
     bound: float = field(default=0.5, kw_only=False)
 
     _learns_from_rows = False
+    _group_blind = True
     _served_the_fit: ClassVar[tuple[str, ...]] = ("bound", "epsilon", "export_key")
     _nets: ClassVar[tuple[str, ...]] = ()
     _parameters = {
@@ -115,7 +116,7 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
     def _settle(self) -> None:
         """Charge nothing: a fit looks at the form of rows alone, and releases are charged."""
 
-    def _release(self, X: Any, ids: Any) -> NDArray[np.float64]:
+    def _release(self, X: Any, ids: Any, sensitive_features: Any = None) -> NDArray[np.float64]:
         check_is_fitted(self)
         truncated = self.randomizer_.truncate(self._checked(X, reset=False))
         # By points of the grid: an encoder before this one may round its last digits otherwise

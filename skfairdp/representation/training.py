@@ -19,6 +19,7 @@ from skfairdp.engine.parameter_vector import flatten, unflatten
 from skfairdp.engine.randomness import OwnDraws, own_draws
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
+from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.training import Progress, run_segment
 from skfairdp.persons import Persons
 from skfairdp.privacy.noise import NoiseSource
@@ -32,6 +33,7 @@ from skfairdp.representation.objective import (
     Weights,
 )
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
+from skfairdp.representation.training_plan import resolved_epochs
 
 
 @dataclass(frozen=True)
@@ -152,16 +154,17 @@ def descend(
     per_epoch = -(-len(table) // batch_size)
     rates = prepared.learning_rates(max_epochs * per_epoch, per_epoch)
     last_rate: float | None = None
-    for _ in range(max_epochs):
-        order = torch.from_numpy(generator.permutation(len(table))).to(table.device)
-        for batch in order.split(batch_size):
-            if rates[progress.step] != last_rate:
-                last_rate = rates[progress.step]
-                optimizer.set_lr(last_rate)
-            mean: Tensor = loss(table.index_select(0, batch)).mean()
-            gradients = torch.autograd.grad(mean, parameters)
-            optimizer.step(torch.cat([gradient.flatten() for gradient in gradients]))
-            progress.advance()
+    with few_threads(batch_size, rows.shape[1:], prepared.flat.vector.numel()):
+        for _ in range(max_epochs):
+            order = torch.from_numpy(generator.permutation(len(table))).to(table.device)
+            for batch in order.split(batch_size):
+                if rates[progress.step] != last_rate:
+                    last_rate = rates[progress.step]
+                    optimizer.set_lr(last_rate)
+                mean: Tensor = loss(table.index_select(0, batch)).mean()
+                gradients = torch.autograd.grad(mean, parameters)
+                optimizer.step(torch.cat([gradient.flatten() for gradient in gradients]))
+                progress.advance()
 
 
 def rehearse_privately(
@@ -229,7 +232,7 @@ def train(
     `encoder`: has the settings. `rows` (n, width): what the loss takes. `contributes` (n,): rows
     that take part. Raises ValueError: the weights are no longer finite.
     """
-    name, epochs = type(encoder).__name__, encoder.max_epochs
+    name, epochs = type(encoder).__name__, resolved_epochs(encoder)
     n = int(contributes.sum())
     size = 1 if plan else plain_batch_size(encoder.batch_size, n)
     bar = Progress(plan.steps if plan else epochs * -(-n // size), encoder.progress, name)

@@ -24,7 +24,7 @@ from skfairdp.certificate.render.plot import (
     draw_shift,
     height_of_bounds,
 )
-from skfairdp.certificate.render.record_sections import Watch, of_ledger, of_monitor
+from skfairdp.certificate.render.record_sections import Watch, check_watch, of_ledger, of_monitor
 from skfairdp.certificate.sentence import SCOPE_TEXT, certainty, group_text, population
 from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED, coverage_sentence
 from skfairdp.fairness.guarantee import FairnessGuarantee
@@ -77,6 +77,7 @@ def certificate_sections(
     if ledger is not None:
         found.append(of_ledger(ledger))
     if monitor is not None:
+        check_watch(monitor, fairness)
         found.append(of_monitor(monitor))
     return tuple(section for section in found if section.elements or section.parts)
 
@@ -256,6 +257,7 @@ def _model(claims: Claims) -> Section:
         ("model", claims.model_name or "unnamed"),
         ("digest of its fitted state", claims.model_digest),
         ("certified at (UTC)", claims.created.removesuffix("+00:00").replace("T", " ")),
+        *([("watched by", claims.monitor_file)] if claims.monitor_file else []),
         ("made with", ", ".join(f"{k} {v}" for k, v in claims.library_versions.items())),
     )
     how = (

@@ -21,7 +21,7 @@ from scipy import optimize, special
 
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
 
-__all__ = ["largest_gap_bound", "pair_bound"]
+__all__ = ["largest_event_bound", "largest_gap_bound", "pair_bound"]
 
 # Rounding of a computed probability: parts of itself, more for more rows, and of 1.
 _RELATIVE, _PER_ROW, _ABSOLUTE, _ABSOLUTE_NOISE = 1e-9, 1e-12, 1e-13, 1e-10
@@ -289,4 +289,50 @@ def largest_gap_bound(strata: Sequence[Sequence[BinomialCell]], alpha: float) ->
             best = max(best, pair.bound())
         if best >= 1.0:
             break
+    return best
+
+
+def largest_event_bound(first: NDArray, second: NDArray, alpha: float) -> float:
+    """Upper confidence bound on the total variation between two laws, from counts of each value.
+
+    That is how much more probable an event, a set of values, can be under one of them. It fails
+    with probability `alpha` at most, which is not split over the events: the worst is a fixed one.
+
+    `first`, `second` (k,): counts of the k values, two at least.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp.fairness.bounds.exact_gap import largest_event_bound
+    >>> round(largest_event_bound(np.array([700, 300]), np.array([750, 250]), 0.05), 4)
+    0.0828
+    """
+    n, m = int(first.sum()), int(second.sum())
+    if not n or not m:
+        return 1.0
+    events = np.zeros((1, 2), dtype=np.int64)
+    for counts in np.column_stack([first, second]):
+        events = np.concatenate([events, events + counts])
+    events = events[1:-1]  # the empty event and the whole have no difference
+    # A bound rises with the first count and falls with the second: few events can have the
+    # largest one. Of these, from the largest counts to the smallest, a run has no larger bound
+    # than the first count of its first and the second count of its last event.
+    events = events[np.lexsort((events[:, 1], -events[:, 0]))]
+    least = np.minimum.accumulate(events[:, 1])
+    events = events[np.append(True, events[1:, 1] < least[:-1])]
+
+    def pair(hits: int, others: int) -> _Pair:
+        return _Pair(BinomialCell(int(hits), n), BinomialCell(int(others), m), alpha)
+
+    best = pair(*events[np.argmax(events[:, 0] / n - events[:, 1] / m)]).bound()
+    runs = [events]
+    while runs and best < 1.0:
+        run = runs.pop()
+        corner = pair(run[0, 0], run[-1, 1])
+        if best >= corner.observed and corner.excludes(best):
+            continue
+        if len(run) == 1:
+            best = max(best, corner.bound())
+        else:
+            runs += np.array_split(run, 2)
     return best

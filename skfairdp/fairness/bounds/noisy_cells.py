@@ -80,19 +80,21 @@ def cell_p_values(
         rates, parts = rates[order], parts[order]
     below, above = np.zeros((2, len(rates)))
     # A size stands for those that differ from it by `near`, and move the statistic by no more.
-    near = int(0.1 / epsilon) if most > least else 0
+    near = int(max(0.1 / epsilon, math.sqrt(n) / 250.0)) if most > least else 0
     for part in np.unique(parts).tolist():
         cdf = np.minimum(np.cumsum(_weighted_noise((whole - part, part), terms, epsilon)), 1.0)
-        of_it = parts == part
         observed, shift = (whole - part) * hit - part * miss, near * max(part, whole - part)
-        for size in range(least + near, most + near + 1, 2 * near + 1):
-            first, law = binomial_laws(min(size, most), rates[of_it])
-            apart = observed + part * min(size, most)
-            apart = apart - whole * np.arange(first, first + law.shape[1])
-            for found, side in ((below, apart), (above, -apart)):
-                place = np.clip(side + shift + len(cdf) // 2, -1, len(cdf) - 1)
-                chance = np.where(place < 0, 0.0, cdf[np.maximum(place, 0)])
-                found[of_it] = np.maximum(found[of_it], law @ chance)
+        chosen = np.flatnonzero(parts == part)
+        # Laws of rates that are near each other share a window.
+        for of_it in np.split(chosen, np.flatnonzero(np.diff(rates[chosen]) > 1 / 64) + 1):
+            for size in range(least + near, most + near + 1, 2 * near + 1):
+                first, law = binomial_laws(min(size, most), rates[of_it])
+                apart = observed + part * min(size, most)
+                apart = apart - whole * np.arange(first, first + law.shape[1])
+                for found, side in ((below, apart), (above, -apart)):
+                    place = np.clip(side + shift + len(cdf) // 2, -1, len(cdf) - 1)
+                    chance = np.where(place < 0, 0.0, cdf[np.maximum(place, 0)])
+                    found[of_it] = np.maximum(found[of_it], law @ chance)
     below = np.maximum.accumulate(below[::-1])[::-1] + _ROUNDING
     noise = sum(terms) * noise_variance(epsilon) / (4.0 if public else 3.0)
     # Else the weight of a rate of 0 would be 0.
