@@ -23,6 +23,8 @@ os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 # The same examples everywhere, at whatever speed.
 hypothesis.settings.register_profile("here", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("here")
+# Imports and collection make millions of objects that all stay; looking through them takes seconds.
+gc.disable()
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +89,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 def pytest_collection_finish() -> None:
     """Tell the garbage collector that what is imported and collected by now stays."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _starts_processes(item: pytest.Item) -> bool:

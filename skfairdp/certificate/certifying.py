@@ -9,6 +9,7 @@ from collections.abc import Hashable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from os import PathLike
 
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
@@ -245,7 +246,12 @@ def _versions(packages: frozenset[str]) -> tuple[tuple[str, str], ...]:
     found = {"python": platform.python_version()}
     usual = ("skfairdp", *LIBRARIES)
     found |= dict.fromkeys(usual, "not installed as a distribution")
-    for name in (*usual, *sorted(packages)):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
+    found |= {name: v for name in (*usual, *sorted(packages)) if (v := _version(name)) is not None}
     return tuple(found.items())
+
+
+@cache
+def _version(package: str) -> str | None:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(package)
+    return None

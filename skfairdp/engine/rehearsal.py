@@ -43,14 +43,16 @@ def rehearse(
     `persons`: whose rows they are, where a record is a person.
     """
     sizes = {block_rows(sum(segment.expected_sizes)) for segment in plan.segments}
+    of_steps = {size: {size} for size in sizes or {block_rows(1)}}
     if persons is None:
         refuse_unbounded_sums(plan, len(rows))
     else:
         error = product_error(clipper.product_terms, persons.most)
         refuse_unbounded_sums(plan, persons.count, error)
-        sizes = {rows_for(persons.most, size) for size in sizes}
+        of_steps = {size: {rows_for(persons.most, size)} for size in of_steps}
         if clipper.serving(rows).path == "fused":  # in blocks of whichever size a batch needs
-            sizes |= {*PERSON_BLOCKS, rows_for(persons.most, max(PERSON_BLOCKS))}
+            needed = {*PERSON_BLOCKS, rows_for(persons.most, max(PERSON_BLOCKS))}
+            of_steps = {size: own | needed for size, own in of_steps.items()}
     numbers = sum(p.numel() for p in module.parameters() if p.requires_grad)
     serving = clipper.serving(rows)
     modes = [(part, part.training) for part in module.modules()]
@@ -61,30 +63,37 @@ def rehearse(
             serving.norms(*_zeros(rows, targets, 1), rows=1)
         if watch.used:
             return
-        of_sizes, sizes = [], sizes or {block_rows(1)}
-        largest = max(sizes)
-        for size in sorted(sizes):
-            size = 2 if serving.one_by_one else size
-            with few_threads(size, rows.shape[1:], numbers):  # as in training
-                probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))
-                block = _Block(serving, size, _zeros(rows, targets, size)[1], probes, largest)
-                seen = block.first_that_runs(rows)
-                if seen is None:
-                    continue
-                of_sizes.append(block.of_probes(seen[1]))
-                if block.apart(*seen) and _same(of_sizes[0], of_sizes[-1]):
-                    continue
-                clipper.take_one_by_one()
-                block = _Block(clipper, size, block.targets, probes, largest)
-                if not block.apart(seen[0], block.observed(seen[0])):
-                    raise ValueError(
-                        f"The module {type(module).__name__} gives another gradient for a row "
-                        "when it is asked again, or beside other rows. Let it keep nothing from "
-                        "one call to the next, and process every row by itself."
-                    )
+        probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))
+        for step, blocks in of_steps.items():
+            with few_threads(step, rows.shape[1:], numbers):  # as in training
+                _rehearse_blocks(clipper, rows, targets, blocks, probes)
     finally:
         for part, mode in modes:
             part.training = mode
+
+
+def _rehearse_blocks(
+    clipper: Clipper, rows: Tensor, targets: tuple[Tensor, ...], sizes: set[int], probes: int
+) -> None:
+    """Compare blocks of each size by themselves, and what few rows give in all of them."""
+    serving, of_sizes, largest = clipper.serving(rows), [], max(sizes)
+    for size in sorted(sizes):
+        size = 2 if serving.one_by_one else size
+        block = _Block(serving, size, _zeros(rows, targets, size)[1], probes, largest)
+        seen = block.first_that_runs(rows)
+        if seen is None:
+            continue
+        of_sizes.append(block.of_probes(seen[1]))
+        if block.apart(*seen) and _same(of_sizes[0], of_sizes[-1]):
+            continue
+        clipper.take_one_by_one()
+        block = _Block(clipper, size, block.targets, probes, largest)
+        if not block.apart(seen[0], block.observed(seen[0])):
+            raise ValueError(
+                "The module gives another gradient for a row when it is asked again, or beside "
+                "other rows. Let it keep nothing from one call to the next, and process every row "
+                "by itself."
+            )
 
 
 def _zeros(

@@ -311,14 +311,13 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
             groups = encode_groups(sensitive_features, n_rows=len(X))
         self.groups_ = None if groups is None else groups.labels
         codes = self.objective == "fair_codes"
-        if self._unit == "person" and (codes or not self.train_privately):
-            raise ValueError(
-                "PrivateFairEncoder got person_ids, and has no promise about a person with several "
-                "training rows: set train_privately=True (not with fair codes), or leave "
-                "person_ids out. Whose row is released is said to transform, as ids."
-            )
         self.sees_group_ = codes and bool(self.encoder_sees_group)
         if codes:
+            if self._persons(len(X)) is not None:
+                raise ValueError(
+                    "PrivateFairEncoder got person_ids, but fair codes are trained row by row: "
+                    "pass one row of each person, or leave person_ids out."
+                )
             self._fit_codes(X, y, sensitive_features)
         else:
             self._fit_networks(X, y, groups)
@@ -327,6 +326,12 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         randomizer = self._randomizer()
         classes, labels = encode_labels(y, self.classes, multiclass=True)
         persons = self._persons(len(X))
+        if persons is not None and not self.train_privately:
+            raise ValueError(
+                "PrivateFairEncoder got person_ids, but nothing protects its training rows: set "
+                "train_privately=True, or leave person_ids out. Whose row is released is said to "
+                "transform, as ids."
+            )
         groups_of_records(groups, persons)  # refuses a person in two
         task = Task(
             net=representation_net() if self.net is None else self.net,

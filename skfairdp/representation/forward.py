@@ -13,14 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from skfairdp.certificate.digest import state_digest
-from skfairdp.engine.inference import in_blocks, outputs_by_row, probabilities
+from skfairdp.engine.inference import in_blocks, outputs, outputs_by_row, probabilities
 from skfairdp.engine.nets import as_tensor
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.representation.column_laws import ColumnsLikelihood, ColumnTypes
 from skfairdp.representation.person_ids import without_ids
 from skfairdp.representation.randomizers import ResponseRandomizer
 from skfairdp.representation.releasing import ReleasesRepresentation
-from skfairdp.representation.training import Encoder
+from skfairdp.representation.training import Encoder, encoder_of
 from skfairdp.rows import check_features
 
 _ROUTED = ("ids", "sensitive_features")
@@ -65,8 +65,12 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         number of rows each time, filled up with zeros: a row is then encoded to the very same
         numbers whatever rows are beside it, and with ids released alike.
         """
-        with torch.inference_mode():
-            raw = in_blocks(partial(_each_by_itself, self.module_), as_tensor(X, self.module_))
+        encoder = encoder_of(self.module_)
+        if isinstance(encoder, Encoder):
+            with torch.inference_mode():
+                raw = in_blocks(partial(_each_by_itself, self.module_), as_tensor(X, self.module_))
+        else:
+            raw = outputs(encoder, X)
         box = self.bound_ * np.tanh(raw)
         box = np.clip(np.where(np.isnan(box), 0.0, box), -self.bound_, self.bound_)
         if self.codebook_ is None:

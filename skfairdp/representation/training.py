@@ -13,6 +13,7 @@ from skorch import NeuralNet
 from torch import Tensor, nn
 
 from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.inspection import refuse_mixed_block, refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, as_tensor, check_net, prepare_net
 from skfairdp.engine.parameter_vector import flatten, unflatten
@@ -26,6 +27,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import expected_batch_size
 from skfairdp.representation.column_laws import ColumnTypes
+from skfairdp.representation.networks import RepresentationModule
 from skfairdp.representation.objective import (
     LaplaceChannel,
     ResponseChannel,
@@ -105,6 +107,13 @@ class Encoder(nn.Module):
         return self.module.encode(x)  # type: ignore[operator]
 
 
+def encoder_of(module: nn.Module) -> nn.Module:
+    """The encoder of a module: the plain stack of layers that it is, where that is known."""
+    own = type(module) is RepresentationModule
+    stack: Any = module.encoder if own and "encode" not in vars(module) else None
+    return stack if stack is not None and linear_stack(stack) else Encoder(module)
+
+
 def refuse_mixing_encoder(module: nn.Module, n_features: int) -> None:
     """Refuse an encoder whose output for a row depends on the rows beside it.
 
@@ -113,7 +122,7 @@ def refuse_mixing_encoder(module: nn.Module, n_features: int) -> None:
 
     Raises ValueError: the encoder mixes made-up rows.
     """
-    encoder = Encoder(module)
+    encoder = encoder_of(module)
     refuse_unstable_rows(encoder, (n_features,))
     refuse_mixed_block(encoder, (n_features,))
 

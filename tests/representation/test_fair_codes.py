@@ -255,6 +255,14 @@ def test_what_makes_no_sense_is_refused_before_the_charge(
     assert not ledger.entries()
 
 
+def test_codes_are_not_promised_to_persons_with_several_rows(tmp_path: Any) -> None:
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
+    encoder = PrivateFairEncoder(**SETTINGS, train_privately=True, ledger=ledger)
+    with pytest.raises(ValueError, match="got person_ids, but fair codes"):
+        encoder.fit(X[FIT], Y[FIT], sensitive_features=GROUPS[FIT], person_ids=np.arange(600) // 2)
+    assert not ledger.entries()
+
+
 def test_rows_cannot_be_rebuilt(blind: PrivateFairEncoder) -> None:
     with pytest.raises(ValueError, match="cannot rebuild"):
         blind.reconstruct([[0]], sensitive_features=GROUPS[:1])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -101,7 +102,7 @@ class _Pair:
         if low > high:
             return shares[:0]
         start, end = math.asin(math.sqrt(low)), math.asin(math.sqrt(high))
-        return np.clip(np.sin(start + shares * (end - start)) ** 2, low, high)
+        return np.minimum(np.maximum(np.sin(start + shares * (end - start)) ** 2, low), high)
 
     def _frontier(self, first: int, width: int) -> NDArray[np.int64]:
         """Largest count of u that comes no later than the observed outcome, for counts of v."""
@@ -109,7 +110,8 @@ class _Pair:
         blocks = range(first // _BLOCK, last // _BLOCK + 1)
         for block in blocks:
             if block not in self._blocks:
-                self._blocks[block] = self._found(block * _BLOCK + np.arange(_BLOCK))
+                end = min((block + 1) * _BLOCK, self._v.scale * self._v.trials + self._v.reach + 1)
+                self._blocks[block] = self._found(np.arange(block * _BLOCK, end))
         start = first - blocks[0] * _BLOCK
         return np.concatenate([self._blocks[block] for block in blocks])[start : start + width]
 
@@ -123,30 +125,29 @@ class _Pair:
             below, above = np.where(ahead, middle, below), np.where(ahead, above, middle)
         return below
 
-    def probability(self, p: NDArray, q: NDArray) -> tuple[NDArray, NDArray]:
+    def probability(self, p: NDArray, q: NDArray, slopes: bool = False) -> list[NDArray]:
         """Probability of these outcomes, and its derivative where both rates move together."""
         # Neighbours share a window, unless that makes it much wider than one alone needs.
         n = max(self._u.trials, self._v.trials)
-        cuts, start = [], 0
-        for i in range(1, len(p) + 1):
-            far = i < len(p) and n * (q[i] - q[start]) > 4.0 * math.sqrt(n) + 16.0
-            if far or i - start >= 64 or i == len(p):
-                cuts.append(slice(start, i))
-                start = i
-        parts = [self._probability(p[part], q[part]) for part in cuts]
-        value, slope = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return value, slope
+        at, wide = q.tolist(), (4.0 * math.sqrt(n) + 16.0) / n
+        parts, start = [], 0
+        while start < len(at):
+            end = max(start + 1, min(start + 64, bisect_right(at, at[start] + wide)))
+            parts.append(self._probability(p[start:end], q[start:end], slopes))
+            start = end
+        return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
-    def _probability(self, p: NDArray, q: NDArray) -> tuple[NDArray, NDArray]:
-        start, law, law_slope = self._u.law(p)
-        begin, other, other_slope = self._v.law(q)
-        edge = self._frontier(begin, other.shape[1]) - start
-        inside = np.clip(edge, -1, law.shape[1] - 1) + 1
-        below = np.pad(np.cumsum(law, axis=1), ((0, 0), (1, 0)))[:, inside]
-        below_slope = np.pad(np.cumsum(law_slope, axis=1), ((0, 0), (1, 0)))[:, inside]
-        value = np.einsum("ij,ij->i", other, below)
-        slope = np.einsum("ij,ij->i", other_slope, below)
-        return value, slope + np.einsum("ij,ij->i", other, below_slope)
+    def _probability(self, p: NDArray, q: NDArray, slopes: bool) -> list[NDArray]:
+        start, *laws = self._u.law(p, slopes)
+        begin, *others = self._v.law(q, slopes)
+        edge = self._frontier(begin, others[0].shape[1]) - start
+        inside = np.minimum(np.maximum(edge, -1), laws[0].shape[1] - 1) + 1
+        below = [np.zeros((len(p), law.shape[1] + 1)) for law in laws]
+        for law, sums in zip(laws, below, strict=True):
+            np.cumsum(law, axis=1, out=sums[:, 1:])
+        pairs = [(0, 0), (1, 0), (0, 1)] if slopes else [(0, 0)]
+        value, *slope = (np.einsum("ij,ij->i", others[i], below[j][:, inside]) for i, j in pairs)
+        return [value, slope[0] + slope[1]] if slopes else [value]
 
     def excludes(self, d: float) -> bool:
         """Whether rates that differ by d, or more, never give them more than alpha."""
@@ -166,7 +167,7 @@ class _Pair:
         while len(low):
             seen += len(low)
             middle, half = (low + high) / 2.0, (high - low) / 2.0
-            value, slope = self.probability(middle + d, middle)
+            value, slope = self.probability(middle + d, middle, slopes=True)
             worst = int(value.argmax())
             if value[worst] > self._level or seen > _MOST_NODES:
                 return float(middle[worst])
