@@ -137,3 +137,16 @@ def test_a_ledger_adds_persons_to_persons_and_never_rows_to_persons(tmp_path):
     assert 1.0 < total.epsilon < 3.0
     with pytest.raises(BudgetExceededError, match="person"):
         DPSGDClassifier(max_epochs=1, ledger=ledger).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("fair path", {"protects": "sensitive_features"}),
+        ("encoder", {"objective": "fair_codes", "noise": "randomized_response"}),
+        ("encoder, trained privately", {"train_privately": False}),
+    ],
+)
+def test_settings_without_such_a_promise_refuse_persons(name, parameters):
+    with pytest.raises(ValueError, match="got person_ids"):
+        fitted(name, PERSONS, **parameters)
