@@ -32,6 +32,7 @@ from .inprocessing import (
     LagrangianDualClassifier,
     RandomizedAttributeClassifier,
     RateConstrainedClassifier,
+    fit_many,
 )
 from .monitoring import GapMonitor
 from .postprocessing import AbstainingClassifier, SmoothedClassifier
@@ -83,6 +84,7 @@ __all__ = [
     "certifiable",
     "certify",
     "default_net",
+    "fit_many",
 ]
 
 __version__: str

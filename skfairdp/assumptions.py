@@ -73,9 +73,17 @@ CLOSED_SETS = frozenset(
 )
 
 
-def through_noise(noisy: str = "sums", what: str = "rows reach the model") -> str:
+def through_noise(
+    noisy: str = "sums", what: str = "rows reach the model", *, persons: bool = False
+) -> str:
     """Say that rows, or what of them is protected, reach a model through noise alone."""
-    return f"{_says.ONE_ROW_ONE_PERSON}; {_says.NOISE_ALONE.format(what=what, noisy=noisy)}"
+    unit = _says.PERSONS if persons else _says.ONE_ROW_ONE_PERSON
+    return f"{unit}; {_says.NOISE_ALONE.format(what=what, noisy=noisy)}"
+
+
+def one_row_each(*, persons: bool) -> tuple[str, ...]:
+    """Say that a person has one row, or that one of a person's rows is used."""
+    return (_says.PERSONS, _says.DRAWN_ROW) if persons else (_says.ONE_ROW_ONE_PERSON,)
 
 
 def starts(method: str = "fit") -> str:
@@ -95,10 +103,13 @@ def of_training(
     groups: bool | None,
     what: str = "rows reach the model",
     also: Iterable[str] = (),
+    persons: bool = False,
 ) -> tuple[str, ...]:
     """What training by noisy sums rests on; `noise` says where the noise is from."""
     sets = closed_sets(labels=labels, groups=groups)
-    return (*sets, *also, noise, _says.ARITHMETIC, through_noise(what=what), starts())
+    through = through_noise(what=what, persons=persons)
+    arithmetic = _says.MEAN_OF_ROWS if persons else _says.ARITHMETIC
+    return (*sets, *also, noise, arithmetic, through, starts())
 
 
 def of_attribute(
@@ -116,8 +127,9 @@ def of_attribute(
     )
 
 
-def held_out_rows(how: str, *, with_labels: bool) -> Iterable[str]:
+def held_out_rows(how: str, *, with_labels: bool, persons: bool = False) -> Iterable[str]:
     """What every bound from held-out rows rests on; `how` says what the rates count."""
     recorded = _says.RECORDED.format(what="Labels and groups are" if with_labels else "Groups are")
-    rows = (_says.INDEPENDENT_ROWS, _says.UNUSED_ROWS)
+    drawn = _says.INDEPENDENT_PERSONS if persons else _says.INDEPENDENT_ROWS
+    rows = (drawn, _says.UNUSED_ROWS)
     return (*rows, how, recorded, _says.SIZES_GIVEN, _says.SAME_DEPLOYMENT)

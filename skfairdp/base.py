@@ -34,6 +34,7 @@ from skfairdp.parameters import (
     Check,
     WithParameters,
 )
+from skfairdp.persons import Persons, encode_persons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, Entry, PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
@@ -117,13 +118,19 @@ class PrivateEstimator(Certifiable, WithParameters):
     _served_the_fit: ClassVar[tuple[str, ...]] = ()
     _charges_privacy = True
     _activity: ClassVar[str] = "fit"  # what a ledger calls a fit
-    # Class-level request: with metadata routing on, groups reach fit without a call.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
+    # Whether a fit takes person_ids; who does not refuses them.
+    _takes_persons: ClassVar[bool] = False
+    # Class-level request: with metadata routing on, groups and persons reach fit without a call.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {
+        "sensitive_features": True,
+        "person_ids": True,
+    }
 
     groups_: tuple | None = field(init=False)
     fit_digests_: dict[str, str] = field(init=False)
     _reservation: tuple[PrivacyLedger, Entry] = field(init=False)
     _only_quoting: bool = field(init=False)
+    _person_ids: Any = field(init=False)
     _charged_elsewhere: bool = field(init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -137,6 +144,7 @@ class PrivateEstimator(Certifiable, WithParameters):
         y: ArrayLike | None = None,
         *,
         sensitive_features: ArrayLike | None = None,
+        person_ids: ArrayLike | None = None,
     ) -> Self:
         """Train under the plan.
 
@@ -151,6 +159,10 @@ class PrivateEstimator(Certifiable, WithParameters):
 (n_samples, k), optional
             Group of each row; several columns form intersections. None: one group,
             and no fairness claim about training is possible.
+        person_ids : array-like, shape (n_samples,), optional
+            Whose row it is, where a person may have several: whole numbers or texts. The promise
+            is then about all rows of a person, who is in one group; sizes, batches and ``1 / n``
+            count persons. None: each row is a person. Refused where it cannot be kept.
 
         Returns
         -------
@@ -167,9 +179,36 @@ class PrivateEstimator(Certifiable, WithParameters):
             The ledger cannot be written.
         """
         y, sensitive_features = with_columns_of(X, y, sensitive_features)
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._about(person_ids):
             self._fit(X, y, sensitive_features)
         return self
+
+    @contextmanager
+    def _about(self, person_ids: Any) -> Iterator[None]:
+        """Keep the ids of the persons for as long as a fit takes."""
+        if person_ids is not None and not self._takes_persons:
+            raise ValueError(
+                f"{type(self).__name__} got person_ids, and has no promise about a person with "
+                "several rows: what it promises is about one row. Fit it without person_ids on one "
+                "row of each person, drawn by chance, or use an estimator that takes them, such as "
+                "DPSGDClassifier."
+            )
+        self._person_ids = person_ids
+        try:
+            yield
+        finally:
+            del self._person_ids
+
+    def _persons(self, n_rows: int) -> Persons | None:
+        """Whose rows are fitted; None where each is a person."""
+        ids = vars(self).get("_person_ids")
+        most = int(getattr(self, "max_rows_per_person", 1))
+        return None if ids is None else encode_persons(ids, n_rows, most)
+
+    @property
+    def _unit(self) -> str:
+        """What the fit that is running protects."""
+        return "record" if vars(self).get("_person_ids") is None else "person"
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -207,6 +246,13 @@ class PrivateEstimator(Certifiable, WithParameters):
         entry = ledger.reserve(stated, activity=self._activity, estimator=type(self).__name__)
         self._reservation = ledger, entry
 
+    def _give_back(self) -> None:
+        """Take back the charge of a fit that ends before it uses rows."""
+        reservation = self.__dict__.pop("_reservation", None)
+        if reservation is not None:
+            ledger, entry = reservation
+            ledger.give_back(entry)
+
     def _settle(self) -> None:
         """Commit the charge of a fit that is done."""
         if self.ledger is None or "_charged_elsewhere" in vars(self):
@@ -219,11 +265,13 @@ class PrivateEstimator(Certifiable, WithParameters):
         ledger, entry = self._reservation
         ledger.commit(entry)
 
-    def _quote(self, X: Any, y: Any, sensitive_features: Any = None) -> PrivacyGuarantee | None:
+    def _quote(
+        self, X: Any, y: Any, sensitive_features: Any = None, person_ids: Any = None
+    ) -> PrivacyGuarantee | None:
         """State what a fit would promise and charge, and end before it uses rows."""
         self._only_quoting = True
         try:
-            self.fit(X, y, sensitive_features=sensitive_features)
+            self.fit(X, y, sensitive_features=sensitive_features, person_ids=person_ids)
         except _Quote as quote:
             return quote.args[0]
         finally:
@@ -240,6 +288,7 @@ class PrivateEstimator(Certifiable, WithParameters):
         y: ArrayLike | None = None,
         *,
         sensitive_features: ArrayLike | None = None,
+        person_ids: ArrayLike | None = None,
         notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
         confidence_level: float = 0.95,
         bound: str = "exact",
@@ -252,6 +301,7 @@ class PrivateEstimator(Certifiable, WithParameters):
             X,
             y,
             sensitive_features=sensitive_features,
+            person_ids=person_ids,
             notion=notion,
             confidence_level=confidence_level,
             bound=bound,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.fairness.guarantee import FairnessGuarantee
@@ -36,6 +37,8 @@ class Certifiable:
     _post_processes : str or None
         Name of the fitted attribute with the model whose answers this estimator changes; the
         training rows are those of that model.
+    _group_blind : bool
+        Whether it needs no groups although its methods take some.
     _draws_afresh : bool
         Whether two predictions of one row may differ.
     _plans_ahead : bool
@@ -61,6 +64,7 @@ class Certifiable:
     _learns_from_rows: bool = True
     _releases_representation: bool = False
     _post_processes: str | None = None
+    _group_blind: bool = False
     _draws_afresh: bool = False
     _plans_ahead: bool = False
 
@@ -81,6 +85,14 @@ class Certifiable:
         See `skfairdp.fairness.bounds.smoothing.OwnModels`.
         """
         return None
+
+    def _hidden_codes(self, X: ArrayLike, groups: ArrayLike) -> tuple[NDArray[Any], int, float]:
+        """What a release of one code hides, for a bound on all that is predicted from it.
+
+        The code of each row, the number of codes, and what randomised response leaves of a
+        difference. One code for all, where nothing is released but by other means.
+        """
+        return np.zeros(0, dtype=np.int64), 1, 0.0
 
     def _changed_since_fit(self) -> tuple[str, ...]:
         """What is not as the fit left it, in words; then nothing was promised for it."""

@@ -21,9 +21,12 @@ from tests.processes import in_one_worker
 # Two pytest workers with two torch threads each run many times slower than with one. Said before
 # torch is imported, which the process that hands out tests to workers never does.
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+collect_ignore = ["engine/together.py"]  # a program
 # The same examples everywhere, at whatever speed.
 hypothesis.settings.register_profile("here", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("here")
+# Imports and collection make millions of objects that all stay; looking through them takes seconds.
+gc.disable()
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +94,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 def pytest_collection_finish() -> None:
     """Tell the garbage collector that what is imported and collected by now stays."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _starts_processes(item: pytest.Item) -> bool:

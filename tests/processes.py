@@ -27,7 +27,16 @@ in_one_worker = pytest.mark.xdist_group("processes")
 
 _METHODS = multiprocessing.get_all_start_methods()
 _CONTEXT: Any = multiprocessing.get_context("forkserver" if "forkserver" in _METHODS else "spawn")
-_CONTEXT.set_forkserver_preload(["skfairdp", "fairlearn.reductions"])
+# The package imports what a name needs with the name: these have nearly all of it.
+_CONTEXT.set_forkserver_preload(
+    [
+        "fairlearn.reductions",
+        "skfairdp.certificate.certifying",
+        "skfairdp.inprocessing.dpsgd",
+        "skfairdp.model_selection.search",
+        "skfairdp.representation.encoder",
+    ]
+)
 
 
 @dataclass(frozen=True)

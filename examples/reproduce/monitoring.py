@@ -7,11 +7,13 @@ evidence is followed after every pair, so stopping when it is largest is include
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 
 import numpy as np
 from scipy import stats
 
+from skfairdp import GapMonitor
 from skfairdp.monitoring.evidence import STAKES, drift_statistics, pair_steps
 
 TOLERANCE, ALPHA = 0.05, 0.05
@@ -112,6 +114,14 @@ def misses(rates, streams, pairs):
     return upper / streams, lower / streams
 
 
+def clearances(rates, streams, tolerance):
+    """Rows of each group that are said to be needed, and pairs until streams are cleared."""
+    needed = GapMonitor(tolerance=tolerance).certifiable([1, 1], rate=rates[0]).rows_needed
+    d = differences(rates, streams, 6 * needed, 4000)
+    shown = [evidence(side, -tolerance) >= -math.log(ALPHA) for side in (d, -d)]
+    return needed, np.maximum(first(shown[0]), first(shown[1]))
+
+
 def run_lengths(rates, streams, pairs, run_length, change=None):
     """Pairs until drift is found in each stream."""
     found = []
@@ -125,6 +135,24 @@ def run_lengths(rates, streams, pairs, run_length, change=None):
                 break
         found.append(until)
     return np.array(found)
+
+
+def group_run_lengths(rates, streams, rows, run_length):
+    """Rows of each group until drift is found in any pair of groups."""
+    found = np.full(streams, np.inf)
+    pairs = list(itertools.combinations(range(len(rates)), 2))
+    for stream in range(streams):
+        hit = (np.random.default_rng(stream).random((rows, len(rates))) < rates).astype(np.int8)
+        for k, m in pairs:
+            state = np.full((2, len(STAKES)), -np.inf)
+            for start in range(0, int(min(rows, found[stream])), 200):
+                part = slice(start, start + 200)
+                steps = pair_steps(hit[part, k] - hit[part, m], TOLERANCE)
+                state, peak = drift_statistics(state, steps)
+                if peak >= math.log(run_length * len(pairs)):
+                    found[stream] = min(found[stream], start + 200.0)
+                    break
+    return found
 
 
 def row(rates, cells):
@@ -152,6 +180,16 @@ def print_misses(streams, pairs):
         row(rates, [f"{share:.1%}" for share in misses(rates, streams, pairs)])
 
 
+def print_clearances(streams, pairs):
+    print("| tolerance, rates | rows needed, as it is said | cleared: median | nine of ten |")
+    print("|---|---|---|---|")
+    for tolerance in (0.05, 0.1):
+        for rate in (0.5, 0.3, 0.05):
+            needed, found = clearances((rate, rate), streams // 10, tolerance)
+            median, most = np.quantile(found, [0.5, 0.9])
+            print(f"| {tolerance:g}, {rate:g} | {needed:,} | {median:,.0f} | {most:,.0f} |")
+
+
 def print_drift(streams, pairs):
     false = run_lengths((0.3, 0.25), streams // 20, 4 * pairs, 1_000)
     print(
@@ -159,6 +197,12 @@ def print_drift(streams, pairs):
         f"{np.minimum(false, 4 * pairs).mean():,.0f} pairs on average (at least: "
         f"{np.isinf(false).mean():.0%} of the streams had none in {4 * pairs:,})"
     )
+    for rates in ((0.3, 0.25, 0.25), (0.3, 0.25, 0.3, 0.25, 0.3)):
+        found = group_run_lengths(rates, streams // 50, 12_000, 1_000)
+        print(
+            f"The same with {len(rates)} groups: after {np.minimum(found, 12_000).mean():,.0f} "
+            f"rows of each on average ({np.isinf(found).mean():.0%} had none in 12,000)"
+        )
     after = run_lengths((0.3, 0.3), streams // 20, 12_000, 100_000, (10_000, (0.4, 0.25)))
     print(
         f"Run length 100,000, from 0.3 / 0.3 to 0.4 / 0.25 after 10,000 pairs: found after "
@@ -171,6 +215,7 @@ TABLES = {
     "false alarms": print_false_alarms,
     "delays": print_delays,
     "coverage": print_misses,
+    "clearance": print_clearances,
     "drift": print_drift,
 }
 

@@ -52,6 +52,7 @@ class PATEClassifier(AggregatedClassifier):
         y: ArrayLike | None = None,
         *,
         sensitive_features: ArrayLike | None = None,
+        person_ids: ArrayLike | None = None,
         X_public: ArrayLike | PublicRows | None = None,
         sensitive_features_public: ArrayLike | None = None,
     ) -> Self:
@@ -61,12 +62,14 @@ class PATEClassifier(AggregatedClassifier):
         ----------
         sensitive_features : array-like, optional
             Groups of the private rows; checked, and not used in training.
+        person_ids : array-like, shape (n_samples,), optional
+            Whose row it is, where a person may have several: all of them go to one teacher.
         X_public : array-like or PublicRows, shape (n_public, n_features)
             Rows of the same kind that need no protection. In a search give `PublicRows`.
         sensitive_features_public : array-like, shape (n_public,) or (n_public, k), optional
             Their groups; several columns form intersections.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._about(person_ids):
             public = public_rows(X_public, sensitive_features_public, type(self).__name__)
             rows = self._check_rows(X, y, sensitive_features)
             self._train_on(rows, self._check_public(public))

@@ -12,6 +12,7 @@ from skfairdp.aggregation.voting import Transcript
 from skfairdp.assumptions import ONE_TEACHER, VOTES_PLANNED
 from skfairdp.fairness.bounds.gated_answers import answered_of_asked
 from skfairdp.fairness.groups import Groups
+from skfairdp.persons import Persons
 from skfairdp.privacy.noise import NoiseSource
 
 
@@ -23,6 +24,7 @@ class PrivateRows:
     labels: np.ndarray  # (n,): class codes; -1 for a label that was not declared
     classes: np.ndarray  # (n_classes,): class labels
     groups: Groups | None
+    persons: Persons | None = None  # Whose rows they are, where a person may have several
 
 
 @dataclass(frozen=True, eq=False)

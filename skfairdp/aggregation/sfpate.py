@@ -80,6 +80,7 @@ class SFPATEClassifier(AggregatedClassifier):
     _parameters = {"variant": (Choice(("fair_student", "fair_teachers")),)}
     _adjacency = "change-attribute"
     _protects = "sensitive_features"
+    _takes_persons = False
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True, "y_public": True}
 
     def fit(
@@ -88,6 +89,7 @@ class SFPATEClassifier(AggregatedClassifier):
         y: ArrayLike | None = None,
         *,
         sensitive_features: ArrayLike | None = None,
+        person_ids: ArrayLike | None = None,
         X_public: ArrayLike | PublicRows | None = None,
         y_public: ArrayLike | None = None,
     ) -> Self:
@@ -101,6 +103,8 @@ class SFPATEClassifier(AggregatedClassifier):
             Labels, not protected.
         sensitive_features : array-like, shape (n_samples,) or (n_samples, k)
             The protected attribute; several columns form intersections.
+        person_ids : None
+            Refused: the promise is about the attribute of one row.
         X_public : array-like or PublicRows, shape (n_public, n_features), optional
             Rows that the student learns from. None takes `X` and `y`, which this
             guarantee takes as public anyway.
@@ -116,7 +120,7 @@ class SFPATEClassifier(AggregatedClassifier):
         TypeError
             The learner that has to be fair takes no groups.
         """
-        with self._all_or_nothing():
+        with self._all_or_nothing(), self._about(person_ids):
             if sensitive_features is None:
                 raise ValueError(
                     "SFPATEClassifier needs sensitive_features: they are what it protects."

@@ -36,7 +36,7 @@ from skfairdp.assumptions import (
 )
 from skfairdp.base import PrivateClassifier
 from skfairdp.fairness.gate import ParityGate
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.parameters import BOOLEAN, COUNT, NONE, POSITIVE, Number, check_parameters
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -164,7 +164,8 @@ class AggregatedClassifier(PrivateClassifier):
         "vote_noise_",
     )
     _adjacency: ClassVar[str] = "add-remove"
-    _protects: ClassVar[str] = "record"
+    _protects: ClassVar[str] = "record"  # or all rows of a person
+    _takes_persons = True
 
     student_: Student = field(init=False)
     plan_: Plan = field(init=False)
@@ -191,7 +192,8 @@ class AggregatedClassifier(PrivateClassifier):
 
     def _train_on(self, rows: PrivateRows, queries: Queries) -> None:
         """Carry out the fit once rows and queries are checked."""
-        n = len(rows.X) if self.dataset_size is None else int(self.dataset_size)
+        n = len(rows.X) if rows.persons is None else rows.persons.count
+        n = n if self.dataset_size is None else int(self.dataset_size)
         check_delta(self.delta, n, public=self.dataset_size is not None)
         seed, noise = self._randomness()
         n_public = len(queries.X)
@@ -227,7 +229,10 @@ class AggregatedClassifier(PrivateClassifier):
 
     def _votes(self, run: VotingRun, lesson: Lesson) -> np.ndarray:
         """Train a teacher on every shard and count the votes; the teachers end here."""
-        shards = assign_shards(len(lesson.X), self.n_teachers, run.noise.sampling)
+        persons = run.rows.persons
+        n = len(lesson.X) if persons is None else persons.count
+        shards = assign_shards(n, self.n_teachers, run.noise.sampling)
+        shards = shards if persons is None else shards[persons.codes]
         teachers = train_teachers(
             lesson.teacher,
             lesson.X,
@@ -246,7 +251,9 @@ class AggregatedClassifier(PrivateClassifier):
         check_settings(self)
         X, y = check_rows(self, X, y, labels_declared=self.classes is not None)
         classes, labels = encode_labels(y, self.classes, multiclass=True)
-        return PrivateRows(X, labels, classes, self._encode_groups(sensitive_features, len(X)))
+        groups, persons = self._encode_groups(sensitive_features, len(X)), self._persons(len(X))
+        groups_of_records(groups, persons)  # refuses a person in two
+        return PrivateRows(X, labels, classes, groups, persons)
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         if sensitive_features is None:
@@ -261,19 +268,19 @@ class AggregatedClassifier(PrivateClassifier):
     ) -> PrivacyGuarantee | None:
         if plan.noiseless:
             return None
+        persons = run.rows.persons is not None
+        protects = "person" if persons else self._protects
         if run.noise.reproducible:
-            return PrivacyGuarantee.void(
-                seed_known(), adjacency=self._adjacency, protects=self._protects
-            )
+            return PrivacyGuarantee.void(seed_known(), adjacency=self._adjacency, protects=protects)
         return guarantee(
             plan,
-            protects=self._protects,
+            protects=protects,
             budget=self.epsilon,
             assumptions=(
                 *came_of_it,
                 *self._public_things(run),
                 noise_text(run.noise),
-                through_noise("votes"),
+                through_noise("votes", persons=persons),
                 starts(),
                 TEACHERS,
             ),

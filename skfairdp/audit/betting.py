@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,28 +16,25 @@ _LARGEST_EPSILON = 50.0
 
 
 class PairBets:
-    """What pairs of scores, one with the record and one without, show against (epsilon, delta).
+    """What pairs of scores, one with the record and one without, show against a claim.
 
     Parameters
     ----------
     thresholds : array-like of float
         Chosen before the pairs are seen.
-    delta : float
-        Of the claim.
 
     Examples
     --------
     >>> from skfairdp.audit.betting import PairBets
-    >>> bets = PairBets([0.5], 0.0)
+    >>> bets = PairBets([0.5])
     >>> for _ in range(30):
     ...     bets.add(1.0, 0.0)
-    >>> round(bets.epsilon_lower_bound(0.05), 2)
+    >>> round(bets.epsilon_lower_bound(0.05, delta=0.0), 2)
     1.74
     """
 
-    def __init__(self, thresholds: ArrayLike, delta: float) -> None:
+    def __init__(self, thresholds: ArrayLike) -> None:
         self._thresholds = np.asarray(thresholds, dtype=np.float64)
-        self._delta = delta
         # Pairs by what they did: neither, the second alone, the first alone, both.
         self._counts = np.zeros((2 * self._thresholds.size, 4))
 
@@ -48,20 +46,27 @@ class PairBets:
         second = np.concatenate([above[1], ~above[0]])
         self._counts[np.arange(len(first)), 2 * first + second] += 1
 
-    def log_evidence(self, epsilon: float) -> float:
+    def log_evidence(self, claims: Sequence[tuple[float, float]]) -> float:
         """Logarithm of a factor that reaches 1/error with chance `error` at most, ever.
 
-        That is if (epsilon, delta) is right. It falls with epsilon.
+        That is if all claims (epsilon, delta) are right. It falls with each epsilon.
         """
-        unit = math.exp(-epsilon) / (1.0 + self._delta * math.exp(-epsilon))
-        neither = 1.0 - _SHARES * self._delta / (1.0 + self._delta)
-        both, second = 1.0 - _SHARES * (1.0 - unit), 1.0 - _SHARES
-        first = 1.0 + _SHARES * (1.0 - self._delta) * unit
-        table: NDArray[np.float64] = np.log(np.concatenate([neither, second, first, both], axis=1))
-        terms = table @ self._counts.T
+        terms = np.concatenate([_table(*claim) @ self._counts.T for claim in claims])
         return float(np.logaddexp.reduce(terms, axis=None)) - math.log(terms.size)
 
-    def epsilon_lower_bound(self, error: float) -> float:
+    def epsilon_lower_bound(self, error: float, delta: float) -> float:
         """Epsilon that is refuted with all below; above the true one with chance `error`, ever."""
         level = -math.log(error)
-        return boundary(lambda e: self.log_evidence(e) >= level, 0.0, _LARGEST_EPSILON)[0]
+        return boundary(lambda e: self.log_evidence([(e, delta)]) >= level, 0.0, _LARGEST_EPSILON)[
+            0
+        ]
+
+
+def _table(epsilon: float, delta: float) -> NDArray[np.float64]:
+    """Logarithms of the factors, by share and what a pair did."""
+    unit = math.exp(-epsilon) / (1.0 + delta * math.exp(-epsilon))
+    neither = 1.0 - _SHARES * delta / (1.0 + delta)
+    both, second = 1.0 - _SHARES * (1.0 - unit), 1.0 - _SHARES
+    first = 1.0 + _SHARES * (1.0 - delta) * unit
+    table: NDArray[np.float64] = np.log(np.concatenate([neither, second, first, both], axis=1))
+    return table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,10 @@ from sklearn.base import clone
 
 from skfairdp.audit.canaries import Canaries, stack_rows
 from skfairdp.fairness.groups import encode_groups
+from skfairdp.privacy.accounting.exposure import recomputed_epsilons
+
+# At these the cost of what is released is a claim as well, and one that pairs test sooner.
+LARGE_DELTAS = (0.01, 0.03, 0.1, 0.3)
 
 
 def declare_sizes(
@@ -78,6 +83,18 @@ def claim_about(fitted: Any, canaries: Canaries) -> tuple[float, float]:
     group = _only_group(canaries)
     per_group = privacy.per_group or {}
     return float(per_group.get(group, privacy.epsilon)), float(privacy.delta)
+
+
+def profile_of(fitted: Any, canaries: Canaries) -> list[tuple[float, float]]:
+    """What the events that a fitted estimator states cost such a record at large deltas."""
+    privacy = fitted.privacy_
+    if privacy is None or privacy.is_void or not (privacy.exposures or privacy.event):
+        return []
+    group, found = _only_group(canaries), []
+    for delta in LARGE_DELTAS:
+        costs = recomputed_epsilons(replace(privacy, delta=delta))
+        found.append((costs.get(group, costs[None]), delta))
+    return found
 
 
 def _only_group(canaries: Canaries) -> Hashable | None:

@@ -26,7 +26,8 @@ class AuditResult:
     confidence_level : float
         Probability that the lower bound is not above the true epsilon.
     p_value : float
-        Probability of evidence at least as strong if the claim were true.
+        Probability of evidence at least as strong if the claim were true; of many runs, also at
+        larger deltas than `delta`.
     adjacency : str
         Relation that was tested; canaries are added or left out: "add-remove".
     settings : mapping of str to int, float or str
@@ -45,7 +46,7 @@ class AuditResult:
     @property
     def refutes_claim(self) -> bool:
         """Whether the claim is refuted at the confidence level."""
-        return self.epsilon_lower_bound > self.claimed_epsilon
+        return self.p_value <= 1.0 - self.confidence_level
 
     def __str__(self) -> str:
         claim = (
@@ -54,11 +55,11 @@ class AuditResult:
             else f"claimed epsilon {significant_up(self.claimed_epsilon, 4)}, "
             f"p-value {significant_up(self.p_value, 2)}"
         )
-        verdict = (
-            "The claim is refuted: the implementation or its accounting is wrong."
-            if self.refutes_claim
-            else "The claim is not refuted. That is no proof: a stronger attack may exist."
-        )
+        verdict = "The claim is not refuted. That is no proof: a stronger attack may exist."
+        if self.refutes_claim:
+            larger = self.epsilon_lower_bound <= self.claimed_epsilon
+            how = " by what the release shows at a larger delta" if larger else ""
+            verdict = f"The claim is refuted{how}: the implementation or its accounting is wrong."
         details = ", ".join(f"{name}={value}" for name, value in self.settings.items())
         return (
             f"{self.method} audit ({self.adjacency}): with {percent_text(self.confidence_level)} "

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from os import PathLike
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 
@@ -68,6 +69,22 @@ class Certificate(Claims):
             and not any(contradictions(self, deployed))
             and self.examine().holds
         )
+
+    def with_monitor(self, path: str | PathLike[str]) -> Self:
+        """Name the file of the monitor that watches what is claimed.
+
+        Parameters
+        ----------
+        path : path-like
+            State of a `GapMonitor`; it is read when a page is asked for, by ``python -m skfairdp
+            monitor`` or with ``to_html(monitor=GapMonitor.from_file(certificate.monitor_file))``.
+
+        Returns
+        -------
+        Certificate
+            A copy. A signature is about the certificate without the name: sign it afterwards.
+        """
+        return replace(self, monitor_file=fspath(path))
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a claim.
@@ -148,7 +165,7 @@ class Certificate(Claims):
         tolerance : float, optional
             Largest difference between groups that was asked for.
         monitor : GapMonitor, optional
-            Adds what it has seen since.
+            Adds what it has seen since. It must watch one of the claims.
 
         Returns
         -------
@@ -157,6 +174,11 @@ class Certificate(Claims):
             one sentence, privacy, every notion with the rates and intervals of its
             groups, coverage, assumptions, what is not claimed, the model's digest, and
             pictures where matplotlib is installed.
+
+        Raises
+        ------
+        MonitorError
+            When the monitor watches something else.
         """
         sections = certificate_sections(
             self,
@@ -175,6 +197,7 @@ class Certificate(Claims):
         ledger: str | PathLike[str] | PrivacyLedger | None = None,
         epsilon: float | None = None,
         tolerance: float | None = None,
+        monitor: Watch | None = None,
     ) -> str:
         """Write the same as Markdown, to be kept beside the model.
 
@@ -188,7 +211,11 @@ class Certificate(Claims):
         str
         """
         sections = certificate_sections(
-            self, ledger=as_ledger(ledger), epsilon=epsilon, tolerance=tolerance
+            self,
+            ledger=as_ledger(ledger),
+            epsilon=epsilon,
+            tolerance=tolerance,
+            monitor=monitor,
         )
         return markdown_card(title, self._subtitle, sections)
 

@@ -9,15 +9,17 @@ from collections.abc import Hashable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from os import PathLike
 
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from numpy.typing import ArrayLike
 
 from skfairdp.certificate.certificate import Certificate
-from skfairdp.certificate.composition import model_privacy, with_counts
+from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
 from skfairdp.certificate.evaluation import Evaluation, evaluate
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
+from skfairdp.certificate.holdout import one_row_each
 from skfairdp.certificate.leakage import leakage_remarks
 from skfairdp.certificate.ledger_charges import charged, makes_claims, tell_ledgers
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
@@ -44,6 +46,7 @@ def certify(
     y: ArrayLike | None = None,
     *,
     sensitive_features: ArrayLike | None = None,
+    person_ids: ArrayLike | None = None,
     notion: str | Notion | Sequence[str | Notion] = "demographic_parity",
     confidence_level: float = 0.95,
     bound: str = "exact",
@@ -74,6 +77,9 @@ def certify(
     sensitive_features : array-like, Series or DataFrame, optional
         Their groups, shape (n_rows,) or (n_rows, k); several columns form
         intersections. Rows with a missing value are outside the claim.
+    person_ids : array-like, shape (n_rows,), optional
+        Whose row it is, where a person may have several: one row of each, drawn by chance, is
+        counted, for rows of one person are not independent. Rates are then weighted by person.
     notion : str, Notion or list of them, default="demographic_parity"
         What is compared: "demographic_parity", "equal_opportunity",
         "equalized_odds", "accuracy_parity". Several share the error probability, so
@@ -90,10 +96,11 @@ def certify(
     cell_sizes : {"private", "public"}, default="private"
         Whether the number of rows of each (group, label) cell is public; used with
         `count_epsilon` only. Public sizes give narrower bounds.
-    holdout : {"public", "per_record", "by_index"}, optional
+    holdout : {"public", "per_record", "by_index", "by_person"}, optional
         "public": the held-out rows need no protection (default without
         `count_epsilon`). "per_record": each record went to training or hold-out by a
-        draw of its own, so the larger of the two costs counts. "by_index": it went by
+        draw of its own, so the larger of the two costs counts. "by_person": each person did, with
+        all rows; needs `person_ids`, and may be said of public rows too. "by_index": it went by
         its position, as in ``train_test_split``, and the costs compose (default with
         `count_epsilon`).
     groups : sequence, optional
@@ -150,12 +157,15 @@ def certify(
         count_epsilon=count_epsilon,
         cell_sizes=cell_sizes,
         holdout=holdout,
+        persons=person_ids is not None,
         groups=None if groups is None else tuple(groups),
         n_certificates=n_certificates,
         certificate_index=certificate_index,
     )
-    if X is None and not (y is None and sensitive_features is None):
-        raise ValueError("y or sensitive_features were given without X; pass the held-out rows.")
+    if X is None and any(part is not None for part in (y, sensitive_features, person_ids)):
+        raise ValueError(
+            "y, sensitive_features or person_ids were given without X; pass the held-out rows."
+        )
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
     deployed = unwrap(model)
     privacy = model_privacy(deployed, public_steps)
@@ -163,12 +173,15 @@ def certify(
     evaluation = Evaluation((), None)
     measured: tuple[str, ...] = ()
     if X is not None:
+        refuse_other_unit(privacy, settings)
         source = NoiseSource() if count_noise is None else count_noise
-        book = as_ledger(ledger or deployed.ledger)
+        book, held_out = as_ledger(ledger or deployed.ledger), X
+        if person_ids is not None:
+            X, y, sensitive_features = one_row_each(X, y, sensitive_features, person_ids, source)
         with ExitStack() as charges:
             # Only an evaluation looks at the rows.
             if makes_claims(deployed, X, y, sensitive_features, settings) and book is not None:
-                charge = charged(book, settings, source, deployed.name, X)
+                charge = charged(book, settings, source, deployed.name, held_out)
                 number = charges.enter_context(charge)
                 if certificate_index is None:
                     settings = replace(settings, certificate_index=number, counted=True)
@@ -235,7 +248,12 @@ def _versions(packages: frozenset[str]) -> tuple[tuple[str, str], ...]:
     found = {"python": platform.python_version()}
     usual = ("skfairdp", *LIBRARIES)
     found |= dict.fromkeys(usual, "not installed as a distribution")
-    for name in (*usual, *sorted(packages)):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
+    found |= {name: v for name in (*usual, *sorted(packages)) if (v := _version(name)) is not None}
     return tuple(found.items())
+
+
+@cache
+def _version(package: str) -> str | None:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(package)
+    return None

@@ -48,6 +48,8 @@ class Claims:
         the file can be told before anything in it is run; not part of equality.
     accuracy : Accuracy or None
         Right answers on the held-out rows, where their labels were given.
+    monitor_file : str or None
+        File of the `GapMonitor` that watches a claim, as it was named; not part of equality.
     """
 
     privacy: PrivacyGuarantee | None
@@ -60,6 +62,7 @@ class Claims:
     versions: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     model_file: str | None = field(default=None, compare=False)
     accuracy: Accuracy | None = None
+    monitor_file: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fairness", tuple(self.fairness))
@@ -194,6 +197,8 @@ class Claims:
             "created": self.created,
             "library_versions": self.library_versions,
         }
+        if self.monitor_file is not None:
+            document["monitor_file"] = self.monitor_file
         if self.accuracy is not None:
             document["accuracy"] = asdict(self.accuracy)
         return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
@@ -224,6 +229,7 @@ class Claims:
                 privacy=None if privacy is None else PrivacyGuarantee.from_dict(privacy),
                 fairness=tuple(map(FairnessGuarantee.from_dict, document["fairness"])),
                 model_file=document.get("model_file"),
+                monitor_file=document.get("monitor_file"),
                 accuracy=None if known is None else Accuracy(**known),
                 versions=tuple(document["library_versions"].items()),
                 **{name: document[name] for name in _AS_WRITTEN},

@@ -9,6 +9,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from functools import cache, cached_property, lru_cache
+from operator import is_
 from pathlib import Path
 from types import (
     CodeType,
@@ -25,6 +26,8 @@ import scipy.special
 # They run, read or change what cannot be known before.
 UNKNOWABLE = ("__import__", "compile", "eval", "exec", "globals", "input", "locals", "open")
 _LRU_CACHE = type(lru_cache(len))
+# What classes of libraries held when they were looked through, and methods of the user among it.
+_REPLACED: dict[type, tuple[tuple[Any, ...], dict[str, Any]]] = {}
 _LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 # Written by the interpreter or for people; no call depends on them.
 _NO_CODE = {
@@ -166,13 +169,23 @@ def replaced_methods(kind: type) -> dict[str, Any]:
     """Methods of a library's class that a program of the user has put in place, by name."""
     found: dict[str, Any] = {}
     for base in kind.__mro__:
-        for name, member in vars(base).items():
-            held = next(iter(wrapped(member) or ()), member)
-            if isinstance(held, FunctionType):
-                home = held.__globals__.get("__name__")
-                if home in sys.modules and not is_library(home) and is_library(base.__module__):
-                    found[f"{base.__qualname__}.{name}"] = held
+        if not is_library(base.__module__):
+            continue
+        members = vars(base)
+        now = (*members, *members.values())
+        seen, replaced = _REPLACED.get(base, ((), {}))
+        if len(seen) != len(now) or not all(map(is_, seen, now)):
+            replaced = {n: held for n, m in members.items() if (held := _of_the_user(m))}
+            _REPLACED[base] = now, replaced
+        found |= {f"{base.__qualname__}.{name}": held for name, held in replaced.items()}
     return found
+
+
+def _of_the_user(member: Any) -> FunctionType | None:
+    """The function inside a member of a class, if a program of the user defined it."""
+    held = next(iter(wrapped(member) or ()), member)
+    home = held.__globals__.get("__name__") if isinstance(held, FunctionType) else None
+    return held if home in sys.modules and not is_library(home) else None
 
 
 def wrapped(value: Any) -> tuple[Any, ...] | None:

@@ -12,6 +12,7 @@ from skfairdp.assumptions import (
     COUNTS_RELEASED,
     DECLARED_PUBLIC,
     HELD_OUT_BY_DRAW,
+    HELD_OUT_BY_PERSON,
     HELD_OUT_BY_POSITION,
     LATER_STEPS,
 )
@@ -85,15 +86,17 @@ def with_counts(
 ) -> PrivacyGuarantee | None:
     """Add the cost of a noisy table of counts of held-out rows, where they are protected.
 
-    With ``holdout="per_record"`` each record was assigned to training or hold-out by its own draw:
-    then it is in one of the two, and the larger cost counts. With "by_index" the costs compose,
-    for records that are blanked and keep their position: add-remove has no finite cost.
+    With ``holdout="per_record"`` each record was assigned to training or hold-out by its own draw,
+    with "by_person" each person: then it is in one of the two, and the larger cost counts. With
+    "by_index" the costs compose, for records that are blanked and keep their position: add-remove
+    has no finite cost.
     """
     if privacy is None or settings.count_epsilon is None:
         return privacy
-    count_epsilon, by_index = float(settings.count_epsilon), settings.holdout != "per_record"
+    count_epsilon, unit = float(settings.count_epsilon), settings.unit
+    by_index = settings.holdout not in ("per_record", "by_person")
     note = _note(count_epsilon, source)
-    if privacy.is_void or privacy.protects != "record":
+    if privacy.is_void or privacy.protects != unit:
         # Another relation: the two costs stand side by side and are never added.
         return dataclasses.replace(privacy, assumptions=(*privacy.assumptions, note))
     if source.reproducible:
@@ -104,7 +107,9 @@ def with_counts(
     moved = by_index and privacy.adjacency == "add-remove"
     adjacency = "zero-out" if settings.public_sizes or moved else privacy.adjacency
     model = dataclasses.replace(privacy, adjacency=adjacency)
-    alone = counts_guarantee(count_epsilon, public_sizes=settings.public_sizes, source=source)
+    alone = counts_guarantee(
+        count_epsilon, public_sizes=settings.public_sizes, source=source, protects=unit
+    )
     assert alone is not None
     counts = dataclasses.replace(alone, adjacency=adjacency)
     if by_index:
@@ -121,12 +126,37 @@ def with_counts(
         # Covers a record of either part, for composition with further releases.
         event=None if model.event is None else ComposedDpEvent([model.event, counts.event]),
         exposures=shares and (*shares, Exposure(DiscreteLaplaceDpEvent(count_epsilon, 1))),
-        assumptions=(*model.assumptions, note, HELD_OUT_BY_DRAW),
+        assumptions=(
+            *model.assumptions,
+            note,
+            HELD_OUT_BY_PERSON if settings.persons else HELD_OUT_BY_DRAW,
+        ),
     )
 
 
+def refuse_other_unit(privacy: PrivacyGuarantee | None, settings: EvaluationSettings) -> None:
+    """Refuse noisy counts of rows beside a promise about persons, and the other way round.
+
+    No one sentence would be true of training and held-out rows. Raises ValueError.
+    """
+    units = ("record", "person")
+    if not settings.private or privacy is None or privacy.is_void or privacy.protects not in units:
+        return
+    if privacy.protects != settings.unit:
+        raise ValueError(
+            "The model's promise is about persons: give person_ids of the held-out rows too."
+            if settings.unit == "record"
+            else "The model's promise is about rows, and person_ids with count_epsilon would "
+            "protect persons: fit the model with person_ids, or leave them out here."
+        )
+
+
 def counts_guarantee(
-    count_epsilon: float | None, *, public_sizes: bool, source: NoiseSource
+    count_epsilon: float | None,
+    *,
+    public_sizes: bool,
+    source: NoiseSource,
+    protects: str = "record",
 ) -> PrivacyGuarantee | None:
     """State what a table of counts of held-out rows costs by itself; None for public rows."""
     if count_epsilon is None:
@@ -137,6 +167,7 @@ def counts_guarantee(
         epsilon=count_epsilon,
         delta=0.0,
         adjacency="zero-out" if public_sizes else "add-remove",
+        protects=protects,
         accountant="pure: one table of L1 sensitivity 1",
         event=DiscreteLaplaceDpEvent(count_epsilon, 1),
         assumptions=(_note(count_epsilon, source),),
@@ -245,8 +276,9 @@ def _foreign(final: Any) -> str:
 
 def _in_one_relation(stated: list[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
     """Read a promise for removal, as that of a table, as one for blanked records beside one."""
-    if _relations(stated) == {("add-remove", "record"), ("zero-out", "record")}:
-        return covered(stated, "zero-out", "record")
+    for unit in ("record", "person"):
+        if _relations(stated) == {("add-remove", unit), ("zero-out", unit)}:
+            return covered(stated, "zero-out", unit)
     return stated
 
 

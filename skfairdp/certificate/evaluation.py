@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
 
-from skfairdp.assumptions import AVERAGED_RATES, ERROR_APART
+from skfairdp.assumptions import (
+    AVERAGED_RATES,
+    CODES_COUNTED,
+    ERROR_APART,
+    NOT_FITTED_ON,
+    ONE_CODE,
+)
 from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.certificate.group_rates import LEVEL
@@ -23,16 +32,19 @@ from skfairdp.fairness.bounds.noisy_counts import (
     private_rate_intervals,
 )
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound, score_gap_upper_bound
+from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
 from skfairdp.fairness.derivation import (
     EXACT,
     HOEFFDING,
     NOISY_COUNTS,
+    TOTAL_VARIATION,
     Derivation,
 )
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import Notion, Stratum
-from skfairdp.fairness.scopes import AVERAGED, DEPLOYED
+from skfairdp.fairness.scopes import AVERAGED, DEPLOYED, DOWNSTREAM_LIKE
+from skfairdp.figures import rounded_up
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable, answers_of
 from skfairdp.rows import count_rows
@@ -95,6 +107,7 @@ def evaluate(
     claims = [_claim(n, cells, table, groups.labels, settings, rests_on) for n, cells in notions]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average
         claims += _averages(deployed, X, groups, held, notions, settings, with_labels)
+    claims += _downstream(deployed, X, sensitive_features, groups, held, notions, settings)
     n_rows = int(table.sum())
     return Evaluation(tuple(claims), n_rows, _remarks(claims), Accuracy.of_table(table))
 
@@ -141,6 +154,75 @@ def _averages(
             for notion, cells in notions
         ]
     return claims
+
+
+def _downstream(
+    deployed: Deployed,
+    X: Any,
+    sensitive_features: Any,
+    groups: Groups,
+    held: HeldOut,
+    notions: Sequence[tuple[Notion, Sequence[Stratum]]],
+    settings: EvaluationSettings,
+) -> list[FairnessGuarantee]:
+    """Bounds on what anybody can predict from the one code that is released of a person."""
+    place, release = deployed.release
+    inside = np.flatnonzero(groups.codes >= 0)
+    if release is None or not len(inside):
+        return []
+    if release is not deployed.final and deployed.group_aware:
+        return []  # what also sees the group sees more than a code
+    rows = deployed.transform(_safe_indexing(X, inside), before=place)
+    given = _safe_indexing(sensitive_features, inside)
+    hidden, n_codes, attenuation = answers_of(release)._hidden_codes(rows, given)
+    if n_codes < 2:
+        return []
+    cells = held.cells[inside] * n_codes + hidden
+    shape = (*held.shape[:2], n_codes)
+    table = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
+    how = CODES_COUNTED.format(left=rounded_up(attenuation, 4))
+    texts = holdout_assumptions(settings, groups, held.shape[1] > 1, how, held.classes)
+    rests_on = (*texts, NOT_FITTED_ON, ERROR_APART)
+    found = []
+    for notion, rates in notions:
+        if not notion.compares_predictions:
+            continue
+        masks = np.unique([(s.successes | s.failures).any(axis=1) for s in rates], axis=0)
+        strata = [
+            Stratum(f"{_given(held.classes, mask)}code {code}", rows & is_code, rows & ~is_code)
+            for mask in masks
+            for rows in [np.tile(mask[:, None], n_codes)]
+            for code, is_code in enumerate(np.eye(n_codes, dtype=bool))
+        ]
+        hits, misses = _stack(strata, table)
+        counts = hits.reshape(len(masks), n_codes, -1)
+        bound = total_variation_bound(counts, confidence_level=settings.level_of_one_claim)
+        found.append(
+            FairnessGuarantee(
+                notion=notion.name,
+                words=notion.words,
+                bound=attenuation * bound,
+                scope=DOWNSTREAM_LIKE,
+                method="total variation of one code, by an exact test of each event",
+                estimate=attenuation * total_variation(counts),
+                confidence_level=settings.confidence_level,
+                groups=groups.labels,
+                counts=_cell_counts(strata, groups.labels, hits, hits + misses),
+                assumptions=(*rests_on, ONE_CODE.format(hidden=rounded_up(bound))),
+                derivation=Derivation.of(
+                    TOTAL_VARIATION,
+                    claims=settings.claims,
+                    attenuation=attenuation,
+                    n_codes=n_codes,
+                ),
+            )
+        )
+    return found
+
+
+def _given(classes: Sequence[Any], mask: NDArray[np.bool_]) -> str:
+    """Name the labels of the rows that a rate is about; nothing where it is about all."""
+    return "" if mask.all() else f"label {', '.join(map(str, compress(classes, mask)))}, "
 
 
 def _stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]:

@@ -18,7 +18,7 @@ _ALLOWED: dict[str, tuple[Check, ...]] = {
     "bound": (Choice(("exact", "difference")),),
     "count_epsilon": (NONE, Number(1e-4, 1e3)),
     "cell_sizes": (Choice(("private", "public")),),
-    "holdout": (NONE, Choice(("public", "per_record", "by_index"))),
+    "holdout": (NONE, Choice(("public", "per_record", "by_index", "by_person"))),
     "n_certificates": (COUNT,),
     "certificate_index": (NONE, COUNT),
 }
@@ -29,7 +29,7 @@ class EvaluationSettings:
     """How an evaluation is made; fixed before the rows are looked at, see `skfairdp.certify`.
 
     `counted` says whether a ledger has counted the certificates; `bounds_each`, how many bounds
-    are made for every notion.
+    are made for every notion; `persons`, whether one row of each person is counted.
     """
 
     notions: tuple[Notion, ...]
@@ -38,6 +38,7 @@ class EvaluationSettings:
     count_epsilon: float | None = None
     cell_sizes: str = "private"
     holdout: str | None = None
+    persons: bool = False
     groups: Sequence[Hashable] | None = None
     n_certificates: int = 1
     certificate_index: int | None = None
@@ -48,13 +49,33 @@ class EvaluationSettings:
         check_arguments(vars(self), **_ALLOWED)
         if self.private and self.bound != "exact":
             raise ValueError("bound='difference' has no form for noisy counts; use bound='exact'.")
-        if self.holdout is not None and self.private is (self.holdout == "public"):
+        self._check_persons()
+        if self.holdout in ("public", "per_record", "by_index") and (
+            self.private is (self.holdout == "public")
+        ):
             raise ValueError(
                 f"holdout={self.holdout!r} contradicts count_epsilon={self.count_epsilon!r}: rows "
                 "that need protection need count_epsilon, and public ones do not."
             )
         if self.certificate_index is not None:
             self.check_index(self.certificate_index)
+
+    def _check_persons(self) -> None:
+        if not self.persons and self.holdout == "by_person":
+            raise ValueError(
+                "holdout='by_person' says that people, with all their rows, were held out: give "
+                "person_ids."
+            )
+        if self.persons and self.holdout == "per_record":
+            raise ValueError(
+                "holdout='per_record' contradicts person_ids: rows of one person would be on both "
+                "sides. Let each person find the side by a draw, and give holdout='by_person'."
+            )
+        if self.persons and self.public_sizes:
+            raise ValueError(
+                "cell_sizes='public' contradicts person_ids: which row of a person is counted is "
+                "drawn, so sizes of cells are not public; leave cell_sizes='private'."
+            )
 
     def check_index(self, certificate_index: int) -> None:
         """Refuse the number of a certificate beyond those that were planned."""
@@ -68,6 +89,11 @@ class EvaluationSettings:
     def private(self) -> bool:
         """Whether the held-out rows are protected."""
         return self.count_epsilon is not None
+
+    @property
+    def unit(self) -> str:
+        """Whom noisy counts protect."""
+        return "person" if self.persons else "record"
 
     @property
     def public_sizes(self) -> bool:
@@ -93,7 +119,7 @@ def holdout_assumptions(
     classes: Sequence[Any],
 ) -> Iterator[str]:
     """What must be true for a bound from held-out rows to hold; `how` says what rates count."""
-    yield from assumptions.held_out_rows(how, with_labels=with_labels)
+    yield from assumptions.held_out_rows(how, with_labels=with_labels, persons=settings.persons)
     if len(classes) == 2:
         # As text: scikit-learn sorts labels, so that "deny" is positive and "approve" is not.
         yield assumptions.POSITIVE_OUTCOME.format(other=classes[0], positive=classes[1])
@@ -132,10 +158,10 @@ def holdout_assumptions(
 
 def _on_what(settings: EvaluationSettings) -> str:
     """What the number of a certificate counts."""
-    if settings.private:
-        return "from protected rows under one name; whether they are the same was not looked at"
     if not settings.counted:
-        return "on these held-out rows"
+        return "about these people" if settings.private else "on these held-out rows"
+    if settings.private:
+        return "from protected rows under the ledger's name, which does not look at the rows"
     return (
         "on these held-out rows, whatever their order and name in the ledger (others that share "
         "some of them are counted apart)"

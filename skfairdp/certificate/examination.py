@@ -218,7 +218,7 @@ def _of_privacy(privacy: PrivacyGuarantee, fairness: Sequence[FairnessGuarantee]
             else:
                 stated = f"{what} is stated as {_shown(figure)} at δ = {as_given(privacy.delta)}"
                 yield WRONG, f"{stated}, but its event costs {cost}"
-    if privacy.protects == "record":
+    if privacy.protects in ("record", "person"):
         yield from _cheaper_counts(privacy.epsilon, fairness)
 
 

@@ -18,13 +18,35 @@ from skfairdp.assumptions import (
 )
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.unwrap import Deployed, releases_rows
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
+from skfairdp.persons import encode_persons
+from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import answers_of
 from skfairdp.rows import count_rows, label_column, positions
 
 # A model that tosses one coin a call, for all of its rows, passes with chance 2**-20.
 _CALLS = 20
+
+
+def one_row_each(
+    X: Any, y: Any, sensitive_features: Any, person_ids: Any, source: NoiseSource
+) -> tuple[Any, Any, Any]:
+    """Draw one row of each person, with its label and group.
+
+    Raises ValueError: ids are missing or unclear, or some person is in several groups.
+    """
+    n_rows = count_rows(X)
+    persons = encode_persons(person_ids, n_rows)
+    if sensitive_features is not None:
+        groups = encode_groups(sensitive_features, n_rows=n_rows, on_missing="drop")
+        groups_of_records(groups, persons)
+    drawn = persons.one_row_each(source.sampling)
+    given = (X.tocsr() if hasattr(X, "tocsr") else X, y, sensitive_features)
+    X, y, sensitive_features = (
+        part if part is None else _safe_indexing(part, drawn) for part in given
+    )
+    return X, y, sensitive_features
 
 
 def comparable_groups(
@@ -77,6 +99,8 @@ def comparable_groups(
             confidence_level=settings.confidence_level,
             rate=0.0,  # of equal rates the one with the smallest bound
             n_claims=settings.claims,
+            count_epsilon=settings.count_epsilon,
+            cell_sizes=settings.cell_sizes,
         )
         if not found.possible:
             return f"No counts were bought, for equal rates would give no useful bound. {found}"
@@ -187,6 +211,7 @@ def _answers(
     elif np.array_equal(given, one_after_another(_CALLS)):
         how = ANSWERS_ALIKE.format(calls=_CALLS)
     else:
+        deployed, X = deployed.after_declared_steps(X)
         how, given = ANSWERS_ONE_BY_ONE.format(calls=_CALLS), one_after_another(len(rows))
     if len(given) != len(rows) or len(rows) == len(everybody):
         return given, how

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Collection
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -49,6 +50,7 @@ _OPTIONAL: dict[str, tuple[Callable[[Any], bool], str]] = {
         ),
         "a SHA-256, or null",
     ),
+    "monitor_file": _TEXT,
     "accuracy": (lambda value: isinstance(value, dict), "an object"),
     "signature": (lambda value: True, "a signature"),  # its own module looks at it
 }
@@ -83,6 +85,7 @@ def checked_document(text: str) -> dict[str, Any]:
     return document
 
 
+@cache
 def own_version() -> str:
     """Version of this package, as certificates name it."""
     try:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 
-from skfairdp.certificate.unwrap import Deployed, releases_rows
+from skfairdp.certificate.unwrap import Deployed, takes_groups
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.figures import as_given, rounded_down
@@ -26,9 +26,8 @@ def leakage_remarks(
     The rows must need no protection; those without a group are left out. Empty for a model that
     releases nothing.
     """
-    steps = [*(step for _, step in deployed.stages), deployed.final]
-    place = next((i for i, step in enumerate(steps) if releases_rows(step)), None)
-    if place is None or sensitive_features is None:
+    place, release = deployed.release
+    if release is None or sensitive_features is None:
         return ()
     groups = encode_groups(sensitive_features, n_rows=count_rows(X), on_missing="drop")
     inside = np.flatnonzero(groups.codes >= 0)
@@ -37,10 +36,10 @@ def leakage_remarks(
             "How much a release tells about the group was not measured: that needs two groups, "
             f"and {_LEAST} held-out rows of each.",
         )
-    Z = _safe_indexing(X, inside)
-    for step in steps[: place + 1]:
-        if step is not None and not isinstance(step, str):
-            Z = step.transform(Z)
+    rows = deployed.transform(_safe_indexing(X, inside), before=place)
+    seen = takes_groups(release, "transform")
+    given = {"sensitive_features": _safe_indexing(sensitive_features, inside)} if seen else {}
+    Z = release.transform(rows, **given)
     measured = classifier_lower_bound(
         np.asarray(Z), groups.codes[inside], confidence_level=confidence_level, random_state=0
     )

@@ -71,7 +71,10 @@ def charged(
     were planned is refused and given back, as the model was not asked yet.
     """
     cost = counts_guarantee(
-        settings.count_epsilon, public_sizes=settings.public_sizes, source=source
+        settings.count_epsilon,
+        public_sizes=settings.public_sizes,
+        source=source,
+        protects=settings.unit,
     )
     rows = None if settings.private or isinstance(X, StoredRows) else X
     entry = book.reserve(cost, activity="certify", estimator=name, public_rows=rows)

@@ -69,6 +69,8 @@ def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
     candidates = results.get("params", ())
     if stated is None or stated.is_void or stated.event is None or not len(candidates):
         return None
+    if stated.protects == "person":
+        return None  # in how many folds a person is does not show
     if not isinstance(getattr(final, "plan_", None), Plan):
         return None
     others = _others(search, final, candidates, results)

@@ -11,6 +11,8 @@ from skfairdp.fairness.scopes import (
     AVERAGED,
     DEPLOYED,
     DOWNSTREAM,
+    DOWNSTREAM_LIKE,
+    FROM_ROWS,
     TRAINING,
 )
 from skfairdp.figures import epsilon_text, percent_text, significant_up
@@ -25,10 +27,13 @@ SCOPE_TEXT = {
     ANY_POPULATION: _DRAWS,
     TRAINING: "About the average over the noise of training, not about this one model.",
     DOWNSTREAM: "About whatever is predicted from the representation, averaged over its noise.",
+    DOWNSTREAM_LIKE: "About whatever is predicted from one code, averaged over its noise.",
     ANSWERED: "About the answers given so far, and no others.",
 }
 # How the sentence begins where no bound on the deployed model is stated, in order of preference.
 _LEADS = {
+    DOWNSTREAM_LIKE: "With {certainty}, whatever is predicted from one released code, averaged "
+    "over its noise",
     DOWNSTREAM: "Whatever is predicted from the released representation, averaged over its noise",
     ANY_POPULATION: "For any people, averaged over the model's random draws (not for this one "
     "model)",
@@ -59,7 +64,7 @@ def _fairness_clause(fairness: Sequence[FairnessGuarantee], n_rows: int | None) 
         found = _smallest(c for c in fairness if c.scope == scope and c.informative)
         if found:
             clause = f"{lead.format(certainty=certainty(found[0]))}, {_differences(found)}"
-            return f"{clause} on {population(found[0], n_rows)}" if scope == AVERAGED else clause
+            return f"{clause} on {population(found[0], n_rows)}" if scope in FROM_ROWS else clause
     return "Nothing is claimed about differences between groups"
 
 
@@ -99,7 +104,7 @@ def _privacy_clause(privacy: PrivacyGuarantee | None, fairness: Sequence[Fairnes
 
 def population(claim: FairnessGuarantee, n_rows: int | None) -> str:
     """Say whom a bound is about."""
-    if claim.scope in (DEPLOYED, AVERAGED):
+    if claim.scope in FROM_ROWS:
         return f"people like {'those' if n_rows is None else f'the {n_rows}'} held out"
     return "the people answered so far" if claim.scope == ANSWERED else "any people"
 

@@ -7,6 +7,7 @@ import platform
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from sklearn.compose import ColumnTransformer
@@ -82,6 +83,13 @@ class Deployed:
         return next(places, None)
 
     @property
+    def release(self) -> tuple[int, Any]:
+        """The first part that releases rows, the last one included, and its place; or None."""
+        parts = [*(stage for _, stage in self.stages), self.final]
+        found = ((i, part) for i, part in enumerate(parts) if releases_rows(part))
+        return next(found, (len(parts), None))
+
+    @property
     def bound(self) -> Bound:
         """Digest of everything that predictions depend on, whatever search found it.
 
@@ -140,9 +148,9 @@ class Deployed:
     @property
     def group_aware(self) -> bool:
         """Whether predictions need the groups of the rows."""
-        takes = "sensitive_features" in inspect.signature(self.final.predict).parameters
         # Post-processing of ours that was fitted without groups predicts without them.
-        return takes and (not self._post_processes or self.final.groups_ is not None)
+        blind = self._post_processes and self.final.groups_ is None
+        return takes_groups(self.final, "predict") and not blind
 
     @property
     def order_dependent(self) -> bool:
@@ -180,10 +188,29 @@ class Deployed:
             return self.model.predict(X, sensitive_features=sensitive_features)
         return self.model.predict(X)
 
-    def transform(self, X: Any) -> Any:
-        """Push a copy of the rows through the earlier steps."""
+    def after_declared_steps(self, X: Any) -> tuple[Deployed, Any]:
+        """Push a copy of the rows through leading steps that turn each into the same every time.
+
+        Result: the rest of the model, and what it is given.
+        """
+        n = 0
+        if type(self.model) is Pipeline and is_transparent(self.model):
+            alike = (
+                is_transparent(step)
+                and answers_of(step)._learns_from_rows is False
+                and not releases_rows(step)
+                for _, step in self.model.steps[:-1]
+            )
+            n = sum(takewhile(bool, alike))
+        if not n:
+            return self, X
+        rows = Pipeline(self.model.steps[:n]).transform(deepcopy(X))
+        return unwrap(Pipeline(self.model.steps[n:])), rows
+
+    def transform(self, X: Any, before: int | None = None) -> Any:
+        """Push a copy of the rows through the earlier steps, or those before the given place."""
         X = deepcopy(X)
-        for _, stage in self.stages:
+        for _, stage in self.stages[:before]:
             if stage is not None and not isinstance(stage, str):
                 X = stage.transform(X)
         return X
@@ -241,6 +268,12 @@ def kind_of(step: object) -> str:
     """What a step is, in a message."""
     chosen = isinstance(step, ColumnChoice)
     return "columns chosen by a function" if chosen else type(step).__name__
+
+
+def takes_groups(step: Any, method: str) -> bool:
+    """Whether a method of a step needs the groups of the rows."""
+    takes = "sensitive_features" in inspect.signature(getattr(step, method)).parameters
+    return takes and not answers_of(step)._group_blind
 
 
 def releases_rows(step: object) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skfairdp import Certificate, GapMonitor
+from skfairdp.certificate.render.record_sections import check_watch
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import (
     check_outputs,
@@ -27,21 +28,28 @@ def monitor(arguments: argparse.Namespace) -> int:
     """Append a file to a monitor; 1 if there has been an alarm or a drift, else 0."""
     arguments.sensitive = arguments.sensitive or ["group"]
     certificate = _certificate(arguments.certificate)
+    state = arguments.state or certificate.monitor_file
+    if state is None:
+        raise CommandError(
+            f"{arguments.certificate} names no file of a monitor; say it by --state."
+        )
+    if arguments.out is not None:
+        check_outputs({"--out": arguments.out}, {"--state": Path(state)})
+    if arguments.data is None:
+        return _told(certificate, GapMonitor.from_file(state), arguments.out)
     claim = _claim(certificate, arguments)
     if not claim.informative and arguments.tolerance is None:
         raise CommandError(
             f"{arguments.certificate} has no useful bound to watch; say by --tolerance which gap "
             "is acceptable."
         )
-    if arguments.out is not None:
-        check_outputs({"--out": arguments.out}, {"--state": arguments.state})
     rows = read_rows(arguments.data)
     watched = GapMonitor(
         claim.notion,
         float(claim.figure) if arguments.tolerance is None else arguments.tolerance,
         claim.confidence_level or 0.95,
         claim.groups,
-        state=arguments.state,
+        state=state,
     )
     labelled = get_notion(claim.notion).needs_labels
     if arguments.late and not labelled:
@@ -63,16 +71,28 @@ def monitor(arguments: argparse.Namespace) -> int:
         watched.add_labels(ids, labels)
     else:
         groups = rows[arguments.sensitive]
+        if len(arguments.sensitive) == 1:
+            groups = groups.iloc[:, 0]
         watched.update(
             _outcomes(rows[arguments.decision], arguments),
-            groups.iloc[:, 0] if len(arguments.sensitive) == 1 else groups,
+            groups,
             labels,
             ids=ids if waits else None,
             batch=hashlib.sha256(read_bytes(arguments.data)).hexdigest(),
         )
+    return _told(certificate, watched, arguments.out)
+
+
+def _told(certificate: Certificate, watched: GapMonitor, out: Path | None) -> int:
+    """Print both, and write them; 1 if there has been an alarm or a drift, else 0."""
+    check_watch(watched, certificate.fairness)
     print(f"Certified: {certificate.sentence}\nSince then: {watched}")
-    if arguments.out is not None:
-        write_whole(arguments.out, certificate.to_html(monitor=watched))
+    if not (watched.alarm_ or watched.cleared_):
+        needed = watched.certifiable([1, 1]).rows_needed
+        rows = "more than ten million" if needed is None else f"some {needed:,}"
+        print(f"To be cleared, equal rates of one half take {rows} rows in each group.")
+    if out is not None:
+        write_whole(out, certificate.to_html(monitor=watched))
     return int(watched.alarm_ or watched.drift_)
 
 

@@ -171,13 +171,18 @@ def _add_monitor(commands: argparse._SubParsersAction) -> None:
         "monitor",
         help="append decisions to a monitor; exits with 1 on an alarm",
         description="Append a file of decisions, one a row and in their order, to a monitor of a "
-        "certified gap. Exits with 1 if there has been an alarm or a drift. A file that is in "
-        "already is refused.",
+        "certified gap; without a file, tell what it knows. Exits with 1 if there has been an "
+        "alarm or a drift. A file that is in already is refused.",
     )
     add = parser.add_argument
-    add("data", type=Path, help="CSV or Parquet file of decisions")
+    add("data", nargs="?", type=Path, help="CSV or Parquet file of decisions")
     add("--certificate", required=True, type=Path, metavar="FILE", help="what was certified (JSON)")
-    add("--state", required=True, type=Path, metavar="FILE", help="the monitor (SQLite)")
+    add(
+        "--state",
+        type=Path,
+        metavar="FILE",
+        help="the monitor (SQLite; default: what the certificate names)",
+    )
     add("--decision", default="decision", metavar="COLUMN", help="0 or 1 (default: decision)")
     add(
         "--sensitive",

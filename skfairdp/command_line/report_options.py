@@ -100,6 +100,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="largest total of the data set, fixed at the first run",
     )
     add("--certificate", type=Path, metavar="FILE", help="also write the certificate (JSON)")
+    add(
+        "--monitor",
+        type=Path,
+        metavar="FILE",
+        help="name this file in the certificate as where decisions will be watched (monitor)",
+    )
     add("--card", type=Path, metavar="FILE", help="also write a model card (Markdown)")
     add("--model", type=Path, metavar="FILE", help="also write the model (pickle)")
     add("--sign", type=Path, metavar="KEY", help="sign the certificate with this private key (PEM)")

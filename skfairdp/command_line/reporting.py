@@ -134,6 +134,8 @@ def _charged_run(
     if arguments.model is not None:
         digest = hashlib.sha256(written).hexdigest()
         certificate = dataclasses.replace(certificate, model_file=digest)
+    if arguments.monitor is not None:
+        certificate = certificate.with_monitor(arguments.monitor)
     _write(arguments, after, arguments.certificate, lambda: _signed(certificate, key))
     _write_pages(arguments, after, certificate, ledger)
     code = _answer(arguments, certificate)

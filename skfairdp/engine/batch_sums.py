@@ -11,12 +11,20 @@ from torch import Tensor
 
 from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.engine.clipping.clippers import Clipper
-from skfairdp.engine.clipping.norms import clip_factors, rounding_margin, row_capacity, sum_margin
+from skfairdp.engine.clipping.norms import (
+    LEAST_MARGIN,
+    clip_factors,
+    product_error,
+    rounding_margin,
+    row_capacity,
+    sum_margin,
+)
 from skfairdp.engine.processes import Processes
 from skfairdp.engine.public_features import PublicBatch
 from skfairdp.engine.row_blocks import PairwiseSum, block_rows, blocks, fill
-from skfairdp.engine.sampling import Batch, PoissonSampler
+from skfairdp.engine.sampling import Batch, PersonSampler, PoissonSampler
 from skfairdp.engine.stored_batches import StoredBatches
+from skfairdp.persons import Persons
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
@@ -33,8 +41,14 @@ class Rows:
     X: Tensor  # (n, ...): features, in the dtype and on the device of the module
     targets: tuple[Tensor, ...]  # What the per-record objective takes besides the module's output
     codes: np.ndarray  # (n,): cell of each row; negative for rows that contribute to nothing
+    persons: Persons | None = None  # Whose rows they are, where a record is a person
     # Where the features are if they are not in memory; X then has no rows, and says their kind
     stored: StoredRows | None = None
+
+    @property
+    def n_records(self) -> int:
+        """Number of rows, or of persons."""
+        return len(self.codes) if self.persons is None else self.persons.count
 
 
 @dataclass(frozen=True)
@@ -68,7 +82,9 @@ class BatchSums:
         self._rows = rows
         self._clipper = clipper
         self._noise = noise
-        self._sampler = PoissonSampler(rows.codes, len(plan.cells), noise.sampling)
+        own, cells = rows.persons, (rows.codes, len(plan.cells), noise.sampling)
+        self._sampler = PoissonSampler(*cells) if own is None else PersonSampler(*cells, own)
+        self._one_row_each: np.ndarray | None = None
         self._limits: dict[tuple[int, int], tuple[Segment, float]] = {}
         self._buffers: dict[int, Tensor] = {}
         stored = rows.stored
@@ -97,7 +113,8 @@ class BatchSums:
         if public is None:
             X, targets = self._take(batch.rows, rows)
             spread = self._spread(batch, weights, rows)
-            return clipped_sums(X, targets, limit, spread, outputs, rows), None, targets
+            total = clipped_sums(X, targets, limit, spread, outputs, rows, batch.persons)
+            return total, None, targets
         n, spread = len(public.rows), self._spread(batch, weights)
         X, targets = self._take(np.concatenate([public.rows, batch.rows]), rows)
         for target, other in zip(targets[1:], public.others, strict=True):
@@ -143,10 +160,17 @@ class BatchSums:
         margin = rounding_margin(torch.float64, statistic.size)
         weights = self._spread(batch, block.weights, rows)
         total = PairwiseSum()
-        output = fill(torch.cat(outputs)[: len(batch.rows)], rows) if outputs else weights
-        targets = tuple(fill(target[: len(batch.rows)], rows) for target in targets)
-        for part in blocks(len(weights), rows):
-            vectors = statistic.of(output[part], *(target[part] for target in targets)).double()
+        n = len(batch.rows)
+        output = fill(torch.cat(outputs)[:n], rows) if outputs else weights
+        targets = tuple(fill(target[:n], rows) for target in targets)
+        found = [
+            statistic.of(output[part], *(target[part] for target in targets)).double()
+            for part in blocks(len(output), rows)
+        ]
+        if batch.persons is not None and found:
+            found = list(fill(batch.persons.means(torch.cat(found)[:n]), rows).split(rows))
+            weights = fill(weights, rows)
+        for vectors, part in zip(found, blocks(len(weights), rows), strict=True):
             squares = torch.linalg.vector_norm(vectors, dim=1).square_()
             factors, all_finite = clip_factors(squares, limit, margin)
             if not all_finite:
@@ -162,20 +186,31 @@ class BatchSums:
         """Clip norm that leaves room for the rounding of the sum."""
         known = self._limits.get((id(segment), id(block)))
         if known is None or known[0] is not segment:
-            additions += self.processes.size
-            margin = n_sums * _margin(segment, block, len(self._rows.codes), additions)
+            own, additions = self._rows.persons, additions + self.processes.size
+            error = None if own is None else product_error(self._clipper.product_terms, own.most)
+            margin = _margin(segment, block, self._rows.n_records, additions, error)
+            margin = max(n_sums * margin, LEAST_MARGIN)
             limit = block.max_norm * (1.0 - margin)
             known = self._limits[id(segment), id(block)] = (segment, limit)
         return known[1]
 
     def _spread(self, batch: Batch, weights: tuple[float, ...], block: int = 1) -> Tensor:
-        """Weight of each row; 0 for what fills up the last block."""
-        n = len(batch.rows)
+        """Weight of each record; 0 for what fills up the last block of rows."""
+        n, block = len(batch), 1 if batch.persons is not None else block
         if len(weights) > 1:
             return fill(self._tensor(batch.spread(weights)), block)
         spread = self._rows.X.new_full((-(-n // block) * block,), weights[0], dtype=torch.float64)
         spread[n:].zero_()
         return spread
+
+    def _counted_rows(self, labels: np.ndarray) -> np.ndarray:
+        """What counts in a table of whole numbers: labels of all rows, or of one of each person.
+
+        The rows are drawn once, so that all tables are about the same.
+        """
+        if self._one_row_each is None and isinstance(self._sampler, PersonSampler):
+            self._one_row_each = self._sampler.one_row_each()
+        return labels if self._one_row_each is None else labels[self._one_row_each]
 
     def _tensor(self, values: np.ndarray) -> Tensor:
         # Weights meet clip factors, which are float64: one dtype is faster than two.
@@ -195,14 +230,16 @@ class BatchSums:
         return noise.to(total.device).add_(total)
 
 
-def refuse_unbounded_sums(plan: Plan, n_rows: int) -> None:
-    """Refuse rows that are too many, or weights that differ too much, for a plan's margins.
+def refuse_unbounded_sums(plan: Plan, n_records: int, of_persons: float | None = None) -> None:
+    """Refuse records that are too many, or weights that differ too much, for a plan's margins.
 
-    Raises ValueError: the rounding of a sum could hide more than the margin for it.
+    `of_persons`: as in `sum_margin`. Raises ValueError: the rounding of a sum could hide more than
+    the margin for it.
     """
     for segment in plan.segments:
         for block in segment.blocks:
-            _margin(segment, block, n_rows, _LARGEST_HEAD if segment.n_heads > 1 else 0)
+            additions = _LARGEST_HEAD if segment.n_heads > 1 else 0
+            _margin(segment, block, n_records, additions, of_persons)
 
 
 def rows_of(segment: Segment) -> int:
@@ -210,9 +247,11 @@ def rows_of(segment: Segment) -> int:
     return block_rows(sum(segment.expected_sizes))
 
 
-def _margin(segment: Segment, block: Block, n_rows: int, additions: int) -> float:
+def _margin(
+    segment: Segment, block: Block, n_records: int, additions: int, of_persons: float | None
+) -> float:
     """Share of a block's norm that the rounding of its sum may take."""
     sizes = zip(segment.expected_sizes, segment.rates, strict=True)
     expected = sum(size / rate for size, rate in sizes)
-    capacity = row_capacity(expected, n_rows)
-    return sum_margin(rows_of(segment), capacity, block.weights, additions)
+    capacity = row_capacity(expected, n_records)
+    return sum_margin(rows_of(segment), capacity, block.weights, additions, of_persons)

@@ -26,7 +26,15 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["ExactProducts", "bits_for", "exact_matmul", "on_grid", "parts_of", "product"]
+__all__ = [
+    "DispatchMode",
+    "ExactProducts",
+    "bits_for",
+    "exact_matmul",
+    "on_grid",
+    "parts_of",
+    "product",
+]
 
 
 class _Active(threading.local):
@@ -112,7 +120,15 @@ def exact_matmul(left: Any, right: Any) -> Any:
     return found.to(torch.promote_types(left.dtype, right.dtype))
 
 
-class _Replaced(TorchDispatchMode):
+class DispatchMode(TorchDispatchMode):
+    """A mode that does not import torch's compiler, which takes longer than most fits."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+class _Replaced(DispatchMode):
     """Replaces products while it is on torch's stack of modes."""
 
     def __torch_dispatch__(

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
+from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.parameter_vector import copy_module
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.row_blocks import DEFAULT_ROWS
@@ -71,7 +72,7 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
             "torch.autocast is switched on, which leaves the precision of every product to torch. "
             "Leave its block before calling fit, and choose the module's dtype instead."
         )
-    probe = copy_module(module).eval()
+    probe = _as_at_prediction(module)
     kind = type(module).__name__
     reference = next(probe.parameters())
     with torch.no_grad(), SeededDraws(0):
@@ -89,6 +90,8 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
                     f"The module {kind} returned shape {tuple(output.shape)} for {n} rows; it must "
                     "return one output a row."
                 )
+        if linear_stack(module) is not None:
+            return
         generator = torch.Generator().manual_seed(0)
         rows = torch.randn((3, *row_shape), generator=generator).to(reference)
         try:
@@ -105,6 +108,12 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
         )
 
 
+def _as_at_prediction(module: nn.Module) -> nn.Module:
+    """A copy to be tried, or the module itself where trying it leaves no trace."""
+    stack = linear_stack(module)
+    return module if stack is not None and stack.holds else copy_module(module).eval()
+
+
 def refuse_wrong_outputs(
     module: nn.Module,
     row_shape: tuple[int, ...],
@@ -118,7 +127,7 @@ def refuse_wrong_outputs(
     classes, declared or of the rows. `n_logits`: number of outputs that the mechanism asks for;
     None: what the classes need.
     """
-    probe = copy_module(module).eval()
+    probe = _as_at_prediction(module)
     reference = next(probe.parameters())
     with torch.no_grad(), SeededDraws(0):
         output = probe(torch.zeros((2, *row_shape)).to(reference))
@@ -174,6 +183,8 @@ def refuse_mixed_block(module: nn.Module, row_shape: tuple[int, ...]) -> None:
     Blocks are of one size, so that no kernel is chosen by it; a row stays at its place while
     all others change, to rows of several sizes.
     """
+    if linear_stack(module) is not None:
+        return
     probe = copy_module(module).eval()
     reference = next(probe.parameters())
     generator = torch.Generator().manual_seed(1)

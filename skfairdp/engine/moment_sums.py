@@ -11,6 +11,7 @@ import torch
 
 from skfairdp.engine.clipping.norms import row_capacity, sum_margin
 from skfairdp.engine.row_blocks import PairwiseSum, blocks
+from skfairdp.persons import Persons
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LaplaceSum, Plan, Segment
@@ -72,8 +73,9 @@ class MomentSums:
 
     `rows` (n, d): private rows; longer ones are shortened to the unit L2 ball. `targets` (n,): a
     number for each row, cut to [-1/2, 1/2]. `codes` (n,): cell of each row; negative for rows
-    that contribute to nothing. `plan`: what was charged. Every release is drawn from it.
-    `expected`: number of rows that the plan was made for. `meter`: what is still to be released.
+    that contribute to nothing. `persons`: whose rows they are; the mean of a person's is summed.
+    `plan`: what was charged. Every release is drawn from it. `expected`: number of records that
+    the plan was made for. `meter`: what is still to be released.
 
     Notes
     -----
@@ -91,6 +93,7 @@ class MomentSums:
         noise: NoiseSource,
         *,
         expected: float,
+        persons: Persons | None = None,
     ) -> None:
         self.meter = Meter(plan)
         self._expected = expected
@@ -102,6 +105,13 @@ class MomentSums:
         self._rows = np.where(finite[:, None], rows, 0.0) * factors[:, None]
         limit = LARGEST_TARGET * (1.0 - _MARGIN)
         self._targets = np.clip(np.where(finite, targets, 0.0), -limit, limit)
+        self._n_records = len(rows) if persons is None else persons.count
+        if persons is not None:
+            # t z and z z^T of each of r rows count an r-th part; one rounding is in _MARGIN.
+            used = np.bincount(persons.codes[codes >= 0], minlength=persons.count).clip(min=1)
+            share = used[persons.codes] ** -0.5
+            self._rows *= share[:, None]
+            self._targets *= share
         self._codes = codes
         self._noise = noise
 
@@ -170,7 +180,7 @@ class MomentSums:
         n_sums = len(linear_weights) if each_cell else 1
         linear, quadratic = np.zeros((n_sums, d)), np.zeros((n_sums, d, d))
         margin = max(
-            moment_margin((1.0,) if each_cell else weights, self._expected, len(self._rows))
+            moment_margin((1.0,) if each_cell else weights, self._expected, self._n_records)
             for weights in (linear_weights, quadratic_weights)
         )
         for cell, (w, v) in enumerate(zip(linear_weights, quadratic_weights, strict=True)):

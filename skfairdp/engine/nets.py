@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from skfairdp.engine.inspection import refuse_mixing_modules
 from skfairdp.engine.modules import MLP
-from skfairdp.engine.optimizers import FlatOptimizer, flat_optimizer
+from skfairdp.engine.optimizers import FlatOptimizer, flat_optimizer, make_optimizer
 from skfairdp.engine.parameter_vector import FlatParameters, flatten
 from skfairdp.engine.randomness import SeededDraws
 
@@ -88,9 +89,9 @@ class PreparedNet:
         The net's LRScheduler, if it has one, is run ahead on a dummy parameter:
         its policy cannot depend on the rows then.
         """
-        dummy = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=self.learning_rate)
         if not self.schedulers:
             return [self.learning_rate] * steps
+        dummy = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=self.learning_rate)
         policies = []
         for callback in self.schedulers:
             callback.initialize()
@@ -198,6 +199,8 @@ def prepare_net(
             settings[f"module__{name}"] = value
     working.set_params(**settings)
     _check_module_arguments(working, accepted)
+    # In place of skorch's own method.
+    working.initialize_optimizer = partial(_initialize_optimizer, working)
     with SeededDraws(seed):
         try:
             working.initialize()
@@ -207,6 +210,8 @@ def prepare_net(
                 f"The module {name} contains itself: one of its layers has it, or a layer above, "
                 "as an attribute. Hand over what the layer needs in forward instead."
             ) from error
+        finally:
+            del working.initialize_optimizer
     refuse_mixing_modules(working.module_)
     return PreparedNet(
         working.module_, working.criterion_, flatten(working.module_), working, schedulers
@@ -230,6 +235,12 @@ def as_tensor(X: Any, module: nn.Module) -> Tensor:
     # torch warns of memory it may not write to, e.g. rows that joblib mapped from a file.
     rows = np.require(X, requirements=["C_CONTIGUOUS", "WRITEABLE"])
     return torch.as_tensor(rows).to(device=device, dtype=module_dtype(module), copy=True)
+
+
+def _initialize_optimizer(net: NeuralNet) -> NeuralNet:
+    args, kwargs = net.get_params_for_optimizer("optimizer", net.get_all_learnable_params())
+    net.optimizer_ = make_optimizer(net.optimizer, *args, **kwargs)
+    return net
 
 
 def _schedulers(net: NeuralNet) -> tuple[LRScheduler, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +11,13 @@ from torch import Tensor, nn
 
 from skfairdp.engine.parameter_vector import FlatParameters
 
-__all__ = ["ELEMENTWISE", "FlatOptimizer", "flat_optimizer"]
+__all__ = [
+    "ELEMENTWISE",
+    "FlatOptimizer",
+    "ManyOptimizers",
+    "flat_optimizer",
+    "make_optimizer",
+]
 
 # Optimisers that treat every coordinate by itself: one flat vector gives the same
 # updates as many tensors, in a fraction of the time.
@@ -37,6 +44,11 @@ class FlatOptimizer:
         self._where = where
         self._plain = len(parameters) == 1 and _is_plain_sgd(optimizer)
         self._adam = _Adam(parameters[0].data) if _is_plain_adam(parameters, optimizer) else None
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return sum(parameter.numel() for parameter in self._parameters)
 
     def step(self, gradient: Tensor) -> None:
         """Apply one update.
@@ -86,7 +98,54 @@ class _Adam:
         size = options["lr"] / (1 - beta1**self._steps)
         root = (1 - beta2**self._steps) ** 0.5
         denominator = self._square.sqrt().div_(root).add_(options["eps"])
-        self._vector.addcdiv_(self._mean, denominator, value=-size)
+        if isinstance(size, Tensor):
+            self._vector.sub_(self._mean.div(denominator).mul_(size))
+        else:
+            self._vector.addcdiv_(self._mean, denominator, value=-size)
+
+
+class ManyOptimizers:
+    """Plain gradient descent or Adam of many models, each with a learning rate of its own.
+
+    `vectors` (M, p): weights of the models, moved in place. `optimizers`: of each model alone.
+    Raises ValueError: they are not of one kind, or of another one.
+    """
+
+    def __init__(self, vectors: Tensor, optimizers: Sequence[FlatOptimizer]) -> None:
+        options = [optimizer.optimizer.param_groups[0] for optimizer in optimizers]
+        kinds = {
+            (o._plain, o._adam is not None, own.get("betas"), own.get("eps"))
+            for o, own in zip(optimizers, options, strict=True)
+        }
+        if len(kinds) > 1 or not (optimizers[0]._plain or optimizers[0]._adam):
+            raise ValueError(
+                "Models are trained together by plain SGD, or by plain Adam with the same betas "
+                "and eps; fit those with another optimizer one by one."
+            )
+        self._vectors, self._options = vectors, options[0]
+        self._adam = None if optimizers[0]._plain else _Adam(vectors)
+
+    def step(self, gradients: Tensor, rates: Tensor) -> None:
+        """Apply one update; `gradients` (M, p), `rates` (M, 1): learning rates."""
+        if self._adam is None:
+            self._vectors.sub_(gradients * rates)
+        else:
+            self._adam.step(gradients, {**self._options, "lr": rates.to(self._vectors.dtype)})
+
+
+def make_optimizer(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """Build an optimizer without importing torch's compiler, which takes longer than most fits.
+
+    torch's constructors call one method through a wrapper that imports it.
+    """
+    add = getattr(cls, "add_param_group", None)
+    if add is not torch.optim.Optimizer.add_param_group or not hasattr(add, "__wrapped__"):
+        return cls(*args, **kwargs)
+    optimizer = cls.__new__(cls)
+    optimizer.add_param_group = partial(add.__wrapped__, optimizer)
+    optimizer.__init__(*args, **kwargs)
+    del optimizer.add_param_group
+    return optimizer
 
 
 def flat_optimizer(
@@ -105,9 +164,9 @@ def flat_optimizer(
     several = len(args) == 1 and _has_groups(args[0])
     if cls in ELEMENTWISE and not several:
         vector = nn.Parameter(flat.vector, requires_grad=True)
-        return FlatOptimizer(cls([vector], **kwargs), [vector], [slice(None)])
+        return FlatOptimizer(make_optimizer(cls, [vector], **kwargs), [vector], [slice(None)])
     return FlatOptimizer(
-        cls(*args, **kwargs),
+        make_optimizer(cls, *args, **kwargs),
         [parameters[slot.name] for slot in flat.layout],
         [slot.slice for slot in flat.layout],
     )

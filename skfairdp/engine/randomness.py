@@ -19,8 +19,9 @@ from typing import Any, Self
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from skfairdp.engine.clipping.linear_stacks import linear_stack
+from skfairdp.engine.exact_products import DispatchMode
 from skfairdp.engine.parameter_vector import copy_module
 
 __all__ = ["OwnDraws", "SeededDraws", "are_served", "own_draws"]
@@ -42,7 +43,7 @@ def are_served() -> bool:
     return _DEPTH.blocks > 0
 
 
-class OwnDraws(TorchDispatchMode):
+class OwnDraws(DispatchMode):
     """Draw torch's random numbers from a generator of numpy inside the block."""
 
     def __init__(self, generator: np.random.Generator) -> None:
@@ -184,6 +185,9 @@ def own_draws(
     more than the clip norm; privacy loss of a mixture is at most the mean of its parts', so
     the guarantee holds as it does for batches: for the law of the draws.
     """
+    stack = linear_stack(module)
+    if stack is not None and not stack.dropouts:
+        return nullcontext()
     reference = next(module.parameters())
     rows = torch.zeros((2, *row_shape), dtype=reference.dtype, device=reference.device)
     watch = OwnDraws(np.random.default_rng(0))

@@ -10,8 +10,10 @@ from torch import Tensor, nn
 
 from skfairdp.engine.batch_sums import refuse_unbounded_sums
 from skfairdp.engine.clipping.clippers import Clipper
+from skfairdp.engine.clipping.norms import product_error
 from skfairdp.engine.randomness import OwnDraws
-from skfairdp.engine.row_blocks import block_rows
+from skfairdp.engine.row_blocks import PERSON_BLOCKS, block_rows, few_threads, rows_for
+from skfairdp.persons import Persons
 from skfairdp.privacy.plan import Plan
 
 __all__ = ["rehearse"]
@@ -26,6 +28,7 @@ def rehearse(
     rows: Tensor,
     targets: tuple[Tensor, ...],
     plan: Plan,
+    persons: Persons | None = None,
     n_rows: int | None = None,
 ) -> None:
     """Try a clipper in the blocks of a plan: each row's gradient must be its own, bit by bit.
@@ -38,11 +41,21 @@ def rehearse(
 
     `module`: what the clipper sums gradients of; left as it is. `rows`, `targets`: private rows
     and what the objective takes; their shapes, types and number are used, and no entry is read.
-    `n_rows`: how many a sum may be over; None: those that are here.
+    `persons`: whose rows they are, where a record is a person. `n_rows`: how many a sum may be
+    over; None: those that are here.
     """
-    refuse_unbounded_sums(plan, len(rows) if n_rows is None else n_rows)
     sizes = {block_rows(sum(segment.expected_sizes)) for segment in plan.segments}
-    numbers = sum(parameter.numel() for parameter in module.parameters())
+    of_steps = {size: {size} for size in sizes or {block_rows(1)}}
+    if persons is None:
+        refuse_unbounded_sums(plan, len(rows) if n_rows is None else n_rows)
+    else:
+        error = product_error(clipper.product_terms, persons.most)
+        refuse_unbounded_sums(plan, persons.count, error)
+        of_steps = {size: {rows_for(persons.most, size)} for size in of_steps}
+        if clipper.serving(rows).path == "fused":  # in blocks of whichever size a batch needs
+            needed = {*PERSON_BLOCKS, rows_for(persons.most, max(PERSON_BLOCKS))}
+            of_steps = {size: own | needed for size, own in of_steps.items()}
+    numbers = sum(p.numel() for p in module.parameters() if p.requires_grad)
     serving = clipper.serving(rows)
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
@@ -52,24 +65,37 @@ def rehearse(
             serving.norms(*_zeros(rows, targets, 1), rows=1)
         if watch.used:
             return
-        for size in sorted(sizes or {block_rows(1)}):
-            size = 2 if serving.one_by_one else size
-            probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))
-            block = _Block(serving, size, _zeros(rows, targets, size)[1], probes)
-            seen = block.first_that_runs(rows)
-            if seen is None or block.apart(*seen):
-                continue
-            clipper.take_one_by_one()
-            block = _Block(clipper, size, block.targets, probes)
-            if not block.apart(seen[0], block.observed(seen[0])):
-                raise ValueError(
-                    f"The module {type(module).__name__} gives another gradient for a row when it "
-                    "is asked again, or beside other rows. Let it keep nothing from one call to "
-                    "the next, and process every row by itself."
-                )
+        probes = max(1, min(_PROBES, _PROBED_NUMBERS // numbers))
+        for step, blocks in of_steps.items():
+            with few_threads(step, rows.shape[1:], numbers):  # as in training
+                _rehearse_blocks(clipper, rows, targets, blocks, probes)
     finally:
         for part, mode in modes:
             part.training = mode
+
+
+def _rehearse_blocks(
+    clipper: Clipper, rows: Tensor, targets: tuple[Tensor, ...], sizes: set[int], probes: int
+) -> None:
+    """Compare blocks of each size by themselves, and what few rows give in all of them."""
+    serving, of_sizes, largest = clipper.serving(rows), [], max(sizes)
+    for size in sorted(sizes):
+        size = 2 if serving.one_by_one else size
+        block = _Block(serving, size, _zeros(rows, targets, size)[1], probes, largest)
+        seen = block.first_that_runs(rows)
+        if seen is None:
+            continue
+        of_sizes.append(block.of_probes(seen[1]))
+        if block.apart(*seen) and _same(of_sizes[0], of_sizes[-1]):
+            continue
+        clipper.take_one_by_one()
+        block = _Block(clipper, size, block.targets, probes, largest)
+        if not block.apart(seen[0], block.observed(seen[0])):
+            raise ValueError(
+                "The module gives another gradient for a row when it is asked again, or beside "
+                "other rows. Let it keep nothing from one call to the next, and process every row "
+                "by itself."
+            )
 
 
 def _zeros(
@@ -87,14 +113,18 @@ class _Block:
     size: int
     targets: tuple[Tensor, ...]
     probes: int
+    largest: int  # Rows of the largest block
 
     def first_that_runs(self, like: Tensor) -> tuple[Tensor, list[Tensor]] | None:
-        """Rows that the module takes, and what comes of them; None if it takes but zeros."""
+        """Rows that the module takes, and what comes of them; None if it takes but zeros.
+
+        The first rows of a smaller block are those of a larger one.
+        """
         generator = torch.Generator().manual_seed(0)
-        shape = (self.size, *like.shape[1:])
+        shape = (self.largest, *like.shape[1:])
         codes = torch.randint(0, 2, shape, generator=generator)  # e.g. for an embedding
         for made_up in (torch.randn(shape, generator=generator), codes):
-            rows = made_up.to(like)
+            rows = made_up[: self.size].to(like)
             try:
                 return rows, self.observed(rows)
             except (IndexError, RuntimeError):
@@ -115,6 +145,11 @@ class _Block:
         norms = self.clipper.norms(rows[order], targets, self.size)
         back = order.argsort()
         return [sums, torch.cat(outputs)[back], norms[back]]
+
+    def of_probes(self, seen: list[Tensor]) -> list[Tensor]:
+        """Of what was seen, that of a few rows, which are the same in blocks of any size."""
+        sums, *others = seen
+        return [sums, *(each[: self.probes] for each in others)]
 
     def apart(self, rows: Tensor, seen: list[Tensor]) -> bool:
         """Whether rows give the same in every order, and when others are missing."""

@@ -17,11 +17,13 @@ from skfairdp.engine.public_features import PublicBatch, PublicFeatures
 from skfairdp.engine.row_blocks import fill
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
+from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import (
     GRID_FAILURE,
     LEAST_MULTIPLIER,
     Block,
     CountRelease,
+    Plan,
     Segment,
 )
 from skfairdp.privacy.relations import NEIGHBOURS
@@ -70,6 +72,10 @@ class NoisyRelease(BatchSums):
         return PublicFeatures(
             self._rows.X, self._rows.targets[:1], clipper, self._noise.key(), others
         )
+
+    def beside(self, plan: Plan, noise: NoiseSource) -> NoisyRelease:
+        """Make a release of another plan over the same rows, with batches and noise of its own."""
+        return NoisyRelease(self._rows, plan, self._clipper, noise)
 
     @property
     def joins(self) -> bool:
@@ -172,18 +178,21 @@ class NoisyRelease(BatchSums):
         batch = self._batch(segment)
         X, targets = self._take(batch.rows, rows)
         # NaN counts as not long, so that every drawn record adds one to one count.
-        long = (self._clipper.norms(X, targets, rows) > base_norm).cpu().numpy()
-        long = long[: len(batch.rows)]
+        norms = self._clipper.norms(X, targets, rows, batch.persons)
+        long = (norms > base_norm).cpu().numpy()[: len(batch)]
         cell = np.repeat(np.arange(n_cells), batch.sizes)
         counts = np.bincount(2 * cell + ~long, minlength=2 * n_cells).reshape(n_cells, 2)
         noisy = self._noisy(torch.from_numpy(counts.astype(np.float64)), count_block.noise_std)
         counts = noisy.numpy()
-        norms = np.asarray(choose(counts), dtype=np.float64)
-        largest = float(norms.max())  # over all cells, whether drawn or not
-        limits = fill(self._tensor(norms[cell]) * limit, rows, 1.0)
+        chosen = np.asarray(choose(counts), dtype=np.float64)
+        largest = float(chosen.max())  # over all cells, whether drawn or not
+        limits = self._tensor(chosen[cell]) * limit
+        limits = fill(limits, rows, 1.0) if batch.persons is None else limits
         weights = self._spread(batch, tuple(w / largest for w in block.weights), rows)
-        total = self._clipper.clipped_sums(X, targets, limits, weights, rows=rows)
-        return self._noisy(total, block.noise_std).mul_(largest), norms
+        total = self._clipper.clipped_sums(
+            X, targets, limits, weights, rows=rows, persons=batch.persons
+        )
+        return self._noisy(total, block.noise_std).mul_(largest), chosen
 
     def heads(
         self,
@@ -214,14 +223,17 @@ class NoisyRelease(BatchSums):
         additions = n_heads * n_cells + (head.stop - head.start) + 16
         limit = self._limit(segment, block, additions, n_sums=2)
         batch = self._batch(segment)
-        slot = self._sampler.slots(len(batch.rows), n_heads)
+        slot = self._sampler.slots(len(batch), n_heads)
         cell = np.repeat(np.arange(n_cells), batch.sizes)
-        member = np.zeros((n_heads * n_cells, len(batch.rows)))
-        member[slot * n_cells + cell, np.arange(len(batch.rows))] = 1.0
+        member = np.zeros((n_heads * n_cells, len(batch)))
+        member[slot * n_cells + cell, np.arange(len(batch))] = 1.0
         rows = rows_of(segment)
         X, targets = self._take(batch.rows, rows)
-        weights = fill(self._tensor(member).t(), rows).t()
-        sums = self._clipper.clipped_sums(X, targets, limit, weights, rows=rows)
+        weights = self._tensor(member)
+        weights = fill(weights.t(), rows).t() if batch.persons is None else weights
+        sums = self._clipper.clipped_sums(
+            X, targets, limit, weights, rows=rows, persons=batch.persons
+        )
         sums = sums.reshape(n_heads, n_cells, -1)
 
         def finish(sums: Tensor) -> Tensor:
@@ -246,12 +258,14 @@ class NoisyRelease(BatchSums):
     ) -> np.ndarray:
         """Release a table of counts over all rows with discrete Laplace noise.
 
+        Of a person with several rows, one counts that is drawn by chance.
+
         `release`: states the epsilon of one table. `assign`: maps the rows to the count that each
         one adds to (negative for none); a row's count depends on that row and on released values
         alone. Result (n_counts,).
         """
         self.meter.draw(release)
-        labels = assign(self._rows)
+        labels = self._counted_rows(assign(self._rows))
         exact = np.bincount(labels[labels >= 0], minlength=n_counts).astype(np.int64)
 
         def finish(exact: Tensor) -> Tensor:
@@ -304,8 +318,8 @@ class NoisyRelease(BatchSums):
         if self.processes.size > 1:
             raise PlanError("A table of prefix sums is released by one process alone.")
         self.meter.draw(segment)
-        entries, signs = assign(self._rows)
-        within = (self._rows.codes >= 0) & (entries >= 0)
+        entries, signs, codes = map(self._counted_rows, (*assign(self._rows), self._rows.codes))
+        within = (codes >= 0) & (entries >= 0)
         counts = np.zeros(math.prod(shape), dtype=np.int64)
         # Whatever is asked for: no record adds more than one.
         np.add.at(counts, entries[within], np.sign(signs[within]))

@@ -10,6 +10,8 @@ exact instead (:mod:`skfairdp.engine.exact_products`): what a row is turned into
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 
@@ -18,7 +20,11 @@ __all__ = [
     "PairwiseSum",
     "block_rows",
     "blocks",
+    "PERSON_BLOCKS",
+    "few_threads",
     "fill",
+    "person_block",
+    "rows_for",
     "rows_within",
 ]
 
@@ -26,11 +32,16 @@ __all__ = [
 DEFAULT_ROWS = 256
 """Rows of a block where no batch size is known."""
 
+PERSON_BLOCKS = tuple(32 * k for k in (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32))
+"""Rows of the blocks of a batch of persons, whose expected number of rows is not public."""
+
 # Operands of a block of about so many rows stay in the cache.
 _CACHED_ROWS = 1024
 # Full vectors of all processors: what is left over at a vector's end is computed otherwise.
 _STEP = 32
 _VECTOR_BYTES = 64
+# Products of a block and its weights, from which on a second thread pays.
+_WORTH_WAKING = 1 << 25
 
 
 def block_rows(expected: float) -> int:
@@ -50,9 +61,40 @@ def block_rows(expected: float) -> int:
     return max(1, math.ceil((expected + 2.0 * math.sqrt(expected)) / pieces / _STEP)) * _STEP
 
 
+@contextmanager
+def few_threads(rows: int, row_shape: Sequence[int], weights: int) -> Iterator[None]:
+    """Compute in one thread where waking others costs more than they take over.
+
+    `rows`: of a block. `row_shape`: images, whose weights serve many times, keep all threads.
+    `weights`: number of weights of the module.
+    """
+    before = torch.get_num_threads()
+    if len(row_shape) == 1 and rows * weights < _WORTH_WAKING:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def rows_within(rows: int, width: int, elements: int) -> int:
     """Make blocks smaller for rows of many numbers: 32 rows at least, a multiple of that."""
     return min(rows, max(1, elements // width // _STEP) * _STEP)
+
+
+def rows_for(most: int, rows: int) -> int:
+    """Make blocks larger where a person may have more rows: a multiple of 32.
+
+    `rows`: 1 where rows go through a module one by one; a block then holds one large person.
+    """
+    if most <= rows or rows == 1:
+        return max(rows, most)
+    return -(-most // _STEP) * _STEP
+
+
+def person_block(rows: int, largest: int) -> int:
+    """Rows of the block that takes so many: the next of a few sizes, `largest` at most."""
+    return min([size for size in PERSON_BLOCKS if size >= rows] + [largest])
 
 
 def blocks(n: int, rows: int) -> list[slice]:

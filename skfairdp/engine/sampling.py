@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Batch", "PoissonSampler"]
+from skfairdp.engine.person_rows import PersonRows
+from skfairdp.persons import Persons
+
+__all__ = ["Batch", "PersonSampler", "PoissonSampler"]
 
 
 @dataclass(frozen=True)
@@ -15,12 +18,17 @@ class Batch:
     """Rows of one Poisson batch. Its size is secret and must not leave the engine."""
 
     rows: np.ndarray  # (B,): row numbers, cell after cell
-    sizes: tuple[int, ...]  # How many of the rows belong to each cell
+    sizes: tuple[int, ...]  # How many of the rows, or of the persons, belong to each cell
+    persons: PersonRows | None = None  # Whose rows they are; None: each is a record of its own
+
+    def __len__(self) -> int:
+        """Return the number of records: rows, or persons."""
+        return sum(self.sizes)
 
     def spread(self, per_cell: tuple[float, ...]) -> np.ndarray:
-        """Give every row the value of its cell, as an array of shape (B,)."""
+        """Give every record the value of its cell, as an array of shape (B,)."""
         if len(per_cell) == 1:
-            return np.full(len(self.rows), per_cell[0])
+            return np.full(len(self), per_cell[0])
         return np.repeat(np.asarray(per_cell, dtype=np.float64), self.sizes)
 
 
@@ -104,6 +112,63 @@ class PoissonSampler:
     def slots(self, size: int, n_slots: int) -> np.ndarray:
         """Draw a slot in ``range(n_slots)`` for each of `size` rows, independently."""
         return self._generator.integers(n_slots, size=size)
+
+
+class PersonSampler(PoissonSampler):
+    """Draw Poisson batches of persons, each with some of its rows.
+
+    A drawn person brings all its rows, or ``persons.most`` of them, chosen anew at each draw, any
+    of them alike. Where each has one row, batches are those of `PoissonSampler`.
+
+    `codes` (n,): cell of each row, one for all rows of a person that are in any; other rows are
+    never drawn, nor persons without another. `persons`: whose rows they are.
+    """
+
+    def __init__(
+        self, codes: np.ndarray, n_cells: int, generator: np.random.Generator, persons: Persons
+    ) -> None:
+        own = persons.one_each(codes, "the rows of a person are in several cells of the plan")
+        super().__init__(own, n_cells, generator)
+        used = np.flatnonzero(codes >= 0)
+        self._rows = used[np.argsort(persons.codes[used], kind="stable")]
+        self._counts = np.bincount(persons.codes[used], minlength=persons.count)
+        self._starts = np.cumsum(self._counts) - self._counts
+        self._most = persons.most
+
+    def draw(self, rates: tuple[float, ...]) -> Batch:
+        """Draw one batch.
+
+        `rates`: probability that a person of each cell is drawn.
+        """
+        drawn = super().draw(rates)
+        held = self._counts[drawn.rows]
+        taken = np.minimum(held, self._most)
+        first = np.repeat(np.cumsum(taken) - taken, taken)
+        place = np.arange(len(first)) - first
+        many = held > self._most
+        if many.any():
+            place[np.repeat(many, taken)] = self._some(held[many]).ravel()
+        rows = self._rows[np.repeat(self._starts[drawn.rows], taken) + place]
+        # Where none has several, rows go the way of rows.
+        several = len(rows) > len(taken)
+        return Batch(rows, drawn.sizes, PersonRows(taken, self._most) if several else None)
+
+    def one_row_each(self) -> np.ndarray:
+        """Draw one row of every person that has any: row numbers."""
+        held = self._counts > 0
+        place = self._generator.integers(self._counts[held])
+        return np.asarray(self._rows[self._starts[held] + place])
+
+    def _some(self, counts: np.ndarray) -> np.ndarray:
+        """Choose so many different places below each count, every set alike (Floyd's way)."""
+        chosen = np.empty((len(counts), self._most), dtype=np.int64)
+        for k in range(self._most):
+            last = counts - self._most + k
+            place = self._generator.integers(last + 1)
+            known = (chosen[:, :k] == place[:, None]).any(axis=1)
+            chosen[:, k] = np.where(known, last, place)
+        chosen.sort(axis=1)
+        return chosen
 
 
 def _members(inside: np.ndarray) -> np.ndarray | None:

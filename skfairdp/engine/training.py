@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from skfairdp.engine.batch_sums import rows_of
 from skfairdp.engine.optimizers import FlatOptimizer
 from skfairdp.engine.release import NoisyRelease
+from skfairdp.engine.row_blocks import few_threads
 from skfairdp.privacy.plan import Segment
 
 __all__ = ["Progress", "run_segment"]
@@ -67,20 +69,21 @@ def run_segment(
     """
     gradient_of = release.gradient if released_gradient is None else released_gradient
     last_rate: float | None = None
-    for _ in range(segment.steps):
-        if learning_rate is not None:
-            rate = learning_rate(progress.step)
-            if rate != last_rate:
-                optimizer.set_lr(rate)
-                last_rate = rate
-        if before_step is not None:
-            before_step()
-        gradient = gradient_of(segment)
-        if adjust_gradient is not None:
-            gradient = adjust_gradient(gradient)
-        optimizer.step(gradient)
-        progress.advance()
-        if after_step is not None and after_step(progress.step):
-            release.meter.stop()
-            return False
-    return True
+    with few_threads(rows_of(segment), release.row_shape, optimizer.size):
+        for _ in range(segment.steps):
+            if learning_rate is not None:
+                rate = learning_rate(progress.step)
+                if rate != last_rate:
+                    optimizer.set_lr(rate)
+                    last_rate = rate
+            if before_step is not None:
+                before_step()
+            gradient = gradient_of(segment)
+            if adjust_gradient is not None:
+                gradient = adjust_gradient(gradient)
+            optimizer.step(gradient)
+            progress.advance()
+            if after_step is not None and after_step(progress.step):
+                release.meter.stop()
+                return False
+        return True

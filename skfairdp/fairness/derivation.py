@@ -14,6 +14,7 @@ NOISY_COUNTS = "noisy counts"
 OWN_MODELS = "models of the groups"
 COUNTED = "counted"
 RELEASE = "local release"
+TOTAL_VARIATION = "total variation of codes"
 LAST_STEP = "last head step"
 WEIGHT_LENGTH = "length of the weights"
 
@@ -26,6 +27,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         OWN_MODELS: ("claims", "sums", "trials", "distances", "n_draws"),
         COUNTED: (),
         RELEASE: ("epsilon",),
+        TOTAL_VARIATION: ("claims", "attenuation", "n_codes"),
         LAST_STEP: (
             "max_head_norm",
             "max_grad_norm",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.exceptions import UnknownGroupError
 from skfairdp.parameters import is_missing
+from skfairdp.persons import Persons
 from skfairdp.rows import factorized, recoded, unmasked
+
+_SEVERAL = (
+    "Some person in 'person_ids' has rows of different groups in 'sensitive_features'. A person is "
+    "in one group: give all rows of a person the same value, for instance that of the latest row."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +132,16 @@ def encode_groups(
             "groups, or drop the rows of others; compare with set() of your values to find them."
         )
     return Groups(known, recoded(codes, table), outside)
+
+
+def groups_of_records(groups: Groups | None, persons: Persons | None) -> Groups | None:
+    """Groups of the persons, where records are persons of several rows.
+
+    Raises ValueError: some person is in several groups.
+    """
+    if groups is None or persons is None:
+        return groups
+    return replace(groups, codes=persons.one_each(groups.codes, _SEVERAL))
 
 
 def groups_of_training(sensitive_features: Any, n_rows: int, declared: Any) -> Groups:

@@ -81,6 +81,8 @@ class FairnessGuarantee:
         * "training mechanism": the average over the noise of training.
         * "any downstream predictor": whatever is predicted from a private release,
           averaged over its noise.
+        * "any downstream predictor of such people": the same of one fair code, for people
+          like those held out.
         * "answered queries": the answers that a parity gate has let pass, and no
           others.
     method : str
@@ -89,7 +91,7 @@ class FairnessGuarantee:
         Largest observed difference, where rows were observed.
     confidence_level : float or None
         Probability that the bound holds over the draw of the held-out rows; None for a
-        claim without statistical error, which the first two scopes always have.
+        claim without statistical error; those about people like the ones held out have one.
     groups : tuple
         Labels of the groups that are compared.
     counts : tuple of CellCount
@@ -231,16 +233,20 @@ class FairnessGuarantee:
         for count in self.counts:
             strata.setdefault(count.stratum, []).append(max(0, round(count.trials)))
         sizes = min(strata.values(), key=min)
-        claims = 1 if self.derivation is None else self.derivation.values.get("claims", 1)
+        values = {} if self.derivation is None else self.derivation.values
+        noise = any(count.noisy for count in self.counts)
         if len(sizes) > 1:
-            named = dict(zip(self.groups, sizes, strict=True))
             found = certifiable(
-                named, USEFUL, confidence_level=self.confidence_level, n_claims=claims
+                dict(zip(self.groups, sizes, strict=True)),
+                USEFUL,
+                confidence_level=self.confidence_level,
+                n_claims=values.get("claims", 1),
+                count_epsilon=values.get("epsilon") if noise else None,
+                cell_sizes="public" if values.get("public_sizes") else "private",
             )
             if not found.possible:
                 return str(found)
         if self.estimate is not None and self.estimate < USEFUL:
-            noise = any(count.noisy for count in self.counts)
             return "More rows, or less noise, would help." if noise else "More rows would help."
         return "What was observed is that far apart: more rows alone would not help."
 

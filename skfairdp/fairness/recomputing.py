@@ -18,6 +18,7 @@ from skfairdp.fairness.bounds.noisy_counts import (
 )
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound
 from skfairdp.fairness.bounds.smoothing import own_models_bound
+from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
 from skfairdp.fairness.derivation import (
     COUNTED,
     EXACT,
@@ -26,6 +27,7 @@ from skfairdp.fairness.derivation import (
     NOISY_COUNTS,
     OWN_MODELS,
     RELEASE,
+    TOTAL_VARIATION,
     WEIGHT_LENGTH,
     Derivation,
     level_of_one,
@@ -63,6 +65,9 @@ def recomputed_estimate(claim: FairnessGuarantee) -> float | None:
     if not counts:
         return None
     hits, rows = _grid(claim, counts)
+    if claim.derivation is not None and claim.derivation.kind == TOTAL_VARIATION:
+        left, codes = claim.derivation.values["attenuation"], _codes(claim)
+        return left * total_variation(codes)
     rows = np.maximum(rows, 0.0)
     if claim.derivation is not None and claim.derivation.kind == COUNTED and not rows.all():
         return None
@@ -176,6 +181,27 @@ def _counted(claim: FairnessGuarantee) -> float:
     return float(np.ptp(hits / rows, axis=1).max())
 
 
+def _codes(claim: FairnessGuarantee) -> NDArray[np.int64]:
+    """Counts of codes, (n_strata, n_codes, n_groups)."""
+    assert claim.derivation is not None
+    n_codes = claim.derivation.values["n_codes"]
+    hits, rows = map(_whole, _plain_counts(claim))
+    if n_codes < 2 or len(hits) % n_codes:
+        raise ValueError("its counts are not one of every code in every stratum")
+    shape = -1, n_codes, hits.shape[1]
+    if np.any(hits.reshape(shape).sum(axis=1, keepdims=True) != rows.reshape(shape)):
+        raise ValueError("the codes of a group must add up to its rows")
+    return hits.reshape(shape)
+
+
+def _total_variation(
+    claim: FairnessGuarantee, level: float, *, attenuation: float, n_codes: int
+) -> float:
+    if not 0.0 <= attenuation <= 1.0:
+        raise ValueError("'attenuation' must lie between 0 and 1")
+    return attenuation * total_variation_bound(_codes(claim), confidence_level=level)
+
+
 def _release(claim: FairnessGuarantee, *, epsilon: float) -> float:
     if not epsilon >= 0.0:
         raise ValueError("'epsilon' of a release must be >= 0")
@@ -197,6 +223,7 @@ _SAMPLED: dict[str, Callable[..., float]] = {
     HOEFFDING: _hoeffding,
     NOISY_COUNTS: _noisy_counts,
     OWN_MODELS: _own_models,
+    TOTAL_VARIATION: _total_variation,
 }
 _DERIVED: dict[str, Callable[..., float]] = {
     COUNTED: _counted,

@@ -13,6 +13,7 @@ from skfairdp.fairness.derivation import (
     NOISY_COUNTS,
     OWN_MODELS,
     RELEASE,
+    TOTAL_VARIATION,
     WEIGHT_LENGTH,
 )
 
@@ -21,6 +22,7 @@ AVERAGED = "averaged over its draws"
 ANY_POPULATION = "any population"
 TRAINING = "training mechanism"
 DOWNSTREAM = "any downstream predictor"
+DOWNSTREAM_LIKE = "any downstream predictor of such people"
 ANSWERED = "answered queries"
 # What each kind of derivation can show.
 _SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -30,12 +32,13 @@ _SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ANY_POPULATION: (WEIGHT_LENGTH,),
         TRAINING: (LAST_STEP,),
         DOWNSTREAM: (RELEASE,),
+        DOWNSTREAM_LIKE: (TOTAL_VARIATION,),
         ANSWERED: (COUNTED,),
     }
 )
 SCOPES = tuple(_SHOWN)
 # Statements about people like those who were held out; the others hold for all people.
-_FROM_ROWS = (DEPLOYED, AVERAGED)
+FROM_ROWS = (DEPLOYED, AVERAGED, DOWNSTREAM_LIKE)
 
 
 def check_scope(
@@ -48,10 +51,10 @@ def check_scope(
     """
     if scope not in SCOPES:
         raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
-    if (confidence_level is None) is (scope in _FROM_ROWS):
+    if (confidence_level is None) is (scope in FROM_ROWS):
         raise ValueError(
             f"confidence_level={confidence_level!r} contradicts scope={scope!r}: bounds of the "
-            f"scopes {_FROM_ROWS} are estimated from rows, and no others are."
+            f"scopes {FROM_ROWS} are estimated from rows, and no others are."
         )
     if kind is not None and kind not in _SHOWN[scope]:
         raise ValueError(f"A bound of kind {kind!r} contradicts scope={scope!r}.")

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_gap_upper_bound
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
 from skfairdp.figures import rounded_up
+from skfairdp.parameters import COUNT, NONE, PROBABILITY, Check, Choice, Number, check_arguments
 
-__all__ = ["USEFUL", "SmallestGap", "certifiable"]
+__all__ = ["USEFUL", "SmallestGap", "certifiable", "smallest_gap"]
 
 USEFUL = 0.5  # bounds from here on are printed as "no useful bound"
 # More rows than this are not looked for.
 _MOST_ROWS = 10**7
+_ALLOWED: dict[str, tuple[Check, ...]] = {
+    "tolerance": (NONE, PROBABILITY),
+    "confidence_level": (PROBABILITY,),
+    "rate": (Number(0.0, 1.0),),
+    "n_claims": (COUNT,),
+    "count_epsilon": (NONE, Number(1e-4, 1e3)),
+    "cell_sizes": (Choice(("private", "public")),),
+}
 
 
 @dataclass(frozen=True)
 class SmallestGap:
-    """What a certificate can show with given numbers of rows.
+    """What a certificate, or a monitor, can show with given numbers of rows.
 
     Parameters
     ----------
@@ -77,6 +89,8 @@ def certifiable(
     confidence_level: float = 0.95,
     rate: float = 0.5,
     n_claims: int = 1,
+    count_epsilon: float | None = None,
+    cell_sizes: str = "private",
 ) -> SmallestGap:
     """Tell which tolerance numbers of held-out rows can show, and how many rows one needs.
 
@@ -95,6 +109,11 @@ def certifiable(
         Rate that is observed in all groups. One half asks for most rows.
     n_claims : int, default=1
         Notions times planned certificates, which share the error.
+    count_epsilon : float, optional
+        What the counts are bought for, see `certify`; the noise that is drawn is taken to be 0,
+        and a count to be one entry of the table.
+    cell_sizes : {"private", "public"}, default="private"
+        With `count_epsilon`, whether numbers of rows carry noise too.
 
     Returns
     -------
@@ -105,6 +124,10 @@ def certifiable(
     ValueError
         For fewer than two groups, or figures out of range.
 
+    See Also
+    --------
+    skfairdp.GapMonitor.certifiable : The same for decisions that are watched.
+
     Examples
     --------
     >>> from skfairdp import certifiable
@@ -112,27 +135,36 @@ def certifiable(
     Equal rates of 0.5 would show a gap of at most 0.132: they cannot show a tolerance of 0.1...
     >>> certifiable([1000, 1000], 0.05).possible
     True
+    >>> certifiable([1000, 1000], 0.05, count_epsilon=0.1).rows_needed
+    1372
     """
+    check_arguments(locals(), **_ALLOWED)
+    level = 1.0 - (1.0 - confidence_level) / n_claims
+
+    def shown(sizes: Sequence[int]) -> float:
+        rows = np.array([sizes])
+        hits = np.rint(rate * rows).astype(np.int64)
+        if count_epsilon is None or not rows.all():
+            return float(gap_upper_bound(hits[0], rows[0], confidence_level=level))
+        one, known = np.array([1]), rows if cell_sizes == "public" else None
+        cells = NoisyCells(hits, rows - hits, one, one, known)
+        return private_gap_upper_bound(cells, count_epsilon, confidence_level=level)
+
+    return smallest_gap(group_sizes, tolerance, rate, shown)
+
+
+def smallest_gap(
+    group_sizes: Mapping[Any, int] | Sequence[int],
+    tolerance: float | None,
+    rate: float,
+    shown: Callable[[Sequence[int]], float],
+) -> SmallestGap:
+    """Tell what numbers of rows can show, where `shown` is what they show of equal rates."""
     named = dict(group_sizes if isinstance(group_sizes, Mapping) else enumerate(group_sizes))
     if len(named) < 2 or any(not float(n).is_integer() or n < 0 for n in named.values()):
         raise ValueError(
             f"group_sizes={named!r} must hold whole numbers of rows, >= 0, of two groups or more."
         )
-    if tolerance is not None and not 0.0 < tolerance < 1.0:
-        raise ValueError(f"tolerance={tolerance!r} must lie between 0 and 1.")
-    if not 0.0 <= rate <= 1.0 or not 0.0 < confidence_level < 1.0 or n_claims < 1:
-        raise ValueError(
-            f"rate={rate!r} must lie in [0, 1], confidence_level={confidence_level!r} in (0, 1), "
-            f"and n_claims={n_claims!r} must be at least 1."
-        )
-    level = 1.0 - (1.0 - confidence_level) / n_claims
-
-    def shown(sizes: Sequence[int]) -> float:
-        if not all(sizes):
-            return 1.0
-        counts = [round(rate * n) for n in sizes]
-        return float(gap_upper_bound(counts, list(sizes), confidence_level=level))
-
     smallest = shown([int(n) for n in named.values()])
     if tolerance is None or smallest <= tolerance:
         return SmallestGap(smallest, tolerance, None, (), rate)
@@ -146,15 +178,25 @@ def certifiable(
     return SmallestGap(smallest, tolerance, needed, too_small, rate)
 
 
-def _rows(shown: Any, tolerance: float) -> int | None:
+def _rows(shown: Callable[[Sequence[int]], float], tolerance: float) -> int | None:
     """Smallest number of rows a group, to 2 %, from which on a tolerance is shown."""
-    high = 1
-    while shown([high, high]) > tolerance:
-        high *= 2
-        if high > _MOST_ROWS:
+    low, least, high = 0, 1.0, math.ceil(1.0 / tolerance)
+    while (found := shown([high, high])) > tolerance:
+        # A bound falls as the root of the rows at least.
+        low, least = high, found
+        high = math.ceil(high * max(1.01, (found / tolerance) ** 2))
+        if low >= _MOST_ROWS:
             return None
-    low = high // 2
+        high = min(high, _MOST_ROWS)
+    side = -1.0
     while high - low > max(1, low // 50):
-        middle = (low + high) // 2
-        low, high = (middle, high) if shown([middle, middle]) > tolerance else (low, middle)
+        # Where a power of the rows that goes through both ends crosses, and 1 % to either side.
+        part = math.log(least / tolerance) / math.log(least / found) if low and least < 1 else 0.5
+        middle = max(low, 1) * (high / max(low, 1)) ** part * (1.0 + 0.01 * side)
+        middle = min(max(round(middle), low + 1), high - 1)
+        bound, side = shown([middle, middle]), -side
+        if bound > tolerance:
+            low, least = middle, bound
+        else:
+            high, found = middle, bound
     return high

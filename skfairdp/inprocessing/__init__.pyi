@@ -8,6 +8,7 @@ from .fairdp.classifier import FairDPClassifier
 from .fermi import DPFermiClassifier
 from .functional.classifier import FunctionalMechanismClassifier
 from .importance_sampling import ImportanceSamplingDPSGDClassifier
+from .many import fit_many
 from .public_parity import PublicParity
 from .rates.classifier import RateConstrainedClassifier
 
@@ -24,4 +25,5 @@ __all__ = [
     "PublicParity",
     "RandomizedAttributeClassifier",
     "RateConstrainedClassifier",
+    "fit_many",
 ]

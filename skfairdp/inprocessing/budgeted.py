@@ -96,16 +96,17 @@ class BudgetedClassifier(PrivateClassifier):
         if plan.noiseless:
             return None
         if noise.reproducible:
-            return PrivacyGuarantee.void(seed_known())
+            return PrivacyGuarantee.void(seed_known(), protects=self._unit)
         named = any(getattr(self, n, None) is not None for n in ("group_sizes", "groups"))
         return guarantee(
             plan,
-            protects="record",
+            protects=self._unit,
             budget=self.epsilon if self.noise_multiplier is None else None,
             assumptions=of_training(
                 noise_text(noise, exact=plan.exact_noise),
                 labels=self.classes is not None,
                 groups=None if groups is None else named,
                 also=self._also_assumed(),
+                persons=self._unit == "person",
             ),
         )

@@ -33,9 +33,18 @@ from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.schedules import schedule_factors
 from skfairdp.engine.training import Progress, run_segment
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.inprocessing.budgeted import BudgetedClassifier
-from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, check_parameters
+from skfairdp.parameters import (
+    COUNT,
+    NONE,
+    NORM,
+    SEQUENCE,
+    Choice,
+    Number,
+    check_parameters,
+)
+from skfairdp.persons import Persons
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes, check_delta
@@ -86,9 +95,12 @@ class GradientClassifier(BudgetedClassifier):
     noise_multiplier : float or None
         Noise standard deviation over `max_grad_norm`, instead of `epsilon`.
     max_grad_norm : float
-        Largest L2 norm of one record's gradient.
+        Largest L2 norm of one record's gradient: of a row's, or of the mean over a person's rows.
+    max_rows_per_person : int
+        With `person_ids`: rows that a person brings to a batch, at most; of more, so many are
+        chosen anew at each draw. A public number.
     batch_size : int or "auto"
-        Expected records in a batch; "auto" is ``min(256, ceil(n / 10))``.
+        Expected records (rows, or persons) in a batch; "auto" is ``min(256, ceil(n / 10))``.
     max_epochs : int
         Passes over the data, each of ``ceil(n / batch_size)`` steps.
     learning_rate_schedule : None, "linear", "cosine" or sequence of pairs
@@ -112,17 +124,20 @@ class GradientClassifier(BudgetedClassifier):
     batch_size: int | str = "auto"
     max_epochs: int = 20
     learning_rate_schedule: Any = "linear"
+    max_rows_per_person: int = 8
     exact_noise: bool = False
     progress: bool | None = None
     distributed: str | None = "auto"
 
     _plans_ahead = True
+    _takes_persons = True
     # Whether rows may lie on disk, or with several processes: they are read in batches of steps.
     _in_parts: ClassVar[bool] = False
     _parameters = {
         "max_grad_norm": (NORM,),
         "batch_size": (COUNT, Choice(("auto",))),
         "max_epochs": (COUNT,),
+        "max_rows_per_person": (Number(1, 4096, integer=True),),
         "learning_rate_schedule": (Choice(("linear", "cosine")), SEQUENCE, NONE),
         "distributed": (Choice(("auto",)), NONE),
     }
@@ -208,15 +223,21 @@ class GradientClassifier(BudgetedClassifier):
         )
         classes, labels = encode_labels(y, self.classes, multiclass=self._multiclass)
         groups = self._encode_groups(sensitive_features, len(X))
+        persons = self._persons(len(X))
         X, labels, groups = self._used(X, labels, groups)
         seed, noise = self._randomness()
-        n = len(X)
+        if persons is not None and (stored is not None or processes.size > 1):
+            raise ValueError(
+                "'person_ids' needs the rows of all persons in the memory of one process. Load the "
+                "rows and set distributed=None, or give one row of each person."
+            )
+        n = len(X) if persons is None else persons.count
         if processes.size > 1:
             n, groups = self._join(processes, X, classes, groups)
             seed = processes.first(seed)
             if noise.reproducible:  # another stream of batches in each process
                 noise = NoiseSource(seed + processes.rank * 2**32)
-        sizes = processes.first(self._sizes(groups, n, noise))
+        sizes = processes.first(self._sizes(groups_of_records(groups, persons), n, noise))
         check_delta(self.delta, sizes.total)
         multiplier = self._calibrate(sizes)
         plan = self._plan(sizes, multiplier)
@@ -240,7 +261,7 @@ class GradientClassifier(BudgetedClassifier):
                 f"A plan with {plan.counts[0].name!r} tables reads all rows at once, so 'X' has to "
                 "be in memory. Switch the tables off, or load the rows."
             )
-        rows = _rows(X, labels, self._cells(plan, groups), prepared.module, link)
+        rows = _rows(X, labels, self._cells(plan, groups), prepared.module, link, persons)
         del labels  # as large as what was made of them
         chunks = () if stored is None else stored.chunks()
         parts = (as_tensor(chunk, prepared.module) for chunk in chunks)
@@ -252,7 +273,7 @@ class GradientClassifier(BudgetedClassifier):
             groups, of_groups = replace(groups, codes=groups.codes[:0].copy()), None
         objective = self._objective(objective_for(prepared.criterion), groups, classes)
         clipper = make_clipper(prepared.module, prepared.flat, objective)
-        rehearse(prepared.module, clipper, rows.X, rows.targets, plan, n)
+        rehearse(prepared.module, clipper, rows.X, rows.targets, plan, persons, n)
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
@@ -338,7 +359,12 @@ class GradientClassifier(BudgetedClassifier):
 
 
 def _rows(
-    X: Any, labels: np.ndarray, cells: np.ndarray | None, module: nn.Module, link: str
+    X: Any,
+    labels: np.ndarray,
+    cells: np.ndarray | None,
+    module: nn.Module,
+    link: str,
+    persons: Persons | None,
 ) -> Rows:
     stored = X if isinstance(X, StoredRows) else None
     tensor = as_tensor(X if stored is None else np.empty((0, *stored.shape[1:])), module)
@@ -349,4 +375,4 @@ def _rows(
     target = target.to(tensor.dtype if link == "logit" else torch.int64)
     if stored is not None:
         codes = codes.astype(np.min_scalar_type(-1 - int(codes.max())))
-    return Rows(tensor, (target,), codes, stored)
+    return Rows(tensor, (target,), codes, persons, stored)

@@ -56,7 +56,12 @@ class GroupedClassifier(GradientClassifier):
         if self.group_sizes_epsilon is not None and groups is not None:
             # The sizes that the plan is made from are bought first, and charged with all the rest.
             self._charge(
-                budget_guarantee(self.epsilon, self.delta, reproducible=noise.reproducible)
+                budget_guarantee(
+                    self.epsilon,
+                    self.delta,
+                    reproducible=noise.reproducible,
+                    protects=self._unit,
+                )
             )
         return settled_sizes(
             groups,

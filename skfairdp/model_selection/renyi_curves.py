@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from dp_accounting.dp_event import (
@@ -49,22 +50,23 @@ def _of_one(part: DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         case PoissonSampledDpEvent(
             sampling_probability=rate, event=GaussianDpEvent(noise_multiplier=sigma)
         ):
-            return _sampled_gaussian(rate, sigma, orders)
+            return _sampled_gaussian(rate, sigma, tuple(orders.tolist()))
     raise ValueError(
         f"a {type(part).__name__} cannot be searched over: the cost of a search is known for "
         "Gaussian sums, sampled or not, and for counts with discrete Laplace noise"
     )
 
 
-def _sampled_gaussian(
-    rate: float, sigma: float, orders: NDArray[np.float64]
-) -> NDArray[np.float64]:
+@lru_cache(maxsize=1024)  # a search asks again what the one before it asked
+def _sampled_gaussian(rate: float, sigma: float, orders: tuple[float, ...]) -> NDArray[np.float64]:
     """Curve of one Gaussian sum over a Poisson sample (Mironov, Talwar and Zhang, 2019)."""
-    whole = orders == np.round(orders)
-    excess = np.empty(len(orders))
-    excess[whole] = [_binomial_excess(rate, sigma, int(order)) for order in orders[whole]]
-    excess[~whole] = [_integral_excess(rate, sigma, order) for order in orders[~whole]]
-    return np.logaddexp(0.0, excess) / (orders - 1.0)
+    excess = [
+        _binomial_excess(rate, sigma, int(order))
+        if order.is_integer()
+        else _integral_excess(rate, sigma, order)
+        for order in orders
+    ]
+    return np.logaddexp(0.0, excess) / (np.array(orders) - 1.0)
 
 
 def _binomial_excess(rate: float, sigma: float, order: int) -> float:

@@ -26,9 +26,9 @@ _PRECISION = 45  # halvings
 class PairedEvidence(NamedTuple):
     """Pairs of rows, one of either group, whose first has the larger, same, smaller outcome."""
 
-    more: int = 0
-    same: int = 0
-    less: int = 0
+    more: float = 0
+    same: float = 0
+    less: float = 0
 
     @property
     def reversed(self) -> Self:
@@ -74,7 +74,7 @@ class NoisyEvidence(NamedTuple):
         return type(self)(self.epsilon, -self.total, self.weight, self.costs)
 
     def with_batch(
-        self, hits: tuple[float, float], rows: tuple[int, int], terms: int
+        self, hits: tuple[float, float], rows: tuple[float, float], terms: int
     ) -> tuple[Self, Self]:
         """Add a batch; return the evidence with it, and that of the batch by itself.
 

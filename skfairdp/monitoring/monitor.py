@@ -31,7 +31,7 @@ _PARAMETERS = {
     "tolerance": (PROBABILITY,),
     "confidence_level": (PROBABILITY,),
     "count_epsilon": (NONE, Number(1e-4, 1e3)),
-    "run_length": (Number(1.0, finite=False),),
+    "run_length": (Number(1.0),),
 }
 
 
@@ -116,6 +116,7 @@ class GapMonitor(Readings):
         self.tolerance, self.confidence_level = tolerance, confidence_level
         self.count_epsilon, self.run_length = count_epsilon, run_length
         check_parameters(self, _PARAMETERS)
+        self.tolerance, self.confidence_level = float(tolerance), float(confidence_level)
         if count_epsilon is not None and groups is None:
             raise ValueError(
                 "count_epsilon protects the people, but the groups that occur among them are "
@@ -124,7 +125,6 @@ class GapMonitor(Readings):
         self.ledger = as_ledger(ledger)
         self._needs_labels = found.needs_labels
         self._strata = found.strata((0, 1), with_labels=found.needs_labels)
-        self._source = NoiseSource()
         document = self._settings() | {
             "groups": None,
             "rows": 0,
@@ -137,12 +137,15 @@ class GapMonitor(Readings):
         if groups is not None:
             self._begin(document, encode_groups([], n_rows=0, labels=groups).labels)
         store = MemoryStore(document, []) if state is None else FileStore(state, document)
-        self._keep(store, document["groups"])
+        self._store, self._document = store, document
+        self.refresh()
 
     def _begin(self, document: Document, labels: tuple[Hashable, ...]) -> None:
         if len(labels) < 2:
             raise ValueError("A gap needs at least 2 groups; declare them as groups=[...].")
         document["groups"] = [json_label(label) for label in labels]
+        if labels_of(document) != labels:
+            raise ValueError(f"Groups must be texts, numbers or booleans; got {labels!r}.")
         document["pairs"] = first_states(len(self._strata), len(labels), self.count_epsilon)
 
     def update(
@@ -198,6 +201,7 @@ class GapMonitor(Readings):
             raise ValueError("Noisy counts are of whole batches: pass y with each of them.")
 
         def change(document: Document) -> Document | None:
+            self._check(document)
             if batch is not None:
                 if batch in document["seen"]:
                     raise MonitorError(f"The batch {batch!r} is in the monitor already.")
@@ -244,6 +248,7 @@ class GapMonitor(Readings):
         truth = binary(y, "y", len(ids), missing=True)
 
         def change(document: Document) -> Document | None:
+            self._check(document)
             take_labels(document, ids, truth)
             return self._use(document, settled(document))
 
@@ -292,9 +297,15 @@ class GapMonitor(Readings):
         assert self.count_epsilon is not None
         table = np.zeros((n_groups, *self._strata[0].successes.shape), dtype=np.int64)
         np.add.at(table, rows, 1)
+        if all(np.count_nonzero(np.add(*s.count(table))) < 2 for s in self._strata):
+            raise ValueError(
+                "This batch has rows of fewer than two groups, so its noisy counts would compare "
+                "nothing; put it together with another. Nothing was spent or used."
+            )
+        source = NoiseSource()
         with ExitStack() as charges:
             if self.ledger is not None:
-                cost = counts_guarantee(self.count_epsilon, public_sizes=True, source=self._source)
+                cost = counts_guarantee(self.count_epsilon, public_sizes=True, source=source)
                 charge = self.ledger.charge(cost, activity="certify", estimator="GapMonitor")
                 charges.enter_context(charge)
-            return table, table + self._source.discrete_laplace(self.count_epsilon, table.shape)
+            return table, table + source.discrete_laplace(self.count_epsilon, table.shape)

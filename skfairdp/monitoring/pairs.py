@@ -87,8 +87,7 @@ class PairState(NamedTuple):
         hit, miss = stratum.count(noisy[own])
         # Both noisy counts measure the same number where the rows are known.
         hits = ((rows + hit - miss) / 2.0).tolist()
-        terms = int(stratum.successes.sum() + stratum.failures.sum())
-        evidence, alone = self.evidence.with_batch(hits, rows, terms)
+        evidence, alone = self.evidence.with_batch(hits, rows, noise_terms(stratum))
         steps = np.stack([e.log_factors(levels.tolerance) for e in (alone, alone.reversed)])
         return self._replace(evidence=evidence)._followed(steps[np.newaxis], levels)
 
@@ -104,6 +103,11 @@ class PairState(NamedTuple):
             drift=np.maximum(drift, NOTHING).tolist(),
             drift_peak=max(self.drift_peak, peak),
         )
+
+
+def noise_terms(stratum: Stratum) -> int:
+    """Noisy counts that a noisy rate is made of."""
+    return int(stratum.successes.sum() + stratum.failures.sum())
 
 
 def first_states(n_strata: int, n_groups: int, count_epsilon: float | None) -> list[PairState]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Self
 
 import pandas as pd
 
 from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.guarantee import label_from_json
+from skfairdp.fairness.notions import Stratum
+from skfairdp.fairness.smallest_gap import SmallestGap, smallest_gap
 from skfairdp.figures import as_given, percent_text, rounded_down, rounded_up
-from skfairdp.monitoring.pairs import bounds, states_of
+from skfairdp.monitoring.evidence import NoisyEvidence, PairedEvidence, upper_limit
+from skfairdp.monitoring.pairs import bounds, noise_terms, states_of
 from skfairdp.monitoring.store import Document, FileStore, MemoryStore
+from skfairdp.parameters import COUNT, Number, check_arguments
 from skfairdp.privacy.ledger import PrivacyLedger
 
 FORMAT = 2
@@ -33,10 +37,15 @@ class Readings:
     notion: str
     tolerance: float
     confidence_level: float
+    count_epsilon: float | None
+    _strata: Sequence[Stratum]
 
-    def _keep(self, store: MemoryStore | FileStore, groups: list[Any] | None = None) -> None:
-        """Use a store if it belongs to a monitor of these settings, and of groups if given."""
-        found = store.read()
+    _store: MemoryStore | FileStore
+    _document: Document
+
+    def _check(self, found: Document) -> None:
+        """Refuse what a monitor of other settings knows, or of other groups if they are known."""
+        groups = self._document["groups"]
         wanted = self._settings() | ({} if groups is None else {"groups": groups})
         other = [name for name, value in wanted.items() if found.get(name) != value]
         if other:
@@ -44,7 +53,6 @@ class Readings:
                 f"This state is that of another monitor: {', '.join(other)} differ. A monitor "
                 "keeps its settings; take another file for other ones."
             )
-        self._store, self._document = store, found
 
     def _settings(self) -> Document:
         figures = {name: getattr(self, name) for name in SETTINGS[1:]}
@@ -60,7 +68,9 @@ class Readings:
         -------
         self
         """
-        self._document = self._store.read()
+        found = self._store.read()
+        self._check(found)
+        self._document = found
         return self
 
     @property
@@ -116,6 +126,63 @@ class Readings:
         columns = ["batch", "time", "rows", "lower_bound", "upper_bound", *EVENTS]
         return pd.DataFrame(self._store.history(), columns=columns)
 
+    def certifiable(
+        self,
+        group_sizes: Mapping[Any, int] | Sequence[int],
+        *,
+        rate: float = 0.5,
+        n_batches: int = 1,
+    ) -> SmallestGap:
+        """Tell, before a row is used, whether so many can clear the tolerance, or how many can.
+
+        Parameters
+        ----------
+        group_sizes : mapping of group to int, or sequence of int
+            Decisions that are expected in each group (for rates given a label, with that label):
+            public, declared or bought numbers.
+        rate : float in [0, 1], default=0.5
+            Rate that is observed in all groups. One half asks for most rows.
+        n_batches : int, default=1
+            With `count_epsilon`, batches of one size that these rows come in.
+
+        Returns
+        -------
+        SmallestGap
+            `upper_bound_` if all groups' rates are observed to be equal. Of streams with equal
+            rates half clear within 1.3 times the rows that this asks for.
+
+        Raises
+        ------
+        ValueError
+            For fewer than two groups, or figures out of range.
+
+        Examples
+        --------
+        >>> from skfairdp import GapMonitor
+        >>> print(GapMonitor(tolerance=0.1).certifiable({"a": 1000, "b": 100}))
+        Equal rates of 0.5 would show a gap of at most 0.220: they cannot show a tolerance of 0.1...
+        """
+        check_arguments(locals(), rate=Number(0.0, 1.0), n_batches=COUNT)
+
+        def shown(sizes: Sequence[int]) -> float:
+            evidence: PairedEvidence | NoisyEvidence
+            if self.count_epsilon is None:
+                apart = min(sizes) * rate * (1.0 - rate)
+                evidence = PairedEvidence(apart, min(sizes) - 2.0 * apart, apart)
+            else:
+                rows = [n / n_batches for n in sorted(sizes)[:2]]
+                if not all(rows):
+                    return 1.0
+                hits, evidence = [rate * n for n in rows], NoisyEvidence.none(self.count_epsilon)
+                _, alone = evidence.with_batch(
+                    (hits[0], hits[1]), (rows[0], rows[1]), noise_terms(self._strata[0])
+                )
+                costs = [n_batches * cost for cost in alone.costs]
+                evidence = alone._replace(weight=n_batches * alone.weight, costs=costs)
+            return upper_limit(evidence, 1.0 - self.confidence_level)
+
+        return smallest_gap(group_sizes, self.tolerance, rate, shown)
+
     def __str__(self) -> str:
         found = [
             f"{text} {as_given(self.tolerance)} (batch {self._document['events'][name]})"
@@ -163,12 +230,50 @@ class Readings:
         """
         try:
             content = json.loads(text)
-            document, history = content["state"], content["history"]
+            store = MemoryStore(content["state"], list(content["history"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise MonitorError(f"This is not a state of a monitor: {error!r}.") from error
+        return cls._of(store, ledger)
+
+    @classmethod
+    def from_file(
+        cls,
+        state: str | os.PathLike[str],
+        *,
+        ledger: str | os.PathLike[str] | PrivacyLedger | None = None,
+    ) -> Self:
+        """Open the file of a monitor, whatever its settings.
+
+        Parameters
+        ----------
+        state : path-like
+            The file, as `state` of a monitor.
+        ledger : None, path or PrivacyLedger, default=None
+            Where further noisy counts are charged.
+
+        Returns
+        -------
+        GapMonitor
+
+        Raises
+        ------
+        MonitorError
+            When there is no such file, or it is not a monitor's.
+        """
+        return cls._of(FileStore(state), ledger)
+
+    @classmethod
+    def _of(cls, store: MemoryStore | FileStore, ledger: Any) -> Self:
+        try:
+            document = store.read()
             settings = {name: document[name] for name in SETTINGS}
             settings |= {"groups": labels_of(document), "ledger": ledger}
             monitor = cls(**settings)
-            monitor._keep(MemoryStore(document, history))
-            states_of(document)
+            monitor._store = store
+            known, wanted = states_of(document), states_of(monitor._document)
+            if [state[:2] for state in known] != [state[:2] for state in wanted]:
+                raise ValueError("pairs of groups are missing")
+            monitor.refresh()
         except (ValueError, KeyError, TypeError) as error:
             raise MonitorError(f"This is not a state of a monitor: {error!r}.") from error
         return monitor
@@ -193,14 +298,15 @@ class Readings:
         ax.fill_between(
             history["rows"], history["lower_bound"], history["upper_bound"], step="post", alpha=0.3
         )
-        ax.axhline(self.tolerance, color="black", linestyle="--", linewidth=1)
+        ax.axhline(self.tolerance, color="black", linestyle="--", linewidth=1, label="tolerance")
         for name, color in _COLORS.items():
             first = history[history[name]]["rows"]
             if len(first):
                 ax.axvline(first.iloc[0], color=color, label=name)
         ax.set(xlabel="rows", ylabel="largest gap", ylim=(0, None))
-        if ax.get_legend_handles_labels()[0]:
-            ax.legend()
+        ax.locator_params(axis="x", nbins=6)
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.legend()
         return ax
 
 

@@ -46,15 +46,18 @@ class MemoryStore:
 
 
 class FileStore:
-    """The same in a file, where a change is one transaction; `document`: for a new file."""
+    """The same in a file, where a change is one transaction.
 
-    def __init__(self, path: str | os.PathLike[str], document: Document) -> None:
+    `document`: for a new file; without one the file must be there, and nothing is written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], document: Document | None = None) -> None:
         self._path = Path(path).expanduser().absolute()
-        with closing(self._open()) as connection:
-            connection.execute("BEGIN IMMEDIATE")
+        with closing(self._open(new=document is not None)) as connection:
+            connection.execute("BEGIN" if document is None else "BEGIN IMMEDIATE")
             mark = connection.execute("PRAGMA application_id").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if tables and mark != APPLICATION:
+            if (tables or document is None) and mark != APPLICATION:
                 raise MonitorError(f"{str(self._path)!r} is not a file of a monitor.")
             if not tables:
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -65,7 +68,9 @@ class FileStore:
                 connection.execute("INSERT INTO state VALUES (1, ?)", (json.dumps(document),))
             connection.execute("COMMIT")
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self, *, new: bool = False) -> sqlite3.Connection:
+        if not (new or self._path.is_file()):
+            raise MonitorError(f"There is no monitor's file {str(self._path)!r}.")
         try:
             # Transactions are begun and ended by hand.
             connection = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.monitoring.store import Document
@@ -21,6 +22,10 @@ def binary(
 ) -> NDArray[np.float64]:
     """Column of 0 and 1, and of NaN where values may be missing."""
     found = np.asarray(values)
+    if found.dtype == object and found.ndim == 1:
+        inferred = pd.array(found.tolist())
+        if pd.api.types.is_numeric_dtype(inferred.dtype):  # booleans as well
+            found = inferred.to_numpy(dtype=np.float64, na_value=np.nan)
     fits = found.ndim == 1 and found.dtype.kind in "biuf"
     if not fits or not (np.isin(found, (0, 1)) | (missing & np.isnan(found))).all():
         raise ValueError(

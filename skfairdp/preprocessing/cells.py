@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable
+from datetime import date
 from numbers import Real
 from typing import Any
 
@@ -31,13 +32,10 @@ def looks_like_an_identifier(name: Hashable) -> bool:
 
 def refuse_dtype(values: pd.Series, name: Hashable) -> None:
     """Refuse a column whose dtype has no cells that can be read here."""
-    if values.dtype.kind in "mMcV" or isinstance(
-        values.dtype, pd.PeriodDtype | pd.IntervalDtype | pd.DatetimeTZDtype
-    ):
+    if values.dtype.kind in "mcV" or isinstance(values.dtype, pd.PeriodDtype | pd.IntervalDtype):
         raise ValueError(
-            f"Column {name!r} has the dtype {values.dtype}. Turn it into numbers first (a date "
-            "into its year, month, weekday, or days since a public date), or drop it with "
-            "columns={...: 'drop'}."
+            f"Column {name!r} has the dtype {values.dtype}. Turn it into numbers or dates first, "
+            "or drop it with columns={...: 'drop'}."
         )
 
 
@@ -46,7 +44,7 @@ def read_cells(values: pd.Series) -> Cells:
 
     The reading of a cell depends on no other cell: text that is a number in decimal digits is that
     number, "true" and "false" are 1 and 0, other text counts without the white space around it,
-    and what is neither number nor text is missing.
+    a date is text ("2026-03-01"), and what is none of these is missing.
     """
     dtype = values.dtype
     if pd.api.types.is_numeric_dtype(dtype):
@@ -77,6 +75,8 @@ def _read(value: Any) -> tuple[float, str | None]:
         if text.lower() in _TRUTH:
             return _TRUTH[text.lower()], None
         return (float(text) + 0.0, None) if _NUMBER.match(text) else (math.nan, text)
+    if isinstance(value, date):
+        return math.nan, value.isoformat()[:10]
     if isinstance(value, Real | bool | np.bool_):
         try:
             return float(value) + 0.0, None

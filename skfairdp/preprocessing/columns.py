@@ -136,9 +136,7 @@ def positions_of(
     return {name: where[name] for name in declared}
 
 
-def checked(
-    estimator: BaseEstimator, X: ArrayLike | pd.DataFrame, *, reset: bool, mixed: bool
-) -> Any:
+def checked(estimator: BaseEstimator, X: Any, *, reset: bool, mixed: bool) -> Any:
     """``X`` as a DataFrame or as an array of two dimensions, its columns those of ``fit``.
 
     `estimator`: remembers number and names of the columns. `reset`: whether this is ``fit``.

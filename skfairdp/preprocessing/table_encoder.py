@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.assumptions import CELLS, COLUMNS, COUNTED_CELLS, ONE_ROW_ONE_PERSON, seed_known
+from skfairdp.assumptions import CELLS, COLUMNS, COUNTED_CELLS, one_row_each, seed_known
 from skfairdp.base import PrivateEstimator
 from skfairdp.engine.table_release import Cells, TableRelease
 from skfairdp.parameters import MAPPING, NONE, SEQUENCE, Choice, Number, check_parameters
 from skfairdp.preprocessing.binner import ENCODINGS
 from skfairdp.preprocessing.cells import looks_like_an_identifier, read_cells, refuse_dtype
 from skfairdp.preprocessing.columns import checked, column, column_names, positions_of
+from skfairdp.preprocessing.dates import (
+    MONTHS,
+    WEEKDAYS,
+    days,
+    month_and_weekday,
+    names_of_parts,
+)
 from skfairdp.preprocessing.levels import Categories, Levels, LevelsMixin
 from skfairdp.preprocessing.universal_grid import EDGES, N_CELLS, bins, divided
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
@@ -28,9 +36,11 @@ from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Block, Plan, Segment
 from skfairdp.privacy.sizes import check_delta
 
-KINDS = ("number", "category", "drop")
-# Noise of the two counts that choose a kind, in that of a column's values: a 16th of its cost.
+KINDS = ("number", "category", "date", "drop")
+# Noise of the three counts that choose a kind, in that of a column's values: a 16th of its cost.
 _KIND_NOISE = 4.0
+# Dates are seen where their count is that many standard deviations of its noise.
+_SEEN = 5.0
 # Into how many parts a cell of one histogram is divided at most for the next one.
 PARTS = (8, 64)
 # As many texts may occur, and exact noise is proved for twice as many numbers of a step.
@@ -56,10 +66,10 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         aside for categories of one row that are shown nevertheless.
     n_bins : int, default=64
         Bins of a column of numbers, about, from 2 to 1024; fewer where rows are few.
-    columns : mapping of column to {"number", "category", "drop"}, or None, default=None
+    columns : mapping of column to {"number", "category", "date", "drop"}, or None, default=None
         Declared kinds, keyed by column label for a DataFrame and by integer position for an
-        array. Other kinds are chosen by noisy counts of numbers and texts. A dropped column is
-        not looked at.
+        array. Other kinds are chosen by noisy counts of numbers, texts and dates. A dropped
+        column is not looked at.
     id_columns : sequence of columns, default=()
         Identifiers, which are dropped. A column whose name is that of an identifier has to be
         here or in `columns`.
@@ -70,7 +80,9 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
     Attributes
     ----------
     levels_ : tuple of (str, Intervals or Categories)
-        Name and levels of each column that is kept.
+        Name and levels of each column that is put out.
+    date_columns_ : tuple of str
+        Columns that were read as dates, and became three each.
     plan_ : Plan
         Everything the accountant charged.
     feature_names_in_ : ndarray, shape (n_features,)
@@ -89,7 +101,8 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
     category if its noisy count passes a threshold that a text of one row passes with a
     probability that is charged to delta; all others, and unseen ones, share the level
     "(other)". In a column of numbers, a cell that is none is missing. A column in which nothing
-    is common enough has one level.
+    is common enough has one level. A column of dates ("2026-03-01", or a dtype of dates) becomes
+    three: bins of the days since 1970-01-01, and month and weekday, which cost nothing.
 
     References
     ----------
@@ -126,8 +139,13 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         "id_columns": (SEQUENCE,),
         "encoding": (Choice(ENCODINGS),),
     }
-    _released: ClassVar[tuple[str, ...]] = (*PrivateEstimator._released, "levels_")
+    _released: ClassVar[tuple[str, ...]] = (
+        *PrivateEstimator._released,
+        "levels_",
+        "date_columns_",
+    )
     _nets: ClassVar[tuple[str, ...]] = ()
+    _takes_persons = True
 
     plan_: Plan = field(init=False)
     n_features_in_: int = field(init=False)
@@ -138,6 +156,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         y: object = None,
         *,
         sensitive_features: ArrayLike | None = None,
+        person_ids: ArrayLike | None = None,
     ) -> Self:
         """Learn the levels of each column.
 
@@ -149,8 +168,11 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
             Ignored.
         sensitive_features : None
             Ignored; a column of `X` is protected whatever it holds.
+        person_ids : array-like, shape (n_samples,), optional
+            Whose row it is, where a person may have several: one of them, drawn by chance, is
+            counted, and the promise is about all of them.
         """
-        return super().fit(X, y, sensitive_features=None)  # type: ignore[arg-type]
+        return super().fit(X, y, sensitive_features=None, person_ids=person_ids)  # type: ignore[arg-type]
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
@@ -160,46 +182,58 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         kept = [place for place, kind in enumerate(kinds) if kind != "drop"]
         for place in kept:
             refuse_dtype(column(X, place), names[place])
-        check_delta(self.delta, len(X), public=False)
+        persons, noise = self._persons(len(X)), self._randomness()[1]
+        n = len(X) if persons is None else persons.count
+        check_delta(self.delta, n, public=False)
         if len(X) > MOST_ROWS:
             raise ValueError(
                 "X has more rows than exact noise is proved for, about 8 million; fit on a part "
                 "that was drawn without looking at the rows."
             )
-        noise = self._randomness()[1]
         plan = self._plan(names, kinds)
         stated = self._guarantee(plan, noise)
         self._charge(stated)  # before a cell reaches the engine
+        if persons is not None:  # before texts are listed: of a person's, one occurs
+            X = _safe_indexing(X, persons.one_row_each(noise.sampling))
         cells = [read_cells(column(X, place)) for place in kept]
         release = TableRelease(cells, plan, noise)
         segments = iter(plan.segments)
-        levels: list[Levels] = []
-        for at, place in enumerate(kept):
-            kind = kinds[place]
-            if kind is None:
-                (counts,) = release.histograms(next(segments), at, _kind, 2)
-                kind = "number" if counts[0] >= counts[1] else "category"
-            segment = next(segments)
-            if kind == "number":
-                levels.append(self._intervals(release, segment, at))
-            else:
-                levels.append(Categories(tuple(release.frequent(segment, at))))
-        release.meter.finish()
+        levels: list[tuple[str, Levels]] = []
+        dates: list[str] = []
         labels = self._labels()
-        self.levels_ = tuple(zip((labels[place] for place in kept), levels, strict=True))
+        for at, place in enumerate(kept):
+            kind, label = kinds[place], labels[place]
+            if kind is None:
+                counting = next(segments)
+                (counts,) = release.histograms(counting, at, _kind, 3)
+                kind = _chosen(counts, counting)
+            segment = next(segments)
+            if kind == "category":
+                levels.append((label, Categories(tuple(release.frequent(segment, at)))))
+            elif kind == "number":
+                levels.append((label, self._intervals(release, segment, at, _numbers)))
+            else:
+                dates.append(label)
+                found = self._intervals(release, segment, at, days), MONTHS, WEEKDAYS
+                levels += zip(names_of_parts(label), found, strict=True)
+        release.meter.finish()
+        self.levels_ = tuple(levels)
+        self.date_columns_ = tuple(dates)
         self.plan_ = plan
         self.privacy_ = stated
 
-    def _intervals(self, release: TableRelease, segment: Segment, at: int) -> Levels:
+    def _intervals(
+        self, release: TableRelease, segment: Segment, at: int, read: Callable[[Cells], NDArray]
+    ) -> Levels:
         edges, std = EDGES, segment.blocks[0].noise_std
         most = iter(PARTS)
 
         def then(counts: NDArray[np.float64]) -> tuple[Any, int]:
             nonlocal edges
             edges = divided(edges, counts, std, next(most))
-            return _between(edges), len(edges) + 1
+            return _between(edges, read), len(edges) + 1
 
-        counts = release.histograms(segment, at, _between(EDGES), N_CELLS, then)[-1]
+        counts = release.histograms(segment, at, _between(EDGES, read), N_CELLS, then)[-1]
         return bins(edges, counts, std, self.n_bins)
 
     def _kinds(self, names: list[Hashable]) -> list[str | None]:
@@ -228,7 +262,8 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
 
     def _plan(self, names: list[Hashable], kinds: list[str | None]) -> Plan:
         kept = [(n, k) for n, k in zip(names, kinds, strict=True) if k != "drop"]
-        texts = sum(kind != "number" for _, kind in kept)
+        without = ("number", "date")  # of categories
+        texts = sum(kind not in without for _, kind in kept)
 
         def plan(sigma: float) -> Plan:
             segments: list[Segment] = []
@@ -236,7 +271,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
                 if kind is None:
                     segments.append(_segment((f"kind of {name}",), sigma * _KIND_NOISE, 0.0))
                 parts = tuple(f"{size} of {name}" for size in ("octaves", "eighths", "parts"))
-                failure = 0.0 if kind == "number" else self.delta * _SHARE / texts
+                failure = 0.0 if kind in without else self.delta * _SHARE / texts
                 segments.append(_segment(parts, sigma * math.sqrt(len(parts)), failure))
             return Plan(
                 cells=("all",),
@@ -257,14 +292,15 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         if plan.noiseless:
             return None
         if noise.reproducible:
-            return PrivacyGuarantee.void(seed_known(), adjacency="add-remove")
+            return PrivacyGuarantee.void(seed_known(), adjacency="add-remove", protects=self._unit)
         return guarantee(
             plan,
+            protects=self._unit,
             budget=self.epsilon,
             assumptions=(
                 COLUMNS,
                 noise_text(noise, exact=True),
-                ONE_ROW_ONE_PERSON,
+                *one_row_each(persons=self._unit == "person"),
                 COUNTED_CELLS,
                 CELLS,
             ),
@@ -280,10 +316,14 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         """
         check_is_fitted(self)
         X = checked(self, X, reset=False, mixed=True)
-        labels = self._labels()
-        codes = [
-            _codes(level, read_cells(column(X, labels.index(name)))) for name, level in self.levels_
-        ]
+        known = dict(self.levels_)
+        codes: list[NDArray[np.int64]] = []
+        for place, label in enumerate(self._labels()):
+            if label in self.date_columns_:
+                day = days(read_cells(column(X, place)))
+                codes += [known[names_of_parts(label)[0]].codes(day), *month_and_weekday(day)]
+            elif label in known:
+                codes.append(_codes(known[label], read_cells(column(X, place))))
         return self._output(codes, X)
 
     def __sklearn_tags__(self) -> Any:
@@ -300,13 +340,26 @@ def _segment(names: tuple[str, ...], std: float, failure: float) -> Segment:
 
 
 def _kind(cells: Cells) -> NDArray[np.int64]:
-    """0 for a number, 1 for a text, -1 for a missing cell."""
-    return np.where(cells.texts >= 0, 1, np.where(np.isnan(cells.numbers), -1, 0))
+    """0 for a number, 1 for a text, 2 for a date, -1 for a missing cell."""
+    texts = np.where(np.isnan(days(cells)), 1, 2)
+    return np.where(cells.texts >= 0, texts, np.where(np.isnan(cells.numbers), -1, 0))
 
 
-def _between(edges: NDArray[np.float64]) -> Any:
+def _chosen(counts: NDArray[np.float64], segment: Segment) -> str:
+    numbers, texts, dates = counts.tolist()
+    # More than noise: a column without values is no column of dates.
+    if dates > max(numbers, texts, _SEEN * segment.blocks[0].noise_std):
+        return "date"
+    return "number" if numbers >= texts else "category"
+
+
+def _numbers(cells: Cells) -> NDArray[np.float64]:
+    return cells.numbers
+
+
+def _between(edges: NDArray[np.float64], read: Callable[[Cells], NDArray]) -> Any:
     def cell(cells: Cells) -> NDArray[np.int64]:
-        numbers = cells.numbers
+        numbers = read(cells)
         return np.where(np.isnan(numbers), -1, np.searchsorted(edges, numbers, side="right"))
 
     return cell

@@ -14,10 +14,17 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.assumptions import CLOSED_SETS, THINNED, closed_sets, seed_known
+from skfairdp.assumptions import (
+    CLOSED_SETS,
+    DRAWN_ROW,
+    THINNED,
+    closed_sets,
+    seed_known,
+    through_noise,
+)
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import PrivacyWarning
-from skfairdp.fairness.groups import Groups, groups_of_training
+from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.figures import significant_up
 from skfairdp.parameters import Kind, Number, check_parameters
@@ -105,6 +112,7 @@ class PrivateThinningClassifier(PrivateClassifier):
         "minimum_rate": (Number(0.0, 1.0),),
     }
     _released: ClassVar[tuple[str, ...]] = (*PrivateClassifier._released, "estimator_", "rates_")
+    _takes_persons = True
 
     estimator_: PrivateClassifier = field(init=False)
     plan_: Plan = field(init=False)
@@ -118,7 +126,12 @@ class PrivateThinningClassifier(PrivateClassifier):
         )
         classes, labels = encode_labels(y, self.classes, multiclass=self.estimator._multiclass)
         groups = self._encode_groups(sensitive_features, len(X))
-        grouped = sensitive_features is not None
+        grouped, noise = sensitive_features is not None, self._randomness()[1]
+        if (persons := self._persons(len(X))) is not None:
+            groups_of_records(groups, persons)  # refuses a person in two
+            drawn = persons.one_row_each(noise.sampling)
+            X, labels = X[drawn], labels[drawn]
+            groups = dataclasses.replace(groups, codes=groups.codes[drawn])
         shape = (len(groups.labels), len(classes))
         # What the estimator would refuse of any table, it refuses now: of one with even cells.
         even = SamplingRates.equal_label_rates(
@@ -127,7 +140,6 @@ class PrivateThinningClassifier(PrivateClassifier):
         none = np.zeros(len(X), dtype=bool)
         check_delta(self.estimator.delta, even.total)
         refuse_other_promises(*self._told(even, X, labels, groups, none, grouped=grouped))
-        noise = self._randomness()[1]
         self._charge(self._budget(noise))
         table = release_table(groups.codes, labels, shape, self.epsilon_histogram, noise)
         rates = SamplingRates.equal_label_rates(
@@ -161,7 +173,9 @@ class PrivateThinningClassifier(PrivateClassifier):
         inner = self.estimator.epsilon
         repeats = noise.reproducible or getattr(self.estimator, "reproducible_noise", False)
         total = None if inner is None else float(inner) + float(self.epsilon_histogram)
-        return budget_guarantee(total, self.estimator.delta, reproducible=repeats)
+        return budget_guarantee(
+            total, self.estimator.delta, reproducible=repeats, protects=self._unit
+        )
 
     def _guarantee(
         self, inner: PrivateClassifier, noise: NoiseSource, *, grouped: bool
@@ -171,15 +185,21 @@ class PrivateThinningClassifier(PrivateClassifier):
         if stated is None:
             return None
         if noise.reproducible:
-            return PrivacyGuarantee.void(seed_known("table and thinning", "subtract the noise"))
+            return PrivacyGuarantee.void(
+                seed_known("table and thinning", "subtract the noise"), protects=self._unit
+            )
         if stated.is_void:
-            return stated
+            return dataclasses.replace(stated, protects=self._unit)
         price, budget = float(self.epsilon_histogram), self.estimator.epsilon
         groups = self.groups is not None if grouped else None
         # What the estimator was told was declared to it, but by us.
         others = [text for text in stated.assumptions if text not in CLOSED_SETS]
+        if self._unit == "person":  # the estimator was told of one row of each
+            alone, of_persons = through_noise(), through_noise(persons=True)
+            others = [DRAWN_ROW, *(of_persons if text == alone else text for text in others)]
         return guarantee(
             self.plan_,
+            protects=self._unit,
             budget=None if budget is None else price + float(budget),
             assumptions=(
                 *closed_sets(labels=self.classes is not None, groups=groups),

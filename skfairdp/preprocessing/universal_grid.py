@@ -42,7 +42,8 @@ def divided(
         if 0 < cell < len(edges):  # what has both ends
             low, high = map(float, edges[cell - 1 : cell + 1])
             share = counts[cell] / (_EMPTY * std) if std else most
-            parts = 2 ** int(math.log2(min(most, max(1.0, share)))) if high > SMALLEST else 1
+            smallest = max(abs(low), abs(high)) <= SMALLEST
+            parts = 1 if smallest else 2 ** int(math.log2(min(most, max(1.0, share))))
             found.update((low + (high - low) * np.arange(parts + 1) / parts).tolist())
         elif len(edges):
             found.add(float(edges[min(cell, len(edges) - 1)]))

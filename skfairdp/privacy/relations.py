@@ -23,6 +23,7 @@ __all__ = [
     "Protected",
     "accounted",
     "check_name",
+    "neighbours_text",
     "protected_text",
 ]
 
@@ -53,6 +54,7 @@ class Protected:
     whole_record: bool = False  # All of it: counts of held-out records are then counted in
     told_by: str = "the model"  # What shows so little about whom the guarantee protects
     subject: str = "the training records"  # Whose privacy it is, for headings
+    unit: str = "record"  # What neighbouring data sets differ in
     not_claimed: tuple[str, ...]  # What a reader might think is protected, and is not
 
 
@@ -106,6 +108,17 @@ PROTECTED: dict[str, Protected] = {
         whole_record=True,
         not_claimed=_OF_TRAINING,
     ),
+    "person": Protected(
+        words="everything about one person, all rows",
+        clause="the people behind the {records}, with all their rows, are protected",
+        whole_record=True,
+        subject="the people in the training records",
+        unit="person",
+        not_claimed=(
+            *_OF_TRAINING,
+            "Privacy of a person who is in the data under several ids.",
+        ),
+    ),
     "sensitive_features": Protected(
         words=(
             "the sensitive attribute only; features and labels have no protection, and a "
@@ -134,6 +147,7 @@ PROTECTED: dict[str, Protected] = {
 }
 
 _REMOVED, _BLANKED = ("add-remove", "record"), ("zero-out", "record")
+_PERSON_REMOVED, _PERSON_BLANKED = ("add-remove", "person"), ("zero-out", "person")
 _ATTRIBUTE = "change-attribute", "sensitive_features"
 _LOCAL = "local", "released_representation"
 
@@ -143,6 +157,11 @@ _LOCAL = "local", "released_representation"
 # released. A pair that is not here says nothing.
 IMPLIED: dict[tuple[tuple[str, str], tuple[str, str]], str] = {
     (_REMOVED, _BLANKED): "event",
+    (_PERSON_REMOVED, _PERSON_BLANKED): "event",
+    # Another row, or none: the person is removed, and added with the other rows.
+    (_PERSON_REMOVED, _REMOVED): "twice",
+    (_PERSON_REMOVED, _BLANKED): "twice",
+    (_PERSON_BLANKED, _BLANKED): "twice",
     (_REMOVED, _ATTRIBUTE): "twice",
     (_REMOVED, _LOCAL): "twice",
     (_LOCAL, _ATTRIBUTE): "figures",
@@ -179,8 +198,19 @@ def accounted(adjacency: str) -> NeighboringRelation | None:
 def protected_text(protects: str, adjacency: str) -> str:
     """Say what is protected, and what of it neighbours share and so give away."""
     record = PROTECTED[protects]
-    shared = record.whole_record and NEIGHBOURS[adjacency].shows_group
-    return record.words + (" except its group" if shared else "")
+    if not record.whole_record or not NEIGHBOURS[adjacency].shows_group:
+        return record.words
+    return record.words + (" except its group" if record.unit == "record" else ", except the group")
+
+
+def neighbours_text(protects: str, adjacency: str) -> str:
+    """Say what neighbouring data sets differ in."""
+    words, unit = NEIGHBOURS[adjacency].words, PROTECTED[protects].unit
+    if unit == "record":
+        return words
+    return words.replace("an empty record", "an empty one").replace(
+        "one record", f"one {unit}, with all rows,"
+    )
 
 
 def check_name(parameter: str, name: str, allowed: Mapping[str, object]) -> None:

@@ -1,4 +1,5 @@
 from .bounds import downstream_bound, group_information_bound, information_bound, leakage_bound
+from .display import TotalVariationDisplay
 from .encoder import PrivateFairEncoder
 from .laplace_transformer import LaplaceTransformer
 from .randomizers import LaplaceRandomizer, ResponseRandomizer
@@ -11,6 +12,7 @@ __all__ = [
     "ReleaseMemory",
     "ResponseRandomizer",
     "RowStreams",
+    "TotalVariationDisplay",
     "downstream_bound",
     "group_information_bound",
     "information_bound",

@@ -6,23 +6,40 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import Tags
 from skorch import NeuralNet
 
-from skfairdp.fairness.groups import encode_groups
-from skfairdp.parameters import BOOLEAN, COUNT, MAPPING, NORM, Choice, Number, check_parameters
+from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
+from skfairdp.fairness.notions import NOTIONS
+from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
+from skfairdp.parameters import (
+    BOOLEAN,
+    COUNT,
+    MAPPING,
+    NORM,
+    PROBABILITY,
+    Choice,
+    Number,
+    check_parameters,
+)
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
 from skfairdp.representation.column_laws import ColumnTypes
+from skfairdp.representation.fair_codes import PathCodes, learned_path
 from skfairdp.representation.forward import ReleasesThroughNetworks
 from skfairdp.representation.networks import representation_net
 from skfairdp.representation.objective import Weights
 from skfairdp.representation.person_ids import without_ids
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
 from skfairdp.representation.training import Task, refuse_mixing_encoder, rehearse_privately, train
-from skfairdp.representation.training_plan import said_of_training, training_plan, training_promise
+from skfairdp.representation.training_plan import (
+    said_of_training,
+    training_plan,
+    training_promise,
+)
 from skfairdp.rows import check_rows, encode_labels
 
 
@@ -40,13 +57,23 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     The promise is about rows that are released, not about those that it was trained on,
     unless `train_privately` is set.
 
+    With ``objective="fair_codes"`` one code is released instead: the answer of the most accurate
+    classifier within a tolerance, or its score cut into levels. Its law hardly differs between
+    groups, so that for people like those held out `certify` proves much more than
+    ``tanh(epsilon / 2)``, about whatever is predicted from the code.
+
     Parameters
     ----------
     net : skorch.NeuralNet or None, default=None
         Networks, optimizer, learning rate and device. None stands for three perceptrons
         with Adam at 0.001 (`RepresentationModule`); parts of it can be set as
         ``net__module__hidden_sizes``, ``net__lr`` and so on. For images give a net with
-        `ConvRepresentationModule`.
+        `ConvRepresentationModule`. For fair codes it is that of a
+        `~skfairdp.FairPathClassifier`: None is linear, for standardised columns and bins.
+    objective : {"variational", "fair_codes"}, default="variational"
+        What the encoder is trained for. Fair codes need ``noise="randomized_response"``, two
+        classes and groups; there `beta`, `label_law`, `n_components`, `bound`, `n_values`,
+        `n_samples`, `commitment`, `column_types` and `output` have no effect.
     noise : {"laplace", "randomized_response"}, default="laplace"
         Continuous representations with Laplace noise, or codes with randomised response.
     epsilon : float, default=5.0
@@ -82,11 +109,28 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         rebuilt; a constant column is learned like any other and costs nothing.
     output : {"embedding", "codes"}, default="embedding"
         What `transform` returns for randomised response: the code words, or the codes.
+    n_codes : int, default=2
+        k, codes of a person, 2 to 16; used for fair codes. Two are the classifier's answers; more
+        are levels of its score, equally wide: the tolerance is about the middle cut alone.
+    notion : {"demographic_parity", "equal_opportunity", "equalized_odds", \
+"accuracy_parity"}, default="demographic_parity"
+        Which rates of the classifier's answers shall be alike in all groups; used for fair codes.
+    tolerance : float, default=0.05
+        Largest difference of these rates among the training rows, before noise, in (0, 1);
+        used for fair codes.
+    majority_share : float, default=0.0
+        Chance, in [0, 1), that the code of the more frequent class is released instead; used
+        for fair codes. All gaps shrink by it, and accuracy goes to that of a constant.
+    encoder_sees_group : bool, default=False
+        Whether a fair code depends on the person's group too, who releases her own row and
+        knows it. `transform` then needs `sensitive_features`.
     batch_size : int or "auto", default="auto"
         Rows in a training step; "auto" is 512, or ``ceil(n / 64)`` with fewer rows, and
-        ``min(256, ceil(n / 10))`` expected rows with `train_privately`.
-    max_epochs : int, default=100
-        Passes over the training rows.
+        ``min(256, ceil(n / 10))`` expected rows with `train_privately`; for fair codes
+        ``min(2048, ceil(n / 8))``.
+    max_epochs : int or "auto", default="auto"
+        Passes over the training rows; "auto" is 25, and 100 with `train_privately` and for fair
+        codes.
     id_column : hashable or None, default=None
         Column of X, by name or position, that says who a row is about: integers or texts.
         It is not a feature. The same person with the same row then gets the same release
@@ -99,9 +143,11 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         Probability in (0, 1/n) that it is exceeded, with `train_privately`.
     max_grad_norm : float, default=1.0
         Largest L2 norm of one record's gradient, with `train_privately`.
+    max_rows_per_person : int, default=8
+        With `train_privately` and `person_ids`: rows that a person brings to a batch, at most.
     dataset_size : int or None, default=None
         Declared number of training records, with `train_privately`; None takes that of
-        the rows, which is then public.
+        the rows, or of the persons, which is then public.
     random_state : int, RandomState or None, default=None
         Seeds the initial weights; never noise.
 
@@ -111,16 +157,20 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         `bound` at fit, which releases keep to.
     codebook_ : ndarray of float64, shape (n_components, n_values), or None
         Code words of each component.
-    column_types_ : ColumnTypes
-        Law of each column.
+    column_types_ : ColumnTypes or None
+        Law of each column; None for fair codes.
     module_ : torch.nn.Module
         Encoder and decoders.
     output_ : str
-        `output` at fit.
+        `output` at fit; "codes" for fair codes.
+    path_ : FairPathClassifier or None
+        Whose score is cut into fair codes.
     plan_ : Plan or None
         What training was charged for, with `train_privately`.
     randomizer_ : LaplaceRandomizer or ResponseRandomizer
         What representations pass through.
+    sees_group_ : bool
+        Whether releases need the groups of the rows.
     training_privacy_ : PrivacyGuarantee or None
         What is promised for the training rows: nothing, unless trained privately.
 
@@ -153,10 +203,22 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     >>> claim = encoder.certify().fairness[0]
     >>> claim.scope, claim.figure
     ('any downstream predictor', '0.463')
+
+    A fair code, and what held-out rows prove about it:
+
+    >>> from skfairdp.datasets import make_biased_gaussians
+    >>> data = make_biased_gaussians(n_samples=6000, random_state=0)
+    >>> X, y, groups = data.data.to_numpy(), data.target, data.sensitive_features
+    >>> encoder = PrivateFairEncoder(objective="fair_codes", noise="randomized_response")
+    >>> _ = encoder.fit(X[:3000], y[:3000], sensitive_features=groups[:3000])
+    >>> certificate = encoder.certify(X[3000:], sensitive_features=groups[3000:])
+    >>> certificate.satisfies(tolerance=0.2, scope="any downstream predictor of such people")
+    True
     """
 
     net: NeuralNet | None = field(default=None, kw_only=False)
     noise: str = "laplace"
+    objective: str = "variational"
     epsilon: float = 5.0
     beta: float = 300.0
     label_law: str = "gaussian"
@@ -167,19 +229,26 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     commitment: float = 0.25
     column_types: str | Mapping[str, Sequence[Any]] | None = None
     output: str = "embedding"
+    n_codes: int = 2
+    notion: str = "demographic_parity"
+    tolerance: float = 0.05
+    majority_share: float = 0.0
+    encoder_sees_group: bool = False
     batch_size: int | str = "auto"
-    max_epochs: int = 100
+    max_epochs: int | str = "auto"
     id_column: Hashable | None = None
     train_privately: bool = False
     training_epsilon: float = 1.0
     delta: float = 1e-6
     max_grad_norm: float = 1.0
+    max_rows_per_person: int = 8
     dataset_size: int | None = None
     classes: Sequence[Any] | None = None
     progress: bool | None = None
 
     _parameters = {
         "noise": (Choice(("laplace", "randomized_response")),),
+        "objective": (Choice(("variational", "fair_codes")),),
         "epsilon": (Number(0.0, finite=False),),
         "beta": (Number(0.0),),
         "label_law": (Choice(("categorical", "gaussian")),),
@@ -190,12 +259,19 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         "commitment": (Number(0.0),),
         "column_types": (Choice((None, "gaussian", "bernoulli")), MAPPING),
         "output": (Choice(("embedding", "codes")),),
+        "n_codes": (Number(2, 16, integer=True),),
+        "notion": (Choice(tuple(NOTIONS)),),
+        "tolerance": (PROBABILITY,),
+        "majority_share": (Number(0.0, 1.0, high_open=True),),
+        "encoder_sees_group": (BOOLEAN,),
         "batch_size": (COUNT, Choice(("auto",))),
-        "max_epochs": (COUNT,),
+        "max_epochs": (COUNT, Choice(("auto",))),
         "train_privately": (BOOLEAN,),
         "training_epsilon": (Number(1e-4),),
         "max_grad_norm": (NORM,),
+        "max_rows_per_person": (Number(1, 4096, integer=True),),
     }
+    _takes_persons = True
     # All but those that releases look at; changed ones wait for the next fit.
     _served_the_fit: ClassVar[tuple[str, ...]] = (
         *_parameters,
@@ -210,11 +286,14 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         "groups_",
         "module_",
         "output_",
+        "path_",
         "plan_",
+        "sees_group_",
         "training_privacy_",
     )
 
     n_features_in_: int = field(init=False)
+    path_: FairPathClassifier | None = field(init=False)
     plan_: Plan | None = field(init=False)
     training_privacy_: PrivacyGuarantee | None = field(init=False)
 
@@ -223,16 +302,37 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
-        randomizer = self._randomizer()
         X, _ = without_ids(X, self.id_column)
         X, y = check_rows(
             self, X, y, allow_nd=self.net is not None, labels_declared=self.classes is not None
         )
+        X, groups = X.reshape(len(X), -1), None
+        if sensitive_features is not None:
+            groups = encode_groups(sensitive_features, n_rows=len(X))
+        self.groups_ = None if groups is None else groups.labels
+        codes = self.objective == "fair_codes"
+        self.sees_group_ = codes and bool(self.encoder_sees_group)
+        if codes:
+            if self._persons(len(X)) is not None:
+                raise ValueError(
+                    "PrivateFairEncoder got person_ids, but fair codes are trained row by row: "
+                    "pass one row of each person, or leave person_ids out."
+                )
+            self._fit_codes(X, y, sensitive_features)
+        else:
+            self._fit_networks(X, y, groups)
+
+    def _fit_networks(self, X: NDArray[Any], y: NDArray[Any], groups: Groups | None) -> None:
+        randomizer = self._randomizer()
         classes, labels = encode_labels(y, self.classes, multiclass=True)
-        groups = (
-            None if sensitive_features is None else encode_groups(sensitive_features, n_rows=len(X))
-        )
-        X = X.reshape(len(X), -1)
+        persons = self._persons(len(X))
+        if persons is not None and not self.train_privately:
+            raise ValueError(
+                "PrivateFairEncoder got person_ids, but nothing protects its training rows: set "
+                "train_privately=True, or leave person_ids out. Whose row is released is said to "
+                "transform, as ids."
+            )
+        groups_of_records(groups, persons)  # refuses a person in two
         task = Task(
             net=representation_net() if self.net is None else self.net,
             randomizer=randomizer,
@@ -246,18 +346,23 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
             n_groups=0 if groups is None else len(groups.labels),
         )
         seed, noise = self._randomness()
-        plan = training_plan(self, len(X)) if self.train_privately else None
+        n = len(X) if persons is None else persons.count
+        plan = training_plan(self, n) if self.train_privately else None
         stated = training_promise(
-            plan, noise, classes=self.classes is not None, groups=groups is not None
+            plan,
+            noise,
+            classes=self.classes is not None,
+            groups=groups is not None,
+            protects=self._unit,
         )
         prepared = task.prepare(seed)
         draws = task.draws(prepared, noise)
         rows = task.rows(X, None if groups is None else groups.codes, labels)
         if plan is not None:
-            rehearse_privately(prepared, rows, plan)
+            rehearse_privately(prepared, rows, plan, persons)
         self._charge(stated)  # before a row reaches a network
         with draws:
-            loss = train(self, prepared, rows, labels >= 0, plan, noise)
+            loss = train(self, prepared, rows, labels >= 0, plan, noise, persons)
         # In double precision other machines too seldom disagree about a point of the grid.
         self.module_ = loss.module.double().eval()
         refuse_mixing_encoder(self.module_, X.shape[1])  # it may have learned to
@@ -265,11 +370,32 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         self.codebook_ = loss.channel.words()
         self.column_types_ = task.types
         self.classes_ = classes
-        self.groups_ = None if groups is None else groups.labels
         self.output_ = self.output
+        self.path_ = None
         self.plan_ = plan
         self.training_privacy_ = stated
         self._start_releasing(randomizer)
+
+    def _fit_codes(self, X: NDArray[Any], y: NDArray[Any], sensitive_features: Any) -> None:
+        if self.noise != "randomized_response":
+            raise ValueError(
+                "objective='fair_codes' releases codes, which Laplace noise cannot hide: set "
+                f"noise='randomized_response'; got {self.noise!r}."
+            )
+        X = self._with_groups(X, sensitive_features)
+        path, stated = learned_path(self, X, y, sensitive_features)
+        self.module_ = PathCodes(path).double().eval()
+        refuse_mixing_encoder(self.module_, X.shape[1])
+        self.bound_, self.output_, self.column_types_ = 1.0, "codes", None
+        self.codebook_ = (np.arange(1.0, 2.0 * self.n_codes, 2.0) / self.n_codes - 1.0)[None]
+        self.classes_ = path.classes_
+        self.path_, self.training_privacy_ = path, stated
+        self.plan_ = path.plan_ if self.train_privately else None
+        negative, positive = path.decided_.sum(axis=(0, 2))
+        most = self.n_codes - 1 if positive > negative else 0
+        self._start_releasing(
+            ResponseRandomizer(float(self.epsilon), 1, self.n_codes, self.majority_share, most)
+        )
 
     def _randomizer(self) -> LaplaceRandomizer | ResponseRandomizer:
         if self.noise == "laplace":

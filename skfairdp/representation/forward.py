@@ -13,14 +13,17 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from skfairdp.certificate.digest import state_digest
-from skfairdp.engine.inference import in_blocks, outputs_by_row, probabilities
+from skfairdp.engine.inference import in_blocks, outputs, outputs_by_row, probabilities
 from skfairdp.engine.nets import as_tensor
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.representation.column_laws import ColumnsLikelihood, ColumnTypes
 from skfairdp.representation.person_ids import without_ids
+from skfairdp.representation.randomizers import ResponseRandomizer
 from skfairdp.representation.releasing import ReleasesRepresentation
-from skfairdp.representation.training import Encoder
+from skfairdp.representation.training import Encoder, encoder_of
 from skfairdp.rows import check_features
+
+_ROUTED = ("ids", "sensitive_features")
 
 
 def _each_by_itself(module: nn.Module, rows: Tensor) -> Tensor:
@@ -35,20 +38,25 @@ def _each_by_itself(module: nn.Module, rows: Tensor) -> Tensor:
 class ReleasesThroughNetworks(ReleasesRepresentation):
     """Template of an encoder that is trained: its releases, and what decoders make of them."""
 
-    # With routing on, ids reach every release without a call.
-    __metadata_request__predict: ClassVar[dict[str, bool]] = {"ids": True}
-    __metadata_request__predict_proba: ClassVar[dict[str, bool]] = {"ids": True}
-    __metadata_request__transform: ClassVar[dict[str, bool]] = {"ids": True}
+    # With routing on, ids and groups reach every release without a call.
+    __metadata_request__predict: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED, True)
+    __metadata_request__predict_proba: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED, True)
+    __metadata_request__transform: ClassVar[dict[str, bool]] = dict.fromkeys(_ROUTED, True)
 
     id_column: Any
     net: Any
     bound_: float
     classes_: NDArray[Any]
     codebook_: NDArray[np.float64] | None
-    column_types_: ColumnTypes
+    column_types_: ColumnTypes | None
     groups_: tuple | None
     module_: nn.Module
     output_: str
+    sees_group_: bool
+
+    @property
+    def _group_blind(self) -> bool:  # type: ignore[override]
+        return not self.sees_group_
 
     def _hidden(self, X: NDArray[Any]) -> NDArray[Any]:
         """What a randomiser takes: representations in the box, or codes.
@@ -57,22 +65,26 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         number of rows each time, filled up with zeros: a row is then encoded to the very same
         numbers whatever rows are beside it, and with ids released alike.
         """
-        with torch.inference_mode():
-            raw = in_blocks(partial(_each_by_itself, self.module_), as_tensor(X, self.module_))
+        encoder = encoder_of(self.module_)
+        if isinstance(encoder, Encoder):
+            with torch.inference_mode():
+                raw = in_blocks(partial(_each_by_itself, self.module_), as_tensor(X, self.module_))
+        else:
+            raw = outputs(encoder, X)
         box = self.bound_ * np.tanh(raw)
         box = np.clip(np.where(np.isnan(box), 0.0, box), -self.bound_, self.bound_)
         if self.codebook_ is None:
             return box
         return np.abs(box[:, :, None] - self.codebook_).argmin(axis=2)
 
-    def _release(self, X: Any, ids: Any) -> NDArray[Any]:
+    def _release(self, X: Any, ids: Any, sensitive_features: Any = None) -> NDArray[Any]:
         check_is_fitted(self)
         X, column = without_ids(X, self.id_column)
         if column is not None and ids is not None:
             raise ValueError("'ids' were given, and 'id_column' names a column of X; give one.")
         ids = column if ids is None else ids
         X = check_features(self, X, allow_nd=self.net is not None)
-        X = X.reshape(len(X), -1)
+        X = self._with_groups(X.reshape(len(X), -1), sensitive_features)
         digest = ""
         if ids is not None:
             digest = state_digest((self.module_, self.codebook_, self.bound_))
@@ -81,6 +93,31 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         if self.codebook_ is None or self.output_ == "codes":
             return released
         return self.codebook_[np.arange(released.shape[1]), released]
+
+    def _with_groups(self, X: NDArray[Any], sensitive_features: Any) -> NDArray[Any]:
+        """Put the groups beside the rows, for an encoder that sees them."""
+        if not self.sees_group_:
+            return X
+        return np.hstack([X, self._one_hot(sensitive_features, len(X), "release").astype(X.dtype)])
+
+    def _one_hot(self, sensitive_features: Any, n: int, to: str) -> NDArray[np.float64]:
+        if sensitive_features is None:
+            raise ValueError(
+                f"'sensitive_features' are needed to {to} rows: the encoder was fitted with them."
+            )
+        groups = encode_groups(sensitive_features, n_rows=n, labels=self.groups_)
+        return np.eye(len(groups.labels))[groups.codes]
+
+    def _hidden_codes(self, X: Any, groups: Any) -> tuple[NDArray[np.int64], int, float]:
+        """Codes of rows, of an encoder whose releases are one code each."""
+        channel = self.randomizer_
+        if self.column_types_ is not None or self._repeatable:
+            return super()._hidden_codes(X, groups)
+        assert isinstance(channel, ResponseRandomizer)
+        X, _ = without_ids(X, self.id_column)
+        X = check_features(self, X, allow_nd=self.net is not None)
+        hidden = self._hidden(self._with_groups(X.reshape(len(X), -1), groups))
+        return hidden[:, 0], channel.n_values, channel.attenuation
 
     def decode(self, Z: ArrayLike) -> NDArray[np.float64]:
         """Estimate class probabilities from representations that were released already.
@@ -115,25 +152,41 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         """
         return self.classes_[self.decode(Z).argmax(axis=1)]
 
-    def predict_proba(self, X: ArrayLike, *, ids: ArrayLike | None = None) -> NDArray[np.float64]:
+    def predict_proba(
+        self,
+        X: ArrayLike,
+        *,
+        ids: ArrayLike | None = None,
+        sensitive_features: ArrayLike | None = None,
+    ) -> NDArray[np.float64]:
         """Release rows, and estimate class probabilities from the release.
 
         Parameters
         ----------
         ids : array-like, shape (n_samples,), optional
             As in `transform`: a prediction is one release, and repeated alike.
+        sensitive_features : array-like, shape (n_samples,), optional
+            As in `transform`.
         """
-        return self.decode(self._release(X, ids))
+        return self.decode(self._release(X, ids, sensitive_features))
 
-    def predict(self, X: ArrayLike, *, ids: ArrayLike | None = None) -> NDArray[Any]:
+    def predict(
+        self,
+        X: ArrayLike,
+        *,
+        ids: ArrayLike | None = None,
+        sensitive_features: ArrayLike | None = None,
+    ) -> NDArray[Any]:
         """Release rows, and predict labels from the release.
 
         Parameters
         ----------
         ids : array-like, shape (n_samples,), optional
             As in `predict_proba`.
+        sensitive_features : array-like, shape (n_samples,), optional
+            As in `transform`.
         """
-        return self.predict_from(self._release(X, ids))
+        return self.predict_from(self._release(X, ids, sensitive_features))
 
     def reconstruct(
         self, Z: ArrayLike, *, sensitive_features: ArrayLike | None = None
@@ -161,15 +214,11 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
             A group was not there at fit.
         """
         embedded = self._embedded(Z)
+        if self.column_types_ is None:
+            raise ValueError("Fair codes cannot rebuild rows: no decoder was trained for that.")
         s = np.empty((len(embedded), 0))
         if self.groups_ is not None:
-            if sensitive_features is None:
-                raise ValueError(
-                    "'sensitive_features' are needed to rebuild rows: the encoder was fitted with "
-                    "groups, and what they tell is not in the representation."
-                )
-            groups = encode_groups(sensitive_features, n_rows=len(embedded), labels=self.groups_)
-            s = np.eye(len(self.groups_))[groups.codes]
+            s = self._one_hot(sensitive_features, len(embedded), "rebuild")
         with torch.inference_mode():
             tables = [as_tensor(part, self.module_) for part in (embedded, s)]
             law = ColumnsLikelihood(self.column_types_).to(tables[0].device)

@@ -71,6 +71,7 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
     bound: float = field(default=0.5, kw_only=False)
 
     _learns_from_rows = False
+    _group_blind = True
     _served_the_fit: ClassVar[tuple[str, ...]] = ("bound", "epsilon", "export_key")
     _nets: ClassVar[tuple[str, ...]] = ()
     _parameters = {
@@ -80,7 +81,14 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
 
     randomizer_: LaplaceRandomizer = field(init=False)
 
-    def fit(self, X: ArrayLike, y: object = None, *, sensitive_features: object = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: object = None,
+        *,
+        sensitive_features: object = None,
+        person_ids: ArrayLike | None = None,
+    ) -> Self:
         """Learn the number of columns, and draw a key for calls with ids.
 
         Parameters
@@ -89,6 +97,8 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
             Numbers. Only the form is looked at.
         y, sensitive_features : None
             Ignored.
+        person_ids : None
+            Refused: a fit looks at no row. Whose row is released is said to `transform`, as `ids`.
 
         Raises
         ------
@@ -96,7 +106,7 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
             A parameter is not allowed, or `X` is not a table of numbers. The transformer is
             left unfitted.
         """
-        return super().fit(X, y, sensitive_features=None)  # type: ignore[arg-type]
+        return super().fit(X, y, sensitive_features=None, person_ids=person_ids)  # type: ignore[arg-type]
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
@@ -106,7 +116,7 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
     def _settle(self) -> None:
         """Charge nothing: a fit looks at the form of rows alone, and releases are charged."""
 
-    def _release(self, X: Any, ids: Any) -> NDArray[np.float64]:
+    def _release(self, X: Any, ids: Any, sensitive_features: Any = None) -> NDArray[np.float64]:
         check_is_fitted(self)
         truncated = self.randomizer_.truncate(self._checked(X, reset=False))
         # By points of the grid: an encoder before this one may round its last digits otherwise

@@ -21,6 +21,7 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.representation.release_memory import RowStreams, in_chunks
 
 _BOUND = Number(1e-100, 1e100)
+_COIN = 2**62  # a power of two, so that the generator's bits are used as they come
 
 
 @dataclass(frozen=True)
@@ -276,6 +277,12 @@ class ResponseRandomizer(Randomizer):
         are uniform whatever is hidden; infinity releases them as they are.
     n_values : int
         k, values of a code, >= 1.
+    constant_share : float, default=0.0
+        Chance, in [0, 1), that a code is released as `constant` instead, whatever is hidden:
+        a mixture of two channels of which one shows nothing. What is left of the
+        differences between hidden codes shrinks by it.
+    constant : int, default=0
+        That value.
 
     Raises
     ------
@@ -299,12 +306,17 @@ class ResponseRandomizer(Randomizer):
     """
 
     n_values: int
+    constant_share: float = 0.0
+    constant: int = 0
 
     def __post_init__(self) -> None:
         """Refuse parameters that make no sense."""
         self._check("epsilon", float, Number(0.0, finite=False))
         self._check("n_components", int, COUNT)
         self._check("n_values", int, COUNT)
+        self._check("constant_share", float, Number(0.0, 1.0, high_open=True))
+        self._check("constant", int, Number(0, self.n_values - 1, integer=True))
+        _ = self.attenuation  # what is cached is there from the start, as digests see it
 
     @cached_property
     def _response(self) -> RandomizedResponse | None:
@@ -320,17 +332,25 @@ class ResponseRandomizer(Randomizer):
     @property
     def identity(self) -> str:
         """Name of the randomiser and all it depends on, for a release memory."""
-        return f"randomized response:{self.epsilon.hex()}:{self.n_components}:{self.n_values}"
+        mixed = f":{self.constant_share.hex()}:{self.constant}" if self.constant_share else ""
+        settings = f"{self.epsilon.hex()}:{self.n_components}:{self.n_values}"
+        return f"randomized response:{settings}{mixed}"
 
     @property
     def keep_probability(self) -> float:
-        """Probability that a code is released as it is."""
+        """Probability that randomised response keeps a code as it is."""
         return 1.0 / self.n_values if self._response is None else self._response.keep_probability
 
     @property
     def change_probability(self) -> float:
         """Probability of each other value."""
         return 1.0 / self.n_values if self._response is None else self._response.change_probability
+
+    @property
+    def attenuation(self) -> float:
+        """What a release leaves of a difference between laws of one hidden code."""
+        kept = 0.0 if self._response is None else self._response.attenuation
+        return (1.0 - self.constant_share) * kept
 
     def release(
         self, codes: NDArray[np.int64], noise: NoiseSource | RowStreams
@@ -358,9 +378,13 @@ class ResponseRandomizer(Randomizer):
             for column in range(self.n_components):
                 part = codes[rows, column]
                 if self._response is None:
-                    released[rows, column] = source.integers(self.n_values, len(part))
+                    answer = source.integers(self.n_values, len(part))
                 else:
-                    released[rows, column] = self._response.report(part, source)
+                    answer = self._response.report(part, source)
+                if self.constant_share:
+                    drawn = source.integers(_COIN, len(part)) < int(self.constant_share * _COIN)
+                    answer = np.where(drawn, self.constant, answer)
+                released[rows, column] = answer
         return released
 
     def log_density(self, released: ArrayLike, codes: ArrayLike) -> NDArray[np.float64]:
@@ -374,11 +398,12 @@ class ResponseRandomizer(Randomizer):
             Hidden codes.
         """
         seen, hidden = self._checked(released), self._checked(codes)
-        kept = (seen[:, None, :] == hidden[None, :, :]).sum(axis=2)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_keep, log_change = np.log([self.keep_probability, self.change_probability])
-            changed = self.n_components - kept
-            return np.asarray(kept * log_keep + np.where(changed > 0, changed * log_change, 0.0))
+        same = seen[:, None, :] == hidden[None, :, :]
+        chances = np.where(same, self.keep_probability, self.change_probability)
+        chances = (1.0 - self.constant_share) * chances
+        chances += self.constant_share * (seen == self.constant)[:, None, :]
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(chances).sum(axis=2))
 
     def _checked(self, codes: ArrayLike) -> NDArray[np.int64]:
         codes = np.asarray(codes)

@@ -17,6 +17,7 @@ from skfairdp.assumptions import (
     CHANGED_ROW,
     EXACT_RELEASE,
     FEATURES_ALONE,
+    GROUP_TOO,
     NOT_FITTED_ON,
     ONE_RELEASE,
     RELEASE_ALONE,
@@ -96,6 +97,8 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         How often there was a release.
     """
 
+    # As those of fit, which is composed with it.
+    __metadata_request__transform: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     _releases_representation = True
     _parameters = {"export_key": (BOOLEAN,)}
     _released: ClassVar[tuple[str, ...]] = (
@@ -116,7 +119,13 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         """Whether there is something to release with."""
         return "releases_" in vars(self)
 
-    def transform(self, X: ArrayLike, *, ids: ArrayLike | None = None) -> NDArray[Any]:
+    def transform(
+        self,
+        X: ArrayLike,
+        *,
+        ids: ArrayLike | None = None,
+        sensitive_features: ArrayLike | None = None,
+    ) -> NDArray[Any]:
         """Release rows, each by itself.
 
         Parameters
@@ -128,6 +137,8 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
             gets the same release again, at no further cost; a person with two different
             rows has two releases. Without ids, every call is another release of all people
             in it, and costs `epsilon` again.
+        sensitive_features : array-like, shape (n_samples,), optional
+            Group of each row, for an encoder that sees it.
 
         Returns
         -------
@@ -142,7 +153,7 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         BudgetExceededError
             The ledger has no room for another release. No row was used.
         """
-        return self._release(X, ids)
+        return self._release(X, ids, sensitive_features)
 
     def fit_transform(
         self, X: ArrayLike, y: Any = None, *, ids: ArrayLike | None = None, **fit_params: Any
@@ -162,9 +173,10 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         -------
         ndarray, shape (n_samples, n_components)
         """
-        return self.fit(X, y, **fit_params).transform(X, ids=ids)
+        groups = fit_params.get("sensitive_features")
+        return self.fit(X, y, **fit_params).transform(X, ids=ids, sensitive_features=groups)
 
-    def _release(self, X: Any, ids: Any) -> NDArray[Any]:
+    def _release(self, X: Any, ids: Any, sensitive_features: Any = None) -> NDArray[Any]:
         raise NotImplementedError
 
     @property
@@ -301,7 +313,7 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
                 assumptions=(
                     ONE_RELEASE.format(epsilon=significant_up(epsilon)),
                     NOT_FITTED_ON,
-                    FEATURES_ALONE,
+                    FEATURES_ALONE if self._group_blind else GROUP_TOO,
                 ),
                 derivation=Derivation.of(RELEASE, epsilon=epsilon),
             )

@@ -13,17 +13,21 @@ from skorch import NeuralNet
 from torch import Tensor, nn
 
 from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.inspection import refuse_mixed_block, refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, as_tensor, check_net, prepare_net
 from skfairdp.engine.parameter_vector import flatten, unflatten
 from skfairdp.engine.randomness import OwnDraws, own_draws
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
+from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.training import Progress, run_segment
+from skfairdp.persons import Persons
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import expected_batch_size
 from skfairdp.representation.column_laws import ColumnTypes
+from skfairdp.representation.networks import RepresentationModule
 from skfairdp.representation.objective import (
     LaplaceChannel,
     ResponseChannel,
@@ -31,6 +35,7 @@ from skfairdp.representation.objective import (
     Weights,
 )
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
+from skfairdp.representation.training_plan import resolved_epochs
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,13 @@ class Encoder(nn.Module):
         return self.module.encode(x)  # type: ignore[operator]
 
 
+def encoder_of(module: nn.Module) -> nn.Module:
+    """The encoder of a module: the plain stack of layers that it is, where that is known."""
+    own = type(module) is RepresentationModule
+    stack: Any = module.encoder if own and "encode" not in vars(module) else None
+    return stack if stack is not None and linear_stack(stack) else Encoder(module)
+
+
 def refuse_mixing_encoder(module: nn.Module, n_features: int) -> None:
     """Refuse an encoder whose output for a row depends on the rows beside it.
 
@@ -110,7 +122,7 @@ def refuse_mixing_encoder(module: nn.Module, n_features: int) -> None:
 
     Raises ValueError: the encoder mixes made-up rows.
     """
-    encoder = Encoder(module)
+    encoder = encoder_of(module)
     refuse_unstable_rows(encoder, (n_features,))
     refuse_mixed_block(encoder, (n_features,))
 
@@ -151,19 +163,22 @@ def descend(
     per_epoch = -(-len(table) // batch_size)
     rates = prepared.learning_rates(max_epochs * per_epoch, per_epoch)
     last_rate: float | None = None
-    for _ in range(max_epochs):
-        order = torch.from_numpy(generator.permutation(len(table))).to(table.device)
-        for batch in order.split(batch_size):
-            if rates[progress.step] != last_rate:
-                last_rate = rates[progress.step]
-                optimizer.set_lr(last_rate)
-            mean: Tensor = loss(table.index_select(0, batch)).mean()
-            gradients = torch.autograd.grad(mean, parameters)
-            optimizer.step(torch.cat([gradient.flatten() for gradient in gradients]))
-            progress.advance()
+    with few_threads(batch_size, rows.shape[1:], prepared.flat.vector.numel()):
+        for _ in range(max_epochs):
+            order = torch.from_numpy(generator.permutation(len(table))).to(table.device)
+            for batch in order.split(batch_size):
+                if rates[progress.step] != last_rate:
+                    last_rate = rates[progress.step]
+                    optimizer.set_lr(last_rate)
+                mean: Tensor = loss(table.index_select(0, batch)).mean()
+                gradients = torch.autograd.grad(mean, parameters)
+                optimizer.step(torch.cat([gradient.flatten() for gradient in gradients]))
+                progress.advance()
 
 
-def rehearse_privately(prepared: PreparedNet, rows: np.ndarray, plan: Plan) -> None:
+def rehearse_privately(
+    prepared: PreparedNet, rows: np.ndarray, plan: Plan, persons: Persons | None
+) -> None:
     """Refuse what `descend_privately` could not do, before anything is charged.
 
     `rows` (n, width): their number and width are used, and no entry is read. Raises ValueError:
@@ -172,7 +187,7 @@ def rehearse_privately(prepared: PreparedNet, rows: np.ndarray, plan: Plan) -> N
     loss = prepared.module
     refuse_unstable_rows(loss, rows.shape[1:])
     clipper = make_clipper(loss, prepared.flat, lambda output: output)
-    rehearse(loss, clipper, as_tensor(rows, loss), (), plan)
+    rehearse(loss, clipper, as_tensor(rows, loss), (), plan, persons)
 
 
 def descend_privately(
@@ -184,6 +199,7 @@ def descend_privately(
     noise: NoiseSource,
     max_epochs: int,
     progress: Progress,
+    persons: Persons | None = None,
 ) -> None:
     """Train by clipped per-record gradients with noise, as planned.
 
@@ -191,12 +207,13 @@ def descend_privately(
     own: given all draws, a record moves a sum by no more than the clip norm.
 
     `prepared`: its module gives the loss of each row; trained in place. `rows` (n, width): what
-    the module takes. `contributes` (n,): rows that take part.
+    the module takes. `contributes` (n,): rows that take part. `persons`: whose rows they are.
     """
     loss = prepared.module
     codes = np.where(contributes, 0, -1)
     clipper = make_clipper(loss, prepared.flat, lambda output: output)
-    release = NoisyRelease(Rows(as_tensor(rows, loss), (), codes), plan, clipper, noise)
+    records = Rows(as_tensor(rows, loss), (), codes, persons)
+    release = NoisyRelease(records, plan, clipper, noise)
     (segment,) = plan.segments
     rates = prepared.learning_rates(segment.steps, max(1, segment.steps // max_epochs))
     with OwnDraws(noise.masks):
@@ -217,13 +234,14 @@ def train(
     contributes: np.ndarray,
     plan: Plan | None,
     noise: NoiseSource,
+    persons: Persons | None = None,
 ) -> Any:
     """Train the networks as planned, or without noise, and return the loss that holds them.
 
     `encoder`: has the settings. `rows` (n, width): what the loss takes. `contributes` (n,): rows
     that take part. Raises ValueError: the weights are no longer finite.
     """
-    name, epochs = type(encoder).__name__, encoder.max_epochs
+    name, epochs = type(encoder).__name__, resolved_epochs(encoder)
     n = int(contributes.sum())
     size = 1 if plan else plain_batch_size(encoder.batch_size, n)
     bar = Progress(plan.steps if plan else epochs * -(-n // size), encoder.progress, name)
@@ -246,6 +264,7 @@ def train(
                 noise=noise,
                 max_epochs=epochs,
                 progress=bar,
+                persons=persons,
             )
     unflatten(prepared.module)
     if not all(bool(p.isfinite().all()) for p in prepared.module.parameters()):

@@ -17,6 +17,13 @@ from skfairdp.privacy.sizes import Sizes, check_delta
 RAW = "the encoder's weights were learned from them without noise"
 
 
+def resolved_epochs(encoder: Any) -> int:
+    """Passes over the training rows."""
+    if encoder.max_epochs == "auto":
+        return 100 if encoder.train_privately or encoder.objective == "fair_codes" else 25
+    return int(encoder.max_epochs)
+
+
 def training_plan(encoder: Any, n: int) -> Plan:
     """Calibrate the noise of private training.
 
@@ -30,7 +37,7 @@ def training_plan(encoder: Any, n: int) -> Plan:
     def plan(noise_multiplier: float) -> Plan:
         return sizes.descent(
             batch_size=encoder.batch_size,
-            max_epochs=encoder.max_epochs,
+            max_epochs=resolved_epochs(encoder),
             max_grad_norm=encoder.max_grad_norm,
             noise_multiplier=noise_multiplier,
             delta=delta,
@@ -40,26 +47,28 @@ def training_plan(encoder: Any, n: int) -> Plan:
 
 
 def training_promise(
-    plan: Plan | None, noise: NoiseSource, *, classes: bool, groups: bool
+    plan: Plan | None, noise: NoiseSource, *, classes: bool, groups: bool, protects: str
 ) -> PrivacyGuarantee:
     """State what training promises to the training rows.
 
     `plan`: none for training without noise. `noise`: where noise and batches come from. `groups`:
-    whether there are groups; their set is taken from the rows. Result: void where nothing is
+    whether there are groups; their set is taken from the rows. `protects`: a record, or all rows
+    of a person. Result: void where nothing is
     promised.
     """
     if plan is None:
         return PrivacyGuarantee.void(RAW)
     if noise.reproducible:
-        return PrivacyGuarantee.void(seed_known())
+        return PrivacyGuarantee.void(seed_known(), protects=protects)
     return guarantee(
         plan,
-        protects="record",
+        protects=protects,
         assumptions=of_training(
             noise_text(noise),
             labels=classes,
             groups=False if groups else None,
             what="rows reach the networks",
+            persons=protects == "person",
         ),
     )
 

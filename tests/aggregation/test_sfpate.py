@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fairlearn.reductions import DemographicParity, ExponentiatedGradient
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from skfairdp import SFPATEClassifier, certify
@@ -129,7 +130,11 @@ def test_a_reduction_of_fairlearn_as_student_and_as_teacher() -> None:
     assert gap(student, X_test, groups_test) < 0.15
     assert not hasattr(student, "predict_proba")
     teachers = SFPATEClassifier(
-        teacher=reduction, variant="fair_teachers", **settings, n_teachers=3, progress=False
+        teacher=clone(reduction).set_params(max_iter=2),
+        variant="fair_teachers",
+        **settings,
+        n_teachers=3,
+        progress=False,
     ).fit(X, y, sensitive_features=groups)
     assert teachers.predict_proba(X).shape == (1200, 2)
 

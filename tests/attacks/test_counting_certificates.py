@@ -65,7 +65,7 @@ def test_nothing_of_protected_rows_is_kept_for_the_count(ledger):
         for rows, of in ((HELD, OF), (X[:100], GROUPS[:100]))
     ]
     assert [entry.rows for entry in ledger.entries()] == [None, None]
-    said = "This is certificate number 2 from protected rows under one name"
+    said = "This is certificate number 2 from protected rows under the ledger's name"
     assert any(text.startswith(said) for text in claims[1].assumptions)
     with closing(sqlite3.connect(ledger.path)) as file:
         key = file.execute("SELECT content FROM records").fetchone()[0].split('"random": "')[1][:32]

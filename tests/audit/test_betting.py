@@ -16,11 +16,11 @@ EPSILON, DELTA, AUDITS = 1.0, 0.004, 200
 
 
 def evidence_over_time(scores, thresholds, epsilon=EPSILON):
-    bets = PairBets(thresholds, DELTA)
+    bets = PairBets(thresholds)
     path = []
     for pair in scores:
         bets.add(*pair)
-        path.append(bets.log_evidence(epsilon))
+        path.append(bets.log_evidence([(epsilon, DELTA)]))
     return np.array(path)
 
 
@@ -53,6 +53,27 @@ def test_evidence_has_mean_one_at_most_by_enumeration(alarm, exchanged):
     assert mean(0.0) > 1.0  # a claim that is too small loses
 
 
+def test_claims_that_all_hold_have_evidence_of_one_on_average():
+    rates = stats.norm.sf([-0.5, 0.5])  # releases that are one standard deviation apart
+    apart = rates[0] - rates[1]  # their total variation
+
+    def mean(*claims):
+        bets = {}
+        for scores in itertools.product([(0, 0), (0, 1), (1, 0), (1, 1)], repeat=3):
+            bets[scores] = PairBets([0.5])
+            for pair in scores:
+                bets[scores].add(*pair)
+        return sum(
+            math.exp(found.log_evidence(claims))
+            * np.prod([[r if s else 1 - r for s, r in zip(p, rates, strict=True)] for p in scores])
+            for scores, found in bets.items()
+        )
+
+    assert mean((0.0, apart)) == pytest.approx(1.0)
+    assert mean((4.38, 1e-5), (0.0, apart)) < 1.0
+    assert mean((0.0, apart / 2)) > 1.0  # a claim that is too small loses
+
+
 @edges
 def test_a_right_claim_is_refuted_as_seldom_as_stated(alarm, exchanged):
     rates = rates_at_the_edge(alarm, exchanged)
@@ -72,14 +93,14 @@ def test_a_wrong_claim_is_refuted_early():
 
 
 def test_the_bound_is_where_evidence_ends_and_below_that_of_a_fixed_number_of_runs():
-    bets = PairBets([0.5], 1e-5)
-    assert bets.epsilon_lower_bound(0.05) == 0.0
+    bets = PairBets([0.5])
+    assert bets.epsilon_lower_bound(0.05, 1e-5) == 0.0
     rng = np.random.default_rng(0)
     scores = rng.random((500, 2)) < (0.9, 0.1)
     for pair in scores:
         bets.add(*pair)
-    found = bets.epsilon_lower_bound(0.05)
-    assert bets.log_evidence(found) == pytest.approx(math.log(20), abs=1e-6)
+    found = bets.epsilon_lower_bound(0.05, 1e-5)
+    assert bets.log_evidence([(found, 1e-5)]) == pytest.approx(math.log(20), abs=1e-6)
     hits, alarms = scores.sum(axis=0)
     fixed = epsilon_shown(hits, 500, alarms, 500, delta=1e-5)
     assert 0.75 * fixed < found < math.log(9)

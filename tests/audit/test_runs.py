@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from dp_accounting.dp_event import GaussianDpEvent
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 
@@ -21,6 +22,8 @@ from skfairdp.audit import (
     log_odds,
     orthogonal_canaries,
 )
+from skfairdp.audit.declared import profile_of
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 
 class NoisySum(ClassifierMixin, BaseEstimator):
@@ -61,8 +64,12 @@ class NoisySum(ClassifierMixin, BaseEstimator):
         per_group = None
         if self.group_sizes is not None:
             per_group = {g: epsilon / (1 + (g == "b")) for g in self.group_sizes}
-        self.privacy_ = SimpleNamespace(
-            epsilon=epsilon, delta=self.delta, adjacency=self.adjacency, per_group=per_group
+        self.privacy_ = PrivacyGuarantee(
+            epsilon,
+            self.delta,
+            self.adjacency,
+            per_group=per_group,
+            event=GaussianDpEvent(self.sigma),
         )
         return self
 
@@ -105,20 +112,40 @@ def test_one_run_audit_passes_the_right_claim_and_catches_a_quarter_of_the_noise
     assert twin.epsilon_lower_bound < exact_epsilon(2.0, 1e-5)
 
 
-def test_many_run_audit_passes_the_right_claim_and_catches_a_mechanism_almost_without_noise(rows):
+def test_many_run_audit_passes_the_right_claim_and_catches_less_noise_early(rows):
     X, canary = orthogonal_canaries(rows[0], 1)
-    settings = {"n_runs": 200, "n_threshold_runs": 30}
-    honest = audit_many_runs(NoisySum(2.0), X, rows[1], canary, confidence_level=LEVEL, **settings)
+
+    def audit(broken, error, n_runs):
+        # mu = 1; a doubled clip norm is half of the noise.
+        return audit_many_runs(
+            NoisySum(1.0, broken=broken), X, rows[1], canary,
+            confidence_level=1.0 - error, n_runs=n_runs, n_threshold_runs=20,
+        )  # fmt: skip
+
+    honest = audit(1.0, 1e-9, 200)
     assert not honest.refutes_claim
     assert honest.p_value > 1e-9
-    # mu = 10: a threshold in the middle errs with chance Phi(-5) = 3e-7 a run.
-    twin = audit_many_runs(
-        NoisySum(2.0, broken=20.0), X, rows[1], canary, confidence_level=0.999, **settings
-    )
-    assert twin.refutes_claim
-    assert twin.p_value < 1e-3
-    assert twin.settings["n_runs"] < 100  # it stopped early
     assert honest.settings["n_runs"] == 200
+    # Of 100 simulated audits none needed more than 79 and 325 pairs.
+    for broken, n_runs in ((4.0, 150), (2.0, 700)):
+        twin = audit(broken, 1e-5, n_runs)
+        assert twin.claimed_epsilon == honest.claimed_epsilon
+        assert twin.refutes_claim
+        assert twin.p_value < 1e-5
+        assert twin.settings["n_runs"] < n_runs  # it stopped early
+        assert "at a larger delta" in str(twin)
+
+
+def test_what_an_event_costs_at_large_deltas_is_claimed_too(rows):
+    _, canary = orthogonal_canaries(rows[0], 1)
+    fitted = NoisySum(2.0).fit(rows[0], rows[1])
+    found = profile_of(fitted, canary)
+    for epsilon, delta in found:
+        exact = exact_epsilon(0.5, delta)
+        assert exact - 1e-9 <= epsilon <= exact + 0.01
+    assert found[-1][0] == 0.0  # the two releases differ by .197 in total variation
+    fitted.privacy_ = PrivacyGuarantee(1.0, 0.0, "add-remove")  # no event is stated
+    assert profile_of(fitted, canary) == []
 
 
 def test_worlds_with_and_without_canaries_share_the_declared_sizes(rows):

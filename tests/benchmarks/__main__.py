@@ -1,7 +1,8 @@
 """Print the ratios of running times that the project promises: ``python -m tests.benchmarks``.
 
-Names of benchmarks (steps, default, constrained, groups, cnn, epochs, fits, calibration, search,
-teachers, gating, draws, mechanisms, representations) as arguments run only those.
+Names of benchmarks (steps, default, constrained, groups, persons, cnn, epochs, fits, many,
+calibration, search, teachers, gating, draws, mechanisms, representations) as arguments run only
+those.
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ def main(names: list[str]) -> int:
         "constrained": lambda: constrained.benchmark_constrained(X, y, groups),
         "default": lambda: steps.benchmark_default_steps(X, y),
         "groups": lambda: steps.benchmark_groups(X, y),
+        "persons": lambda: steps.benchmark_persons(X, y),
         "cnn": steps.benchmark_cnn,
         "epochs": lambda: fits.benchmark_epochs(X, y),
         "fits": lambda: fits.benchmark_fits(X, y, groups),
+        "many": lambda: fits.benchmark_many(X, y),
         "calibration": fits.benchmark_calibration,
         "search": lambda: fits.benchmark_search(X, y),
         "teachers": lambda: teachers.benchmark_teachers(X, y),

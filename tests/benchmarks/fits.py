@@ -16,7 +16,7 @@ from skorch import NeuralNetBinaryClassifier
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from skfairdp import DPSGDClassifier, default_net
+from skfairdp import DPSGDClassifier, default_net, fit_many
 from skfairdp.engine.modules import MLP
 from skfairdp.privacy.accounting.accountants import _cost
 from skfairdp.privacy.accounting.calibration import _solve, noise_multiplier_for
@@ -26,7 +26,13 @@ from tests.benchmarks.adult import as_tensors
 from tests.benchmarks.rounds import interleaved, report
 from tests.benchmarks.steps import our_step
 
-__all__ = ["benchmark_calibration", "benchmark_epochs", "benchmark_fits", "benchmark_search"]
+__all__ = [
+    "benchmark_calibration",
+    "benchmark_epochs",
+    "benchmark_fits",
+    "benchmark_many",
+    "benchmark_search",
+]
 
 BATCH = 256
 
@@ -192,3 +198,21 @@ def benchmark_search(X: np.ndarray, y: np.ndarray) -> list[bool]:
             clock=time.perf_counter,
         )
     return [report("grid search, two workers / one (wall)", times["two"] / times["one"], 0.8)]
+
+
+def benchmark_many(X: np.ndarray, y: np.ndarray) -> list[bool]:
+    """64 linear models in one pass, beside one fit after the other."""
+    X, y, held = X[:3000], y[:3000], []
+    net = default_net().set_params(module__hidden_sizes=(), optimizer=torch.optim.SGD, lr=1.0)
+    for batch_size, epochs, most in ((64, 20, 0.2), (256, 20, 0.25), (3000, 40, 0.15)):
+        model = DPSGDClassifier(
+            net, delta=1e-5, batch_size=batch_size, max_epochs=epochs, progress=False
+        )
+        runs = {
+            "alone": lambda model=model: [model.fit(X, y) for _ in range(4)],
+            "together": lambda model=model: fit_many(model, 64, X, y),
+        }
+        times = interleaved(runs, rounds=3)
+        ratio = times["together"] / times["alone"] * 4 / 64
+        held.append(report(f"64 linear models, batches of {batch_size}, in one pass", ratio, most))
+    return held

@@ -19,6 +19,7 @@ from skfairdp.engine.optimizers import flat_optimizer
 from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.sampling import PoissonSampler
+from skfairdp.persons import Persons
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Segment
 from tests.benchmarks.adult import as_tensors
@@ -29,6 +30,7 @@ __all__ = [
     "benchmark_cnn",
     "benchmark_default_steps",
     "benchmark_groups",
+    "benchmark_persons",
     "benchmark_steps",
     "our_step",
 ]
@@ -46,16 +48,18 @@ def our_step(
     optimizer: type[torch.optim.Optimizer] = torch.optim.SGD,
     *,
     exact_noise: bool = False,
+    persons: Persons | None = None,
 ) -> Callable[[], None]:
-    """One private step with `batch` expected rows over all groups together."""
+    """One private step with `batch` expected rows, or persons, over all groups together."""
     module = make()
     flat = flatten(module)
     n_groups = int(codes.max()) + 1
     clipper = make_clipper(module, flat, objective_for(nn.BCEWithLogitsLoss()))
     plan = empty_plan(n_groups, exact_noise=exact_noise)
-    release = unlimited(NoisyRelease(Rows(X, (y,), codes), plan, clipper, NoiseSource()))
+    release = unlimited(NoisyRelease(Rows(X, (y,), codes, persons), plan, clipper, NoiseSource()))
     share = batch / n_groups
-    rates = tuple(share / np.count_nonzero(codes == group) for group in range(n_groups))
+    of_records = codes if persons is None else persons.one_each(codes, "several groups")
+    rates = tuple(share / np.count_nonzero(of_records == group) for group in range(n_groups))
     weights = (1.0 / batch,) * n_groups
     block = Block(name="gradient", max_norm=1.0, weights=weights, noise_std=1.0 / batch)
     segment = Segment(steps=1, rates=rates, expected_sizes=(share,) * n_groups, blocks=(block,))
@@ -65,6 +69,37 @@ def our_step(
         updates.step(release.gradient(segment))
 
     return step
+
+
+def benchmark_persons(X: np.ndarray, y: np.ndarray) -> list[bool]:
+    """Steps by person against steps of about as many rows unbound."""
+    rows, labels = as_tensors(X, y)
+    codes, generator = np.zeros(len(X), dtype=np.int64), np.random.default_rng(0)
+    held = []
+    for name, make in (("default net", lambda: MLP(X.shape[1])), ("300-128-64", _wide)):
+        width = X.shape[1] if name == "default net" else 300
+        table = rows if width == X.shape[1] else torch.randn(len(X), width)
+        for each in (1.4, 3.0):
+            persons = Persons(*_ids(len(X), each, generator), 8)
+            size = 256 * len(X) // persons.count
+            tasks = {
+                "person": our_step(table, labels, codes, 256, make, persons=persons),
+                "row": our_step(table, labels, codes, size, make),
+            }
+            times = interleaved(tasks, repeats=20)
+            work = f"256 persons of {each} rows on average, {name}: by person / by row"
+            held.append(report(work, times["person"] / times["row"], 1.3))
+    return held
+
+
+def _ids(n: int, each: float, generator: np.random.Generator) -> tuple[np.ndarray, int]:
+    sizes = 1 + generator.poisson(each - 1.0, n)
+    ids = np.repeat(np.arange(n), sizes)[:n]
+    return ids, int(ids[-1]) + 1
+
+
+def _wide() -> nn.Module:
+    return MLP(300, 1, (128, 64))
 
 
 def plain_step(

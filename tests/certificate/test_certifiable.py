@@ -19,7 +19,7 @@ QUESTIONS = [name for name in vars(Certifiable) if name[0] == "_" != name[1]]
 
 
 def test_the_questions_are_those_that_are_documented():
-    assert len(QUESTIONS) == 10
+    assert len(QUESTIONS) == 12
     for name in QUESTIONS:
         described = inspect.getdoc(Certifiable) if not callable(getattr(Certifiable, name)) else (
             inspect.getdoc(getattr(Certifiable, name))
@@ -51,6 +51,8 @@ def test_what_answers_nothing_promises_nothing(step):
         False,
     )
     assert silent._learns_from_rows
+    assert not silent._group_blind
+    assert silent._hidden_codes(None, None)[1:] == (1, 0.0)
     assert silent._mechanism_fairness("demographic_parity") == []
     assert silent._success_scores(None) is silent._own_models(()) is None
     assert silent._changed_since_fit() != ()

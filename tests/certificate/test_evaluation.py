@@ -5,14 +5,17 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
 
 from skfairdp import certify
 from skfairdp.exceptions import UnknownGroupError
 from skfairdp.fairness import Notion
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound, score_gap_upper_bound
 from skfairdp.fairness.notions import pairs
+from skfairdp.preprocessing import PublicScaler
 from skfairdp.privacy import NoiseSource
 from tests.certificate.fakes import ThresholdClassifier
 
@@ -361,3 +364,38 @@ def test_an_unfitted_model_is_refused():
 def test_terms_of_a_wrong_kind_are_refused_by_name(model, rows, wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         certify(model, rows.X, sensitive_features=rows.groups, **wrong)
+
+
+class Coins(ClassifierMixin, BaseEstimator):
+    """Draws once a call, so that it has to be asked row by row."""
+
+    def fit(self, X, y):
+        self.classes_, self.calls_ = np.unique(y), 0
+        return self
+
+    def predict(self, X):
+        self.calls_ += 1
+        return np.full(len(X), np.random.default_rng(self.calls_).integers(2))
+
+
+class CountingScaler(PublicScaler):
+    def transform(self, X):
+        type(self).calls = getattr(type(self), "calls", 0) + 1
+        return super().transform(X)
+
+
+@pytest.mark.parametrize("kind", [PublicScaler, CountingScaler])
+def test_declared_steps_run_once_where_rows_are_asked_alone(kind, monkeypatch):
+    calls = []
+    sound = PublicScaler._read
+    monkeypatch.setattr(
+        PublicScaler, "_read", lambda self, X, **k: [calls.append(len(X)), sound(self, X, **k)][1]
+    )
+    table = pd.DataFrame({"a": np.linspace(0.0, 1.0, 60)})
+    y, groups = np.arange(60) % 2, np.arange(60) // 30
+    model = Pipeline([("scale", kind({"a": (0.0, 1.0)})), ("coin", Coins())]).fit(table, y)
+    calls.clear()
+    certify(model, table, sensitive_features=groups)
+    # A subclass of somebody's may do anything with the rows of one call.
+    assert (calls.count(1) == 0) is (kind is PublicScaler)
+    assert model["coin"].calls_ >= 60

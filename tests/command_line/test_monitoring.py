@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import pandas as pd
 import pytest
 from sklearn.dummy import DummyClassifier
 
-from skfairdp import GapMonitor, certify
+from skfairdp import Certificate, GapMonitor, certify
 from skfairdp.command_line import main
+from skfairdp.exceptions import MonitorError
 
 
 @pytest.fixture
@@ -111,6 +113,30 @@ def test_labels_come_late(labelled, capsys) -> None:
     assert "no row that waits" in capsys.readouterr().err
 
 
+def test_a_certificate_names_its_monitor(folder, capsys) -> None:
+    named = Certificate.from_json(Path("c.json").read_text(encoding="utf-8")).with_monitor("n.db")
+    Path("named.json").write_text(named.to_json(), encoding="utf-8")
+    assert "watched by" in named.to_html()
+    told = ["monitor", "--certificate", "named.json"]
+    assert main(told) == 2
+    assert "no monitor's file" in capsys.readouterr().err
+    decisions("calm.csv", (0.4, 0.4), 0)
+    assert main([*told, "calm.csv", "--tolerance", "0.05"]) == 0
+    out = capsys.readouterr().out
+    assert "take some 1,9" in out
+    assert main([*told, "--out", "page.html"]) == 0  # with what is known, and the file's tolerance
+    assert capsys.readouterr().out == out
+    assert "over 3,000 rows" in Path("page.html").read_text(encoding="utf-8")
+    assert main(["monitor", "--certificate", "c.json"]) == 2
+    assert "--state" in capsys.readouterr().err
+    Path("n.db").unlink()
+    GapMonitor(groups=["a", "x"], state="n.db")
+    assert main([*told, "--out", "page.html"]) == 2
+    assert "does not claim" in capsys.readouterr().err
+    with pytest.raises(MonitorError, match="does not claim"):
+        named.to_model_card(monitor=GapMonitor("equal_opportunity"))
+
+
 def test_certificate_and_monitor_stand_on_one_page(folder, capsys) -> None:
     decisions("apart.csv", (0.2, 0.8), 1)
     assert monitor("apart.csv", "--tolerance", "0.1", "--out", "page.html") == 1
@@ -119,5 +145,6 @@ def test_certificate_and_monitor_stand_on_one_page(folder, capsys) -> None:
     page = Path("page.html").read_text(encoding="utf-8")
     assert "Since then" in page
     assert "ALARM: the gap exceeds 0.1 (batch 1)" in page
+    assert "<td>alarm, drift</td>" in re.sub(r"<td[^>]*>", "<td>", page)
     assert "If the people change" in page
     assert monitor("apart.csv", "--out", "no/page.html") == 2

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skfairdp import Certificate, PrivacyLedger
+from skfairdp import Certificate, GapMonitor, PrivacyLedger
 from skfairdp.command_line import main, reporting
 from skfairdp.command_line.files import read_rows
 from skfairdp.command_line.schema import Schema
@@ -167,7 +167,7 @@ def test_a_ledger_counts_the_runs_that_certified_the_same_people(folder) -> None
     written(folder)
     for number in (1, 2):
         main(report("--ledger", "l.db", "--certificate", "c.json", "--mechanism", "dpsgd"))
-        assert f"certificate number {number} from" in Path("c.json").read_text(encoding="utf-8")
+        assert f"certificate number {number} about" in Path("c.json").read_text(encoding="utf-8")
 
 
 def test_a_run_that_spends_more_than_was_charged_ends_without_a_page(
@@ -242,9 +242,14 @@ def test_text_targets_need_their_favourable_value(folder, capsys) -> None:
 def test_several_sensitive_columns_make_intersections(folder) -> None:
     rows = table().assign(old=np.where(np.arange(800) % 3 == 0, "old", "young"))
     written(folder, rows)
-    assert main(report("--sensitive", "old", "--certificate", "c.json")) == 0
+    assert main(report("--sensitive", "old", "--certificate", "c.json", "--monitor", "m.db")) == 0
     certificate = Certificate.from_json((folder / "c.json").read_text())
     assert len(certificate.fairness[0].groups) == 4
+    # Decisions are watched in the file that it names, by the same columns.
+    rows.assign(decision=np.arange(800) % 2).to_csv("d.csv", index=False)
+    watch = ["monitor", "--certificate", "c.json", "--sensitive", "white", "--sensitive", "old"]
+    assert main([*watch, "--tolerance", "0.5", "d.csv"]) == 0
+    assert GapMonitor.from_file("m.db").n_rows_ == 800
 
 
 def changed(**columns: object) -> pd.DataFrame:

@@ -45,23 +45,34 @@ def halves(estimator: Any, X: Any, y: Any, groups: Any) -> Iterator[tuple[Half, 
     estimator._bind()  # what was declared meanwhile is not a change
 
 
+def every_other(ids: Any) -> Any:
+    """Those of the private half."""
+    return None if ids is None else ids[::2]
+
+
 class HalfPublicPATE(PATEClassifier):
     """PATE that takes every other row as public."""
 
-    def fit(self, X, y, *, sensitive_features=None):
+    def fit(self, X, y, *, sensitive_features=None, person_ids=None):
         with halves(self, X, y, sensitive_features) as (private, public):
             groups = None if sensitive_features is None else private[2]
-            return super().fit(*private[:2], sensitive_features=groups, X_public=public[0])
+            return super().fit(
+                *private[:2],
+                sensitive_features=groups,
+                person_ids=every_other(person_ids),
+                X_public=public[0],
+            )
 
 
 class HalfPublicFairPATE(FairPATEClassifier):
     """FairPATE that takes every other row as public; without groups it makes some up."""
 
-    def fit(self, X, y, *, sensitive_features=None):
+    def fit(self, X, y, *, sensitive_features=None, person_ids=None):
         with halves(self, X, y, sensitive_features) as (private, public):
             return super().fit(
                 *private[:2],
                 sensitive_features=None if sensitive_features is None else private[2],
+                person_ids=every_other(person_ids),
                 X_public=public[0],
                 sensitive_features_public=public[2],
             )
@@ -70,11 +81,12 @@ class HalfPublicFairPATE(FairPATEClassifier):
 class HalfPublicSFPATE(SFPATEClassifier):
     """SF-PATE that takes every other row as public; without groups it makes some up."""
 
-    def fit(self, X, y, *, sensitive_features=None):
+    def fit(self, X, y, *, sensitive_features=None, person_ids=None):
         with halves(self, X, y, sensitive_features) as (private, public):
             return super().fit(
                 *private[:2],
                 sensitive_features=private[2],
+                person_ids=every_other(person_ids),
                 X_public=public[0],
                 y_public=public[1],
             )
@@ -83,7 +95,7 @@ class HalfPublicSFPATE(SFPATEClassifier):
 class QuietFairPath(FairPathClassifier):
     """A path that does not say that few rows keep to no tolerance."""
 
-    def fit(self, X, y, *, sensitive_features=None):
+    def fit(self, X, y, *, sensitive_features=None, person_ids=None):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FairnessWarning)
-            return super().fit(X, y, sensitive_features=sensitive_features)
+            return super().fit(X, y, sensitive_features=sensitive_features, person_ids=person_ids)

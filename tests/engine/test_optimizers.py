@@ -8,6 +8,7 @@ import torch
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.optimizers import flat_optimizer
 from skfairdp.engine.parameter_vector import flatten
+from skfairdp.engine.row_blocks import few_threads
 
 CASES = {
     "SGD": (torch.optim.SGD, {"lr": 0.1}),
@@ -41,3 +42,20 @@ def test_steps_are_those_of_torch(kind, options, dtype):
         theirs.step()
         assert torch.equal(gradient, before)
     torch.testing.assert_close(flat.vector, parameter.detach(), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("rows", "shape", "weights", "alone"),
+    [(256, (5,), 1000, True), (4096, (5,), 100_000, False), (256, (3, 8, 8), 1000, False)],
+)
+def test_threads_are_woken_where_they_pay(rows, shape, weights, alone):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with few_threads(rows, shape, weights):
+            assert torch.get_num_threads() == (1 if alone else 2)
+        with pytest.raises(KeyError), few_threads(rows, shape, weights):
+            raise KeyError
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

@@ -7,9 +7,10 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 from skfairdp import PrivacyLedger, certifiable, certify
-from skfairdp.fairness import smallest_gap
+from skfairdp.fairness import guarantee, smallest_gap
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
+from skfairdp.fairness.smallest_gap import USEFUL
 
 
 def test_smallest_tolerance_is_the_bound_of_equal_rates():
@@ -25,6 +26,31 @@ def test_rows_needed_are_enough_and_a_tenth_fewer_are_not(tolerance):
     assert not found.possible
     assert certifiable([found.rows_needed] * 2, tolerance).possible
     assert not certifiable([found.rows_needed * 9 // 10] * 2, tolerance).possible
+
+
+def test_noise_is_part_of_what_is_needed():
+    needed = certifiable([5, 5], USEFUL, count_epsilon=0.2).rows_needed
+    assert needed > 3 * certifiable([5, 5], USEFUL).rows_needed
+    assert certifiable([needed] * 2, count_epsilon=0.2).possible
+    assert not certifiable([needed * 9 // 10] * 2, count_epsilon=0.2).possible
+    public = certifiable([needed] * 2, count_epsilon=0.2, cell_sizes="public")
+    assert certifiable([needed] * 2).smallest < public.smallest < USEFUL
+
+
+def test_advice_about_noisy_counts_asks_for_the_rows_that_noise_takes(monkeypatch):
+    model, X, groups = held_out({"a": 40, "b": 40})
+    certificate = certify(
+        model, X, sensitive_features=groups, groups=["a", "b"], count_epsilon=0.02
+    )
+    asked = []
+
+    def recorded(sizes, tolerance, **settings):
+        asked.append(settings)
+        return certifiable([5, 5], tolerance)
+
+    monkeypatch.setattr(guarantee, "certifiable", recorded)
+    assert "rows in each group" in certificate.fairness[0].remarks[-1]
+    assert (asked[0]["count_epsilon"], asked[0]["cell_sizes"]) == (0.02, "private")
 
 
 def test_the_group_that_is_too_small_is_named_with_what_to_do():

@@ -437,9 +437,8 @@ def test_it_can_be_cloned_set_and_certified() -> None:
 
 @pytest.mark.slow
 def test_scikit_learns_checks() -> None:
-    inner = DPSGDClassifier(max_epochs=15, progress=False)
     search = build(
-        inner, n_iter=1, holdout_fraction=0.1, delta=1e-4, reproducible_noise=True,
+        n_iter=1, holdout_fraction=0.1, delta=1e-4, reproducible_noise=True,
         random_state=0,
     )  # fmt: skip
     assert unexpected(search, {}) == []

@@ -124,7 +124,7 @@ def test_the_error_is_shared_by_the_attempts() -> None:
     asked = answer(3000, 0.0, 0.2)
     text = " ".join(asked.attempts[0].claim.assumptions)
     assert "shared by 2 claims" in text
-    assert "certificate number 1 on these held-out rows of 2 that were planned" in text
+    assert "certificate number 1 about these people of 2 that were planned" in text
 
 
 def bounds_hold(gap: float, n_draws: int, scale: float = 1.0) -> tuple[int, int]:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import json
+import math
 import multiprocessing
 import os
+import pickle
 import signal
 import sqlite3
 import time
@@ -143,6 +146,74 @@ def test_bad_input_is_refused_and_nothing_is_lost(
     assert monitor.to_json() == before
 
 
+@pytest.mark.parametrize(
+    "decisions",
+    [
+        pd.array([1, 0, 1], dtype="Int64"),
+        pd.array([True, False, True], dtype="boolean"),
+        np.array([1, 0, 1], dtype=object),
+        np.array([True, False, True]),
+    ],
+)
+def test_zeros_and_ones_of_any_type_are_decisions(decisions):
+    plain = GapMonitor().update([1, 0, 1], ["a", "b", "b"])
+    assert facts(GapMonitor().update(decisions, ["a", "b", "b"])) == facts(plain)
+    with pytest.raises(ValueError, match="0 and 1"):
+        GapMonitor().update(np.array(["1", "0", "1"], dtype=object), ["a", "b", "b"])
+
+
+@pytest.mark.parametrize("y", [[1, None, 0], pd.array([True, None, False], dtype="boolean")])
+def test_labels_may_be_missing_in_any_way(y):
+    monitor = GapMonitor("equal_opportunity", groups=["a", "b"])
+    assert monitor.update([1, 0, 1], ["a", "b", "b"], y, ids=range(3)).n_waiting_ == 2
+
+
+def test_groups_that_a_file_cannot_keep_are_refused():
+    with pytest.raises(ValueError, match="texts, numbers or booleans"):
+        GapMonitor().update([1, 0], pd.to_datetime(["2020-01-01", "2021-01-01"]))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_settings_may_be_numbers_of_numpy(kind):
+    monitor = GapMonitor(tolerance=kind(0.25), confidence_level=kind(0.75), run_length=kind(500))
+    monitor.update([1, 0, 1], ["a", "b", "b"])
+    plain = GapMonitor(tolerance=0.25, confidence_level=0.75, run_length=500)
+    plain.update([1, 0, 1], ["a", "b", "b"])
+    assert facts(GapMonitor.from_json(monitor.to_json())) == facts(plain)
+
+
+def test_a_monitor_can_be_pickled(tmp_path):
+    for state in (None, tmp_path / "m.db"):
+        monitor = GapMonitor(groups=["a", "b"], state=state).update([1, 0, 1], ["a", "b", "b"])
+        copy = pickle.loads(pickle.dumps(monitor)).update([1], ["a"])
+        assert copy.n_rows_ == 4
+        assert monitor.refresh().n_rows_ == (3 if state is None else 4)
+
+
+def test_a_batch_that_was_refused_may_be_sent_again(tmp_path):
+    monitor = GapMonitor(groups=["a", "b"], state=tmp_path / "m.db")
+    with pytest.raises(UnknownGroupError):
+        monitor.update([1, 0], ["a", "c"], batch="monday")
+    assert monitor.update([1, 0], ["a", "b"], batch="monday").n_rows_ == 2
+    with pytest.raises(MonitorError, match="already"):
+        GapMonitor(state=tmp_path / "m.db").update([1, 0], ["a", "b"], batch="monday")
+
+
+def test_a_file_that_goes_or_changes_under_a_worker_is_told(tmp_path):
+    path = tmp_path / "m.db"
+    monitor = GapMonitor(groups=["a", "b"], state=path).update([1, 0], ["a", "b"])
+    path.unlink()
+    for act in (lambda: monitor.update([1], ["a"]), monitor.refresh, lambda: monitor.history_):
+        with pytest.raises(MonitorError, match="no monitor's file"):
+            act()
+    assert not path.exists()
+    GapMonitor(tolerance=0.2, groups=["x", "y"], state=path)
+    for act in (lambda: monitor.update([1], ["a"]), monitor.refresh):
+        with pytest.raises(MonitorError, match="tolerance, groups differ"):
+            act()
+    assert GapMonitor.from_file(path).n_rows_ == 0
+
+
 def test_ids_are_told_apart():
     monitor = GapMonitor("equal_opportunity", groups=["a", "b"])
     with pytest.raises(ValueError, match="occur twice"):
@@ -160,7 +231,14 @@ def test_ids_are_told_apart():
 
 
 @pytest.mark.parametrize(
-    "options", [{"tolerance": 0.0}, {"confidence_level": 1.0}, {"run_length": 0}, {"notion": "x"}]
+    "options",
+    [
+        {"tolerance": 0.0},
+        {"confidence_level": 1.0},
+        {"run_length": 0},
+        {"run_length": math.inf},
+        {"notion": "x"},
+    ],
 )
 def test_settings_out_of_range_are_refused(options):
     with pytest.raises(ValueError):
@@ -170,6 +248,69 @@ def test_settings_out_of_range_are_refused(options):
 def test_rows_without_a_group_are_outside():
     monitor = GapMonitor(groups=["a", "b"]).update([1, 0, 1], ["a", None, "b"])
     assert monitor.n_rows_ == 2
+
+
+@pytest.mark.parametrize("tolerance", [0.05, 0.2])
+def test_as_many_rows_as_are_needed_clear(tolerance):
+    needed = GapMonitor(tolerance=tolerance).certifiable({"a": 9, "b": 9}).rows_needed
+    for share, clears in ((1.02, True), (0.9, False)):
+        monitor = GapMonitor(tolerance=tolerance)
+        rounds = int(needed * share) // 4  # of both groups' rows, as independent rates of one half
+        monitor.update(np.tile([0, 0, 0, 1, 1, 0, 1, 1], rounds), np.tile(["a", "b"], 4 * rounds))
+        assert monitor.cleared_ is clears
+        found = monitor.certifiable([4 * rounds, 10**6])
+        assert found.smallest == pytest.approx(monitor.upper_bound_)
+        assert found.possible is clears
+    assert GapMonitor(tolerance=tolerance).certifiable([needed, 10]).too_small == (1,)
+
+
+def test_noise_and_the_number_of_batches_count_in_what_is_needed():
+    def of(count_epsilon):
+        return GapMonitor(tolerance=0.1, count_epsilon=count_epsilon, groups=["a", "b"])
+
+    one, ten = (of(0.1).certifiable([2000, 1500], n_batches=n) for n in (1, 10))
+    assert of(None).certifiable([2000, 1500]).smallest < one.smallest < ten.smallest
+    monitor = of(1000.0)  # nearly no noise
+    for _ in range(3):
+        monitor.update(np.tile([0, 0, 1, 1], 250), np.tile(["a", "b"], 500))
+    found = monitor.certifiable([1500, 1500], n_batches=3)
+    assert found.smallest == pytest.approx(monitor.upper_bound_, abs=1e-6)
+    assert of(0.1).certifiable([2000, 0]).smallest == 1.0
+    with pytest.raises(ValueError, match="two groups"):
+        monitor.certifiable([5])
+
+
+def test_noisy_counts_that_compare_nothing_are_not_bought(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "spent.db", "decisions")
+    monitor = GapMonitor(count_epsilon=0.5, ledger=ledger, groups=["a", "b"])
+    before = monitor.to_json()
+    with pytest.raises(ValueError, match="fewer than two groups"):
+        monitor.update([1, 0, 1], ["a", "a", "a"])
+    monitor.update([], [])
+    assert (monitor.to_json(), len(ledger)) == (before, 0)
+    odds = GapMonitor("equal_opportunity", count_epsilon=0.5, ledger=ledger, groups=["a", "b"])
+    with pytest.raises(ValueError, match="fewer than two groups"):
+        odds.update([1, 0, 1], ["a", "a", "b"], [1, 1, 0])
+    assert len(ledger) == 0
+
+
+def test_a_file_opens_with_the_settings_it_has(tmp_path):
+    path = tmp_path / "m.db"
+    written = GapMonitor("equal_opportunity", 0.2, 0.9, state=path, run_length=50)
+    written.update([1, 0, 1], ["a", "b", "b"], [1, 1, 1])
+    path.chmod(0o400)
+    found = GapMonitor.from_file(path)
+    assert (found.to_json(), found.notion, found.run_length) == (
+        written.to_json(),
+        "equal_opportunity",
+        50,
+    )
+    with pytest.raises(MonitorError, match="no monitor's file"):
+        GapMonitor.from_file(tmp_path / "other.db")
+    assert not (tmp_path / "other.db").exists()
+    (tmp_path / "empty.db").touch()
+    with pytest.raises(MonitorError, match="not a file of a monitor"):
+        GapMonitor.from_file(tmp_path / "empty.db")
 
 
 def test_state_survives_json_and_a_file(tmp_path):
@@ -203,8 +344,11 @@ def test_a_file_of_something_else_is_refused(tmp_path):
         other.execute("CREATE TABLE t (x)")
     with pytest.raises(MonitorError, match="not a file of a monitor"):
         GapMonitor(state=tmp_path / "other.db")
-    with pytest.raises(MonitorError, match="not a state"):
-        GapMonitor.from_json('{"state": {}}')
+    cut = json.loads(GapMonitor(groups=["a", "b"]).to_json())
+    cut["state"]["pairs"] = []
+    for text in ('{"state": {}}', "null", "[]", json.dumps(cut)):
+        with pytest.raises(MonitorError, match="not a state"):
+            GapMonitor.from_json(text)
 
 
 def _work(path, seed, batches):

@@ -185,7 +185,7 @@ def test_one_text_does_not_turn_numbers_into_categories() -> None:
     [
         ({"patient_nbr": 1}, {}, "patient_nbr.*identifiers"),
         ({"customerID": 1}, {}, "customerID.*identifiers"),
-        ({"when": pd.Timestamp("1899-01-01")}, {}, "'when' has the dtype datetime"),
+        ({"when": pd.Timedelta("1h")}, {}, "'when' has the dtype timedelta"),
         ({}, {"age": "numeric"}, "numeric"),
         ({}, {"weight": "number"}, "absent from X"),
     ],
@@ -207,6 +207,34 @@ def test_identifiers_and_dropped_columns_are_not_looked_at() -> None:
     assert looks_like_an_identifier("Passport No")
     assert not looks_like_an_identifier("idle_hours")
     assert not looks_like_an_identifier("paid")
+
+
+def test_negative_numbers_are_told_apart_as_positive_ones_are() -> None:
+    table = pd.DataFrame({"owed": -TABLE["age"], "owned": TABLE["age"]})
+    found = levels(PrivateTableEncoder(EPSILON).fit(table))
+    assert min(found["owed"].count, found["owned"].count) >= 20
+
+
+def test_dates_become_days_months_and_weekdays_and_each_is_read_by_itself() -> None:
+    when = pd.Series(pd.date_range("1899-12-01", periods=N, freq="D"))
+    texts = when.dt.strftime("%Y-%m-%d").astype(object)
+    texts[:3] = ["1900-02-29", "n/a", None]
+    table = pd.DataFrame({"dtype": when, "text": texts, "time": when.dt.tz_localize("UTC")})
+    encoder = PrivateTableEncoder(EPSILON).fit(table)
+    assert encoder.date_columns_ == ("dtype", "text", "time")
+    found = encoder.transform(table)
+    for name in table:
+        assert len(levels(encoder)[f"{name} (days)"].edges) > 5
+        for part, form in (("month", "%b"), ("weekday", "%a")):
+            column = found[f"{name} ({part})"]
+            assert (column[3:].astype(str) == when[3:].dt.strftime(form)).all()
+    assert found.filter(like="text").iloc[:3].isna().all(axis=None)
+    alone = encoder.transform(table.iloc[[9]])
+    assert (alone.iloc[0].astype(str) == found.iloc[9].astype(str)).all()
+    declared = dict.fromkeys(table, "date")
+    known = PrivateTableEncoder(EPSILON, columns=declared).fit(table)
+    assert len(known.plan_.segments) == 3  # no kind is counted
+    assert {segment.failure for segment in known.plan_.segments} == {0.0}  # and no text
 
 
 def test_a_pipeline_composes_events_under_one_relation() -> None:

@@ -3,8 +3,7 @@
 The strongest case: teachers that let one record turn their vote. Without the canary both
 teachers vote for class 0 whatever they are asked, with it one votes for class 1. The attacker
 sees how many queries passed the test and how often each class was answered, and compares
-likelihoods. An answer shows the sign of a Gaussian, about .8 of what the noisy votes would. The
-claim is the plan's at a large delta, where fewest runs tell it from one of a quarter of the noise.
+likelihoods. An answer shows the sign of a Gaussian, about .8 of what the noisy votes would.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from skfairdp.privacy.noise import NoiseSource
 
 pytestmark = pytest.mark.slow
 
-N_QUERIES, N_PAIRS = 100, 800
+N_QUERIES, N_PAIRS = 100, 400
 # A right claim is refuted with chance at most 1e-9 a test, whatever the model does.
 REFUTED = 1e-9
 
@@ -136,7 +135,7 @@ def test_audit_stays_below_the_claim(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_quarter_of_the_noise_is_caught_at_the_same_settings(noise_divided, kind):
     noise_divided(4.0)
-    result = audit(kind, 1e-3)
+    result = audit(kind, 1e-5)
     assert 0.98 < result.claimed_epsilon <= 1.0
-    # Of 300 simulated audits none needed more than 574 pairs (median 210).
+    # Of 200 simulated audits none needed more than 270 pairs (median 118).
     assert result.refutes_claim

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from skfairdp.certificate.render.elements import (
@@ -12,6 +13,10 @@ from skfairdp.certificate.render.elements import (
     Section,
     Table,
 )
+from skfairdp.exceptions import MonitorError
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.scopes import DEPLOYED
+from skfairdp.figures import rounded_down, rounded_up
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.rendering import HEADINGS, ledger_cells
 
@@ -22,7 +27,14 @@ _EXCERPT = 40
 
 
 class Watch(Protocol):
-    """What a page shows of a monitor: its words, its batches, its picture."""
+    """What a page shows of a monitor: what it watches, its words, its batches, its picture."""
+
+    notion: str
+
+    @property
+    def groups_(self) -> tuple[Hashable, ...] | None:
+        """The groups; None before the first batch."""
+        ...
 
     @property
     def history_(self) -> pd.DataFrame:
@@ -46,11 +58,35 @@ def of_ledger(ledger: PrivacyLedger) -> Section:
     return Section("Privacy ledger", tuple(elements))
 
 
+def check_watch(monitor: Watch, claims: Sequence[FairnessGuarantee]) -> None:
+    """Refuse a monitor of anything that is not claimed of the deployed model."""
+    if not any(
+        claim.scope == DEPLOYED
+        and claim.notion == monitor.notion
+        and monitor.groups_ in (None, claim.groups)
+        for claim in claims
+    ):
+        raise MonitorError(
+            f"The monitor watches {monitor.notion} of the groups {monitor.groups_}, which this "
+            "certificate does not claim of the deployed model."
+        )
+
+
 def of_monitor(monitor: Watch) -> Section:
     """What has been seen since the certificate."""
-    lines = monitor.history_.tail(_EXCERPT)
-    rows = tuple(tuple(map(str, line)) for line in lines.itertuples(index=False))
-    table = Table(f"The last {len(rows)} batches", rows, tuple(lines.columns), numbers_from=2)
-    return Section(
-        "Since then", (Paragraph(str(monitor)), Picture(str(monitor), 3.5, monitor.plot), table)
+    lines = monitor.history_.tail(_EXCERPT).to_dict("records")
+    rows = tuple(
+        (
+            str(line["batch"]),
+            line["time"][:16].replace("T", " "),
+            f"{line['rows']:,}",
+            rounded_down(line["lower_bound"]),
+            rounded_up(line["upper_bound"]),
+            ", ".join(name for name, value in line.items() if value is True),
+        )
+        for line in lines
     )
+    headings = ("batch", "UTC", "rows", "at least", "at most", "so far")
+    table = Table(f"The last {len(rows)} batches", rows, headings, numbers_from=2)
+    picture = Picture("Bounds on the largest gap, after each batch.", 3.5, monitor.plot)
+    return Section("Since then", (Paragraph(str(monitor)), picture, table))

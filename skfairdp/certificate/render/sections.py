@@ -24,7 +24,7 @@ from skfairdp.certificate.render.plot import (
     draw_shift,
     height_of_bounds,
 )
-from skfairdp.certificate.render.record_sections import Watch, of_ledger, of_monitor
+from skfairdp.certificate.render.record_sections import Watch, check_watch, of_ledger, of_monitor
 from skfairdp.certificate.sentence import SCOPE_TEXT, certainty, group_text, population
 from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED, coverage_sentence
 from skfairdp.fairness.guarantee import FairnessGuarantee
@@ -39,7 +39,7 @@ from skfairdp.figures import (
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
-from skfairdp.privacy.relations import ADJACENCIES, PROTECTED, protected_text
+from skfairdp.privacy.relations import PROTECTED, neighbours_text, protected_text
 
 _INTERVALS = (
     "Each interval holds by itself with 95 % confidence, and not all of them together; the bound "
@@ -77,6 +77,7 @@ def certificate_sections(
     if ledger is not None:
         found.append(of_ledger(ledger))
     if monitor is not None:
+        check_watch(monitor, fairness)
         found.append(of_monitor(monitor))
     return tuple(section for section in found if section.elements or section.parts)
 
@@ -136,9 +137,15 @@ def _privacy(privacy: PrivacyGuarantee | None) -> Section:
         ("privacy loss ε, at most", epsilon_text(privacy.epsilon)),
         ("probability of failure δ, at most", significant_up(privacy.delta)),
         ("protects", protected_text(privacy.protects, privacy.adjacency)),
-        (f"neighbouring data sets ({privacy.adjacency})", ADJACENCIES[privacy.adjacency]),
+        (
+            f"neighbouring data sets ({privacy.adjacency})",
+            neighbours_text(privacy.protects, privacy.adjacency),
+        ),
         ("accountant", privacy.accountant or "none: as stated"),
-        *((f"ε of a record of {group_text(k)}", epsilon_text(v)) for k, v in groups.items()),
+        *(
+            (f"ε of a {protected.unit} of {group_text(k)}", epsilon_text(v))
+            for k, v in groups.items()
+        ),
     )
     return Section("Privacy", (Paragraph(meaning), Table(f"Privacy of {protected.subject}", facts)))
 
@@ -250,6 +257,7 @@ def _model(claims: Claims) -> Section:
         ("model", claims.model_name or "unnamed"),
         ("digest of its fitted state", claims.model_digest),
         ("certified at (UTC)", claims.created.removesuffix("+00:00").replace("T", " ")),
+        *([("watched by", claims.monitor_file)] if claims.monitor_file else []),
         ("made with", ", ".join(f"{k} {v}" for k, v in claims.library_versions.items())),
     )
     how = (

@@ -19,6 +19,7 @@ from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.clipping.norms import rounding_margin
 from skfairdp.engine.inspection import refuse_mixing_modules
 from skfairdp.engine.parameter_vector import FlatParameters
+from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.row_blocks import DEFAULT_ROWS
 
 __all__ = ["Clipper", "make_clipper", "rounding_margin"]
@@ -34,6 +35,8 @@ class Clipper(Protocol):
     # The clip norm is lowered by this fraction, so that no rounding lifts a record's vector above
     # `max_norm` (:func:`rounding_margin`)
     margin: float
+    # Products that are added to an inner product of gradients, where norms of means come from these
+    product_terms: int
 
     @property
     def one_by_one(self) -> bool: ...
@@ -46,6 +49,7 @@ class Clipper(Protocol):
         weights: torch.Tensor,
         outputs: list[torch.Tensor] | None = None,
         rows: int = DEFAULT_ROWS,
+        persons: PersonRows | None = None,
     ) -> torch.Tensor:
         """Return ``sum_i weights[s, i] * clip(gradient of record i)``.
 
@@ -56,18 +60,24 @@ class Clipper(Protocol):
         outputs appended, in the order of the rows (in several pieces for a large batch). They
         cost nothing: the same forward pass. `rows`: rows of the blocks that go through the module
         (fewer where a row is large): a public number, see :mod:`skfairdp.engine.row_blocks`.
+        `persons`: whose rows they are: a record is then a person, whose gradient is the mean of its
+        rows'; `max_norm` and `weights` are of persons, `outputs` still of rows.
         Result (p,): in the order of the flat parameter vector. The next call may overwrite it. A
         record whose gradient is not finite contributes exactly 0; an empty batch gives zeros.
         """
         ...
 
     def norms(
-        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], rows: int = DEFAULT_ROWS
+        self,
+        X: torch.Tensor,
+        targets: tuple[torch.Tensor, ...],
+        rows: int = DEFAULT_ROWS,
+        persons: PersonRows | None = None,
     ) -> torch.Tensor:
         """Return the norms of the records' gradients, which must not leave the engine.
 
-        `X` (B, ...): rows. `rows`: as in `clipped_sums`. Result: (B,): upper bounds, tight up to
-        rounding; NaN or infinite for a gradient that is not finite.
+        `X` (B, ...): rows. `rows`, `persons`: as in `clipped_sums`. Result: (B,): upper bounds,
+        tight up to rounding; NaN or infinite for a gradient that is not finite.
         """
         ...
 
@@ -98,6 +108,7 @@ class _StackClipper:
         self._fused = fused
         self._functional = functional
         self.margin = max(fused.margin, functional.margin)
+        self.product_terms = fused.product_terms
 
     def clipped_sums(
         self,
@@ -107,13 +118,18 @@ class _StackClipper:
         weights: torch.Tensor,
         outputs: list[torch.Tensor] | None = None,
         rows: int = DEFAULT_ROWS,
+        persons: PersonRows | None = None,
     ) -> torch.Tensor:
-        return self.serving(X).clipped_sums(X, targets, max_norm, weights, outputs, rows)
+        return self.serving(X).clipped_sums(X, targets, max_norm, weights, outputs, rows, persons)
 
     def norms(
-        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], rows: int = DEFAULT_ROWS
+        self,
+        X: torch.Tensor,
+        targets: tuple[torch.Tensor, ...],
+        rows: int = DEFAULT_ROWS,
+        persons: PersonRows | None = None,
     ) -> torch.Tensor:
-        return self.serving(X).norms(X, targets, rows)
+        return self.serving(X).norms(X, targets, rows, persons)
 
     @property
     def one_by_one(self) -> bool:

@@ -20,11 +20,19 @@ from torch.func import functional_call, grad, vmap
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
 from skfairdp.engine.exact_products import ExactProducts
 from skfairdp.engine.parameter_vector import copy_module
+from skfairdp.engine.person_rows import PersonRows
 from skfairdp.engine.randomness import OwnDraws, are_served
-from skfairdp.engine.row_blocks import DEFAULT_ROWS, PairwiseSum, blocks, fill, rows_within
+from skfairdp.engine.row_blocks import (
+    DEFAULT_ROWS,
+    PairwiseSum,
+    blocks,
+    fill,
+    rows_for,
+    rows_within,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from skfairdp.engine.parameter_vector import FlatParameters
 
@@ -69,6 +77,7 @@ class FunctionalClipper:
     """
 
     path = "functional"
+    product_terms = 0  # means are formed before their norms
 
     def __init__(
         self, module: nn.Module, flat: FlatParameters, objective: Callable[..., torch.Tensor]
@@ -91,6 +100,7 @@ class FunctionalClipper:
         weights: torch.Tensor,
         outputs: list[torch.Tensor] | None = None,
         rows: int = DEFAULT_ROWS,
+        persons: PersonRows | None = None,
     ) -> torch.Tensor:
         """Return weighted sums of clipped per-record gradients.
 
@@ -100,12 +110,16 @@ class FunctionalClipper:
         weights = weights.unsqueeze(0) if single else weights
         size = self._rows_of_block(rows)
         total = PairwiseSum(rows // size)
-        for part in blocks(len(X), size):
-            gradients, squares, output = self._block(X, targets, part, rows)
+        for part, units, own in _blocks(len(X), size, persons):
+            gradients, squares, output = self._block(X, targets, part, rows, own)
             if outputs is not None:
                 outputs.append(output)
-            limit = max_norm[part] if isinstance(max_norm, torch.Tensor) else max_norm
-            total.add(self._block_sums(gradients, squares, limit, weights[:, part]))
+            limit = max_norm[units] if isinstance(max_norm, torch.Tensor) else max_norm
+            of_block = weights[:, units]
+            if own is not None:  # filled up, as blocks of rows are
+                of_block = nn.functional.pad(of_block, (0, len(squares) - len(own)))
+                limit = fill(limit, len(squares), 1.0) if isinstance(limit, torch.Tensor) else limit
+            total.add(self._block_sums(gradients, squares, limit, of_block))
         sums = total.total()
         if sums is None:
             sums = weights.new_zeros(len(weights), self._size, dtype=torch.float64)
@@ -124,15 +138,20 @@ class FunctionalClipper:
         return self
 
     def norms(
-        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], rows: int = DEFAULT_ROWS
+        self,
+        X: torch.Tensor,
+        targets: tuple[torch.Tensor, ...],
+        rows: int = DEFAULT_ROWS,
+        persons: PersonRows | None = None,
     ) -> torch.Tensor:
         """Return the norms of the records' gradients.
 
         See :meth:`skfairdp.engine.clipping.clippers.Clipper.norms`.
         """
         pieces = [torch.zeros(0, dtype=torch.float64, device=self._device)]
-        for part in blocks(len(X), self._rows_of_block(rows)):
-            pieces.append(self._block(X, targets, part, rows)[1].sqrt_())
+        for part, _, own in _blocks(len(X), self._rows_of_block(rows), persons):
+            squares = self._block(X, targets, part, rows, own)[1]
+            pieces.append(squares[: len(X) if own is None else len(own)].sqrt_())
         return torch.cat(pieces)
 
     def _rows_of_block(self, rows: int) -> int:
@@ -141,14 +160,28 @@ class FunctionalClipper:
         return rows_within(rows, self._size, _BLOCK_ELEMENTS)
 
     def _block(
-        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], part: slice, rows: int
+        self,
+        X: torch.Tensor,
+        targets: tuple[torch.Tensor, ...],
+        part: slice,
+        rows: int,
+        persons: PersonRows | None,
     ) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
-        """Return gradients, squared norms and outputs of some rows, computed in a whole block."""
+        """Return gradients, squared norms and outputs of some rows, computed in a whole block.
+
+        Gradients and norms are those of the persons, where these are given, and of made-up ones
+        that fill the block.
+        """
         size = self._rows_of_block(rows)
+        size = rows_for(persons.most, size) if persons is not None and size > 1 else size
         filled = tuple(fill(target[part], size) for target in targets)
         gradients, output = self._gradients(fill(X[part], size), filled)
-        squares = self._all_squares(gradients)
         n = part.stop - part.start
+        if persons is not None:
+            if len(persons) < n:
+                gradients = [fill(persons.means(gradient), size) for gradient in gradients]
+            return gradients, self._all_squares(gradients), output[:n]
+        squares = self._all_squares(gradients)
         return [gradient[:n] for gradient in gradients], squares[:n], output[:n]
 
     def _block_sums(
@@ -240,6 +273,15 @@ class FunctionalClipper:
             gradients = {name: torch.stack([found[name] for found, _ in each]) for name in trained}
             outputs = torch.stack([output for _, output in each])
         return [gradients[slot.name].detach() for slot in self._layout], outputs.detach()
+
+
+def _blocks(
+    n: int, size: int, persons: PersonRows | None
+) -> Iterable[tuple[slice, slice, PersonRows | None]]:
+    """Slices of rows and of records; whole persons, in blocks that hold the largest."""
+    if persons is not None:
+        return persons.blocks(rows_for(persons.most, size))
+    return ((part, part, None) for part in blocks(n, size))
 
 
 def _keeps_state(module: nn.Module, X: torch.Tensor) -> bool:

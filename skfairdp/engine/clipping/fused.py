@@ -18,7 +18,17 @@ from skfairdp.engine.clipping.linear_stacks import LinearStack
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin
 from skfairdp.engine.exact_products import parts_of, product
 from skfairdp.engine.objectives import Objective
-from skfairdp.engine.row_blocks import DEFAULT_ROWS, PairwiseSum, blocks, fill, rows_within
+from skfairdp.engine.person_rows import PersonRows
+from skfairdp.engine.row_blocks import (
+    DEFAULT_ROWS,
+    PERSON_BLOCKS,
+    PairwiseSum,
+    blocks,
+    fill,
+    person_block,
+    rows_for,
+    rows_within,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +67,7 @@ class FusedClipper:
         self._first = min(i for i, slots in enumerate(self._slots) if any(slots))
         widths = [layer.in_features + layer.out_features for layer in stack.linears]
         self.margin = rounding_margin(torch.float64, max(widths) + len(widths))
+        self.product_terms = max(widths) + len(widths) + 32
         tiny = torch.finfo(torch.float64).tiny
         trained = list(enumerate(self._slots))[self._first :]
         self._without_weight = [i - self._first for i, (weight, _) in trained if weight is None]
@@ -88,6 +99,7 @@ class FusedClipper:
         weights: torch.Tensor,
         outputs: list[torch.Tensor] | None = None,
         rows: int = DEFAULT_ROWS,
+        persons: PersonRows | None = None,
     ) -> torch.Tensor:
         """Return weighted sums of clipped per-record gradients.
 
@@ -99,6 +111,9 @@ class FusedClipper:
             self._reserve(len(weights))
         n, asked = len(X), rows
         rows = rows_within(rows, self._width, _BLOCK_ELEMENTS)
+        if persons is not None:
+            self._sum_persons(X, targets, max_norm, weights, outputs, persons)
+            return self._sums[0] if single else self._sums
         X = fill(X, rows)
         if n % rows:
             targets = tuple(fill(target, rows) for target in targets)
@@ -120,14 +135,57 @@ class FusedClipper:
             outputs[-1] = outputs[-1][: n % rows]
         return self._sums[0] if single else self._sums
 
+    def _sum_persons(
+        self,
+        X: torch.Tensor,
+        targets: tuple[torch.Tensor, ...],
+        max_norm: float | torch.Tensor,
+        weights: torch.Tensor,
+        outputs: list[torch.Tensor] | None,
+        persons: PersonRows,
+    ) -> None:
+        """Overwrite the buffer with the sums over persons, in blocks of whole ones."""
+        largest, total = self._largest_block(persons), PairwiseSum()
+        with torch.inference_mode():
+            for part, units, own in persons.blocks(largest):
+                size = person_block(part.stop - part.start, largest)
+                of_block = tuple(fill(target[part], size) for target in targets)
+                limit = max_norm[units] if isinstance(max_norm, torch.Tensor) else max_norm
+                self._sum_block(
+                    fill(X[part], size), of_block, limit, weights[:, units], outputs, own
+                )
+                if outputs:
+                    outputs[-1] = outputs[-1][: part.stop - part.start]
+                total.add(self._sums.clone())
+            sums = total.total()
+            self._sums.zero_() if sums is None else self._sums.copy_(sums)
+
+    def _largest_block(self, persons: PersonRows) -> int:
+        rows = rows_within(PERSON_BLOCKS[-1], self._width, _BLOCK_ELEMENTS)
+        return rows_for(persons.most, rows)
+
     def norms(
-        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...], rows: int = DEFAULT_ROWS
+        self,
+        X: torch.Tensor,
+        targets: tuple[torch.Tensor, ...],
+        rows: int = DEFAULT_ROWS,
+        persons: PersonRows | None = None,
     ) -> torch.Tensor:
         """Return the norms of the records' gradients.
 
         See :meth:`skfairdp.engine.clipping.clippers.Clipper.norms`.
         """
         n, rows = len(X), rows_within(rows, self._width, _BLOCK_ELEMENTS)
+        if persons is not None:
+            largest = self._largest_block(persons)
+            with torch.inference_mode():
+                found = [X.new_zeros(0, dtype=torch.float64)]
+                for part, _, own in persons.blocks(largest):
+                    rows = person_block(part.stop - part.start, largest)
+                    of_block = tuple(fill(target[part], rows) for target in targets)
+                    sides = self._sides(fill(X[part], rows), of_block)
+                    found.append(self._squares_of(own, *sides[:2]).sqrt_())
+                return torch.cat(found)
         X, targets = fill(X, rows), tuple(fill(target, rows) for target in targets)
         with torch.inference_mode():
             pieces = [X.new_zeros(0, dtype=torch.float64)]
@@ -143,6 +201,7 @@ class FusedClipper:
         max_norm: float | torch.Tensor,
         weights: torch.Tensor,
         outputs: list[torch.Tensor] | None,
+        persons: PersonRows | None = None,
     ) -> None:
         """Overwrite the buffer with the sums over a block, whose last rows may weigh nothing."""
         inputs, deltas, output = self._sides(X, targets)
@@ -150,14 +209,16 @@ class FusedClipper:
             for layer in self._stack.tail:
                 output = layer(output)
             outputs.append(output)
-        factors, all_finite = clip_factors(
-            self._squared_norms(inputs, deltas), max_norm, self.margin
-        )
+        squares = self._squares_of(persons, inputs, deltas)
+        factors, all_finite = clip_factors(squares, max_norm, self.margin)
+        coefficients = weights * factors
+        if persons is not None:
+            coefficients = persons.shares(coefficients, len(X))
+            factors = factors if all_finite else persons.shares(factors, len(X))
         if not all_finite:
             blank = (factors == 0).unsqueeze(1)
             inputs = [a.masked_fill(blank, 0.0) for a in inputs]
             deltas = [d.masked_fill(blank, 0.0) for d in deltas]
-        coefficients = weights * factors
         if len(coefficients) == 1:
             self._weighted_sum(inputs, deltas, coefficients[0], self._views[0])
             return
@@ -240,6 +301,16 @@ class FusedClipper:
             for activation, kept in reversed(list(steps)):
                 delta = activation.backward(delta, kept)
         return deltas[::-1]
+
+    def _squares_of(
+        self, persons: PersonRows | None, inputs: list[torch.Tensor], deltas: list[torch.Tensor]
+    ) -> torch.Tensor:
+        squares = self._squared_norms(inputs, deltas)
+        if persons is None:
+            return squares
+        trained = ((w is not None, b is not None) for w, b in self._slots[self._first :])
+        sides = [(a, d, *own) for a, d, own in zip(inputs, deltas, trained, strict=True)]
+        return persons.squares(squares, sides, self.product_terms)
 
     def _squared_norms(
         self, inputs: list[torch.Tensor], deltas: list[torch.Tensor]

@@ -40,6 +40,16 @@ fraction ``2 g M w_max / w``. ``M`` is a public number (:func:`row_capacity`), c
 the sizes that the plan was made from; more rows are refused before anything is charged.
 Nothing here depends on the rows, on how many there are, or on which of them were drawn.
 
+Where a record is a person of several rows (:mod:`skfairdp.engine.person_rows`), ``x_i`` is a mean
+of the rows' gradients times the factor, and it is added up row by row. Rows may cancel, so that
+terms are longer than their sum: the factor is such that the mean of the terms' norms is at most
+``K C'``, with ``1/K`` = ``CANCELLED``, and ``g`` counts K times. The norm of a mean is computed
+from inner products, whose last bits may depend on where a person stands: of relative error ``e``,
+they move the squared norm by ``2 e T^2`` and the person's vector by ``e K^2 C`` at most, T being
+the sum of the rows' norms, which is at most K times what the factor was computed from. Both are
+in the margin (`sum_margin`). A margin below ``2**-16`` is taken for that much, so that a person of
+one row is clipped as a row is.
+
 Not covered: the noise is a float64 number, and so is the noisy sum; the guarantee is for
 noise that is a real number.
 """
@@ -51,7 +61,18 @@ from collections.abc import Sequence
 
 import torch
 
-__all__ = ["clip_factors", "rounding_margin", "row_capacity", "sum_margin"]
+__all__ = [
+    "CANCELLED",
+    "clip_factors",
+    "product_error",
+    "rounding_margin",
+    "row_capacity",
+    "sum_margin",
+]
+
+CANCELLED = 2.0**-4
+"""A person's mean gradient is never taken to be shorter than this share of its rows' mean norm."""
+LEAST_MARGIN = 2.0**-16
 
 _EXTRA_ROUNDINGS = 16
 _UNIT = 2.0**-53
@@ -105,12 +126,20 @@ def row_capacity(expected: float, n_rows: int = 0) -> int:
     return capacity
 
 
-def sum_margin(rows: int, capacity: int, weights: Sequence[float], additions: int = 0) -> float:
+def sum_margin(
+    rows: int,
+    capacity: int,
+    weights: Sequence[float],
+    additions: int = 0,
+    of_persons: float | None = None,
+) -> float:
     """Return the fraction by which a clip norm is lowered for the rounding of a sum.
 
     `capacity`: no sum is over more rows. `weights`: weight of each cell, >= 0; a cell without
     weight is in no sum. `additions`: what else a term takes part in: how many roundings after the
-    block's sum. Result: relative margin, for the cell of the smallest weight.
+    block's sum. `of_persons`: relative error of an inner product of two rows' gradients, where
+    records are persons of several rows. Result: relative margin, for the cell of the smallest
+    weight.
 
     Examples
     --------
@@ -122,7 +151,10 @@ def sum_margin(rows: int, capacity: int, weights: Sequence[float], additions: in
     if not used:
         return 0.0
     roundings = (rows + _OTHER_ADDITIONS + additions) * _UNIT
-    margin = 2.0 * roundings / (1.0 - roundings) * capacity * (max(used) / min(used))
+    margin = 2.0 * roundings / (1.0 - roundings)
+    if of_persons is not None:
+        margin = margin / CANCELLED + 1.1 * of_persons / CANCELLED**2
+    margin *= capacity * (max(used) / min(used))
     if margin > 0.1:
         raise ValueError(
             f"The plan sums up to {capacity:,} rows and the weights of its cells differ by a "
@@ -131,6 +163,15 @@ def sum_margin(rows: int, capacity: int, weights: Sequence[float], additions: in
             "less."
         )
     return margin
+
+
+def product_error(terms: int, most: int) -> float:
+    """Return the error of the squared norm of a sum of gradients, over the squared sum of norms.
+
+    `terms`: products that are added to get an inner product of two of them; 0 where the sum is
+    formed before its norm. `most`: how many gradients are added.
+    """
+    return (terms + most**2) * _UNIT if terms else 0.0
 
 
 def clip_factors(

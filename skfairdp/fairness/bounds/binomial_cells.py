@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,23 +56,31 @@ def clopper_pearson(
     return lower, upper
 
 
-def binomial_laws(n: int, p: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
-    """Laws of binomial counts of `n` rows for rates (m,), on a window with nearly all.
+def binomial_laws(
+    n: int | NDArray[np.int64], p: NDArray[np.float64]
+) -> tuple[int, NDArray[np.float64]]:
+    """Laws of binomial counts of `n` rows, or of each of (s, 1, 1) numbers of rows, for rates (m,).
 
-    Result: the count at which the window starts, and an array (m, width).
+    On a window with nearly all of them. Result: the count at which the window starts, and an array
+    (m, width) or (s, m, width).
     """
-    p = np.clip(p, 0.0, 1.0)
+    p = np.minimum(np.maximum(p, 0.0), 1.0)  # a fraction of what np.clip takes
     # Bernstein's inequality.
-    spread = np.sqrt(2.0 * _TAIL * n * p * (1.0 - p)) + _TAIL / 3.0 + 1.0
-    first = max(0, math.floor(float((n * p - spread).min())))
-    last = min(n, math.ceil(float((n * p + spread).max())))
+    mean = n * p
+    spread = np.sqrt(2.0 * _TAIL * mean * (1.0 - p)) + _TAIL / 3.0 + 1.0
+    first = max(0, math.floor(float((mean - spread).min())))
+    last = min(int(np.max(n)), math.ceil(float((mean + spread).max())))
     k = np.arange(first, last + 1)
-    inner = np.clip(p, *_INNER)[:, np.newaxis]
-    law: NDArray[np.float64] = (np.log(inner) - np.log1p(-inner)) * k
-    law += n * np.log1p(-inner)
+    inner = _inner(p)
+    miss = np.log1p(-inner)
+    law: NDArray[np.float64] = np.add((np.log(inner) - miss) * k, n * miss)
     law += special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
     np.exp(law, out=law)
     return first, law
+
+
+def _inner(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.minimum(np.maximum(p, _INNER[0]), _INNER[1])[:, np.newaxis]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,15 +139,18 @@ class BinomialCell:
         _, high = clopper_pearson(most, self.trials - most, share)
         return float(low), float(high)
 
-    def law(self, p: NDArray[np.float64]) -> tuple[int, NDArray, NDArray]:
-        """Laws of the count for rates (m,) and their derivatives, as of `binomial_laws`."""
+    def law(self, p: NDArray[np.float64], slopes: bool) -> tuple[Any, ...]:
+        """Laws of the count for rates (m,), as of `binomial_laws`, and derivatives if asked for."""
         first, law = binomial_laws(self.trials, p)
-        inner = np.clip(p, *_INNER)[:, np.newaxis]
-        slope = np.arange(first, first + law.shape[1]) - self.trials * inner
-        slope *= law / (inner * (1.0 - inner))
+        found = [law]
+        if slopes:
+            inner = _inner(p)
+            slope = np.arange(first, first + law.shape[1]) - self.trials * inner
+            slope *= law / (inner * (1.0 - inner))
+            found.append(slope)
         if self.noise is None:
-            return first, law, slope
-        return 2 * first - self.reach, self._convolved(law), self._convolved(slope)
+            return first, *found
+        return 2 * first - self.reach, *map(self._convolved, found)
 
     def _convolved(self, law: NDArray) -> NDArray:
         assert self.noise is not None

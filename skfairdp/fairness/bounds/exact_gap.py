@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -21,7 +22,7 @@ from scipy import optimize, special
 
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
 
-__all__ = ["largest_gap_bound", "pair_bound"]
+__all__ = ["largest_event_bound", "largest_gap_bound", "pair_bound"]
 
 # Rounding of a computed probability: parts of itself, more for more rows, and of 1.
 _RELATIVE, _PER_ROW, _ABSOLUTE, _ABSOLUTE_NOISE = 1e-9, 1e-12, 1e-13, 1e-10
@@ -101,7 +102,7 @@ class _Pair:
         if low > high:
             return shares[:0]
         start, end = math.asin(math.sqrt(low)), math.asin(math.sqrt(high))
-        return np.clip(np.sin(start + shares * (end - start)) ** 2, low, high)
+        return np.minimum(np.maximum(np.sin(start + shares * (end - start)) ** 2, low), high)
 
     def _frontier(self, first: int, width: int) -> NDArray[np.int64]:
         """Largest count of u that comes no later than the observed outcome, for counts of v."""
@@ -109,7 +110,8 @@ class _Pair:
         blocks = range(first // _BLOCK, last // _BLOCK + 1)
         for block in blocks:
             if block not in self._blocks:
-                self._blocks[block] = self._found(block * _BLOCK + np.arange(_BLOCK))
+                end = min((block + 1) * _BLOCK, self._v.scale * self._v.trials + self._v.reach + 1)
+                self._blocks[block] = self._found(np.arange(block * _BLOCK, end))
         start = first - blocks[0] * _BLOCK
         return np.concatenate([self._blocks[block] for block in blocks])[start : start + width]
 
@@ -123,30 +125,29 @@ class _Pair:
             below, above = np.where(ahead, middle, below), np.where(ahead, above, middle)
         return below
 
-    def probability(self, p: NDArray, q: NDArray) -> tuple[NDArray, NDArray]:
+    def probability(self, p: NDArray, q: NDArray, slopes: bool = False) -> list[NDArray]:
         """Probability of these outcomes, and its derivative where both rates move together."""
         # Neighbours share a window, unless that makes it much wider than one alone needs.
         n = max(self._u.trials, self._v.trials)
-        cuts, start = [], 0
-        for i in range(1, len(p) + 1):
-            far = i < len(p) and n * (q[i] - q[start]) > 4.0 * math.sqrt(n) + 16.0
-            if far or i - start >= 64 or i == len(p):
-                cuts.append(slice(start, i))
-                start = i
-        parts = [self._probability(p[part], q[part]) for part in cuts]
-        value, slope = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return value, slope
+        at, wide = q.tolist(), (4.0 * math.sqrt(n) + 16.0) / n
+        parts, start = [], 0
+        while start < len(at):
+            end = max(start + 1, min(start + 64, bisect_right(at, at[start] + wide)))
+            parts.append(self._probability(p[start:end], q[start:end], slopes))
+            start = end
+        return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
-    def _probability(self, p: NDArray, q: NDArray) -> tuple[NDArray, NDArray]:
-        start, law, law_slope = self._u.law(p)
-        begin, other, other_slope = self._v.law(q)
-        edge = self._frontier(begin, other.shape[1]) - start
-        inside = np.clip(edge, -1, law.shape[1] - 1) + 1
-        below = np.pad(np.cumsum(law, axis=1), ((0, 0), (1, 0)))[:, inside]
-        below_slope = np.pad(np.cumsum(law_slope, axis=1), ((0, 0), (1, 0)))[:, inside]
-        value = np.einsum("ij,ij->i", other, below)
-        slope = np.einsum("ij,ij->i", other_slope, below)
-        return value, slope + np.einsum("ij,ij->i", other, below_slope)
+    def _probability(self, p: NDArray, q: NDArray, slopes: bool) -> list[NDArray]:
+        start, *laws = self._u.law(p, slopes)
+        begin, *others = self._v.law(q, slopes)
+        edge = self._frontier(begin, others[0].shape[1]) - start
+        inside = np.minimum(np.maximum(edge, -1), laws[0].shape[1] - 1) + 1
+        below = [np.zeros((len(p), law.shape[1] + 1)) for law in laws]
+        for law, sums in zip(laws, below, strict=True):
+            np.cumsum(law, axis=1, out=sums[:, 1:])
+        pairs = [(0, 0), (1, 0), (0, 1)] if slopes else [(0, 0)]
+        value, *slope = (np.einsum("ij,ij->i", others[i], below[j][:, inside]) for i, j in pairs)
+        return [value, slope[0] + slope[1]] if slopes else [value]
 
     def excludes(self, d: float) -> bool:
         """Whether rates that differ by d, or more, never give them more than alpha."""
@@ -166,7 +167,7 @@ class _Pair:
         while len(low):
             seen += len(low)
             middle, half = (low + high) / 2.0, (high - low) / 2.0
-            value, slope = self.probability(middle + d, middle)
+            value, slope = self.probability(middle + d, middle, slopes=True)
             worst = int(value.argmax())
             if value[worst] > self._level or seen > _MOST_NODES:
                 return float(middle[worst])
@@ -289,4 +290,50 @@ def largest_gap_bound(strata: Sequence[Sequence[BinomialCell]], alpha: float) ->
             best = max(best, pair.bound())
         if best >= 1.0:
             break
+    return best
+
+
+def largest_event_bound(first: NDArray, second: NDArray, alpha: float) -> float:
+    """Upper confidence bound on the total variation between two laws, from counts of each value.
+
+    That is how much more probable an event, a set of values, can be under one of them. It fails
+    with probability `alpha` at most, which is not split over the events: the worst is a fixed one.
+
+    `first`, `second` (k,): counts of the k values, two at least.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp.fairness.bounds.exact_gap import largest_event_bound
+    >>> round(largest_event_bound(np.array([700, 300]), np.array([750, 250]), 0.05), 4)
+    0.0828
+    """
+    n, m = int(first.sum()), int(second.sum())
+    if not n or not m:
+        return 1.0
+    events = np.zeros((1, 2), dtype=np.int64)
+    for counts in np.column_stack([first, second]):
+        events = np.concatenate([events, events + counts])
+    events = events[1:-1]  # the empty event and the whole have no difference
+    # A bound rises with the first count and falls with the second: few events can have the
+    # largest one. Of these, from the largest counts to the smallest, a run has no larger bound
+    # than the first count of its first and the second count of its last event.
+    events = events[np.lexsort((events[:, 1], -events[:, 0]))]
+    least = np.minimum.accumulate(events[:, 1])
+    events = events[np.append(True, events[1:, 1] < least[:-1])]
+
+    def pair(hits: int, others: int) -> _Pair:
+        return _Pair(BinomialCell(int(hits), n), BinomialCell(int(others), m), alpha)
+
+    best = pair(*events[np.argmax(events[:, 0] / n - events[:, 1] / m)]).bound()
+    runs = [events]
+    while runs and best < 1.0:
+        run = runs.pop()
+        corner = pair(run[0, 0], run[-1, 1])
+        if best >= corner.observed and corner.excludes(best):
+            continue
+        if len(run) == 1:
+            best = max(best, corner.bound())
+        else:
+            runs += np.array_split(run, 2)
     return best

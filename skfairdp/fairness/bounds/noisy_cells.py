@@ -19,6 +19,8 @@ OUTSIDE_SHARE = 0.02  # of the error, for rates that one cell excludes by itself
 _NODES, _BLOCK = 512, 16  # rates that are looked at, and how many are first looked at together
 _ROUNDING = 1e-10  # of a probability from a convolved law
 _PARTS = 16  # to which the rate is rounded that a statistic is made for
+_NEAR = 4_000  # numbers of a law, for each of some dozen rates, that are computed at once
+_FEW = 4_096  # rows of a cell whose laws are computed for all rates in one window
 _LARGEST = 1.0 - 1e-12  # p-value that is told from 1
 
 
@@ -80,19 +82,26 @@ def cell_p_values(
         rates, parts = rates[order], parts[order]
     below, above = np.zeros((2, len(rates)))
     # A size stands for those that differ from it by `near`, and move the statistic by no more.
-    near = int(0.1 / epsilon) if most > least else 0
+    near = int(max(0.1 / epsilon, math.sqrt(n) / 250.0)) if most > least else 0
+    sizes = np.minimum(np.arange(least + near, most + near + 1, 2 * near + 1), most)
+    # As many laws as a processor has near; those of like sizes have about the same window.
+    span = 4.0 * math.sqrt(max(most, 1))
+    together = max(1, int(min(span / (2 * near + 1), _NEAR / min(most + 1, 4 * span + most / 16))))
     for part in np.unique(parts).tolist():
         cdf = np.minimum(np.cumsum(_weighted_noise((whole - part, part), terms, epsilon)), 1.0)
-        of_it = parts == part
         observed, shift = (whole - part) * hit - part * miss, near * max(part, whole - part)
-        for size in range(least + near, most + near + 1, 2 * near + 1):
-            first, law = binomial_laws(min(size, most), rates[of_it])
-            apart = observed + part * min(size, most)
-            apart = apart - whole * np.arange(first, first + law.shape[1])
-            for found, side in ((below, apart), (above, -apart)):
-                place = np.clip(side + shift + len(cdf) // 2, -1, len(cdf) - 1)
-                chance = np.where(place < 0, 0.0, cdf[np.maximum(place, 0)])
-                found[of_it] = np.maximum(found[of_it], law @ chance)
+        chosen = np.flatnonzero(parts == part)
+        # Laws of rates that are near each other share a window, which is as wide as few counts are.
+        apart_from = np.diff(rates[chosen]) > (1 / 64 if most > _FEW else 1)
+        for of_it in np.split(chosen, np.flatnonzero(apart_from) + 1):
+            for some in np.array_split(sizes, -(-len(sizes) // together)):
+                first, law = binomial_laws(some[:, np.newaxis, np.newaxis], rates[of_it])
+                apart = observed + part * some[:, np.newaxis]
+                apart = apart - whole * np.arange(first, first + law.shape[2])
+                for found, side in ((below, apart), (above, -apart)):
+                    place = np.minimum(side + shift + len(cdf) // 2, len(cdf) - 1)
+                    chance = np.where(place < 0, 0.0, cdf[np.maximum(place, 0)])[:, :, np.newaxis]
+                    found[of_it] = np.maximum(found[of_it], (law @ chance).max(axis=(0, 2)))
     below = np.maximum.accumulate(below[::-1])[::-1] + _ROUNDING
     noise = sum(terms) * noise_variance(epsilon) / (4.0 if public else 3.0)
     # Else the weight of a rate of 0 would be 0.

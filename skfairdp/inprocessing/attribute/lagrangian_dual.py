@@ -137,6 +137,8 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     # An attribute's guarantee stands on neither.
     dataset_size = None
     exact_noise = False
+    max_rows_per_person = 1
+    _takes_persons = False
 
     _parameters = {
         "max_constraint_norm": (NORM,),

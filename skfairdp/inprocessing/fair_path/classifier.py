@@ -173,6 +173,10 @@ class FairPathClassifier(PathClassifier):
         return self._rates.n_logits(self._n_groups)
 
     @property
+    def _takes_persons(self) -> bool:  # type: ignore[override]
+        return not self._of_attribute
+
+    @property
     def _of_attribute(self) -> bool:
         return self.protects == _ATTRIBUTE
 

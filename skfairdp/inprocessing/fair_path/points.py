@@ -6,6 +6,7 @@ import copy
 import warnings
 from collections.abc import Sequence
 from contextvars import ContextVar
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -51,10 +52,10 @@ class PathClassifier(GradientClassifier):
 
     notion: str
     tolerance: float
-    decided_: NDArray[np.float64]
-    direction_: NDArray[np.float64]
-    changed_: NDArray[np.float64]
-    improved_: NDArray[np.float64]
+    decided_: NDArray[np.float64] = field(init=False)
+    direction_: NDArray[np.float64] = field(init=False)
+    changed_: NDArray[np.float64] = field(init=False)
+    improved_: NDArray[np.float64] = field(init=False)
 
     @property
     def _rates(self) -> Rates:

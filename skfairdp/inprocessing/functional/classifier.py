@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.assumptions import BOUNDS_DECLARED, NOT_PURE
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.moment_sums import Moments, MomentSums, moment_margin
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.inprocessing.budgeted import BudgetedClassifier
 from skfairdp.inprocessing.functional.plan import (
     cell_weights,
@@ -139,6 +139,7 @@ class FunctionalMechanismClassifier(BudgetedClassifier):
     group_sizes_epsilon: float | None = None
 
     _multiclass: ClassVar[bool] = False
+    _takes_persons = True
     _nets: ClassVar[tuple[str, ...]] = ()
     _parameters = {
         "noise": (Choice(("gaussian", "laplace")),),
@@ -177,14 +178,15 @@ class FunctionalMechanismClassifier(BudgetedClassifier):
             intercept=float(self.intercept_scale),
         )
         groups = self._encode_groups(sensitive_features, len(X))
-        noise = self._randomness()[1]
-        sizes = self._sizes(groups, len(X), noise)
+        noise, persons = self._randomness()[1], self._persons(len(X))
+        told, n = groups_of_records(groups, persons), persons.count if persons else len(X)
+        sizes = self._sizes(told, n, noise)
         check_delta(self.delta, sizes.total)
         multiplier = self._calibrate(sizes)
         plan = self._plan(sizes, multiplier)
         sizes.check(plan, delta=self.delta)
         weighted = plan.segments[0].blocks if plan.segments else plan.sums
-        moment_margin(weighted[0].weights, sizes.total, len(X))  # refuses what it can't bound
+        moment_margin(weighted[0].weights, sizes.total, n)  # refuses what it can't bound
         stated = self._guarantee(plan, noise, groups)
         self._charge(stated)  # before a row enters a sum
 
@@ -193,7 +195,9 @@ class FunctionalMechanismClassifier(BudgetedClassifier):
             codes = np.minimum(codes, 0)  # one cell; rows of undeclared groups stay outside
         codes[labels < 0] = -1
         rows = bounded.transform(X)
-        sums = MomentSums(rows, 0.5 - labels, codes, plan, noise, expected=sizes.total)
+        sums = MomentSums(
+            rows, 0.5 - labels, codes, plan, noise, expected=sizes.total, persons=persons
+        )
         each = self._each_cell and len(plan.cells) > 1
         if plan.segments:
             moments = sums.gaussian(plan.segments[0], each_cell=each)
@@ -259,7 +263,12 @@ class FunctionalMechanismClassifier(BudgetedClassifier):
         if self.group_sizes_epsilon is not None and groups is not None:
             # The sizes that the plan is made from are bought first, and charged with all the rest.
             self._charge(
-                budget_guarantee(self.epsilon, self.delta, reproducible=noise.reproducible)
+                budget_guarantee(
+                    self.epsilon,
+                    self.delta,
+                    reproducible=noise.reproducible,
+                    protects=self._unit,
+                )
             )
         return settled_sizes(
             None if pooled else groups,

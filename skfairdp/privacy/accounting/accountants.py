@@ -61,10 +61,9 @@ default="add-remove"
         For example ``"dp_accounting 0.6.0 RDP"``.
     """
     kind = "PLD" if event is None else _answer(event, delta, adjacency)[1]
-    detail = {
-        "PLD": "privacy loss distributions (PLD, connect-the-dots), rounding charged to delta",
-        "RDP": f"dp_accounting {importlib.metadata.version('dp_accounting')} RDP",
-    }[kind]
+    detail = "privacy loss distributions (PLD, connect-the-dots), rounding charged to delta"
+    if kind == "RDP":
+        detail = f"dp_accounting {importlib.metadata.version('dp_accounting')} RDP"
     failure = 0.0 if event is None else without_failures(canonical(event))[1]
     return (
         f"{detail}; {significant_up(failure, 2)} of delta set aside for tails"

@@ -159,7 +159,7 @@ def guarantee(
 
 
 def budget_guarantee(
-    epsilon: float | None, delta: float, *, reproducible: bool = False
+    epsilon: float | None, delta: float, *, reproducible: bool = False, protects: str = "record"
 ) -> PrivacyGuarantee | None:
     """State what is known before a plan that will be made from a bought answer.
 
@@ -175,7 +175,7 @@ def budget_guarantee(
         return PrivacyGuarantee.void(f"{how}, and the plan is made from a private answer")
     note = "epsilon is the budget fixed in advance; the plan was made from a private answer"
     return PrivacyGuarantee(
-        float(epsilon), float(delta), "add-remove", assumptions=(note, VALIDATION)
+        float(epsilon), float(delta), "add-remove", protects, assumptions=(note, VALIDATION)
     )
 
 

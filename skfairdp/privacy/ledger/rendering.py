@@ -13,7 +13,7 @@ from skfairdp.figures import as_given, rounded_up, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.entry import COMMITTED, DECLARED, RESERVED, RETURNED, Entry, charges
 from skfairdp.privacy.ledger.totals import FIXED, covered
-from skfairdp.privacy.relations import ADJACENCIES, protected_text
+from skfairdp.privacy.relations import neighbours_text, protected_text
 
 Budget = tuple[float, float] | None
 
@@ -140,7 +140,7 @@ def _stated(
         )
     yield (
         f"protects {protected_text(*reversed(relation))}; "
-        f"neighbouring ({total.adjacency}): {ADJACENCIES[total.adjacency]}"
+        f"neighbouring ({total.adjacency}): {neighbours_text(*reversed(relation))}"
     )
     if len(charged) > 1 and not total.is_void:
         yield FIXED

@@ -1,0 +1,78 @@
+"""Whose rows they are, where a person has several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skfairdp.rows import factorized, label_column
+
+__all__ = ["Persons", "encode_persons"]
+
+
+@dataclass(frozen=True, eq=False)
+class Persons:
+    """Rows sorted by the person that they belong to."""
+
+    codes: NDArray[np.int64]  # (n,): person of each row, numbered by their first rows
+    count: int  # Number of persons
+    most: int  # Rows that a person brings to a sum, at most
+
+    def one_each(self, of_rows: NDArray[np.int64], error: str) -> NDArray[np.int64]:
+        """Turn a code of each row into one of each person; negative where no row has one.
+
+        Raises ValueError: with the text `error`, where two rows of a person have different codes.
+        """
+        used = of_rows >= 0
+        own = np.full(self.count, -1, dtype=np.int64)
+        own[self.codes[used]] = of_rows[used]
+        if not np.array_equal(own[self.codes[used]], of_rows[used]):
+            raise ValueError(error)
+        return own
+
+    def one_row_each(self, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Draw one row of each person, all alike: row numbers, in order of the persons."""
+        order = np.argsort(self.codes, kind="stable")
+        counts = np.bincount(self.codes, minlength=self.count)
+        rows = order[np.cumsum(counts) - counts + generator.integers(counts)]
+        return np.asarray(rows, dtype=np.int64)
+
+
+def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
+    """Check one id a row, and number the persons.
+
+    Raises ValueError: another number of ids than rows, missing ids, or ids of which it is not
+    certain when two are the same. No message shows an id or how many there are.
+    """
+    ids = label_column(person_ids, n_rows, declared=True, name="person_ids")
+    codes, found = factorized(ids)
+    if bool(np.any(codes < 0)):
+        raise ValueError(
+            "'person_ids' has missing values, or values without a hash such as lists. Every row "
+            "needs the id of its person: give rows of an unknown person an id of their own, if "
+            "they are nobody else's, or leave them out."
+        )
+    kinds = {_kind(value) for value in found}
+    if len(kinds) > 1:
+        raise ValueError(
+            "'person_ids' mixes kinds of values, such as numbers and texts: 7 and '7' would be two "
+            "persons. Turn all ids into text, or all into whole numbers."
+        )
+    if kinds == {"number"}:
+        values = np.asarray(found, dtype=np.float64)
+        floats = any(isinstance(value, float | np.floating) for value in found)
+        if floats and bool(np.any((values != np.rint(values)) | (np.abs(values) >= 2.0**53))):
+            raise ValueError(
+                "'person_ids' holds floats that are not whole numbers below 2**53, so that a "
+                "rounded digit could make two persons of one. Read ids as text or as integers."
+            )
+    return Persons(codes, len(found), most)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool | int | float | np.bool_ | np.integer | np.floating):
+        return "number"
+    return "text" if isinstance(value, str) else type(value).__name__

@@ -1,0 +1,111 @@
+"""What held-out rows show of fair codes, as a picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from skfairdp.certificate import Certificate
+from skfairdp.certificate.sentence import certainty
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.scopes import DOWNSTREAM, DOWNSTREAM_LIKE
+from skfairdp.figures import rounded_up
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class TotalVariationDisplay:
+    """How often each code occurs in each group, and what that proves of every predictor.
+
+    Make one with `from_certificate`.
+
+    Parameters
+    ----------
+    claim : FairnessGuarantee
+        Bound on whatever is predicted from the code, for people like those held out.
+    any_population : float
+        The bound for all people.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        The panel that was drawn last.
+    figure_ : matplotlib.figure.Figure
+        Its figure.
+    """
+
+    ax_: Axes
+    figure_: Figure
+
+    def __init__(self, claim: FairnessGuarantee, any_population: float) -> None:
+        self.claim = claim
+        self.any_population = any_population
+
+    @classmethod
+    def from_certificate(
+        cls, certificate: Certificate, *, notion: str | None = None, ax: Axes | None = None
+    ) -> TotalVariationDisplay:
+        """Draw what a certificate of fair codes says.
+
+        Parameters
+        ----------
+        certificate : Certificate
+            Made with held-out rows and their groups.
+        notion : str or None, default=None
+            Which of its notions; None takes the first one.
+        ax : matplotlib.axes.Axes or None, default=None
+            Panel to draw in; None makes one.
+
+        Returns
+        -------
+        TotalVariationDisplay
+
+        Raises
+        ------
+        ValueError
+            The certificate has no bound on whatever is predicted from a code.
+        """
+        claims = [c for c in certificate.fairness if notion in (None, c.notion)]
+        bounds = {claim.scope: claim for claim in reversed(claims)}
+        if DOWNSTREAM_LIKE not in bounds:
+            raise ValueError(
+                f"The certificate has no bound of the scope {DOWNSTREAM_LIKE!r}: certify fair "
+                "codes with held-out rows and their groups."
+            )
+        everywhere = bounds[DOWNSTREAM].bound if DOWNSTREAM in bounds else 1.0
+        return cls(bounds[DOWNSTREAM_LIKE], everywhere).plot(ax)
+
+    def plot(self, ax: Axes | None = None) -> TotalVariationDisplay:
+        """Draw the shares of the codes before noise.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes or None, default=None
+            Panel to draw in; None makes one.
+
+        Returns
+        -------
+        TotalVariationDisplay
+        """
+        if ax is None:
+            import matplotlib.pyplot as plt  # only where a picture is wanted
+
+            _, ax = plt.subplots(layout="constrained")
+        claim = self.claim
+        codes = list(dict.fromkeys(count.stratum for count in claim.counts))
+        places, width = np.arange(len(codes)), 0.8 / len(claim.groups)
+        for i, group in enumerate(claim.groups):
+            shares = [c.successes / max(c.trials, 1) for c in claim.counts if c.group == group]
+            ax.bar(places + i * width, shares, width, label=str(group))
+        ax.set_xticks(places + 0.4 - width / 2.0, codes)
+        ax.set(
+            ylabel="share of the group, before noise",
+            title=f"Gap of whatever is predicted from one release: ≤ {rounded_up(claim.bound)}\n"
+            f"({certainty(claim)}); for any population: ≤ {rounded_up(self.any_population)}",
+        )
+        ax.legend()
+        self.ax_, self.figure_ = ax, cast("Figure", ax.get_figure(root=True))
+        return self

@@ -1,0 +1,81 @@
+"""Fair codes: the score of the optimal fair classifier, cut into levels that are released."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from skfairdp.engine.parameter_vector import copy_module
+from skfairdp.exceptions import PrivacyWarning
+from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
+from skfairdp.inprocessing.fair_path.scores import Chances, Scores
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.representation.training_plan import RAW, resolved_epochs
+
+_FAR = 1e6  # a norm that no gradient of a row reaches
+_INSIDE = 1.0 - 1e-12
+
+
+class PathCodes(nn.Module):
+    """The score of a fitted path, ``2 eta - 1 - multiplier * s``, as an encoder of one number.
+
+    Its box is [-1, 1], which k code words cut into equal levels; a word w stands for the
+    chance ``(1 + w) / 2`` of the second class.
+
+    `path`: fitted, and left as it is.
+    """
+
+    def __init__(self, path: FairPathClassifier) -> None:
+        super().__init__()
+        chances = Chances(copy_module(path.module_), path._rates, len(path.direction_))
+        self.scores = Scores(chances, path.direction_)
+        self._multiplier = path.multiplier_
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Score rows, shape (B, 1), as numbers whose hyperbolic tangent is the score."""
+        label, gap = self.scores(x).unbind(1)
+        score = (label - self._multiplier * gap).clamp(-_INSIDE, _INSIDE)
+        return torch.atanh(score).unsqueeze(1)
+
+    def predict_utility(self, z: Tensor) -> Tensor:
+        """Logits of the two classes for code words, shape (B, 2)."""
+        return torch.log(torch.cat([1.0 - z, 1.0 + z], dim=1))
+
+
+def learned_path(
+    encoder: Any, X: NDArray[Any], y: NDArray[Any], sensitive_features: Any
+) -> tuple[FairPathClassifier, PrivacyGuarantee | None]:
+    """Fit the classifier whose score is cut, by an encoder's settings, and charge it there.
+
+    Without `train_privately` it learns in clear. Result: it, and what its rows are promised.
+    """
+    private = bool(encoder.train_privately)
+    path = FairPathClassifier(
+        encoder.net,
+        notion=encoder.notion,
+        tolerance=encoder.tolerance,
+        epsilon=encoder.training_epsilon if private else math.inf,
+        delta=encoder.delta,
+        max_grad_norm=encoder.max_grad_norm if private else _FAR,
+        dataset_size=encoder.dataset_size if private else None,
+        batch_size=encoder.batch_size,
+        max_epochs=resolved_epochs(encoder),
+        classes=encoder.classes,
+        random_state=encoder._randomness()[0],
+        reproducible_noise=encoder.reproducible_noise,
+        progress=encoder.progress,
+    )
+    stated: PrivacyGuarantee | None = PrivacyGuarantee.void(RAW)
+    if private:
+        stated = path._quote(X, y, sensitive_features)
+    encoder._charge(stated)  # before a row reaches the net
+    with warnings.catch_warnings():
+        # The promise says it.
+        warnings.filterwarnings("ignore", "epsilon=inf trains", PrivacyWarning)
+        path.fit(X, y, sensitive_features=sensitive_features)
+    return path, stated

@@ -1,0 +1,99 @@
+"""Certificates from held-out rows of which a person has several."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skfairdp import DPSGDClassifier, PrivacyLedger, certify
+
+PEOPLE = 400
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Group "b" is always selected, in group "a" all rows but those of one person with many."""
+    rng = np.random.default_rng(0)
+    ids = np.repeat(np.arange(PEOPLE), np.where(np.arange(PEOPLE) == 0, 1000, 2))
+    groups = np.where(ids % 2, "b", "a")
+    X = rng.normal(size=(len(ids), 3))
+    return X, (X[:, 0] > 0).astype(int), groups, ids
+
+
+@pytest.fixture(scope="module")
+def model(rows):
+    X, y, groups, ids = rows
+    fitted = DPSGDClassifier(max_epochs=2, progress=False, delta=1e-5)
+    return fitted.fit(X, y, sensitive_features=groups, person_ids=ids)
+
+
+def test_one_row_of_each_person_is_counted(model, rows):
+    X, _, groups, ids = rows
+    certificate = model.certify(X, sensitive_features=groups, person_ids=ids)
+    (claim,) = certificate.fairness
+    assert sorted(count.trials for count in claim.counts) == [PEOPLE // 2] * 2
+    assert certificate.n_rows == PEOPLE
+    assert any("weighted by person" in text for text in claim.assumptions)
+    assert not any("one row a person" in text for text in claim.assumptions)
+    by_row = model.certify(X, sensitive_features=groups)
+    assert max(count.trials for count in by_row.fairness[0].counts) > PEOPLE
+    assert "the people behind the training records, with all their rows" in str(certificate)
+
+
+def test_rows_of_a_person_are_drawn_alike(rows):
+    from skfairdp.certificate.holdout import one_row_each
+    from skfairdp.privacy import NoiseSource
+
+    X, y, groups, ids = rows
+    first = sum(
+        one_row_each(X, y, groups, ids, NoiseSource(s))[0][1, 0] == X[1000, 0] for s in range(400)
+    )
+    assert abs(first - 200) < 5 * 10  # five standard errors of 400 fair coins
+
+
+def test_noisy_counts_of_persons_and_the_fit_cost_the_larger_of_the_two(model, rows, tmp_path):
+    X, _, groups, ids = rows
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
+    given = {"sensitive_features": groups, "person_ids": ids, "count_epsilon": 0.5}
+    by_person = certify(model, X, holdout="by_person", groups=["a", "b"], ledger=ledger, **given)
+    assert by_person.privacy.protects == "person"
+    assert by_person.privacy.epsilon == model.privacy_.epsilon
+    assert [entry.guarantee.protects for entry in ledger.entries()] == ["person"]
+    composed = certify(model, X, groups=["a", "b"], **given)
+    assert composed.privacy.epsilon > model.privacy_.epsilon
+
+
+def test_counts_of_rows_and_a_promise_about_persons_have_no_sentence(model, rows, tmp_path):
+    X, y, groups, ids = rows
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
+    given = {"sensitive_features": groups, "count_epsilon": 0.5, "ledger": ledger}
+    with pytest.raises(ValueError, match="about persons: give person_ids"):
+        certify(model, X, groups=["a", "b"], **given)
+    of_rows = DPSGDClassifier(max_epochs=1, progress=False).fit(X, y)
+    with pytest.raises(ValueError, match="about rows, and person_ids"):
+        certify(of_rows, X, groups=["a", "b"], person_ids=ids, **given)
+    assert not ledger.entries()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"holdout": "by_person"}, "give person_ids"),
+        ({"holdout": "per_record", "count_epsilon": 1.0, "ids": True}, "by_person"),
+        ({"cell_sizes": "public", "count_epsilon": 1.0, "ids": True}, "cell_sizes"),
+        ({"ids": "short"}, "person_ids"),
+        ({"ids": "two groups"}, "different groups"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(model, rows, options, message, tmp_path):
+    X, _, groups, ids = rows
+    kind = options.pop("ids", None) if (options := dict(options)) else None
+    chosen = {None: None, True: ids, "short": ids[1:], "two groups": np.zeros(len(ids), dtype=int)}
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
+    with pytest.raises(ValueError, match=message):
+        certify(
+            model, X, sensitive_features=groups, person_ids=chosen[kind], ledger=ledger, **options
+        )
+    assert not ledger.entries()
+    with pytest.raises(ValueError, match="without X"):
+        certify(model, person_ids=ids)

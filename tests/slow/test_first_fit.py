@@ -1,0 +1,24 @@
+"""What the first fit of a process costs beside the fit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+FIT = """
+import sys, numpy as np
+from skfairdp import DPSGDClassifier, FairDPClassifier, PrivateFairEncoder
+X, y = np.random.default_rng(0).normal(size=(200, 3)), np.arange(200) % 2
+for kind in (DPSGDClassifier, FairDPClassifier, PrivateFairEncoder):
+    kind(max_epochs=1).fit(X, y, sensitive_features=y)
+assert "torch._dynamo" not in sys.modules
+"""
+
+
+def test_a_fit_does_not_import_a_compiler() -> None:
+    done = subprocess.run([sys.executable, "-c", FIT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
