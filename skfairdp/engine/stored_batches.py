@@ -56,7 +56,7 @@ class StoredBatches:
         kind = torch.empty(0, dtype=self._like.dtype).numpy().dtype
         rows = self._stored.take(places, kind)
         refuse_changes(self._stored)
-        flat = rows.reshape(len(rows), -1)
+        flat = rows.reshape(len(rows), int(np.prod(rows.shape[1:])))  # there may be none
         # NaN is neither.
         whole = (flat.max(axis=1) <= _LARGEST) & (flat.min(axis=1) >= -_LARGEST)
         self._places, self._rows = places, torch.from_numpy(rows).to(self._like.device)

@@ -18,6 +18,7 @@ from skfairdp import (
     certify,
 )
 from skfairdp.datasets import ParquetRows
+from skfairdp.datasets.stored_rows import StoredRows
 from tests.inprocessing.rows import two_groups
 
 X, Y, GROUPS = two_groups(900)
@@ -122,6 +123,13 @@ def test_only_drawn_rows_are_kept_and_a_pass_serves_many_batches(tmp_path):
     assert len(reads) == 1  # 30 batches of 60 rows
     assert len(reads[0]) < len(X)
     assert (np.diff(reads[0]) > 0).all()
+
+
+def test_batches_may_be_empty(tmp_path, monkeypatch):
+    monkeypatch.setattr(StoredRows, "cache_bytes", 1)  # a pass for every batch
+    options = {"batch_size": 1, "max_epochs": 1, "delta": 1e-3}
+    stored = repeated(**options).fit(mapped(tmp_path, X[:40]), Y[:40])
+    np.testing.assert_array_equal(weights(stored), weights(repeated(**options).fit(X[:40], Y[:40])))
 
 
 def test_what_reads_all_rows_at_once_refuses_them(tmp_path):
