@@ -270,8 +270,9 @@ class PrivateEstimator(Certifiable, WithParameters):
     ) -> PrivacyGuarantee | None:
         """State what a fit would promise and charge, and end before it uses rows."""
         self._only_quoting = True
+        of_persons = {} if person_ids is None else {"person_ids": person_ids}
         try:
-            self.fit(X, y, sensitive_features=sensitive_features, person_ids=person_ids)
+            self.fit(X, y, sensitive_features=sensitive_features, **of_persons)
         except _Quote as quote:
             return quote.args[0]
         finally:

@@ -136,7 +136,7 @@ def certifiable(
     >>> certifiable([1000, 1000], 0.05).possible
     True
     >>> certifiable([1000, 1000], 0.05, count_epsilon=0.1).rows_needed
-    1372
+    1165
     """
     check_arguments(locals(), **_ALLOWED)
     level = 1.0 - (1.0 - confidence_level) / n_claims

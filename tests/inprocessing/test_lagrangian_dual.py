@@ -346,4 +346,5 @@ def test_a_change_of_one_group_moves_two_blocks_by_the_clip_norm(
     (blocks, table), (other_blocks, other_table) = releases[0], releases[half]
     moved = np.linalg.norm(blocks - other_blocks, axis=1) * 300
     assert (moved <= 0.01 * (1 + 1e-6)).all()
-    assert np.abs(table - other_table).sum() * 300 == pytest.approx(2.0)
+    # But for the margin
+    assert 2.0 * (1 - 2e-5) < np.abs(table - other_table).sum() * 300 <= 2.0 * (1 + 1e-6)

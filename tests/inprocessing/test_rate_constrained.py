@@ -113,7 +113,7 @@ def sensitivity(monkeypatch, **parameters: Any) -> tuple[float, float]:
 def test_one_record_moves_both_releases_by_their_bounds_at_most(monkeypatch) -> None:
     by_gradient, by_table = sensitivity(monkeypatch, max_grad_norm=0.5)
     assert 0.9 < by_gradient <= 1.0
-    assert 1.0 - 1e-6 < by_table <= 1.0  # but for the margin
+    assert 1.0 - 2e-5 < by_table <= 1.0  # but for the margin
 
 
 def test_the_check_above_notices_a_gradient_that_is_not_clipped(monkeypatch) -> None:
@@ -136,7 +136,7 @@ def test_a_table_that_grows_beyond_its_norm_is_clipped_by_the_engine(monkeypatch
         return Statistic(statistic.size, lambda *args: 5.0 * statistic.of(*args))
 
     monkeypatch.setattr(cost_objective, "hard_histogram", five_times)
-    assert 1.0 - 1e-6 < sensitivity(monkeypatch)[1] <= 1.0
+    assert 1.0 - 2e-5 < sensitivity(monkeypatch)[1] <= 1.0
 
 
 def test_declared_sizes_fix_the_plan_whatever_the_rows_are() -> None:
