@@ -110,6 +110,7 @@ def test_the_examples_run(name):
     launcher = [sys.executable]
     if name == "train_together":
         launcher += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        launcher += ["--local-addr", "127.0.0.1"]  # whatever this machine calls itself
     script = Path(__file__).parents[2] / "examples" / "launchers" / f"{name}.py"
     ran = subprocess.run([*launcher, script], capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
