@@ -141,6 +141,11 @@ def test_what_reads_all_rows_at_once_refuses_them(tmp_path):
     model = LagrangianDualClassifier(delta=1e-5, max_epochs=1)
     model.fit(mapped(tmp_path), Y, sensitive_features=GROUPS)  # a mapped array is an array
     assert model.module_ is not None
+    halting = [
+        repeated(FairDPClassifier, stop_tolerance=0.1).fit(rows, Y, sensitive_features=GROUPS)
+        for rows in (X, mapped(tmp_path))
+    ]
+    np.testing.assert_array_equal(*map(weights, halting))
 
 
 def test_files_with_different_columns_are_refused(tmp_path):
