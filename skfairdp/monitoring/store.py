@@ -74,8 +74,12 @@ class FileStore:
         try:
             # Transactions are begun and ended by hand.
             connection = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None)
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            try:
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            except BaseException:
+                connection.close()
+                raise
         except sqlite3.Error as error:
             raise MonitorError(
                 f"The monitor's file {str(self._path)!r} cannot be used: {error}."

@@ -7,6 +7,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,7 @@ CARELESS = {
 
 
 def tampered(ledger: PrivacyLedger, statements: str) -> None:
-    with sqlite3.connect(ledger.path) as connection:
+    with closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.executescript(statements)
     connection.close()
 
@@ -199,13 +200,13 @@ def test_a_file_that_was_set_back_is_found_by_a_head_that_was_noted(tmp_path) ->
 
 def test_a_journal_in_another_file_is_refused(tmp_path) -> None:
     ledger = filled(tmp_path)
-    with sqlite3.connect(ledger.path) as connection:
+    with closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.execute("PRAGMA journal_mode = WAL")
     connection.close()
     for action in (lambda: spend(ledger, stated()), lambda: len(ledger)):
         with pytest.raises(LedgerError, match="journal_mode = DELETE"):
             action()
-    with sqlite3.connect(ledger.path) as connection:
+    with closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.execute("PRAGMA journal_mode = DELETE")
     connection.close()
     assert len(ledger) == 3

@@ -7,6 +7,7 @@ import pickle
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import joblib
@@ -162,7 +163,7 @@ def test_answers_are_not_forgotten_with_the_file(tmp_path: Path) -> None:
 
 def test_other_files_are_refused_and_left_alone(tmp_path: Path) -> None:
     foreign, text = tmp_path / "foreign", tmp_path / "text"
-    with sqlite3.connect(foreign) as connection:
+    with closing(sqlite3.connect(foreign)) as connection, connection:
         connection.execute("CREATE TABLE mine (x)")
     connection.close()
     text.write_text("not a data base, and long enough to be told apart from one" * 9)

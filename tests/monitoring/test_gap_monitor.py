@@ -8,6 +8,7 @@ import pickle
 import signal
 import sqlite3
 import time
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
@@ -340,7 +341,7 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     (tmp_path / "text.db").write_text("no data base, but some words " * 40)
     with pytest.raises(MonitorError, match="cannot be used"):
         GapMonitor(state=tmp_path / "text.db")
-    with sqlite3.connect(tmp_path / "other.db") as other:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as other, other:
         other.execute("CREATE TABLE t (x)")
     with pytest.raises(MonitorError, match="not a file of a monitor"):
         GapMonitor(state=tmp_path / "other.db")

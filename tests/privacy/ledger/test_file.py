@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -170,7 +171,7 @@ def test_a_file_that_is_no_data_base_is_refused_and_left_alone(tmp_path) -> None
 
 def test_another_data_base_is_refused_and_left_alone(tmp_path) -> None:
     path = tmp_path / "ledger.db"
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path)) as other, other:
         other.execute("CREATE TABLE customers (name TEXT)")
     other.close()
     before = path.read_bytes()
@@ -183,7 +184,7 @@ def test_another_data_base_is_refused_and_left_alone(tmp_path) -> None:
 def test_a_ledger_of_another_version_is_refused(tmp_path) -> None:
     ledger = ledger_in(tmp_path)
     spend(ledger, stated())
-    with sqlite3.connect(ledger.path) as connection:
+    with closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.execute("PRAGMA user_version = 7")
     connection.close()
     with pytest.raises(LedgerError, match="has version 7"):
@@ -325,7 +326,7 @@ def test_whoever_waits_for_the_lock_waits_long(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("skfairdp.privacy.ledger.store.PATIENCE", 0.01)
     ledger = ledger_in(tmp_path)
     spend(ledger, pure(0.1))
-    with sqlite3.connect(ledger.path, isolation_level=None) as other:
+    with closing(sqlite3.connect(ledger.path, isolation_level=None)) as other, other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(LedgerError, match="locked"):
             spend(ledger, pure(0.1))
