@@ -47,6 +47,16 @@ def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
     Raises ValueError: another number of ids than rows, missing ids, or ids of which it is not
     certain when two are the same. No message shows an id or how many there are.
     """
+    dtype = getattr(person_ids, "dtype", None)
+    dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)
+    short = str(dtype).lower().rpartition(".")[2] in ("float16", "bfloat16", "float32")
+    if isinstance(person_ids, list | tuple) or str(dtype) == "object":
+        short = any(isinstance(value, np.float16 | np.float32) for value in person_ids)
+    if short:
+        raise ValueError(
+            "'person_ids' holds floats of 16 or 32 bits, whose rounding could make one person of "
+            "two. Read ids as text or as integers."
+        )
     ids = label_column(person_ids, n_rows, declared=True, name="person_ids")
     codes, found = factorized(ids)
     if bool(np.any(codes < 0)):

@@ -62,6 +62,10 @@ def people_of(
     if len(without) < 1 + len(sensitive) or without & set(dropped):
         raise CommandError("A column can be one of --target, --sensitive and --drop, not two.")
     rows = rows.drop(columns=list(dropped))
+    for name in (target, *sensitive):  # one "1.0" among many "1" says nothing
+        column = rows[name]
+        if pd.api.types.is_float_dtype(column) and (column == column.round()).all():
+            rows[name] = column.astype(np.int64)
     with all_complaints() as each:
         with each():
             y, coding = _outcome(rows[target], positive)

@@ -91,7 +91,8 @@ class StoredRows(ABC):
 
     def __getitem__(self, key: Any) -> Any:
         """Read rows into memory, for scikit-learn's indexing."""
-        return self._as_given(self.take(np.asarray(key[0] if isinstance(key, tuple) else key)))
+        places = np.arange(len(self))[key[0] if isinstance(key, tuple) else key]
+        return self._as_given(self.take(np.atleast_1d(places)))
 
     def __deepcopy__(self, memo: Any) -> Self:
         """Return itself: nobody writes to it."""

@@ -51,7 +51,7 @@ def rehearse(
     else:
         error = product_error(clipper.product_terms, persons.most)
         refuse_unbounded_sums(plan, persons.count, error)
-        of_steps = {size: {rows_for(persons.most, size)} for size in of_steps}
+        of_steps = {size: {size, rows_for(persons.most, size)} for size in of_steps}
         if clipper.serving(rows).path == "fused":  # in blocks of whichever size a batch needs
             needed = {*PERSON_BLOCKS, rows_for(persons.most, max(PERSON_BLOCKS))}
             of_steps = {size: own | needed for size, own in of_steps.items()}

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
 from skfairdp.deprecation import renamed
+from skfairdp.engine.processes import Processes
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.notions import NOTIONS, Notion, get_notion
 from skfairdp.figures import significant_down
@@ -171,6 +172,10 @@ class PrivateSearchCV(PrivateClassifier):
     best_estimator_: Any = field(init=False)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
+        if Processes(True).size > 1:
+            raise ValueError(
+                f"{type(self).__name__} runs in one process: fit it outside torch's process group."
+            )
         check_parameters(self, self._parameters)
         check_estimator(self.estimator)
         check_distributions(self.estimator, self.param_distributions)

@@ -52,8 +52,11 @@ def read_cells(values: pd.Series) -> Cells:
         return Cells(numbers, np.full(len(numbers), -1, dtype=np.int64))
     if isinstance(dtype, pd.CategoricalDtype):
         codes, distinct = values.cat.codes.to_numpy().astype(np.int64), list(dtype.categories)
-    else:
+    elif dtype != np.dtype(object) or pd.api.types.infer_dtype(values, skipna=True) == "string":
         codes, distinct = factorized(values)
+    else:
+        # Equal values of different kinds, such as 1 and Decimal(1), would be read as the first.
+        codes, distinct = np.arange(len(values)), list(values)
     codes = np.maximum(codes, -1)
     found = [_read(value) for value in distinct]
     where: dict[str, int] = {}
@@ -75,7 +78,7 @@ def _read(value: Any) -> tuple[float, str | None]:
         if text.lower() in _TRUTH:
             return _TRUTH[text.lower()], None
         return (float(text) + 0.0, None) if _NUMBER.match(text) else (math.nan, text)
-    if isinstance(value, date):
+    if isinstance(value, date) and value is not pd.NaT:
         return math.nan, value.isoformat()[:10]
     if isinstance(value, Real | bool | np.bool_):
         try:

@@ -469,6 +469,17 @@ def test_a_misspelt_category_is_named_and_no_value_of_the_table(folder, capsys) 
     assert right not in said.replace("Carr", "")
 
 
+def test_how_one_cell_spells_a_number_shows_nowhere(folder) -> None:
+    rows = table().astype({"approve": str})
+    rows["white"] = (rows["white"] == "a").astype(int).astype(str)
+    rows.loc[0, ["approve", "white"]] = [f"{rows.loc[0, n]}.0" for n in ("approve", "white")]
+    written(folder, rows)
+    assert main(report("--certificate", "c.json")) == 0
+    text = Path("c.json").read_text(encoding="utf-8")
+    assert "1 stands for approve = 1, and 0 for approve = 0." in text
+    assert Certificate.from_json(text).fairness[0].groups == (0, 1)
+
+
 def test_identifiers_are_refused_before_anything_is_charged(folder, capsys) -> None:
     written(folder)
     assert "names of identifiers" in refused(capsys, [*WITHOUT_SCHEMA, "--ledger", "l.db"])

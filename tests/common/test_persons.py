@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator
@@ -150,3 +151,12 @@ def test_a_ledger_adds_persons_to_persons_and_never_rows_to_persons(tmp_path):
 def test_settings_without_such_a_promise_refuse_persons(name, parameters):
     with pytest.raises(ValueError, match="got person_ids"):
         fitted(name, PERSONS, **parameters)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_ids_that_rounding_could_merge_are_refused(dtype):
+    ids = PERSONS.astype(dtype)
+    categories = [pd.Categorical(ids)] if dtype is np.float32 else []  # others have none
+    for given in (ids, list(ids), pd.Series(ids), *categories):
+        with pytest.raises(ValueError, match="person_ids"):
+            fitted("DP-SGD", given)

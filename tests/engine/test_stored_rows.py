@@ -148,6 +148,17 @@ def test_what_reads_all_rows_at_once_refuses_them(tmp_path):
     np.testing.assert_array_equal(*map(weights, halting))
 
 
+def test_masks_and_slices_choose_rows_and_places_outside_are_refused():
+    rows = ParquetRows(arrow_table(), features=NAMES)
+    mask = np.arange(len(rows)) % 4 > 0
+    whole = np.asarray(rows[np.arange(len(rows))])
+    np.testing.assert_array_equal(np.asarray(rows[mask]), whole[mask])
+    np.testing.assert_array_equal(np.asarray(rows[2:5]), whole[2:5])
+    np.testing.assert_array_equal(np.asarray(rows[np.array([-3])]), whole[[-3]])
+    with pytest.raises(IndexError):
+        rows[np.array([len(rows)])]
+
+
 def test_files_with_different_columns_are_refused(tmp_path):
     parquet(tmp_path)
     pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")

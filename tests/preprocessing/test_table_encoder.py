@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import pickle
+from datetime import date
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -327,3 +329,12 @@ def test_parts_follow_the_counts_and_heavy_cells_stand_alone() -> None:
     masses[6:9] = 100.0
     found = bins(edges, masses, 1.0, 4)
     assert found.edges == (float(edges[4]), float(edges[5]), *map(float, edges[6:8]))
+
+
+def test_equal_values_of_other_kinds_do_not_change_how_a_cell_is_read() -> None:
+    for first in (Decimal(1), 1 + 0j, np.datetime64("2020-01-01")):
+        column = pd.Series([first, 1, 1, date(2020, 1, 1), pd.NaT, None], dtype=object)
+        read = read_cells(column)
+        assert read.numbers[1:3].tolist() == [1.0, 1.0]
+        assert read.distinct == ("2020-01-01",)
+        assert read.texts[3:].tolist() == [0, -1, -1]
