@@ -21,7 +21,7 @@ from skfairdp.engine.clipping.norms import (
 )
 from skfairdp.engine.processes import Processes
 from skfairdp.engine.public_features import PublicBatch
-from skfairdp.engine.row_blocks import PairwiseSum, block_rows, blocks, fill
+from skfairdp.engine.row_blocks import PERSON_BLOCKS, PairwiseSum, block_rows, blocks, fill
 from skfairdp.engine.sampling import Batch, PersonSampler, PoissonSampler
 from skfairdp.engine.stored_batches import StoredBatches
 from skfairdp.persons import Persons
@@ -254,4 +254,6 @@ def _margin(
     sizes = zip(segment.expected_sizes, segment.rates, strict=True)
     expected = sum(size / rate for size, rate in sizes)
     capacity = row_capacity(expected, n_records)
-    return sum_margin(rows_of(segment), capacity, block.weights, additions, of_persons)
+    # Blocks of persons are as large as a batch needs.
+    rows = rows_of(segment) if of_persons is None else max(rows_of(segment), PERSON_BLOCKS[-1])
+    return sum_margin(rows, capacity, block.weights, additions, of_persons)
