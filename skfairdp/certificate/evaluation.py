@@ -45,9 +45,9 @@ from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import Notion, Stratum
 from skfairdp.fairness.scopes import AVERAGED, DEPLOYED, DOWNSTREAM_LIKE
 from skfairdp.figures import rounded_up
+from skfairdp.labels import count_rows
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable, answers_of
-from skfairdp.rows import count_rows
 
 _FORMS = {
     "exact": ("exact, of each pair of groups", EXACT),

@@ -20,10 +20,10 @@ from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.unwrap import Deployed, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
+from skfairdp.labels import count_rows, label_column, positions
 from skfairdp.persons import encode_persons
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import answers_of
-from skfairdp.rows import count_rows, label_column, positions
 
 # A model that tosses one coin a call, for all of its rows, passes with chance 2**-20.
 _CALLS = 20
