@@ -116,6 +116,8 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     _charges_privacy = True
     # Whether a fit takes person_ids; who does not refuses them.
     _takes_persons: ClassVar[bool] = False
+    # What the groups are for, where a fit must have them.
+    _needs_groups: ClassVar[str | None] = None
     # Class-level request: with metadata routing on, groups and persons reach fit without a call.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {
         "sensitive_features": True,
@@ -172,13 +174,14 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
             The ledger cannot be written.
         """
         y, sensitive_features = with_columns_of(X, y, sensitive_features)
-        with self._all_or_nothing(), self._about(person_ids):
+        with self._all_or_nothing(), self._about(person_ids, sensitive_features):
             self._fit(X, y, sensitive_features)
         return self
 
     @contextmanager
-    def _about(self, person_ids: Any) -> Iterator[None]:
-        """Keep the ids of the persons for as long as a fit takes."""
+    def _about(self, person_ids: Any, sensitive_features: Any) -> Iterator[None]:
+        """Keep the ids of the persons for as long as a fit takes; refuse one without its groups."""
+        self._check_has_groups(sensitive_features)
         if person_ids is not None and not self._takes_persons:
             raise ValueError(
                 f"{type(self).__name__} got person_ids, and has no promise about a person with "
@@ -191,6 +194,15 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
             yield
         finally:
             del self._person_ids
+
+    def _check_has_groups(self, sensitive_features: Any) -> None:
+        if sensitive_features is None and self._needs_groups is not None:
+            raise ValueError(
+                f"{type(self).__name__} got sensitive_features=None, and needs the group of every "
+                f"row: {self._needs_groups}. Call fit(X, y, sensitive_features=...), in a Pipeline "
+                "with the name of the step and two underscores in front; DPSGDClassifier trains "
+                "without groups."
+            )
 
     def _persons(self, n_rows: int) -> Persons | None:
         """Whose rows are fitted; None where each is a person."""

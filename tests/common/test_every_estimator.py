@@ -105,6 +105,34 @@ def test_a_fit_that_fails_leaves_nothing_behind(name: str) -> None:
     assert not [attribute for attribute in vars(model) if attribute.endswith("_")]
 
 
+# These train without groups, or get those that they compare in another way.
+GROUPS_ARE_OPTIONAL = {
+    "AbstainingClassifier",
+    "DPAdditiveClassifier",
+    "DPSGDClassifier",
+    "FairPATEClassifier",
+    "FunctionalMechanismClassifier",
+    "LaplaceTransformer",
+    "PATEClassifier",
+    "PrivateFairEncoder",
+    "PrivateTableEncoder",
+    "PrivateThinningClassifier",
+    "SmoothedClassifier",
+}
+
+
+@pytest.mark.parametrize("kind", [*exported().values()], ids=lambda kind: kind.__name__)
+def test_who_needs_groups_and_gets_none_says_so_before_any_charge(kind: type, tmp_path) -> None:
+    needs = kind.__name__ not in GROUPS_ARE_OPTIONAL
+    assert needs == (kind._needs_groups is not None)
+    if needs:
+        estimator = kind(ledger=tmp_path / "ledger.db")
+        with pytest.raises(ValueError, match=f"{kind.__name__} got sensitive_features=None, and n"):
+            estimator.fit(X, Y)
+        assert not [*tmp_path.iterdir()]
+        assert not hasattr(estimator, "privacy_")
+
+
 def test_kinds_are_those_of_the_roster() -> None:
     kinds = {kind for kind, _ in SETTINGS.values()}
     assert roster.of(*kinds) == {name: estimator for name, (_, estimator) in EVERY.items()}
