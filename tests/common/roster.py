@@ -100,10 +100,10 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
         "around",
         {
             "thinning before DP-SGD": PrivateThinningClassifier(
-                DPSGDClassifier(epsilon=0.9, **FAST), epsilon_histogram=0.1
+                DPSGDClassifier(**FAST), epsilon_histogram=0.1
             ),
             "thinning before FairDP": PrivateThinningClassifier(
-                FairDPClassifier(epsilon=0.9, **FAST), epsilon_histogram=0.1
+                FairDPClassifier(**FAST), epsilon_histogram=0.1
             ),
         },
     ),
