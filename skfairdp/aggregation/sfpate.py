@@ -121,6 +121,7 @@ class SFPATEClassifier(AggregatedClassifier):
         TypeError
             The learner that has to be fair takes no groups.
         """
+        self._warn_of_another_fit()
         with self._all_or_nothing(), self._about(person_ids, sensitive_features):
             self._check_fair_learner()
             rows = self._check_rows(X, y, sensitive_features)
