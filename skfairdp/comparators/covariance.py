@@ -48,13 +48,11 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         penalised loss falls by less than ``tol**2``. A covariance may exceed
         `max_covariance` by as much without a warning.
     ledger : None, path or PrivacyLedger, default=None
-        Where fits are charged, see `skfairdp.PrivacyLedger`: as releases that nothing bounds.
-        A ledger with a budget refuses them.
+        Where fits are charged: as releases that nothing bounds. A ledger with a budget refuses
+        them.
 
     Attributes
     ----------
-    classes_ : ndarray, shape (2,)
-        Class labels.
     coef_ : ndarray, shape (1, n_features)
         Coefficients.
     groups_ : tuple or None
@@ -65,11 +63,6 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         Newton steps taken.
     privacy_ : PrivacyGuarantee
         Void.
-
-    Raises
-    ------
-    ValueError
-        At fit: a parameter, the rows or the groups are not what they should be.
 
     Notes
     -----
