@@ -69,7 +69,8 @@ class PATEClassifier(AggregatedClassifier):
         sensitive_features_public : array-like, shape (n_public,) or (n_public, k), optional
             Their groups; several columns form intersections.
         """
-        with self._all_or_nothing(), self._about(person_ids):
+        self._warn_of_another_fit()
+        with self._all_or_nothing(), self._about(person_ids, sensitive_features):
             public = public_rows(X_public, sensitive_features_public, type(self).__name__)
             rows = self._check_rows(X, y, sensitive_features)
             self._train_on(rows, self._check_public(public))

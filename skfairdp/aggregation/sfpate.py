@@ -80,6 +80,7 @@ class SFPATEClassifier(AggregatedClassifier):
     _adjacency = "change-attribute"
     _protects = "sensitive_features"
     _takes_persons = False
+    _needs_groups = "they are what it protects"
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"X_public": True, "y_public": True}
 
     def fit(
@@ -119,11 +120,8 @@ class SFPATEClassifier(AggregatedClassifier):
         TypeError
             The learner that has to be fair takes no groups.
         """
-        with self._all_or_nothing(), self._about(person_ids):
-            if sensitive_features is None:
-                raise ValueError(
-                    "SFPATEClassifier needs sensitive_features: they are what it protects."
-                )
+        self._warn_of_another_fit()
+        with self._all_or_nothing(), self._about(person_ids, sensitive_features):
             self._check_fair_learner()
             rows = self._check_rows(X, y, sensitive_features)
             assert rows.groups is not None

@@ -124,6 +124,8 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         "privacy_",
     )
 
+    _needs_groups = "scores are made uncorrelated with them"
+
     coef_: NDArray[np.float64] = field(init=False)
     intercept_: NDArray[np.float64] = field(init=False)
 
@@ -131,11 +133,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         check_parameters(self, self._parameters)
         X, y = check_rows(self, X, y)
         classes, labels = encode_labels(y, None, multiclass=False)
-        self.groups_, membership = None, np.zeros((0, len(X)))
-        if sensitive_features is not None:
-            groups = encode_groups(sensitive_features, n_rows=len(X))
-            self.groups_ = groups.labels
-            membership = np.eye(len(groups.labels))[:, groups.codes]
+        groups = encode_groups(sensitive_features, n_rows=len(X))
         stated = PrivacyGuarantee.void(
             "CovarianceConstrainedClassifier trains without noise: it is a yardstick for private "
             "learners, and protects neither rows nor groups"
@@ -144,6 +142,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         design = np.column_stack([X.astype(np.float64), np.ones(len(X))])
         # An intercept that is all but free, yet keeps the Hessian regular.
         ridge = np.append(np.full(X.shape[1], float(self.alpha)), 1e-10)
+        membership = np.eye(len(groups.labels))[:, groups.codes]
         fitted = fit_constrained(
             design,
             labels,
@@ -162,6 +161,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
             )
         self.classes_ = classes
         self.coef_ = fitted.weights[np.newaxis, :-1]
+        self.groups_ = groups.labels
         self.intercept_ = fitted.weights[-1:]
         self.n_iter_ = fitted.n_iter
         self.privacy_ = stated
