@@ -6,8 +6,6 @@ import contextlib
 import importlib.metadata
 import platform
 from collections.abc import Hashable, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from os import PathLike
@@ -19,10 +17,11 @@ from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
 from skfairdp.certificate.evaluation import Evaluation, evaluate
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.certificate.holdout import one_row_each
-from skfairdp.certificate.leakage import leakage_remarks
-from skfairdp.certificate.ledger_charges import charged, makes_claims, tell_ledgers
-from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
+from skfairdp.certificate.holdout import comparable_groups, one_row_each
+from skfairdp.certificate.ledger_charges import charged, check_answerable, tell_ledgers
+from skfairdp.certificate.released_rows import leakage_remarks
+from skfairdp.certificate.steps import charges_privacy, releases_rows
+from skfairdp.certificate.unwrap import Deployed, unwrap
 from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.guarantee import FairnessGuarantee
@@ -34,6 +33,7 @@ from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.protocol import answers_of
+from skfairdp.rows import count_rows
 
 UNBOUND = "unbound"  # stands for the digest of a model that has none
 
@@ -178,16 +178,17 @@ def certify(
         book, held_out = as_ledger(ledger or deployed.ledger), X
         if person_ids is not None:
             X, y, sensitive_features = one_row_each(X, y, sensitive_features, person_ids, source)
-        with ExitStack() as charges:
-            # Only an evaluation looks at the rows.
-            if makes_claims(deployed, X, y, sensitive_features, settings) and book is not None:
-                charge = charged(book, settings, source, deployed.name, held_out)
-                number = charges.enter_context(charge)
-                if certificate_index is None:
-                    settings = replace(settings, certificate_index=number, counted=True)
-            evaluation = evaluate(deployed, X, y, sensitive_features, settings, source)
-            if not settings.private:
-                measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
+        comparable = comparable_groups(deployed, X, sensitive_features, settings)
+        if isinstance(comparable, str):  # why nothing can be claimed, and nothing is looked at
+            evaluation = Evaluation((), None if settings.private else count_rows(X), (comparable,))
+        else:
+            check_answerable(deployed, X, y, settings)
+            with charged(book, settings, source, deployed.name, held_out) as settings:
+                evaluation = evaluate(
+                    deployed, X, y, sensitive_features, comparable, settings, source
+                )
+        if not settings.private:
+            measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
         trained = deployed.trained
         if any(map(releases_rows, (*(step for _, step in trained.leaves()), trained.final))):
             privacy = model_privacy(deployed, public_steps)  # held-out rows were released too
