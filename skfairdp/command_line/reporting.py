@@ -17,7 +17,7 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from skfairdp import Certificate, FairPathClassifier, PrivacyLedger, certifiable, certify
-from skfairdp.assumptions import HELD_OUT_BY_DRAW, PUBLIC_BOUNDS
+from skfairdp.assumptions import GROUPS_SEEN, HELD_OUT_BY_DRAW, PUBLIC_BOUNDS
 from skfairdp.base import PrivateEstimator
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.command_line.errors import CommandError
@@ -150,7 +150,7 @@ def _one_charge(arguments: argparse.Namespace, ledger: PrivacyLedger) -> Any:
         delta=arguments.delta,
         adjacency="zero-out",
         accountant="the larger of the training and the counts of held-out rows",
-        assumptions=(HELD_OUT_BY_DRAW,),
+        assumptions=(HELD_OUT_BY_DRAW, GROUPS_SEEN),
     )
     name = type(estimator_of(arguments, None)).__name__
     return ledger.charge(whole, activity="fit", estimator=name)
@@ -164,10 +164,13 @@ def _index(entry: Entry, ledger: PrivacyLedger) -> int:
 def _check_within(spent: PrivacyGuarantee | None, arguments: argparse.Namespace) -> None:
     """Stop where a run spent what was not charged, which no mechanism of the command does."""
     (told,) = covered([spent or PrivacyGuarantee.void()], "zero-out", "record")
-    if not told.satisfies(arguments.epsilon, arguments.delta):
+    # Refusals looked at groups: no promise for removed records may leave the command.
+    removed = spent is not None and spent.adjacency != "zero-out"
+    if removed or not told.satisfies(arguments.epsilon, arguments.delta):
         raise PlanError(
-            f"The run spent ε = {as_given(told.epsilon)}, δ = {as_given(told.delta)}, and was "
-            f"charged ε = {as_given(arguments.epsilon)}, δ = {as_given(arguments.delta)}."
+            f"The run spent ε = {as_given(told.epsilon)}, δ = {as_given(told.delta)} under "
+            f"{'another relation' if removed else 'zero-out'}, and was charged ε = "
+            f"{as_given(arguments.epsilon)}, δ = {as_given(arguments.delta)} under zero-out."
         )
 
 
@@ -275,10 +278,11 @@ def _certified(
         for claim in certificate.fairness
     )
     certificate = dataclasses.replace(certificate, fairness=claims)
-    if not arguments.bounds_are_public or certificate.privacy is None:
+    if certificate.privacy is None:
         return certificate
+    texts = (GROUPS_SEEN, *[PUBLIC_BOUNDS] * arguments.bounds_are_public)
     privacy = dataclasses.replace(
-        certificate.privacy, assumptions=(*certificate.privacy.assumptions, PUBLIC_BOUNDS)
+        certificate.privacy, assumptions=(*certificate.privacy.assumptions, *texts)
     )
     return dataclasses.replace(certificate, privacy=privacy)
 
