@@ -53,7 +53,9 @@ def evaluate(
 
     Raises a ValueError for rows and labels that do not fit together, unless counts are private.
     """
-    held = ask_holdout(deployed, X, y, sensitive_features, groups, settings.private)
+    held = ask_holdout(
+        deployed, X, y, sensitive_features, groups, settings.private, settings.positive
+    )
     table, labels = held.table, groups.labels
     strata = [notion.strata(held.classes, with_labels=held.labelled) for notion in settings.notions]
     if settings.private and held.labelled:

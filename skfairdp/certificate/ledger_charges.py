@@ -16,11 +16,11 @@ from skfairdp.certificate.holdout import check_holdout_labels
 from skfairdp.certificate.steps import charges_privacy
 from skfairdp.certificate.unwrap import Deployed
 from skfairdp.datasets.stored_rows import StoredRows
+from skfairdp.labels import count_rows
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.ledger.findings import declare_public, record_void
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.rows import count_rows
 
 
 def check_answerable(

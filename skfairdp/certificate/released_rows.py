@@ -24,8 +24,8 @@ from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Stratum
 from skfairdp.fairness.scopes import DOWNSTREAM_LIKE
 from skfairdp.figures import as_given, rounded_down, rounded_up
+from skfairdp.labels import count_rows
 from skfairdp.protocol import answers_of
-from skfairdp.rows import count_rows
 
 # Where a group has fewer held-out rows, a classifier cannot show anything.
 _LEAST = 20
