@@ -17,6 +17,7 @@ from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
 from skfairdp.certificate.evaluation import Evaluation, evaluate
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
+from skfairdp.certificate.facts import known_facts
 from skfairdp.certificate.holdout import check_positive, comparable_groups, one_row_each
 from skfairdp.certificate.ledger_charges import charged, check_answerable, tell_ledgers
 from skfairdp.certificate.released_rows import leakage_remarks
@@ -172,6 +173,7 @@ def certify(
         )
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
     deployed = unwrap(model)
+    facts = known_facts(deployed, y, sensitive_features, pos_label)
     turned = check_positive(deployed, pos_label)
     privacy = model_privacy(deployed, public_steps)
     tell_ledgers(deployed, privacy, public_steps)
@@ -210,6 +212,7 @@ def certify(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=_versions(libraries),
         accuracy=evaluation.accuracy,
+        facts=facts,
     )
 
 

@@ -113,6 +113,7 @@ class Run:
             "epsilon": arguments.epsilon,
             "tolerance": arguments.tolerance,
             "ledger": ledger,
+            "template": arguments.template,
         }
         if arguments.card is not None:
             self._write(arguments.card, certificate.to_model_card(**asked))
@@ -138,7 +139,7 @@ class Run:
         certificate = certify(
             model,
             people.X,
-            people.y,
+            pd.Series(people.y, name=arguments.target),
             sensitive_features=people.groups,
             notion=arguments.notion,
             confidence_level=arguments.confidence,
