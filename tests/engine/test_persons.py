@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from skfairdp.engine import batch_sums, person_rows, row_blocks
+from skfairdp.engine import person_rows, row_blocks, sum_margins
 from skfairdp.engine.clipping import functional
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.functional import FunctionalClipper
@@ -299,7 +299,7 @@ def test_no_more_rows_are_added_at_once_than_the_margin_is_for(
     )
     added, counted = [], []
     kind, method = where
-    plain, margin = getattr(kind, method), batch_sums.sum_margin
+    plain, margin = getattr(kind, method), sum_margins.sum_margin
 
     def adding(self, gradients, others, *rest):
         added.append(len(gradients[0]))
@@ -310,7 +310,7 @@ def test_no_more_rows_are_added_at_once_than_the_margin_is_for(
         return margin(rows, *rest)
 
     monkeypatch.setattr(kind, method, adding)
-    monkeypatch.setattr(batch_sums, "sum_margin", counting)
+    monkeypatch.setattr(sum_margins, "sum_margin", counting)
     door.sum()
     assert max(added) >= (0.8 if one_by_one else 1) * most, "a whole block is added in one product"
     assert counted == [max(1024, -(-most // 32) * 32)]

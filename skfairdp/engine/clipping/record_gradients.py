@@ -17,6 +17,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from skfairdp.engine.exact_products import ExactProducts
+from skfairdp.engine.objectives import check_losses
 from skfairdp.engine.parameter_vector import FlatParameters, copy_module
 from skfairdp.engine.randomness import OwnDraws, are_served
 
@@ -87,11 +88,7 @@ class RecordGradients:
                 # A module that squeezes its output drops the only record's axis.
                 output = output.reshape(1)
             losses = objective(output, *(t.unsqueeze(0) for t in target))
-            if losses.shape != (1,):
-                raise ValueError(
-                    f"The objective returned losses of shape {tuple(losses.shape)} for one "
-                    "record; it must return one loss per record, shape (1,)."
-                )
+            check_losses(losses, (1,))
             return losses[0], output[0]
 
         of_one = grad(loss, has_aux=True)

@@ -8,7 +8,7 @@ import torch
 
 from skfairdp.engine.clipping.linear_stacks import LinearStack
 from skfairdp.engine.exact_products import parts_of, product
-from skfairdp.engine.objectives import Objective
+from skfairdp.engine.objectives import Objective, check_losses
 
 __all__ = ["StackPass"]
 
@@ -83,11 +83,7 @@ class StackPass:
             for layer in self._stack.tail:
                 value = layer(value)
             losses = self._objective(value, *(target.clone() for target in targets))
-            if losses.shape != output.shape[:1]:
-                raise ValueError(
-                    f"The objective returned losses of shape {('B', *losses.shape[1:])} for B "
-                    "records; it must return one loss per record, shape (B,)."
-                )
+            check_losses(losses, output.shape[:1])
             return torch.autograd.grad(losses.sum(), leaf)[0]
 
     def _backward(self, delta: torch.Tensor, saved: list[list[torch.Tensor]]) -> list[torch.Tensor]:
