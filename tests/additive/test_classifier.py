@@ -79,10 +79,10 @@ def test_every_row_has_one_norm(model) -> None:
 
 def test_the_design_joins_neighbours_and_leaves_missing_values_apart() -> None:
     design = Design([Intervals(tuple(range(63))), Categories(("a",))])
-    assert design.width == (64 + 1) + (8 + 1) + (2 + 1)
+    assert design.width == (64 + 1) + (16 + 1) + (4 + 1) + (2 + 1)
     first, second = design.contributions(np.arange(design.width, dtype=float))
-    assert np.allclose(first[[0, 9, 64]] / design.value, [0 + 65, 9 + 66, 64 + 73])
-    assert np.allclose(second / design.value, [74, 75, 76])
+    assert np.allclose(first[[0, 9, 64]] / design.value, [0 + 65 + 82, 9 + 67 + 82, 64 + 81 + 86])
+    assert np.allclose(second / design.value, [87, 88, 89])
 
 
 def test_reasons_are_the_lowest_contributions_in_words(model) -> None:
