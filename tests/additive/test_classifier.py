@@ -166,14 +166,16 @@ def test_three_classes_are_refused() -> None:
         additive().fit(ROWS, np.arange(N) % 3)
 
 
-def test_one_budget_for_table_and_classifier(tmp_path) -> None:
+@pytest.mark.parametrize(("unit", "ids"), [("record", None), ("person", np.arange(N) // 2)])
+def test_one_budget_for_table_and_classifier(tmp_path, unit, ids) -> None:
     ledger = PrivacyLedger(tmp_path / "ledger.db", "people")
     steps = make_pipeline(
         PrivateTableEncoder(ledger=ledger),
         DPAdditiveClassifier(max_epochs=5, ledger=ledger, progress=False),
     )
-    model = fit_within(steps, ROWS, Y, epsilon=1.0)
+    model = fit_within(steps, ROWS, Y, epsilon=1.0, person_ids=ids)
     stated = certify(model).privacy
+    assert stated.protects == unit
     assert 0.99 <= stated.epsilon <= 1.0
     assert stated.delta == 1e-6
     assert model[0].epsilon == 0.3
