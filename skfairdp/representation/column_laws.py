@@ -24,10 +24,7 @@ class ColumnTypes:
 
     @classmethod
     def from_rows(cls, X: np.ndarray) -> ColumnTypes:
-        """Take columns that hold nothing but zeros and ones as Bernoulli, others as Gaussian.
-
-        `X` (n, p). Result: a fact about the rows: public from then on.
-        """
+        """Take columns of zeros and ones as Bernoulli: a fact about rows, public from then on."""
         binary = np.isin(X, (0.0, 1.0)).all(axis=0)
         where = np.arange(X.shape[1])
         return cls(tuple(where[~binary].tolist()), tuple(where[binary].tolist()))
@@ -36,13 +33,7 @@ class ColumnTypes:
     def declared(
         cls, declaration: str | Mapping[str, Sequence[Any]], names: Sequence[Hashable]
     ) -> ColumnTypes:
-        """Read the `column_types` parameter of an encoder.
-
-        `declaration`: one type for all columns; or lists of columns under "gaussian", "bernoulli"
-        and "categorical", where the last is a list of lists: the one-hot columns of each
-        variable. Columns in none of them are Gaussian. `names`: names of the columns, or their
-        positions.
-        """
+        """Read the `column_types` parameter of an encoder, for columns of these names."""
         everything = tuple(range(len(names)))
         if isinstance(declaration, str):
             if declaration == "gaussian":
@@ -82,8 +73,7 @@ class ColumnTypes:
 class ColumnsLikelihood(nn.Module):
     """Log-likelihood of rows under the laws that a side decoder states.
 
-    `types`: law of each column. The decoder states one number a column: the mean of a normal law,
-    the logit of a Bernoulli law, a logit of each category.
+    It states a number a column: the mean of a normal law, or a logit.
     """
 
     gaussian: Tensor
@@ -106,11 +96,9 @@ class ColumnsLikelihood(nn.Module):
         self.register_buffer("outside", outside)
 
     def forward(self, stated: Tensor, x: Tensor) -> Tensor:
-        """Compute the log-likelihood of each row.
+        """Compute the log-likelihood of each row, without the constant of the normal law.
 
-        `stated` (B, p): what the side decoder states. `x` (B, p): rows. A block of zeros is a
-        category that was not declared, and adds nothing. Result: (B,): in nats, without the
-        constant of the normal law.
+        A block of zeros is a category that was not declared, and adds nothing.
         """
         total = stated.new_zeros(len(stated))
         if len(self.gaussian):
@@ -131,10 +119,7 @@ class ColumnsLikelihood(nn.Module):
         return total
 
     def mean(self, stated: Tensor) -> Tensor:
-        """Compute the mean of each column under the stated laws.
-
-        `stated` (B, p): what the side decoder states. Result: (B, p).
-        """
+        """Compute the mean of each column under the stated laws."""
         mean = stated.clone()
         mean[:, self.bernoulli] = stated[:, self.bernoulli].sigmoid()
         for columns, outside in zip(self.block, self.outside, strict=True):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
@@ -17,13 +19,36 @@ from skfairdp.engine.inference import in_blocks, outputs, outputs_by_row, probab
 from skfairdp.engine.nets import as_tensor
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.representation.column_laws import ColumnsLikelihood, ColumnTypes
-from skfairdp.representation.person_ids import without_ids
 from skfairdp.representation.randomizers import ResponseRandomizer
 from skfairdp.representation.releasing import ReleasesRepresentation
 from skfairdp.representation.training import Encoder, encoder_of
 from skfairdp.rows import check_features
 
 _ROUTED = ("ids", "sensitive_features")
+
+
+def without_ids(X: Any, id_column: Hashable | None) -> tuple[Any, Any]:
+    """Take the column of ids, if there is one, out of a table: the other columns, and the ids."""
+    if id_column is None:
+        return X, None
+    if isinstance(X, pd.DataFrame):
+        found = list(X.columns).count(id_column)
+        if found != 1:
+            raise ValueError(
+                f"'id_column' is {id_column!r}, and X has {found} columns of that name; it must "
+                "have exactly one."
+            )
+        return X.drop(columns=[id_column]), X[id_column].to_numpy(dtype=object)
+    table = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
+    whole = isinstance(id_column, int | np.integer) and not isinstance(id_column, bool)
+    width = table.shape[1] if table.ndim == 2 else 0
+    if not (whole and -width <= id_column < width):  # type: ignore[operator]
+        raise ValueError(
+            f"'id_column' is {id_column!r}; for an X that is not a DataFrame give the position of "
+            f"a column, an integer below {width}."
+        )
+    place = int(id_column)  # type: ignore[call-overload]
+    return np.delete(table, place, axis=1), table[:, place]
 
 
 def _each_by_itself(module: nn.Module, rows: Tensor) -> Tensor:
@@ -163,10 +188,8 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
 
         Parameters
         ----------
-        ids : array-like, shape (n_samples,), optional
+        ids, sensitive_features : array-like, shape (n_samples,), optional
             As in `transform`: a prediction is one release, and repeated alike.
-        sensitive_features : array-like, shape (n_samples,), optional
-            As in `transform`.
         """
         return self.decode(self._release(X, ids, sensitive_features))
 
@@ -181,10 +204,8 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
 
         Parameters
         ----------
-        ids : array-like, shape (n_samples,), optional
-            As in `predict_proba`.
-        sensitive_features : array-like, shape (n_samples,), optional
-            As in `transform`.
+        ids, sensitive_features : array-like, shape (n_samples,), optional
+            As in `transform`: a prediction is one release, and repeated alike.
         """
         return self.predict_from(self._release(X, ids, sensitive_features))
 

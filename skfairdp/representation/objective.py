@@ -44,29 +44,21 @@ class Channel(nn.Module):
     def forward(self, raw: Tensor, n_samples: int) -> tuple[Tensor, Tensor]:
         """Randomise, in training; pass on what would be randomised otherwise.
 
-        `raw` (B, d): what the encoder gives. `n_samples`: draws for each record, next to each
-        other. Result `z` (B * n_samples, d): what the decoders take; `penalty` (B,): loss of the
-        channel itself.
+        `n_samples`: draws for each record, next to each other. Result `z`: what the decoders
+        take; `penalty`: loss of the channel itself.
         """
         raise NotImplementedError
 
 
 class LaplaceChannel(Channel):
-    """Truncation and additive noise, for continuous representations.
-
-    `randomizer`: the noise has its scale, and protects no row.
-    """
+    """Truncation and additive noise, which protects no row, for continuous representations."""
 
     def __init__(self, randomizer: LaplaceRandomizer) -> None:
         super().__init__()
         self.randomizer = randomizer
 
     def hidden(self, raw: Tensor) -> Tensor:
-        """Truncate smoothly, so that gradients pass everywhere.
-
-        A hard truncation has no gradient outside of the box, and an encoder that left it there
-        would never return.
-        """
+        """Truncate smoothly: a hard truncation has no gradient outside of the box."""
         return self.randomizer.bound * torch.tanh(raw)
 
     def forward(self, raw: Tensor, n_samples: int) -> tuple[Tensor, Tensor]:
@@ -83,10 +75,7 @@ class ResponseChannel(Channel):
 
     Each component has k code words of its own, numbers in ``[-bound, bound]``. The
     decoders see the word of the *released* code; their gradient skips quantisation and
-    randomised response (straight-through) on its way to the encoder.
-
-    `randomizer`: codes change by its law, and are protected by none of it. `bound`: code words
-    start evenly spread between ``-bound`` and ``bound``.
+    randomised response (straight-through) on its way to the encoder. Nothing here protects.
     """
 
     def __init__(self, randomizer: ResponseRandomizer, bound: float, commitment: float) -> None:
@@ -140,13 +129,7 @@ class VariationalLoss(nn.Module):
 
     ``-log q(x | z, s) - beta log q(u | z)``, averaged over L draws of z, plus for codes
     the two terms of vector quantisation. The loss of a record depends on this record
-    and on its own draws alone.
-
-    `module`: encoder and decoders, see `RepresentationModule`.
-
-    References
-    ----------
-    Equations (51), (52) and (74) of the paper.
+    and on its own draws alone. Equations (51), (52) and (74) of the paper.
     """
 
     def __init__(
@@ -163,16 +146,10 @@ class VariationalLoss(nn.Module):
         self.likelihood = ColumnsLikelihood(types)
         self.weights = weights
         self.n_groups = n_groups
-        self.n_features = (
-            len(types.gaussian) + len(types.bernoulli) + sum(map(len, types.categorical))
-        )
+        self.n_features = sum(map(len, (types.gaussian, types.bernoulli, *types.categorical)))
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Compute the loss of each record.
-
-        `rows` (B, n_features + n_groups + n_classes): features, one-hot group and one-hot class,
-        side by side. Result: (B,): in nats.
-        """
+        """Compute the loss of each record, in nats, from its parts side by side."""
         n_classes = rows.shape[1] - self.n_features - self.n_groups
         x, s, u = rows.split([self.n_features, self.n_groups, n_classes], dim=1)
         n_samples = self.weights.n_samples
