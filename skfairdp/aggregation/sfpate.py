@@ -19,6 +19,7 @@ from skfairdp.assumptions import ATTRIBUTE_VOTES, closed_sets
 from skfairdp.documentation import complete_docstrings
 from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.parameters import Choice
+from skfairdp.rows import positions
 
 
 class ReweighedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -241,14 +242,13 @@ class SFPATEClassifier(AggregatedClassifier):
                 "both out to learn from X and y."
             )
         labels = column_or_1d(labels)
-        codes = {label: code for code, label in enumerate(rows.classes.tolist())}
+        found = positions(labels, rows.classes.tolist())
         if len(labels) != len(queries.X):
             raise ValueError(f"y_public has {len(labels)} entries for {len(queries.X)} rows.")
-        if not set(labels.tolist()) <= set(codes):
+        if (found < 0).any():
             raise ValueError(
                 f"y_public has labels other than {rows.classes.tolist()!r}; drop these rows."
             )
-        found = np.array([codes[label] for label in labels.tolist()], dtype=np.int64)
         return Queries(queries.X, None, found)
 
     def _check_fair_learner(self) -> None:

@@ -157,35 +157,24 @@ def fairness_report(
             "y_true and y_pred hold more than two labels; name the favourable one with pos_label= "
             "and the report compares it with the rest."
         )
+    scores = None if y_score is None else np.asarray(y_score, dtype=np.float64)
+    if scores is not None and scores.shape != truth.shape:
+        raise ValueError(
+            f"y_score must have shape {truth.shape}, one score of the favourable label a row; got "
+            f"shape {scores.shape}. Of predict_proba pass the column of that label."
+        )
     table = rates_by_group(
         truth[kept],
         guess[kept],
         groups.codes[kept],
         n_groups=len(groups.labels),
         pos_label=pos_label,
-        y_score=None if y_score is None else _scores(y_score, len(truth))[kept],
+        y_score=None if scores is None else scores[kept],
         abstention_label=abstention_label,
     )
     gaps = gaps_of(table.iloc[:-1])
-    names = [str(label) for label in groups.labels]
-    table.index = pd.Index([*names, "overall"], name="group")
-    return FairnessReport(
-        gaps=gaps,
-        n_rows=int(kept.sum()),
-        n_dropped=int((~kept).sum()),
-        pos_label=pos_label,
-        _by_group=table,
-    )
-
-
-def _scores(y_score: ArrayLike, n_rows: int) -> NDArray[np.float64]:
-    scores = np.asarray(y_score, dtype=np.float64)
-    if scores.shape != (n_rows,):
-        raise ValueError(
-            f"y_score must have shape ({n_rows},), one score of the favourable label a row; got "
-            f"shape {scores.shape}. Of predict_proba pass the column of that label."
-        )
-    return scores
+    table.index = pd.Index([*map(str, groups.labels), "overall"], name="group")
+    return FairnessReport(gaps, int(kept.sum()), int((~kept).sum()), pos_label, table)
 
 
 def _shown(gap: float) -> str:

@@ -63,24 +63,6 @@ def fit_codes(
             f"noise='randomized_response'; got {encoder.noise!r}."
         )
     X = encoder._with_groups(X, sensitive_features)
-    path, stated = learned_path(encoder, X, y, sensitive_features)
-    encoder.module_ = PathCodes(path).double().eval()
-    refuse_mixing_encoder(encoder.module_, X.shape[1])
-    k = encoder.n_codes
-    encoder.bound_, encoder.output_, encoder.column_types_ = 1.0, "codes", None
-    encoder.codebook_ = (np.arange(1.0, 2.0 * k, 2.0) / k - 1.0)[None]
-    encoder.classes_, encoder.path_ = path.classes_, path
-    encoder.plan_ = path.plan_ if encoder.train_privately else None
-    encoder.training_privacy_ = stated
-    negative, positive = path.decided_.sum(axis=(0, 2))
-    most = k - 1 if positive > negative else 0
-    return ResponseRandomizer(float(encoder.epsilon), 1, k, encoder.majority_share, most)
-
-
-def learned_path(
-    encoder: Any, X: NDArray[Any], y: NDArray[Any], sensitive_features: Any
-) -> tuple[FairPathClassifier, PrivacyGuarantee | None]:
-    """Fit the classifier whose score is cut, and charge it to the encoder; state its promise."""
     private = bool(encoder.train_privately)
     path = FairPathClassifier(
         encoder.net,
@@ -97,12 +79,21 @@ def learned_path(
         reproducible_noise=encoder.reproducible_noise,
         progress=encoder.progress,
     )
-    stated: PrivacyGuarantee | None = PrivacyGuarantee.void(RAW)
-    if private:
-        stated = path._quote(X, y, sensitive_features)
+    void = PrivacyGuarantee.void(RAW)
+    stated = path._quote(X, y, sensitive_features) if private else void
     encoder._charge(stated)  # before a row reaches the net
     with warnings.catch_warnings():
         # The promise says it.
         warnings.filterwarnings("ignore", "epsilon=inf trains", PrivacyWarning)
         path.fit(X, y, sensitive_features=sensitive_features)
-    return path, stated
+    encoder.module_ = PathCodes(path).double().eval()
+    refuse_mixing_encoder(encoder.module_, X.shape[1])
+    k = encoder.n_codes
+    encoder.bound_, encoder.output_, encoder.column_types_ = 1.0, "codes", None
+    encoder.codebook_ = (np.arange(1.0, 2.0 * k, 2.0) / k - 1.0)[None]
+    encoder.classes_, encoder.path_ = path.classes_, path
+    encoder.plan_ = path.plan_ if private else None
+    encoder.training_privacy_ = stated
+    negative, positive = path.decided_.sum(axis=(0, 2))
+    most = k - 1 if positive > negative else 0
+    return ResponseRandomizer(float(encoder.epsilon), 1, k, encoder.majority_share, most)

@@ -18,7 +18,7 @@ from skfairdp.certificate.digest import state_digest
 from skfairdp.engine.inference import in_blocks, outputs, outputs_by_row, probabilities
 from skfairdp.engine.nets import as_tensor
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.representation.column_laws import ColumnsLikelihood, ColumnTypes
+from skfairdp.representation.objective import ColumnsLikelihood, ColumnTypes
 from skfairdp.representation.randomizers import ResponseRandomizer
 from skfairdp.representation.releasing import ReleasesRepresentation
 from skfairdp.representation.training import Encoder, encoder_of

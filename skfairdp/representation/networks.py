@@ -15,15 +15,11 @@ from skfairdp.engine.modules import MLP
 class RepresentationModule(nn.Module):
     """Three perceptrons: x to z, z to u, and (z, s) to x.
 
-    The defaults are the networks of the paper for tables. A module of your own for the
-    `net` of a `PrivateFairEncoder` has the same three methods and takes the first four
+    The defaults are the networks of the paper for tables (appendix A.2.1). A module of your own
+    for the `net` of a `PrivateFairEncoder` has the same three methods and takes the first four
     arguments.
 
     `n_outputs`: classes of the label. `n_groups`: 0 for a side decoder that sees z alone.
-
-    References
-    ----------
-    "Fair representation learning with local differential privacy", appendix A.2.1.
     """
 
     def __init__(
@@ -58,15 +54,11 @@ class RepresentationModule(nn.Module):
 class ConvRepresentationModule(nn.Module):
     """Convolutions from an image to a representation of the same shape, and back.
 
-    The networks of the paper for Colored-MNIST, with group normalisation in place of
+    The networks of the paper for Colored-MNIST (table 3), with group normalisation in place of
     batch normalisation, which mixes records.
 
     `n_features`, `n_components`: values of an image. `n_groups`: each is one more constant
     channel. `channels`: of the encoder, and of the side decoder's two entrances; a multiple of 5.
-
-    References
-    ----------
-    "Fair representation learning with local differential privacy", table 3.
     """
 
     def __init__(

@@ -123,15 +123,11 @@ class LaplaceRandomizer(Randomizer):
     Notes
     -----
     Laplace noise of scale ``2 t d / epsilon`` (Dwork et al., 2006; Xie et al., arXiv
-    2402.10473, eq. (53)) is epsilon-private for real numbers, but not for floating-point ones,
-    whose gaps give the hidden value away (Mironov, 2012). Here the noise is an integer: with
-    M a power of two and a grid step ``2 t / M``, a coordinate is an integer k with
-    ``|k| <= M / 2``, and ``k + noise`` is released with noise of cost
-    ``floor(2**32 epsilon / (M d)) / 2**32`` a step. Two vectors differ by at most M steps in
-    each of d coordinates, so no released vector is more than ``exp(epsilon)`` times as likely
-    under one as under the other. M is chosen from `epsilon` and `n_components` alone so that
-    one step is at most 1/4096 of the scale; multiplying by the step afterwards is
-    post-processing.
+    2402.10473, eq. (53)) is epsilon-private for real numbers, but not for floating-point ones
+    (Mironov, 2012). Here coordinates are integers ``|k| <= M / 2`` of grid steps ``2 t / M``, M a
+    power of two from `epsilon` and `n_components` alone, and the noise is an integer of cost
+    ``floor(2**32 epsilon / (M d)) / 2**32`` a step: two vectors differ by at most M steps in each
+    of d coordinates, so that a release costs at most epsilon.
 
     Examples
     --------

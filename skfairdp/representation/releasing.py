@@ -164,16 +164,10 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
 
         Parameters
         ----------
-        X, y : array-like
-            As in `fit`.
         ids : array-like, shape (n_samples,), optional
             As in `transform`.
         **fit_params : dict
             As in `fit`.
-
-        Returns
-        -------
-        ndarray, shape (n_samples, n_components)
         """
         groups = fit_params.get("sensitive_features")
         return self.fit(X, y, **fit_params).transform(X, ids=ids, sensitive_features=groups)

@@ -28,9 +28,9 @@ from skfairdp.persons import Persons
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import expected_batch_size
-from skfairdp.representation.column_laws import ColumnTypes
 from skfairdp.representation.networks import RepresentationModule, representation_net
 from skfairdp.representation.objective import (
+    ColumnTypes,
     LaplaceChannel,
     ResponseChannel,
     VariationalLoss,
@@ -167,19 +167,6 @@ def descend(
                 progress.advance()
 
 
-def rehearse_privately(
-    prepared: PreparedNet, rows: np.ndarray, plan: Plan, persons: Persons | None
-) -> None:
-    """Refuse what `descend_privately` could not do, before anything is charged.
-
-    The number and width of `rows` are used, and no entry is read.
-    """
-    loss = prepared.module
-    refuse_unstable_rows(loss, rows.shape[1:])
-    clipper = make_clipper(loss, prepared.flat, lambda output: output)
-    rehearse(loss, clipper, as_tensor(rows, loss), (), plan, persons)
-
-
 def descend_privately(
     prepared: PreparedNet,
     rows: np.ndarray,
@@ -286,7 +273,11 @@ def fit_networks(
     draws = task.draws(prepared, noise)
     rows = task.rows(X, None if groups is None else groups.codes, labels)
     if plan is not None:
-        rehearse_privately(prepared, rows, plan, persons)
+        # Refuses what `descend_privately` could not do; no entry of the rows is read.
+        loss = prepared.module
+        refuse_unstable_rows(loss, rows.shape[1:])
+        clipper = make_clipper(loss, prepared.flat, lambda output: output)
+        rehearse(loss, clipper, as_tensor(rows, loss), (), plan, persons)
     encoder._charge(stated)  # before a row reaches a network
     with draws:
         loss = train(encoder, prepared, rows, labels >= 0, plan, noise, persons)
