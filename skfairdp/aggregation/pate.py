@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 from numpy.typing import ArrayLike
 
-from skfairdp.aggregation.query_rows import PublicRows, Queries, VotingRun, public_rows
+from skfairdp.aggregation.query_rows import PublicRows, VotingRun, public_rows, queries_of
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
 from skfairdp.assumptions import STUDENT
 from skfairdp.fairness.bounds.gated_answers import answered_guarantee
@@ -78,7 +78,7 @@ class PATEClassifier(AggregatedClassifier):
         with self._all_or_nothing(), self._about(person_ids):
             public = public_rows(X_public, sensitive_features_public, type(self).__name__)
             rows = self._check_rows(X, y, sensitive_features)
-            self._train_on(rows, self._check_public(public))
+            self._train_on(rows, queries_of(self, public))
         return self
 
 
@@ -148,17 +148,12 @@ class FairPATEClassifier(PATEClassifier):
 
     gate_: ParityGate = field(init=False)
 
-    def _check_public(self, public: PublicRows) -> Queries:
-        queries = super()._check_public(public)
-        if queries.groups is None:
+    def _gate(self, run: VotingRun) -> ParityGate:
+        if run.queries.groups is None:
             raise ValueError(
                 "FairPATEClassifier needs the groups of the public rows: give "
                 "sensitive_features_public, or PublicRows(X_public, groups)."
             )
-        return queries
-
-    def _gate(self, run: VotingRun) -> ParityGate:
-        assert run.queries.groups is not None  # checked with the public rows
         self.gate_ = ParityGate(
             len(run.queries.groups.labels),
             len(run.rows.classes),

@@ -12,7 +12,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import column_or_1d
 
-from skfairdp.aggregation.query_rows import Lesson, PrivateRows, PublicRows, Queries, VotingRun
+from skfairdp.aggregation.query_rows import (
+    Lesson,
+    PrivateRows,
+    PublicRows,
+    Queries,
+    VotingRun,
+    queries_of,
+)
 from skfairdp.aggregation.student import Student, takes_groups, train_student
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
 from skfairdp.assumptions import ATTRIBUTE_VOTES, closed_sets
@@ -233,7 +240,7 @@ class SFPATEClassifier(AggregatedClassifier):
                 raise ValueError("y_public was given without X_public; give both or none.")
             return Queries(rows.X, None, rows.labels, own=True)
         public = public if isinstance(public, PublicRows) else PublicRows(public)
-        queries = self._check_public(public)
+        queries = queries_of(self, public)
         if self.variant == "fair_teachers":
             return Queries(queries.X, None)
         if labels is None:

@@ -107,9 +107,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         X, column = without_ids(X, self.id_column)
         if column is not None and ids is not None:
             raise ValueError("'ids' were given, and 'id_column' names a column of X; give one.")
-        ids = column if ids is None else ids
-        X = check_features(self, X, allow_nd=self.net is not None)
-        X = self._with_groups(X.reshape(len(X), -1), sensitive_features)
+        ids, X = column if ids is None else ids, self._entering(X, sensitive_features)
         digest = ""
         if ids is not None:
             digest = state_digest((self.module_, self.codebook_, self.bound_))
@@ -118,6 +116,11 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         if self.codebook_ is None or self.output_ == "codes":
             return released
         return self.codebook_[np.arange(released.shape[1]), released]
+
+    def _entering(self, X: Any, sensitive_features: Any) -> NDArray[Any]:
+        """Rows without ids as the encoder takes them."""
+        X = check_features(self, X, allow_nd=self.net is not None)
+        return self._with_groups(X.reshape(len(X), -1), sensitive_features)
 
     def _with_groups(self, X: NDArray[Any], sensitive_features: Any) -> NDArray[Any]:
         """Put the groups beside the rows, for an encoder that sees them."""
@@ -139,9 +142,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         if self.column_types_ is not None or self._repeatable:
             return super()._hidden_codes(X, groups)
         assert isinstance(channel, ResponseRandomizer)
-        X, _ = without_ids(X, self.id_column)
-        X = check_features(self, X, allow_nd=self.net is not None)
-        hidden = self._hidden(self._with_groups(X.reshape(len(X), -1), groups))
+        hidden = self._hidden(self._entering(without_ids(X, self.id_column)[0], groups))
         return hidden[:, 0], channel.n_values, channel.attenuation
 
     def decode(self, Z: ArrayLike) -> NDArray[np.float64]:
