@@ -25,8 +25,8 @@ from skfairdp.aggregation.vote_classifier import AggregatedClassifier
 from skfairdp.assumptions import ATTRIBUTE_VOTES, closed_sets
 from skfairdp.documentation import complete_docstrings
 from skfairdp.fairness.groups import Groups, groups_of_training
+from skfairdp.labels import positions
 from skfairdp.parameters import Choice
-from skfairdp.rows import positions
 
 
 class ReweighedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):

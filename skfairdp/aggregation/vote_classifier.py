@@ -35,13 +35,14 @@ from skfairdp.assumptions import (
 from skfairdp.base import PrivateClassifier
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
+from skfairdp.labels import encode_labels
 from skfairdp.parameters import BOOLEAN, COUNT, NONE, POSITIVE, Number, check_parameters
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
-from skfairdp.rows import check_features, check_rows, encode_labels
+from skfairdp.rows import check_features, check_rows
 
 
 class AggregatedClassifier(PrivateClassifier):

@@ -18,9 +18,10 @@ from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.labels import encode_labels
 from skfairdp.parameters import COUNT, POSITIVE, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.rows import check_features, check_rows, encode_labels
+from skfairdp.rows import check_features, check_rows
 
 # Linearised(margins) -> matrix: gradients of the constrained covariances at a model with
 # these margins. The covariances are homogeneous in the weights, so they are matrix @ weights.

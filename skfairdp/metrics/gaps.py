@@ -18,7 +18,7 @@ from sklearn.utils import _safe_indexing
 
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import Notion, Stratum, get_notion
-from skfairdp.rows import count_rows, label_column, positions
+from skfairdp.labels import count_rows, label_column, positions
 
 
 def group_gap(

@@ -24,6 +24,7 @@ from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.training import Progress, run_segment
 from skfairdp.fairness.groups import Groups, groups_of_records
+from skfairdp.labels import encode_labels
 from skfairdp.persons import Persons
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
@@ -42,7 +43,6 @@ from skfairdp.representation.training_plan import (
     training_plan,
     training_promise,
 )
-from skfairdp.rows import encode_labels
 
 
 @dataclass(frozen=True)
