@@ -34,6 +34,7 @@ extensions = [
     "sphinx.ext.intersphinx",
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
+    "messages",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "auto_examples/**/*.py"]
@@ -90,7 +91,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "skfairdp"
 html_show_sourcelink = False
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["site.css"]
 html_theme_options = {
     "navigation_with_keys": True,
     "show_prev_next": True,
@@ -102,7 +103,10 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
 }
 # Pages without pages below them have nothing to list beside them.
-_ALONE = ("index", "start", "guide", "guides/*", "glossary", "contributing", "changelog")
+_ALONE = (
+    "index", "start", "guide", "guides/*", "catalogue", "troubleshooting", "scale", "glossary",
+    "contributing", "changelog",
+)  # fmt: skip
 html_sidebars: dict[str, list[str]] = {page: [] for page in _ALONE}
 
 
