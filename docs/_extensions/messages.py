@@ -199,11 +199,12 @@ def _listed(entries: list[tuple[Message, Cure | None]]) -> nodes.bullet_list:
         text = nodes.paragraph("", "", nodes.strong("", message.kind), nodes.Text(" "))
         for part in re.split(r"(‹[^›]*›)", message.text):
             kind = nodes.emphasis if part.startswith("‹") else nodes.inline
-            text += kind("", part)
+            text += kind("", part, support_smartquotes=False)
         item = nodes.list_item("", text)
         if cure is not None:
             for name, words in (("Cause", cure.cause), ("Cure", cure.cure)):
-                item += nodes.paragraph("", "", nodes.strong("", f"{name}: "), nodes.Text(words))
+                said = nodes.inline("", words, support_smartquotes=False)
+                item += nodes.paragraph("", "", nodes.strong("", f"{name}: "), said)
         listed += item
     return listed
 
