@@ -81,6 +81,9 @@ sphinx_gallery_conf = {
     "min_reported_time": 1e9,
     "show_memory": False,
     "write_computation_times": False,
+    "within_subsection_order": "gallery_order.Position",
+    # The pictures are shown; none is saved beside the sources.
+    "reset_argv": "gallery_order.arguments",
     "reset_modules": ("matplotlib", "seaborn", "clean_slate.reset"),
     "plot_gallery": "True",
 }
