@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
-from skfairdp.parameters import Number
-
-_UNIT = Number(0.0, 1.0)
+from skfairdp.parameters import Number, check_arguments
 
 
-class Ratio(Protocol):
-    """Division of two integers: `operator.truediv` or `fractions.Fraction`."""
-
-    def __call__(self, numerator: int, denominator: int, /) -> Any:
-        """Divide."""
-        ...
-
-
-def disparities(table: Sequence[Sequence[int]], ratio: Ratio) -> Iterator[Any]:
+def disparities(table: Sequence[Sequence[int]], ratio: Callable[[int, int], Any]) -> Iterator[Any]:
     """Γ of every cell, row by row.
 
     Γ(k, z) is the share of label k among the answers of group z, minus its share among
@@ -52,16 +42,8 @@ def exact_tolerance(tolerance: float) -> Fraction:
 
 
 def smallest_cold_start(tolerance: float) -> int:
-    """⌈1/γ⌉, the shortest cold start that a gate over all cells allows.
-
-    Examples
-    --------
-    >>> from skfairdp.fairness.disparity import smallest_cold_start
-    >>> smallest_cold_start(0.1), smallest_cold_start(0.3)
-    (10, 4)
-    """
-    if not _UNIT.accepts(tolerance):
-        raise ValueError(f"tolerance must be {_UNIT.describe()}; got {tolerance!r}.")
+    """⌈1/γ⌉, the shortest cold start that a gate over all cells allows."""
+    check_arguments(locals(), tolerance=Number(0.0, 1.0))
     if tolerance == 0:
         raise ValueError(
             "tolerance=0 is not possible with rule='all_cells': it needs a cold_start of at least "

@@ -17,17 +17,17 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from skfairdp.documentation import completed_by
 from skfairdp.fairness.disparity import (
     disparities,
     exact_tolerance,
     excess_over,
     smallest_cold_start,
 )
-from skfairdp.parameters import Choice, Number
+from skfairdp.parameters import COUNT, Choice, Number, check_arguments
 
 # Floats decide wherever they are this far from a tie; closer than that, fractions do.
 _TIE = 1e-9
-_RULES = ("all_cells", "queried_cell")
 
 
 class ParityGate:
@@ -93,13 +93,15 @@ class ParityGate:
         cold_start: int,
         rule: Literal["all_cells", "queried_cell"] = "all_cells",
     ) -> None:
-        _check("n_groups", n_groups, Number(1, integer=True))
-        _check("n_classes", n_classes, Number(2, integer=True))
-        _check("tolerance", tolerance, Number(0.0, 1.0))
-        _check("cold_start", cold_start, Number(0, integer=True))
-        _check("rule", rule, Choice(_RULES))
-        if rule == "all_cells" and cold_start < smallest_cold_start(tolerance):
-            needed = smallest_cold_start(tolerance)
+        check_arguments(
+            locals(),
+            n_groups=COUNT,
+            n_classes=Number(2, integer=True),
+            tolerance=Number(0.0, 1.0),
+            cold_start=Number(0, integer=True),
+            rule=Choice(("all_cells", "queried_cell")),
+        )
+        if rule == "all_cells" and cold_start < (needed := smallest_cold_start(tolerance)):
             raise ValueError(
                 f"cold_start={cold_start} is too short for tolerance={tolerance:g} under "
                 f"rule='all_cells': one answer more moves a rate by up to 1/cold_start, so at "
@@ -172,15 +174,9 @@ class ParityGate:
             return sum(self._counts[group]) < self.cold_start or self._below(after, group, label)
         return not self.open or self._improves(after)
 
+    @completed_by(accepts)
     def offer(self, group: int, label: int) -> bool:
         """Count an answer if it may pass.
-
-        Parameters
-        ----------
-        group : int
-            Code of the group, from 0.
-        label : int
-            Code of the label, from 0.
 
         Returns
         -------
@@ -224,9 +220,8 @@ class ParityGate:
             The settings differ from this gate's, or the counts are not a table of
             non-negative integers of its shape.
         """
-        own = self.state
-        other = {name: state.get(name) for name in own if name != "counts"}
-        differing = [name for name, value in other.items() if value != own[name]]
+        own = {name: value for name, value in self.state.items() if name != "counts"}
+        differing = [name for name, value in own.items() if state.get(name) != value]
         if differing:
             raise ValueError(
                 f"The stored state belongs to a gate with another {' and '.join(differing)}; "
@@ -268,8 +263,3 @@ class ParityGate:
         cell = group * self.n_classes + label
         gap = next(islice(disparities(after, Fraction), cell, None))
         return gap < exact_tolerance(self.tolerance)
-
-
-def _check(name: str, value: object, allowed: Number | Choice) -> None:
-    if not allowed.accepts(value):
-        raise ValueError(f"{name} must be {allowed.describe()}; got {value!r}.")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass
-from numbers import Real
 from typing import Any, Self
 
 from skfairdp.fairness.derivation import Derivation
@@ -13,8 +11,10 @@ from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.fairness.scopes import DEPLOYED, check_scope
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.figures import rounded_up
+from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments
 
 RARE = 0.01  # selection rates below this, or above one minus this, make a model nearly constant
+_UNIT = Number(0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,15 @@ class CellCount:
     high: float | None = None
 
     def __post_init__(self) -> None:
-        _check_number("successes", self.successes, None if self.noisy else (0.0, math.inf))
-        _check_number("trials", self.trials, None if self.noisy else (0.0, math.inf))
+        number = Number() if self.noisy else Number(0.0)
+        check_arguments(vars(self), successes=number, trials=number)
         if not self.noisy and self.successes > self.trials * (1 + 1e-12):
             raise ValueError(f"{self.successes!r} successes of {self.trials!r} are impossible.")
         if (self.low is None) is not (self.high is None):
             raise ValueError("An interval needs both 'low' and 'high'.")
         if self.low is not None and self.high is not None:
-            _check_number("high", self.high, (0.0, 1.0))
-            _check_number("low", self.low, (0.0, self.high))
+            check_arguments(vars(self), high=_UNIT)
+            check_arguments(vars(self), low=Number(0.0, self.high))
         object.__setattr__(self, "group", label_from_json(json_label(self.group)))
 
 
@@ -140,20 +140,14 @@ class FairnessGuarantee:
             kind=None if self.derivation is None else self.derivation.kind,
             whole_counts=all(c.noisy or float(c.successes).is_integer() for c in self.counts),
         )
-        _check_number("bound", self.bound, (0.0, 1.0))
-        level = self.confidence_level
-        if level is not None:
-            _check_number("confidence_level", level, (0.0, 1.0))
-            if level in (0.0, 1.0):
-                raise ValueError(f"confidence_level={level!r} must lie between 0 and 1.")
-        if self.estimate is not None:
-            _check_number("estimate", self.estimate, (0.0, 1.0))
-            # At less confidence than one half a bound may lie below what was observed.
-            if self.estimate > self.bound + 1e-9 and (level is None or level >= 0.5):
-                raise ValueError(
-                    f"bound={self.bound!r} lies below what was observed, estimate="
-                    f"{self.estimate!r}."
-                )
+        optional = (NONE, PROBABILITY), (NONE, _UNIT)
+        check_arguments(vars(self), bound=_UNIT, confidence_level=optional[0], estimate=optional[1])
+        # At less confidence than one half a bound may lie below what was observed.
+        sure = self.confidence_level is None or self.confidence_level >= 0.5
+        if sure and self.estimate is not None and self.estimate > self.bound + 1e-9:
+            raise ValueError(
+                f"bound={self.bound!r} lies below what was observed, estimate={self.estimate!r}."
+            )
         # Labels that JSON does not know are kept as text, so that a stored claim equals itself.
         labels = tuple(label_from_json(json_label(group)) for group in self.groups)
         object.__setattr__(self, "groups", labels)
@@ -222,8 +216,7 @@ class FairnessGuarantee:
         -------
         float
         """
-        if not 0.0 <= distance <= 1.0:
-            raise ValueError(f"distance={distance!r} must lie between 0 and 1.")
+        check_arguments(locals(), distance=_UNIT)
         return min(1.0, self.bound + 2.0 * distance)
 
     def _remedy(self) -> str:
@@ -272,20 +265,14 @@ class FairnessGuarantee:
         -------
         dict
         """
-        document = asdict(self)
+        document = asdict(self) | {
+            "groups": [json_label(group) for group in self.groups],
+            "counts": [asdict(one) | {"group": json_label(one.group)} for one in self.counts],
+            "assumptions": list(self.assumptions),
+            "derivation": None if self.derivation is None else self.derivation.to_dict(),
+        }
         words = document.pop("words")
-        return (
-            document
-            | ({} if words is None else {"words": list(words)})
-            | {
-                "groups": [json_label(group) for group in self.groups],
-                "counts": [
-                    asdict(count) | {"group": json_label(count.group)} for count in self.counts
-                ],
-                "assumptions": list(self.assumptions),
-                "derivation": None if self.derivation is None else self.derivation.to_dict(),
-            }
-        )
+        return document if words is None else document | {"words": list(words)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -303,19 +290,11 @@ class FairnessGuarantee:
         content = dict(values)
         content["groups"] = tuple(label_from_json(group) for group in content["groups"])
         content["counts"] = tuple(
-            CellCount(**(count | {"group": label_from_json(count["group"])}))
-            for count in content["counts"]
+            CellCount(**(one | {"group": label_from_json(one["group"])}))
+            for one in content["counts"]
         )
         how = content.pop("derivation", None)  # earlier versions did not store it
         return cls(**content, derivation=None if how is None else Derivation.from_dict(how))
-
-
-def _check_number(name: str, value: Any, between: tuple[float, float] | None) -> None:
-    """Refuse what is not a finite number, or lies outside of a range."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise ValueError(f"{name}={value!r} must be a finite number.")
-    if between is not None and not between[0] <= float(value) <= between[1]:
-        raise ValueError(f"{name}={value!r} must lie between {between[0]:g} and {between[1]:g}.")
 
 
 def _checked_words(notion: object, words: object) -> tuple[str, str]:
@@ -339,8 +318,5 @@ def json_label(label: Hashable) -> Any:
 
 
 def label_from_json(value: Any) -> Hashable:
-    """Group label from JSON types.
-
-    `value`: what `json_label` returned.
-    """
+    """Group label from what `json_label` returned."""
     return tuple(label_from_json(part) for part in value) if isinstance(value, list) else value

@@ -11,18 +11,7 @@ from skfairdp.fairness.bounds.exact_gap import largest_event_bound
 
 
 def total_variation(counts: NDArray[np.int64]) -> float:
-    """Largest total variation between the observed codes of two groups within a stratum.
-
-    `counts` (n_strata, n_codes, n_groups): rows of each. Result: 0 where no stratum has rows of
-    two groups.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skfairdp.fairness.bounds.total_variation import total_variation
-    >>> round(total_variation(np.array([[[70, 60], [20, 30], [10, 10]]])), 3)
-    0.1
-    """
+    """Largest total variation between observed codes of two groups, (strata, codes, groups)."""
     apart = [0.0]
     for stratum in counts:
         seen = stratum[:, stratum.sum(axis=0) > 0]
@@ -36,17 +25,6 @@ def total_variation_bound(counts: NDArray[np.int64], *, confidence_level: float 
     """Upper confidence bound on the largest total variation of codes between two groups.
 
     The error is split over neither events nor pairs nor strata: the worst of them is a fixed one.
-
-    `counts` (n_strata, n_codes, n_groups): rows of each. `confidence_level`: probability that the
-    bound holds. Result: 1 where a stratum has no rows of a group.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skfairdp.fairness.bounds.total_variation import total_variation_bound
-    >>> counts = 100 * np.array([[[70, 60], [20, 30], [10, 10]]])
-    >>> round(total_variation_bound(counts), 3)
-    0.11
     """
     return max(
         largest_event_bound(one, other, 1.0 - confidence_level)
