@@ -13,11 +13,10 @@ from sklearn.utils.parallel import Parallel, delayed
 from skfairdp.audit.betting import PairBets
 from skfairdp.audit.canaries import Canaries, Score, log_odds
 from skfairdp.audit.declared import claim_about, declare_sizes, fit_with, profile_of
-from skfairdp.audit.hypothesis import error_of
 from skfairdp.audit.one_run import audit_one_run
 from skfairdp.audit.result import AuditResult
 from skfairdp.documentation import completed_by
-from skfairdp.parameters import COUNT, check_arguments
+from skfairdp.parameters import COUNT, PROBABILITY, check_arguments
 
 _Costs = tuple[tuple[float, float], ...]  # epsilon and delta, the stated one first
 
@@ -90,15 +89,18 @@ def audit_many_runs(
     """
     if len(canary) != 1:
         raise ValueError(f"canary must hold exactly one record; got {len(canary)}.")
-    check_arguments(locals(), n_runs=COUNT, n_threshold_runs=COUNT)
+    check_arguments(locals(), n_runs=COUNT, n_threshold_runs=COUNT, confidence_level=PROBABILITY)
     model = declare_sizes(estimator, X, y, canary, sensitive_features)
-    error = error_of(confidence_level)
+    error = 1.0 - confidence_level
+
+    def scored(present: bool) -> tuple[float, _Costs]:
+        guest = canary.take(np.array([present]))
+        fitted = fit_with(clone(model), X, y, guest, sensitive_features)
+        value = float(np.asarray(score(fitted, canary.X, canary.y)).item())
+        return value, (claim_about(fitted, canary), *profile_of(fitted, canary))
 
     def pairs(n: int) -> list[tuple[float, float]]:
-        found = Parallel(n_jobs=n_jobs)(
-            delayed(_fitted_score)(model, X, y, canary, present, sensitive_features, score)
-            for present in (True, False) * n
-        )
+        found = Parallel(n_jobs=n_jobs)(delayed(scored)(one) for one in (True, False) * n)
         stated.update(claims for _, claims in found)
         scores = [value for value, _ in found]
         return list(zip(scores[::2], scores[1::2], strict=True))
@@ -116,7 +118,7 @@ def audit_many_runs(
             seen.append(pair)
             bets.add(*pair)
             largest = max(largest, bets.log_evidence(claims))
-    differences = [present - absent for present, absent in seen]
+    apart = np.array([present - absent for present, absent in seen])
     return AuditResult(
         method="many-run",
         epsilon_lower_bound=bets.epsilon_lower_bound(error, delta),
@@ -127,22 +129,7 @@ def audit_many_runs(
         settings={
             "n_runs": len(seen),
             "n_threshold_runs": n_threshold_runs,
-            "n_larger": sum(value > 0 for value in differences),
-            "n_smaller": sum(value < 0 for value in differences),
+            "n_larger": int((apart > 0).sum()),
+            "n_smaller": int((apart < 0).sum()),
         },
     )
-
-
-def _fitted_score(
-    model: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    canary: Canaries,
-    present: bool,
-    sensitive_features: ArrayLike | None,
-    score: Score,
-) -> tuple[float, _Costs]:
-    guest = canary.take(np.array([present]))
-    fitted = fit_with(clone(model), X, y, guest, sensitive_features)
-    value = float(np.asarray(score(fitted, canary.X, canary.y)).item())
-    return value, (claim_about(fitted, canary), *profile_of(fitted, canary))
