@@ -99,41 +99,31 @@ def draw(
 ) -> dict[str, Any]:
     """Draw one candidate's parameters from the prior.
 
-    `distributions`: the prior, as scikit-learn's RandomizedSearchCV takes it. `generator`: not
-    the one that noise and the number of runs come from: the parameters of the winner are
-    published, and few outputs of a generator give its state away.
+    `generator`: not the one that noise and the number of runs come from: the parameters of the
+    winner are published, and few outputs of a generator give its state away.
     """
     seed = int(generator.integers(2**32))
     return dict(next(iter(ParameterSampler(distributions, 1, random_state=seed))))
 
 
 def told(estimator: Any, parameters: Mapping[str, Any] | None, **settings: Any) -> Any:
-    """Clone with a candidate's parameters, told what is set alike for all, and silent.
-
-    `**settings`: parameters of the last step: its share of the budget.
-    """
+    """Clone with a candidate's parameters, silent, whose last step is told its share."""
     model = clone(estimator)
     if parameters:
         # Cloned as in scikit-learn's searches: candidates share no object.
         model.set_params(**{key: clone(value, safe=False) for key, value in parameters.items()})
     check_estimator(model)
-    quiet: dict[str, Any] = {}
     for key, value in model.get_params(deep=True).items():
         leaf = key.rsplit("__", 1)[-1]
         # One progress bar for each candidate would count them.
         if leaf == "progress" or (leaf == "verbose" and value):
-            quiet[key] = False
-    model.set_params(**quiet)
+            model.set_params(**{key: False})
     final_of(model).set_params(**{"epsilon": 1.0, "noise_multiplier": None, **settings})
     return model
 
 
 def planner(final: Any, rows: SearchRows) -> Callable[[float], Plan]:
-    """Plan of a candidate for each noise multiplier.
-
-    `rows`: training rows; their number and groups are used. Result: maps a noise multiplier to a
-    Plan.
-    """
+    """Plan of a candidate for each noise multiplier, from the number and groups of its rows."""
     groups = final._encode_groups(rows.sensitive_features, len(rows))
     # Sizes are declared or taken from the rows; none are bought, so the noise is not used.
     sizes = final._sizes(groups, len(rows), NoiseSource())

@@ -12,19 +12,7 @@ from scipy.optimize import brentq
 
 @dataclass(frozen=True)
 class NumberOfRuns:
-    """Truncated negative binomial distribution on 1, 2, 3, …
-
-    References
-    ----------
-    Papernot and Steinke, "Hyperparameter Tuning with Renyi Differential Privacy",
-    ICLR 2022 (arXiv 2110.03620), definition 1 and theorem 2.
-
-    Examples
-    --------
-    >>> from skfairdp.model_selection.number_of_runs import NumberOfRuns
-    >>> round(NumberOfRuns(10.0, 1.0).gamma, 6), round(NumberOfRuns(10.0, 0.0).gamma, 6)
-    (0.1, 0.026918)
-    """
+    """Truncated negative binomial law on 1, 2, … (Papernot and Steinke 2022, definition 1)."""
 
     mean: float
     # 1 is the geometric distribution, 0 the logarithmic one: cheaper for the same mean, with more
@@ -38,25 +26,18 @@ class NumberOfRuns:
             return 1.0
         if self.shape == 1.0:
             return 1.0 / self.mean
-        low = -60.0  # of log(gamma), where any mean of use lies below
 
         def excess(log_gamma: float) -> float:
-            return self._mean_at(log_gamma) - self.mean
+            ratio = -log_gamma  # of 1 - gamma**shape to the shape, at a shape of 0
+            if self.shape > 0.0:
+                ratio = -math.expm1(self.shape * log_gamma) / self.shape
+            return -math.expm1(log_gamma) / (math.exp(log_gamma) * ratio) - self.mean
 
-        return math.exp(brentq(excess, low, -1e-12, xtol=1e-14, rtol=1e-14))
-
-    def _mean_at(self, log_gamma: float) -> float:
-        rest = -math.expm1(log_gamma)  # 1 - gamma
-        if self.shape == 0.0:
-            return rest / (math.exp(log_gamma) * -log_gamma)
-        return self.shape * rest / (math.exp(log_gamma) * -math.expm1(self.shape * log_gamma))
+        # At a log(gamma) of -60 lies any mean of use below.
+        return math.exp(brentq(excess, -60.0, -1e-12, xtol=1e-14, rtol=1e-14))
 
     def probabilities(self, largest: int) -> np.ndarray:
-        """Probability of each number of runs up to one.
-
-        `largest`: the last number of runs asked for. Result (largest,): entry i is the
-        probability of i + 1 runs.
-        """
+        """Probability of 1, 2, ..., `largest` runs."""
         gamma = self.gamma
         if gamma == 1.0:
             return np.eye(1, largest)[0]
@@ -64,23 +45,16 @@ class NumberOfRuns:
         k = np.arange(1, largest)
         # Ratio of neighbouring probabilities: (1 - gamma) (k + shape) / (k + 1).
         steps = math.log1p(-gamma) + np.log((k + self.shape) / (k + 1.0))
+        first = math.log1p(-gamma)
         if self.shape == 0.0:
-            first = math.log1p(-gamma) - math.log(-log_gamma)
+            first -= math.log(-log_gamma)
         else:
-            normaliser = -math.expm1(self.shape * log_gamma)
-            first = (
-                math.log(self.shape)
-                + math.log1p(-gamma)
-                + self.shape * log_gamma
-                - math.log(normaliser)
-            )
+            first += math.log(self.shape / -math.expm1(self.shape * log_gamma))
+            first += self.shape * log_gamma
         return np.exp(first + np.concatenate([[0.0], np.cumsum(steps)]))
 
     def draw(self, generator: np.random.Generator) -> int:
-        """Draw a number of runs.
-
-        `generator`: secret: its draws tell how many runs there were.
-        """
+        """Draw a number of runs, which the generator tells: it is secret."""
         gamma = self.gamma
         if gamma == 1.0:
             return 1
@@ -107,8 +81,5 @@ class NumberOfRuns:
         return number
 
     def event(self, one_run: DpEvent) -> DpEvent:
-        """What the whole search releases, for the accountant.
-
-        `one_run`: covers the pair (model, noisy score) of any candidate.
-        """
+        """What the whole search releases, where one run covers any (model, noisy score)."""
         return RepeatAndSelectDpEvent(one_run, float(self.mean), float(self.shape))

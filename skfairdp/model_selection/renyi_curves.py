@@ -28,11 +28,7 @@ WHOLE_ORDERS = ORDERS[(np.round(ORDERS) == ORDERS) & (ORDERS >= 2)]
 
 
 def curve(event: DpEvent, orders: NDArray[np.float64] = ORDERS) -> NDArray[np.float64]:
-    """Renyi divergence of an event at each order.
-
-    `orders` (n_orders,): orders above 1. Result (n_orders,): in nats, for adding, removing or
-    blanking one record. Raises ValueError: for an event whose curve is not known.
-    """
+    """Renyi divergence of an event at each order, for one record more, less or blanked."""
     total = np.zeros(len(orders))
     for part, count in parts_of(renyi_form(canonical(event))):
         total += count * _of_one(part, orders)
@@ -105,9 +101,8 @@ def selected_curve(
 ) -> NDArray[np.float64]:
     """Renyi curve of the best of a random number of runs.
 
-    `one_run` (n_orders,): curve of one run. `orders` (n_orders,): orders above 1, ascending.
-    Result (n_orders,): theorem 2 of Papernot and Steinke, and then monotonicity in the order:
-    what dp_accounting charges for its ``RepeatAndSelectDpEvent``.
+    Theorem 2 of Papernot and Steinke, and then monotonicity in the order: what dp_accounting
+    charges for its ``RepeatAndSelectDpEvent``.
     """
     steady = (1.0 - 1.0 / orders) * one_run - math.log(runs.gamma) / orders
     found = one_run + math.log(runs.mean) / (orders - 1.0) + (1.0 + runs.shape) * steady.min()
@@ -115,10 +110,7 @@ def selected_curve(
 
 
 def pure_curve(epsilon: float, orders: NDArray[np.float64] = ORDERS) -> NDArray[np.float64]:
-    """Largest Renyi divergence of any pure mechanism: that of randomised response.
-
-    `orders` (n_orders,): orders above 1. Result (n_orders,).
-    """
+    """Largest Renyi divergence of any pure mechanism: that of randomised response."""
     yes = -math.log1p(math.exp(-epsilon))
     no = yes - epsilon
     sides = np.logaddexp(orders * yes + (1 - orders) * no, orders * no + (1 - orders) * yes)

@@ -35,6 +35,7 @@ from skfairdp.model_selection.candidates import (
 )
 from skfairdp.model_selection.holding_out import divide
 from skfairdp.model_selection.specification_attempts import (
+    Attempt,
     Shares,
     attempt_of,
     share_budget,
@@ -159,7 +160,7 @@ def specify(
         groups=parts.groups,
         n_certificates=len(points),
     )
-    attempts = []
+    attempts: list[Attempt] = []
     charge = book.charge(privacy, activity="search", estimator=name) if book else nullcontext()
     with charge:
         fits: dict[int, Any] = {}
@@ -169,21 +170,14 @@ def specify(
             else:
                 noise = {"epsilon": None, "noise_multiplier": shares.multipliers[len(fits)]}
                 model = fits[first] = told(estimator, point, delta=delta, **noise)
-                rows, told_of = parts.training, parts.training.sensitive_features
-                model.fit(deepcopy(rows.X), rows.y, **groups_by_name(model, told_of))
-                check_steps(model)
+                rows = parts.training
+                groups = groups_by_name(model, rows.sensitive_features)
+                check_steps(model.fit(deepcopy(rows.X), rows.y, **groups))
             at = dataclasses.replace(terms, certificate_index=number)
-            attempts.append(
-                attempt_of(model, point, parts, at, tolerance, objective, privacy, source)
-            )
-    return Specification(
-        float(epsilon),
-        float(tolerance),
-        privacy,
-        tuple(attempts),
-        float(confidence_level),
-        best_of(tuple(attempts)),
-    )
+            what = model, point, parts.held_out, at, tolerance, objective, privacy, source
+            attempts.append(attempt_of(*what))
+    tried, level = tuple(attempts), float(confidence_level)
+    return Specification(float(epsilon), float(tolerance), privacy, tried, level, best_of(tried))
 
 
 def _points(
@@ -201,17 +195,15 @@ def _points(
 
 
 def _firsts(estimator: Any, points: list[dict[str, Any]]) -> list[int]:
-    """Say for each point which one is the first that its fit serves.
-
-    Points that differ in the tolerance of a path alone share a fit.
-    """
+    """First point that the fit of each serves: of a path, one that differs in tolerance alone."""
     if not isinstance(final_of(estimator), FairPathClassifier):
         return list(range(len(points)))
-    rest = [
-        repr(sorted((k, v) for k, v in point.items() if k.rsplit("__", 1)[-1] != "tolerance"))
-        for point in points
-    ]
-    return [rest.index(text) for text in rest]
+
+    def rest(point: dict[str, Any]) -> str:
+        return repr(sorted(e for e in point.items() if e[0].rsplit("__", 1)[-1] != "tolerance"))
+
+    texts = list(map(rest, points))
+    return list(map(texts.index, texts))
 
 
 def _at(fitted: Any, asked: Any) -> Any:
@@ -227,12 +219,11 @@ def _at(fitted: Any, asked: Any) -> Any:
 def _stated(
     shares: Shares, n: int, holdout_fraction: float, source: NoiseSource
 ) -> PrivacyGuarantee:
+    price, fits = significant_up(shares.count_epsilon, 4), len(shares.multipliers)
     return dataclasses.replace(
         shares.privacy,
         assumptions=(
-            ALL_COMPOSE.format(
-                fits=len(shares.multipliers), n=n, epsilon=significant_up(shares.count_epsilon, 4)
-            ),
+            ALL_COMPOSE.format(fits=fits, n=n, epsilon=price),
             f"{HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))}, so the larger of "
             "the two costs holds for every record",
             SETS_PUBLIC,

@@ -23,8 +23,7 @@ from skfairdp.fairness.bounds.noisy_counts import (
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.model_selection.budget import MakePlan
 from skfairdp.model_selection.candidates import final_of
-from skfairdp.model_selection.holding_out import Divided
-from skfairdp.model_selection.scoring import noisy_table, score_of
+from skfairdp.model_selection.holding_out import SearchRows, noisy_table, score_of
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.events import canonical, covering_event
@@ -85,9 +84,6 @@ def share_budget(plans: Sequence[MakePlan], epsilon: float, delta: float, n_tabl
 
     A record is either in the training rows of all attempts or in the held-out rows of
     all: the fits compose, the tables compose, and the larger of the two is the cost.
-
-    `plans`: maps a noise multiplier to the plan of a fit. `delta`: probability in (0, 1).
-    Raises ValueError: if no noise is enough.
     """
     n = len(plans)
     adjacency = plans[0](1.0).adjacency
@@ -124,13 +120,13 @@ def all_fits(plans: Iterable[Plan]) -> DpEvent:
 
 
 def _repeated_plan(make_plan: MakePlan, times: int) -> MakePlan:
-    return lambda multiplier: _repeated(make_plan(multiplier), times)
+    def made(multiplier: float) -> Plan:
+        plan = make_plan(multiplier)
+        segments = tuple(dataclasses.replace(s, steps=s.steps * times) for s in plan.segments)
+        counts = tuple(dataclasses.replace(c, releases=c.releases * times) for c in plan.counts)
+        return dataclasses.replace(plan, segments=segments, counts=counts)
 
-
-def _repeated(plan: Plan, times: int) -> Plan:
-    segments = tuple(dataclasses.replace(s, steps=s.steps * times) for s in plan.segments)
-    counts = tuple(dataclasses.replace(c, releases=c.releases * times) for c in plan.counts)
-    return dataclasses.replace(plan, segments=segments, counts=counts)
+    return made
 
 
 def verdict_on(upper: float, lower: float, tolerance: float) -> str:
@@ -143,7 +139,7 @@ def verdict_on(upper: float, lower: float, tolerance: float) -> str:
 def attempt_of(
     model: Any,
     point: dict[str, Any],
-    parts: Divided,
+    held: SearchRows,
     terms: EvaluationSettings,
     tolerance: float,
     objective: str,
@@ -157,17 +153,16 @@ def attempt_of(
     assert terms.count_epsilon is not None
     price, level, (notion,) = terms.count_epsilon, terms.level_of_one_claim, terms.notions
     final = final_of(model)
-    noisy = noisy_table(model, parts.held_out, price, source, with_scores=objective == "auc")
+    noisy = noisy_table(model, held, price, source, with_scores=objective == "auc")
     flat = noisy.sum(axis=-1)
     score, _ = score_of(
         noisy, objective=objective, notion=notion, classes=final.classes_, tolerance=None
     )
     strata = notion.strata(final.classes_)
     classes = np.asarray(final.classes_).tolist()
-    groups = parts.held_out.groups
-    rests_on = tuple(holdout_assumptions(terms, groups, True, ANSWERS_ASSUMED, classes))
+    rests_on = tuple(holdout_assumptions(terms, held.groups, True, ANSWERS_ASSUMED, classes))
     # Sizes are private: of the first table nothing is read.
-    claim = noisy_claim(notion, strata, flat, flat, groups.labels, terms, rests_on)
+    claim = noisy_claim(notion, strata, flat, flat, held.groups.labels, terms, rests_on)
     cells = noisy_cells(strata, flat)
     lower = private_gap_lower_bound(cells, price, confidence_level=level)
     final._state(privacy)  # what its rows have spent, not this fit alone

@@ -123,11 +123,9 @@ class Specification:
                 private_gap_upper_bound(cells, price, confidence_level=level),
                 private_gap_lower_bound(cells, price, confidence_level=level),
             )
-            if bounds != (attempt.claim.bound, attempt.lower):
-                return False
-            if verdict_on(*bounds, self.tolerance) != attempt.verdict:
-                return False
-            if not attempt.certificate.verify(attempt.model):
+            verdict = verdict_on(*bounds, self.tolerance)
+            stated = attempt.claim.bound, attempt.lower, attempt.verdict
+            if stated != (*bounds, verdict) or not attempt.certificate.verify(attempt.model):
                 return False
         finals = [final_of(attempt.model) for attempt in self.attempts]
         # Points of one path are one fit, and share its released tables.
