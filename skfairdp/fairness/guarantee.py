@@ -164,13 +164,20 @@ class FairnessGuarantee:
         """Whether counted decisions are almost all alike, so that equal rates say little."""
         if self.notion != "demographic_parity" or self.scope != DEPLOYED:
             return False
-        strata: dict[str, tuple[float, float]] = {}
-        for count in self.counts:
-            hits, rows = strata.get(count.stratum, (0.0, 0.0))
-            strata[count.stratum] = hits + count.successes, rows + count.trials
-        rates = [hits / rows for hits, rows in strata.values() if rows > 0]
+        sums = [
+            (sum(cell.successes for cell in cells), sum(cell.trials for cell in cells))
+            for cells in self._by_stratum.values()
+        ]
+        rates = [hits / rows for hits, rows in sums if rows > 0]
         # Of several classes each is rare; one that is nearly always given makes it constant.
         return max(rates, default=0.5) > 1.0 - RARE or (len(rates) == 1 and rates[0] < RARE)
+
+    @property
+    def _by_stratum(self) -> dict[str, list[CellCount]]:
+        found: dict[str, list[CellCount]] = {}
+        for count in self.counts:
+            found.setdefault(count.stratum, []).append(count)
+        return found
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -183,14 +190,14 @@ class FairnessGuarantee:
                 "NEARLY CONSTANT: almost all people get the same decision (selection rate below "
                 "1 % or above 99 %). Equal rates are then no merit."
             )
-        by_stratum: dict[str, list[str]] = {}
-        for count in self.counts:
-            rate = "none" if count.trials <= 0 else f"{count.successes / count.trials:.3f}"
-            label = count.group if isinstance(count.group, str) else json_label(count.group)
-            by_stratum.setdefault(count.stratum, []).append(f"{label} {rate}")
-        for stratum, shown in by_stratum.items():
+        word = "Noisy" if any(count.noisy for count in self.counts) else "Observed"
+        for stratum, cells in self._by_stratum.items():
             where = f" ({stratum})" if stratum else ""
-            word = "Noisy" if any(count.noisy for count in self.counts) else "Observed"
+            shown = (
+                f"{json_label(c.group)} "
+                + (f"{c.successes / c.trials:.3f}" if c.trials > 0 else "none")
+                for c in cells
+            )
             texts.append(f"{word} {self.rates}{where}: {', '.join(shown)}.")
         if self.informative:
             texts.append(
@@ -222,10 +229,8 @@ class FairnessGuarantee:
     def _remedy(self) -> str:
         """What would make a bound from counts useful."""
         assert self.confidence_level is not None
-        strata: dict[str, list[int]] = {}
-        for count in self.counts:
-            strata.setdefault(count.stratum, []).append(max(0, round(count.trials)))
-        sizes = min(strata.values(), key=min)
+        strata = self._by_stratum.values()
+        sizes = min(([max(0, round(c.trials)) for c in cells] for cells in strata), key=min)
         values = {} if self.derivation is None else self.derivation.values
         noise = any(count.noisy for count in self.counts)
         if len(sizes) > 1:

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 )
 
 from skfairdp.fairness import ParityGate, answered_guarantee
-from skfairdp.fairness.disparity import smallest_cold_start
+from skfairdp.fairness.gate import smallest_cold_start
 
 
 def gaps(counts: np.ndarray) -> list[list[Fraction]]:
