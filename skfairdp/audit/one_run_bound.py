@@ -82,7 +82,7 @@ def one_run_epsilon(
     delta: float = 0.0,
     confidence_level: float = 0.95,
 ) -> float:
-    """Lower confidence bound on epsilon from one training run.
+    """Lower confidence bound on epsilon from one training run; see `one_run_p_value`.
 
     Parameters
     ----------
@@ -101,11 +101,6 @@ def one_run_epsilon(
     ------
     ValueError
         If a count, a probability or the level is outside its range.
-
-    References
-    ----------
-    T. Steinke, M. Nasr, M. Jagielski, "Privacy Auditing with One (1) Training Run",
-    NeurIPS 2023.
 
     Examples
     --------

@@ -23,10 +23,10 @@ from skfairdp.assumptions import (
     starts,
 )
 from skfairdp.figures import as_given, significant_up
-from skfairdp.model_selection.number_of_runs import NumberOfRuns
-from skfairdp.model_selection.renyi_curves import (
+from skfairdp.model_selection.number_of_runs import (
     ORDERS,
     WHOLE_ORDERS,
+    NumberOfRuns,
     curve,
     pure_curve,
     selected_curve,

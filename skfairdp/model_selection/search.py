@@ -22,13 +22,14 @@ from skfairdp.fairness.notions import NOTIONS, Notion
 from skfairdp.figures import significant_down
 from skfairdp.model_selection.budget import SearchBudget, search_budget
 from skfairdp.model_selection.candidates import (
+    Best,
+    best_of,
     check_distributions,
     check_estimator,
     final_of,
     planner,
     told,
 )
-from skfairdp.model_selection.contest import Best, best_of
 from skfairdp.model_selection.holding_out import SearchRows, divide
 from skfairdp.model_selection.number_of_runs import NumberOfRuns
 from skfairdp.parameters import (

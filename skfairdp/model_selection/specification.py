@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy, deepcopy
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -24,6 +25,7 @@ from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.figures import as_given, significant_up
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
+from skfairdp.model_selection.budget import MakePlan
 from skfairdp.model_selection.candidates import (
     check_distributions,
     check_estimator,
@@ -34,17 +36,20 @@ from skfairdp.model_selection.candidates import (
     told,
 )
 from skfairdp.model_selection.holding_out import divide
-from skfairdp.model_selection.specification_attempts import (
+from skfairdp.model_selection.specification_result import (
     Attempt,
-    Shares,
+    Specification,
+    all_fits,
     attempt_of,
-    share_budget,
+    best_of,
 )
-from skfairdp.model_selection.specification_result import Specification, best_of
 from skfairdp.parameters import PROBABILITY, Choice, Number, check_arguments
+from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
+from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource, noise_text
+from skfairdp.privacy.plan import Plan
 
 
 def specify(
@@ -232,3 +237,57 @@ def _stated(
             starts("specify"),
         ),
     )
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How a budget is shared by attempts."""
+
+    multipliers: tuple[float, ...]
+    count_epsilon: float  # Pure cost of each table of held-out counts
+    privacy: PrivacyGuarantee
+
+
+def share_budget(plans: Sequence[MakePlan], epsilon: float, delta: float, n_tables: int) -> Shares:
+    """Let every fit have the same share of a budget, and every table of held-out counts.
+
+    A record is either in the training rows of all attempts or in the held-out rows of
+    all: the fits compose, the tables compose, and the larger of the two is the cost.
+    """
+    n = len(plans)
+    adjacency = plans[0](1.0).adjacency
+    target = epsilon
+    while True:
+        # n fits of one plan are one plan with n times the steps.
+        multipliers = tuple(
+            noise_multiplier_for(target, delta, _repeated_plan(plan, n)) for plan in plans
+        )
+        fits = all_fits(p(s) for p, s in zip(plans, multipliers, strict=True))
+        spent = event_epsilon(fits, delta, adjacency)
+        if spent <= epsilon:
+            break
+        target *= 0.995 * epsilon / spent  # plans of different shapes, a little over
+    price = epsilon / n_tables  # pure, and they add up
+    return Shares(
+        multipliers,
+        price,
+        PrivacyGuarantee(
+            epsilon=max(spent, price * n_tables),
+            delta=delta,
+            adjacency=adjacency,
+            accountant=accountant_name(fits, delta, adjacency),
+            # A record is in one part or the other, and no one event says so: further
+            # releases compose with epsilon and delta themselves.
+            event=None,
+        ),
+    )
+
+
+def _repeated_plan(make_plan: MakePlan, times: int) -> MakePlan:
+    def made(multiplier: float) -> Plan:
+        plan = make_plan(multiplier)
+        segments = tuple(dataclasses.replace(s, steps=s.steps * times) for s in plan.segments)
+        counts = tuple(dataclasses.replace(c, releases=c.releases * times) for c in plan.counts)
+        return dataclasses.replace(plan, segments=segments, counts=counts)
+
+    return made

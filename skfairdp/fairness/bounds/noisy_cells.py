@@ -58,6 +58,7 @@ class CellPValues:
         return np.minimum(*ends) / most + self.noise / most**2, top / least + self.noise / least**2
 
 
+@lru_cache(maxsize=256)  # who verifies a claim asks what its maker asked
 def cell_p_values(
     hit: int, miss: int, least: int, most: int, terms: tuple[int, int], epsilon: float, public: bool
 ) -> CellPValues:
