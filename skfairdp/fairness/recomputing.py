@@ -18,13 +18,9 @@ from skfairdp.fairness.bounds.noisy_counts import (
     private_gap_upper_bound,
     private_rate_intervals,
 )
-from skfairdp.fairness.bounds.rate_gaps import (
-    gap_estimate,
-    gap_upper_bound,
-    total_variation,
-    total_variation_bound,
-)
+from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound
 from skfairdp.fairness.bounds.smoothing import own_models_bound
+from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
 from skfairdp.fairness.derivation import Derivation, level_of_one
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.scopes import ANSWERED

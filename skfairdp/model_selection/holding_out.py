@@ -17,8 +17,8 @@ from skfairdp.certificate.unwrap import unwrap
 from skfairdp.fairness.bounds.noisy_counts import noisy_gap_estimate
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import Notion
+from skfairdp.labels import count_rows, label_column
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.rows import count_rows, label_column
 
 BINS = 20  # of the predicted probability, for the area under the curve
 

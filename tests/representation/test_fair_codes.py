@@ -21,11 +21,8 @@ from skfairdp.certificate.examination import examine
 from skfairdp.datasets import make_biased_gaussians
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell
 from skfairdp.fairness.bounds.exact_gap import largest_event_bound, pair_bound
-from skfairdp.fairness.bounds.rate_gaps import (
-    gap_upper_bound,
-    total_variation,
-    total_variation_bound,
-)
+from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
+from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
 from skfairdp.fairness.scopes import DOWNSTREAM, DOWNSTREAM_LIKE
 from skfairdp.figures import rounded_up
 from skfairdp.privacy import NoiseSource

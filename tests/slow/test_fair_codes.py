@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from skfairdp import PrivateFairEncoder
 from skfairdp.datasets import fetch_compas
-from skfairdp.fairness.bounds.rate_gaps import total_variation, total_variation_bound
+from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
 from skfairdp.fairness.scopes import DOWNSTREAM_LIKE
 from skfairdp.preprocessing import PublicEncoder, PublicScaler
 

@@ -9,7 +9,6 @@ trials of each cell.
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Literal
 
@@ -18,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.documentation import completed_by
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell
-from skfairdp.fairness.bounds.exact_gap import largest_event_bound, largest_gap_bound
+from skfairdp.fairness.bounds.exact_gap import largest_gap_bound
 from skfairdp.parameters import PROBABILITY, Choice, check_arguments
 
 _BOUNDS = Choice(("exact", "difference"))
@@ -119,29 +118,6 @@ def score_gap_upper_bound(
     """
     check_arguments(locals(), confidence_level=PROBABILITY)
     return _plain(difference_bound(*_cells(sums, trials), 1.0 - confidence_level))
-
-
-def total_variation(counts: NDArray[np.int64]) -> float:
-    """Largest total variation between observed codes of two groups, (strata, codes, groups)."""
-    apart = [0.0]
-    for stratum in counts:
-        seen = stratum[:, stratum.sum(axis=0) > 0]
-        laws = (seen / seen.sum(axis=0)).T
-        pairs = itertools.combinations(laws, 2)
-        apart += [float(np.abs(one - other).sum() / 2.0) for one, other in pairs]
-    return max(apart)
-
-
-def total_variation_bound(counts: NDArray[np.int64], *, confidence_level: float = 0.95) -> float:
-    """Upper confidence bound on the largest total variation of codes between two groups.
-
-    The error is split over neither events nor pairs nor strata: the worst of them is a fixed one.
-    """
-    return max(
-        largest_event_bound(one, other, 1.0 - confidence_level)
-        for stratum in counts
-        for one, other in itertools.combinations(stratum.T, 2)
-    )
 
 
 def _exact_bound(hit: NDArray, rows: NDArray, alpha: float) -> float:
