@@ -194,7 +194,7 @@ class FairnessGuarantee:
         for stratum, cells in self._by_stratum.items():
             where = f" ({stratum})" if stratum else ""
             shown = (
-                f"{json_label(c.group)} "
+                f"{group_text(c.group)} "
                 + (f"{c.successes / c.trials:.3f}" if c.trials > 0 else "none")
                 for c in cells
             )
@@ -313,6 +313,11 @@ def _checked_words(notion: object, words: object) -> tuple[str, str]:
     if notion in NOTIONS:
         raise ValueError(f"'words' of {notion!r} are known; got others, {words!r}.")
     return texts[1], texts[2]
+
+
+def group_text(group: Hashable) -> str:
+    """Print a group label; an intersection as its parts."""
+    return " & ".join(map(str, group)) if isinstance(group, tuple) else str(group)
 
 
 def json_label(label: Hashable) -> Any:

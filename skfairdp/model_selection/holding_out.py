@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-from skfairdp.certificate.evaluation import noisy_cells
+from skfairdp.certificate.counted_claims import noisy_cells
 from skfairdp.certificate.holdout import ask_holdout
 from skfairdp.certificate.unwrap import unwrap
 from skfairdp.fairness.bounds.noisy_counts import noisy_gap_estimate
