@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
+from functools import wraps
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from numpy.random import RandomState
@@ -19,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.certificate import Certificate, certify
 from skfairdp.certificate.fit_digests import bind_each, changes
 from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
+from skfairdp.charging import ChargedFit
 from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.documentation import completed_by
 from skfairdp.fairness.notions import Notion
@@ -36,16 +38,32 @@ from skfairdp.parameters import (
 )
 from skfairdp.persons import Persons, encode_persons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import LEDGER, Entry, PrivacyLedger, as_ledger
+from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable
 
-
-class _Quote(Exception):
-    """Ends a fit that was only asked what it would cost; its argument says that."""
+Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
-class PrivateEstimator(Certifiable, WithParameters):
+def refusing_weights(fit: Fit) -> Fit:
+    """Let a fit say why it takes no weights; its signature stays without them."""
+
+    @wraps(fit)
+    def unweighted(self: Any, *args: Any, **given: Any) -> Any:
+        if given.pop("sample_weight", None) is not None:
+            raise TypeError(
+                f"{type(self).__name__}.fit takes no sample_weight: noise is made for records that "
+                "count alike, and a weight would let one of them count for more. Leave it out. To "
+                "let small groups count for more, give sensitive_features to "
+                "ImportanceSamplingDPSGDClassifier or PrivateThinningClassifier; for several rows "
+                "of a person, give person_ids."
+            )
+        return fit(self, *args, **given)
+
+    return cast(Fit, unweighted)
+
+
+class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     """What all private estimators share; `Certifiable` says what certificates ask of them.
 
     A subclass lists its parameters in ``_parameters``, its fitted attributes in
@@ -117,9 +135,10 @@ class PrivateEstimator(Certifiable, WithParameters):
     _changes_by_use: ClassVar[tuple[str, ...]] = ()
     _served_the_fit: ClassVar[tuple[str, ...]] = ()
     _charges_privacy = True
-    _activity: ClassVar[str] = "fit"  # what a ledger calls a fit
     # Whether a fit takes person_ids; who does not refuses them.
     _takes_persons: ClassVar[bool] = False
+    # What the groups are for, where a fit must have them.
+    _needs_groups: ClassVar[str | None] = None
     # Class-level request: with metadata routing on, groups and persons reach fit without a call.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {
         "sensitive_features": True,
@@ -128,16 +147,16 @@ class PrivateEstimator(Certifiable, WithParameters):
 
     groups_: tuple | None = field(init=False)
     fit_digests_: dict[str, str] = field(init=False)
-    _reservation: tuple[PrivacyLedger, Entry] = field(init=False)
-    _only_quoting: bool = field(init=False)
     _person_ids: Any = field(init=False)
-    _charged_elsewhere: bool = field(init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep the digests of what was fitted with it."""
+        """Keep the digests of what was fitted with it; its fit explains why it takes no weights."""
         cls._released = (*dict.fromkeys((*cls._released, "fit_digests_")),)
+        if "fit" in vars(cls):
+            setattr(cls, "fit", refusing_weights(vars(cls)["fit"]))  # noqa: B010
         super().__init_subclass__(**kwargs)
 
+    @refusing_weights
     def fit(
         self,
         X: ArrayLike,
@@ -178,14 +197,16 @@ class PrivateEstimator(Certifiable, WithParameters):
         LedgerError
             The ledger cannot be written.
         """
+        self._warn_of_another_fit()
         y, sensitive_features = with_columns_of(X, y, sensitive_features)
-        with self._all_or_nothing(), self._about(person_ids):
+        with self._all_or_nothing(), self._about(person_ids, sensitive_features):
             self._fit(X, y, sensitive_features)
         return self
 
     @contextmanager
-    def _about(self, person_ids: Any) -> Iterator[None]:
-        """Keep the ids of the persons for as long as a fit takes."""
+    def _about(self, person_ids: Any, sensitive_features: Any) -> Iterator[None]:
+        """Keep the ids of the persons for as long as a fit takes; refuse one without its groups."""
+        self._check_has_groups(sensitive_features)
         if person_ids is not None and not self._takes_persons:
             raise ValueError(
                 f"{type(self).__name__} got person_ids, and has no promise about a person with "
@@ -199,6 +220,15 @@ class PrivateEstimator(Certifiable, WithParameters):
         finally:
             del self._person_ids
 
+    def _check_has_groups(self, sensitive_features: Any) -> None:
+        if sensitive_features is None and self._needs_groups is not None:
+            raise ValueError(
+                f"{type(self).__name__} got sensitive_features=None, and needs the group of every "
+                f"row: {self._needs_groups}. Call fit(X, y, sensitive_features=...), in a Pipeline "
+                "with the name of the step and two underscores in front; DPSGDClassifier trains "
+                "without groups."
+            )
+
     def _persons(self, n_rows: int) -> Persons | None:
         """Whose rows are fitted; None where each is a person."""
         ids = vars(self).get("_person_ids")
@@ -209,75 +239,6 @@ class PrivateEstimator(Certifiable, WithParameters):
     def _unit(self) -> str:
         """What the fit that is running protects."""
         return "record" if vars(self).get("_person_ids") is None else "person"
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Leave nothing behind if a fit fails, but for its charge in the ledger."""
-        self._forget()
-        try:
-            yield
-            self._bind()
-            self._settle()
-        except BaseException as error:
-            self._forget()
-            if "_reservation" in vars(self):
-                ledger, entry = self._reservation
-                ledger.note_charge(entry, error)
-            raise
-        finally:
-            self.__dict__.pop("_reservation", None)
-            self.__dict__.pop("_charged_elsewhere", None)
-
-    def _charge(self, stated: PrivacyGuarantee | None) -> None:
-        """Enter in the ledger what this fit is about to spend.
-
-        A mechanism calls it when its plan is made, before the first release. What the
-        plan itself is made from is charged earlier, with all that follows: the first
-        call of a fit counts.
-
-        `stated`: what will be promised; None for a fit without noise.
-        """
-        if "_only_quoting" in vars(self):
-            raise _Quote(stated)
-        ledger = as_ledger(self.ledger)
-        if ledger is None or "_reservation" in vars(self) or "_charged_elsewhere" in vars(self):
-            return
-        stated = stated or PrivacyGuarantee.void("a fit without noise (epsilon=inf)")
-        entry = ledger.reserve(stated, activity=self._activity, estimator=type(self).__name__)
-        self._reservation = ledger, entry
-
-    def _give_back(self) -> None:
-        """Take back the charge of a fit that ends before it uses rows."""
-        reservation = self.__dict__.pop("_reservation", None)
-        if reservation is not None:
-            ledger, entry = reservation
-            ledger.give_back(entry)
-
-    def _settle(self) -> None:
-        """Commit the charge of a fit that is done."""
-        if self.ledger is None or "_charged_elsewhere" in vars(self):
-            return
-        if "_reservation" not in vars(self):
-            raise RuntimeError(
-                f"{type(self).__name__} has a ledger and charged nothing: its _fit must call "
-                "_charge before it uses rows."
-            )
-        ledger, entry = self._reservation
-        ledger.commit(entry)
-
-    def _quote(
-        self, X: Any, y: Any, sensitive_features: Any = None, person_ids: Any = None
-    ) -> PrivacyGuarantee | None:
-        """State what a fit would promise and charge, and end before it uses rows."""
-        self._only_quoting = True
-        of_persons = {} if person_ids is None else {"person_ids": person_ids}
-        try:
-            self.fit(X, y, sensitive_features=sensitive_features, **of_persons)
-        except _Quote as quote:
-            return quote.args[0]
-        finally:
-            del self._only_quoting
-        raise RuntimeError(f"{type(self).__name__} charged nothing: its _fit must call _charge.")
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         raise NotImplementedError

@@ -6,8 +6,6 @@ import contextlib
 import importlib.metadata
 import platform
 from collections.abc import Hashable, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from os import PathLike
@@ -19,15 +17,18 @@ from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
 from skfairdp.certificate.evaluation import Evaluation, evaluate
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.certificate.holdout import one_row_each
-from skfairdp.certificate.leakage import leakage_remarks
-from skfairdp.certificate.ledger_charges import charged, makes_claims, tell_ledgers
-from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
+from skfairdp.certificate.facts import known_facts
+from skfairdp.certificate.holdout import check_positive, comparable_groups, one_row_each
+from skfairdp.certificate.ledger_charges import charged, check_answerable, tell_ledgers
+from skfairdp.certificate.released_rows import leakage_remarks
+from skfairdp.certificate.steps import charges_privacy, releases_rows
+from skfairdp.certificate.unwrap import Deployed, unwrap
 from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
 from skfairdp.fairness.scopes import TRAINING
+from skfairdp.labels import count_rows
 from skfairdp.privacy.accounting.events import parts_of
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
@@ -54,6 +55,7 @@ def certify(
     cell_sizes: str = "private",
     holdout: str | None = None,
     groups: Sequence[Hashable] | None = None,
+    pos_label: Hashable | None = None,
     n_certificates: int = 1,
     certificate_index: int | None = None,
     public_steps: Sequence[str] = (),
@@ -105,6 +107,8 @@ def certify(
         `count_epsilon`).
     groups : sequence, optional
         Declared groups, in place of those that the model was fitted with.
+    pos_label : scalar, optional
+        Which of two classes is the positive outcome; None: the second of ``classes_``.
     n_certificates : int, default=1
         Number of certificates planned on the same held-out rows; they share the error
         probability.
@@ -159,6 +163,7 @@ def certify(
         holdout=holdout,
         persons=person_ids is not None,
         groups=None if groups is None else tuple(groups),
+        positive=pos_label,
         n_certificates=n_certificates,
         certificate_index=certificate_index,
     )
@@ -168,6 +173,8 @@ def certify(
         )
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
     deployed = unwrap(model)
+    facts = known_facts(deployed, y, sensitive_features, pos_label)
+    turned = check_positive(deployed, pos_label)
     privacy = model_privacy(deployed, public_steps)
     tell_ledgers(deployed, privacy, public_steps)
     evaluation = Evaluation((), None)
@@ -178,16 +185,17 @@ def certify(
         book, held_out = as_ledger(ledger or deployed.ledger), X
         if person_ids is not None:
             X, y, sensitive_features = one_row_each(X, y, sensitive_features, person_ids, source)
-        with ExitStack() as charges:
-            # Only an evaluation looks at the rows.
-            if makes_claims(deployed, X, y, sensitive_features, settings) and book is not None:
-                charge = charged(book, settings, source, deployed.name, held_out)
-                number = charges.enter_context(charge)
-                if certificate_index is None:
-                    settings = replace(settings, certificate_index=number, counted=True)
-            evaluation = evaluate(deployed, X, y, sensitive_features, settings, source)
-            if not settings.private:
-                measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
+        comparable = comparable_groups(deployed, X, sensitive_features, settings)
+        if isinstance(comparable, str):  # why nothing can be claimed, and nothing is looked at
+            evaluation = Evaluation((), None if settings.private else count_rows(X), (comparable,))
+        else:
+            check_answerable(deployed, X, y, settings)
+            with charged(book, settings, source, deployed.name, held_out) as settings:
+                evaluation = evaluate(
+                    deployed, X, y, sensitive_features, comparable, settings, source
+                )
+        if not settings.private:
+            measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
         trained = deployed.trained
         if any(map(releases_rows, (*(step for _, step in trained.leaves()), trained.final))):
             privacy = model_privacy(deployed, public_steps)  # held-out rows were released too
@@ -196,7 +204,7 @@ def certify(
     digest, libraries, unbound = _digest_of(deployed)
     return Certificate(
         privacy=privacy,
-        fairness=(*evaluation.fairness, *_before_evaluation(deployed, settings.notions)),
+        fairness=(*evaluation.fairness, *_before_evaluation(deployed, settings.notions, turned)),
         model_digest=digest,
         model_name=deployed.name,
         n_rows=evaluation.n_rows,
@@ -204,6 +212,7 @@ def certify(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=_versions(libraries),
         accuracy=evaluation.accuracy,
+        facts=facts,
     )
 
 
@@ -217,8 +226,10 @@ def _digest_of(deployed: Deployed) -> tuple[str, frozenset[str], tuple[str, ...]
 
 
 def _before_evaluation(
-    deployed: Deployed, notions: tuple[Notion, ...]
+    deployed: Deployed, notions: tuple[Notion, ...], turned: bool
 ) -> tuple[FairnessGuarantee, ...]:
+    # What mechanisms promise about the second class is not said of the first.
+    notions = tuple(n for n in notions if not turned or n.alike_for_both)
     hooks = [answers_of(deployed.final)._mechanism_fairness]
     place = deployed.place_of_release
     # A model that also sees the group of a row sees more than its release.

@@ -22,6 +22,7 @@ from skfairdp.fairness.derivation import WEIGHT_LENGTH, Derivation
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.scopes import ANY_POPULATION
+from skfairdp.labels import encode_labels
 from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters
 from skfairdp.postprocessing.group_models import (
     group_parts,
@@ -36,7 +37,7 @@ from skfairdp.postprocessing.smooth_models import (
     refuse_unreadable,
     smooth_model,
 )
-from skfairdp.rows import check_features, check_rows, encode_labels
+from skfairdp.rows import check_features, check_rows
 
 
 class SmoothedClassifier(PrivateClassifier):
@@ -216,6 +217,13 @@ class SmoothedClassifier(PrivateClassifier):
     def _fit_per_group(
         self, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int, declared: bool
     ) -> None:
+        serves = getattr(self.estimator, "_needs_groups", None)
+        if serves is not None:
+            raise ValueError(
+                "training='per_group' fits a clone on each group alone, and "
+                f"{type(self.estimator).__name__} needs several ({serves}). Take an estimator that "
+                "trains without groups, such as DPSGDClassifier, or training='together'."
+            )
         groups, sizes = groups_to_train(sensitive_features, len(X), self.group_sizes)
         parts = group_parts(self.estimator, X, codes, groups, sizes=sizes, seed=seed)
         stated = parallel_privacy(
