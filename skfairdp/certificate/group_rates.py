@@ -78,7 +78,7 @@ def impact_ratios(claim: FairnessGuarantee) -> tuple[ImpactRatio, ...]:
     found: list[ImpactRatio] = []
     for compared in (claim, *_merged(claim)):
         for stratum in dict.fromkeys(count.stratum for count in compared.counts):
-            found += _ratios(compared, stratum)
+            found += _ratios(compared, stratum) if len(compared.groups) > 1 else ()
     return tuple(found)
 
 
