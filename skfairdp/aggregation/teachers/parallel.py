@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,11 @@ from skfairdp.engine.training import Progress
 _FITTING, _ANSWERING = 1, 2
 
 
+@dataclass(eq=False, repr=False)
 class NetTeacher:
     """A trained module that answers class codes."""
 
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
+    module: nn.Module
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Class code of each row."""
@@ -41,16 +42,13 @@ class NetTeacher:
         return (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
 
 
+@dataclass(eq=False, repr=False)
 class SeparateTeachers(Teachers):
     """Teachers that share nothing, None where one has nothing to learn or has failed."""
 
-    def __init__(
-        self, models: list[Any], fixed: np.ndarray, n_classes: int, seed: int, n_jobs: int | None
-    ) -> None:
-        super().__init__(fixed, n_classes)
-        self.models = models
-        self.seed = seed
-        self.n_jobs = n_jobs
+    models: list[Any]
+    seed: int
+    n_jobs: int | None
 
     def _trained_predictions(self, X: np.ndarray) -> np.ndarray:
         answers = np.zeros((self.n_teachers, len(X)), dtype=np.int64)
@@ -80,13 +78,6 @@ def train_separately(
 ) -> SeparateTeachers:
     """Fit a clone of a classifier, or of a net, on every shard.
 
-    `X` (n_rows, ...): private rows. `y_codes` (n_rows,): their class codes. `fixed`
-    (n_teachers,): -1 for the teachers to train. `seed`: with its number, it determines what a
-    teacher draws at random. `n_steps`, `batch_size`: steps of a net and records in each; not used
-    for other classifiers.
-
-    Notes
-    -----
     A teacher that fails on its shard or at answering votes for class 0, as one without rows
     does, and so does each of them if all fail: no error depends on what a shard holds.
     """
@@ -99,7 +90,7 @@ def train_separately(
     )
     models = _run(tasks, n_jobs, progress)
     failed = np.array([model is None for model in models]) & (fixed < 0)
-    return SeparateTeachers(models, np.where(failed, 0, fixed), n_classes, seed, n_jobs)
+    return SeparateTeachers(np.where(failed, 0, fixed), n_classes, models, seed, n_jobs)
 
 
 class _Counted(Parallel):
@@ -134,12 +125,7 @@ def teach(
     n_steps: int,
     batch_size: int,
 ) -> Any:
-    """Fit one teacher on its shard, with random numbers of its own and without a word.
-
-    `X` (n_own, ...): records of its shard. `y_codes` (n_own,): their class codes. `seed`,
-    `index`: seed of the ensemble and number of the teacher. `n_classes`, `n_steps`, `batch_size`:
-    as in `train_separately`. Result: has ``predict``.
-    """
+    """Fit one teacher on its shard, with random numbers of its own and without a word."""
     generator = teacher_generator(seed, index)
     with alone(teacher_generator(seed, index, _FITTING)):
         if isinstance(teacher, NeuralNet):
@@ -157,11 +143,7 @@ def teach(
 
 
 def answer(model: Any, X: np.ndarray, seed: int, index: int) -> np.ndarray:
-    """Let one teacher classify public rows, with random numbers of its own.
-
-    `model`: what `teach` returned. `X` (n_rows, ...): public rows. `seed`, `index`: as in
-    `teach`. Result (n_rows,).
-    """
+    """Let one teacher classify public rows, with random numbers of its own."""
     with alone(teacher_generator(seed, index, _ANSWERING)):
         # Its own copy: what a teacher writes into its rows must not reach the next one.
         codes = np.asarray(model.predict(X.copy())).astype(np.int64)
@@ -186,10 +168,7 @@ def descend(
     n_steps: int,
     batch_size: int,
 ) -> None:
-    """Train one net in the plain way, without noise.
-
-    `X` (n_rows, ...): rows. `y_codes` (n_rows,): class codes.
-    """
+    """Train one net in the plain way, without noise."""
     module, objective = prepared.module.train(), objective_for(prepared.criterion)
     rows = as_tensor(X, module)
     target = torch.from_numpy(y_codes).to(rows.device)

@@ -1,0 +1,125 @@
+"""Students: mathematics in ninth grade (HSLS:09), and the bar examination (LSAC)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from skfairdp.documentation import completed_by
+
+from .assembly import assemble
+from .source import read_card, read_rows
+
+_HSLS = read_card("hsls")
+
+_LAW = read_card("law_school")
+
+
+@completed_by(_HSLS.docstring)
+def fetch_hsls(
+    *,
+    sensitive: str | Sequence[str] = "race",
+    observed_only: bool = True,
+    threshold: float | None = None,
+    data_home: str | os.PathLike[str] | None = None,
+    include_sensitive: bool = False,
+    drop_leaks: bool = True,
+    verify: bool = False,
+) -> Bunch:
+    """Load HSLS:09 students: is the score in mathematics above the median?
+
+    Parameters
+    ----------
+    sensitive : {"race", "sex"} or list of them, default="race"
+        What to return as `sensitive_features`: "White or Asian" or "other", "female" or "male".
+    observed_only : bool, default=True
+        Keep only the 15,906 rows whose race and score were observed, not imputed.
+    threshold : float or None, default=None
+        Score above which the target is 1. None takes the median of the rows used.
+
+    Returns
+    -------
+    bunch : Bunch
+        As in :func:`fetch_adult`: 22 columns in `data`, and `threshold`, the score used.
+
+    Examples
+    --------
+    >>> from skfairdp.datasets import fetch_hsls
+    >>> fetch_hsls().data.shape  # doctest: +SKIP
+    (15906, 22)
+    """
+    if threshold is not None and not np.isfinite(threshold):
+        raise ValueError(f"threshold is {threshold!r}. Allowed is a finite score, or None.")
+    rows, source = read_rows(_HSLS.file, data_home, verify)
+    if observed_only:
+        rows = rows[(rows["race_observed"] == 1) & (rows["math_observed"] == 1)]
+    white_or_asian = rows["X1RACE"].isin(["White, non-Hispanic", "Asian, non-Hispanic"])
+    used = float(rows["X1TXMTSCOR"].median() if threshold is None else threshold)
+    marks = ["X1TXMTSCOR", "STU_ID", "split", "sex_observed", "race_observed", "math_observed"]
+    bunch = assemble(
+        rows.drop(columns=[column for column in marks if column in rows]),
+        _HSLS,
+        target=(rows["X1TXMTSCOR"] > used).rename("high_score"),
+        target_names=["at most the median", "above the median"]
+        if threshold is None
+        else [f"at most {used:g}", f"above {used:g}"],
+        sensitive=sensitive,
+        available={
+            "race": white_or_asian.map({True: "White or Asian", False: "other"}),
+            "sex": rows["X1SEX"].map({1: "male", 0: "female"}),
+        },
+        columns={"race": "X1RACE", "sex": "X1SEX"},
+        include_sensitive=include_sensitive,
+        drop_leaks=drop_leaks,
+        split=rows["split"].to_numpy(dtype=object),
+        source=source,
+    )
+    bunch.threshold = used
+    return bunch
+
+
+@completed_by(_LAW.docstring)
+def fetch_law_school(
+    *,
+    sensitive: str | Sequence[str] = "race",
+    data_home: str | os.PathLike[str] | None = None,
+    include_sensitive: bool = False,
+    drop_leaks: bool = True,
+    verify: bool = False,
+) -> Bunch:
+    """Load the cleaned LSAC study: does a law student pass the bar?
+
+    Parameters
+    ----------
+    sensitive : {"race", "sex"} or list of them, default="race"
+        What to return as `sensitive_features`.
+
+    Returns
+    -------
+    bunch : Bunch
+        As in :func:`fetch_adult`: 20,798 rows, 10 columns in `data`, `target` 1 for passing (the
+        favourable outcome), no `split`.
+
+    Examples
+    --------
+    >>> from skfairdp.datasets import fetch_law_school
+    >>> fetch_law_school().data.shape  # doctest: +SKIP
+    (20798, 10)
+    """
+    rows, source = read_rows(_LAW.file, data_home, verify)
+    available = {"race": rows["race"], "sex": rows["male"].map({1: "male", 0: "female"})}
+    return assemble(
+        rows[[*_LAW.bounds, *_LAW.categories]],
+        _LAW,
+        target=rows["pass_bar"],
+        target_names=["fails", "passes"],
+        sensitive=sensitive,
+        available=available,
+        columns={"sex": "male"},
+        include_sensitive=include_sensitive,
+        drop_leaks=drop_leaks,
+        source=source,
+    )
