@@ -106,6 +106,12 @@ def test_training_rows_are_marked_by_how_they_are_known(declared: Any, source: s
     assert known["features"] == "2: income, debt (public)"
 
 
+def test_facts_of_another_model_do_not_verify(public: Certificate) -> None:
+    assert public.verify(fitted())
+    wrong = tuple(replace(f, value="9") if f.name == "features" else f for f in public.facts)
+    assert not replace(public, facts=wrong).verify(fitted())
+
+
 def test_a_fact_says_how_it_is_known() -> None:
     with pytest.raises(ValueError, match="one of"):
         Fact("rows", "10", "guessed")
