@@ -27,7 +27,6 @@ from skfairdp.privacy.relations import PROTECTED, neighbours_text, protected_tex
 
 def certificate_sections(
     claims: Claims,
-    *,
     ledger: PrivacyLedger | None = None,
     epsilon: float | None = None,
     tolerance: float | None = None,
