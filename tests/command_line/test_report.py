@@ -238,6 +238,21 @@ def raises(people: Any, held: np.ndarray) -> bool:
     return False
 
 
+def test_page_and_card_can_have_the_headings_of_an_authority(folder) -> None:
+    written(folder)
+    more = ["--template", "nist-800-226", "--card", "c.md", "--certificate", "c.json"]
+    main(report("--mechanism", "dpsgd", *more))
+    card = Path("c.md").read_text(encoding="utf-8")
+    for text in (card, Path("report.html").read_text(encoding="utf-8")):
+        assert "The guarantee: ε, δ and the unit of privacy" in text
+        assert "approve = 1 (declared)" in text
+        assert "not stated" in text
+    stored = Certificate.from_json(Path("c.json").read_text(encoding="utf-8"))
+    known = {fact.name: fact.value for fact in stored.facts}
+    assert (known["target column"], known["group columns"]) == ("approve", "white")
+    assert 0 < int(known["rows trained on"]) < 800
+
+
 def test_bounds_are_not_guessed_unless_they_are_public(folder, capsys) -> None:
     schema = {"columns": {"id": {"drop": True}, "income": {"bounds": [0, 10], "fill": 5}}}
     written(folder, schema=schema)
