@@ -15,7 +15,7 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from skfairdp import Certificate, FairPathClassifier, PrivacyLedger, certify
-from skfairdp.assumptions import HELD_OUT_BY_DRAW, PUBLIC_BOUNDS
+from skfairdp.assumptions import HELD_OUT_BY_DRAW, HELD_OUT_BY_PERSON, PUBLIC_BOUNDS
 from skfairdp.base import PrivateEstimator
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.command_line.files import write_whole
@@ -122,19 +122,25 @@ class Run:
             print(_other_tolerances(model[-1]))
         return code
 
+    @property
+    def _unit(self) -> str:
+        return "record" if self.trained_on.ids is None else "person"
+
     def _one_charge(self, estimator: Any) -> Any:
         whole = PrivacyGuarantee(
             epsilon=self.arguments.epsilon,
             delta=self.arguments.delta,
             adjacency="zero-out",
+            protects=self._unit,
             accountant="the larger of the training and the counts of held-out rows",
-            assumptions=(HELD_OUT_BY_DRAW,),
+            assumptions=(HELD_OUT_BY_DRAW if self._unit == "record" else HELD_OUT_BY_PERSON,),
         )
         assert self.ledger is not None
         return self.ledger.charge(whole, activity="fit", estimator=type(estimator).__name__)
 
     def _certificate(self, model: Pipeline, **asked: Any) -> Certificate:
         arguments, people = self.arguments, self.held_out
+        drawn = "per_record" if people.ids is None else "by_person"
         certificate = certify(
             model,
             people.X,
@@ -142,7 +148,8 @@ class Run:
             sensitive_features=people.groups,
             notion=arguments.notion,
             confidence_level=arguments.confidence,
-            holdout="public" if asked["count_epsilon"] is None else "per_record",
+            person_ids=people.ids,
+            holdout="public" if asked["count_epsilon"] is None else drawn,
             pos_label=people.positive,
             count_noise=self.noise,
             **asked,
@@ -160,7 +167,8 @@ class Run:
     def _check_within(self, spent: PrivacyGuarantee | None) -> None:
         """Stop where a run spent what was not charged, which no mechanism of the command does."""
         epsilon, delta = self.arguments.epsilon, self.arguments.delta
-        (told,) = covered([spent or PrivacyGuarantee.void()], "zero-out", "record")
+        unit = self._unit
+        (told,) = covered([spent or PrivacyGuarantee.void(protects=unit)], "zero-out", unit)
         if not told.satisfies(epsilon, delta):
             raise PlanError(
                 f"The run spent ε = {as_given(told.epsilon)}, δ = {as_given(told.delta)}, and was "
@@ -217,12 +225,18 @@ def trained(people: People, estimator: Any) -> Pipeline:
             people.y,
             epsilon=estimator.epsilon,
             sensitive_features=people.groups,
+            person_ids=people.ids,
         )
     else:
         scaler = PublicScaler(schema.bounds, log_columns=schema.log, fill=schema.fill or None)
         encoder = PublicEncoder(schema.categories)
         fitted = Pipeline([("scale", scaler), ("encode", encoder), ("classify", estimator)])
-        fitted.fit(people.X, people.y, classify__sensitive_features=people.groups)
+        fitted.fit(
+            people.X,
+            people.y,
+            classify__sensitive_features=people.groups,
+            classify__person_ids=people.ids,
+        )
     fitted.positive_ = people.positive
     return fitted
 
