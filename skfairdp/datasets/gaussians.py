@@ -87,7 +87,6 @@ def make_biased_gaussians(
         pd.DataFrame(values, columns=names),
         replace(read_card("gaussians"), bounds=bounds),
         target=pd.Series(label, name="label"),
-        target_names=["negative", "positive"],
         sensitive="group",
         available={"group": pd.Series(group)},
         include_sensitive=True,
