@@ -111,7 +111,20 @@ def encoded_levels(table: pd.DataFrame, encoding: str) -> tuple[NDArray[np.float
 
 
 class LevelsMixin(TransformerMixin):
-    """What a transformer has that puts out levels, as its `encoding` says."""
+    """What a transformer has that puts out levels, as its `encoding` says.
+
+    Parameters
+    ----------
+    encoding : {"levels", "onehot", "thermometer"}
+        A pandas DataFrame of categoricals, which :class:`skfairdp.DPAdditiveClassifier` takes; or
+        an array of zeros and ones for any other net, with a column for each level, or for each edge
+        that a number reaches.
+
+    Attributes
+    ----------
+    levels_ : tuple of (str, Intervals or Categories)
+        Name and levels of each column that is put out.
+    """
 
     encoding: str
     levels_: tuple[tuple[str, Levels], ...]
