@@ -202,6 +202,11 @@ def _bounded(column: pd.Series, filled: bool) -> np.ndarray:
             f"The column {column.name!r} has bounds in the schema, but holds text; declare its "
             "categories."
         )
+    if np.isinf(numbers).any():
+        raise CommandError(
+            f"The column {column.name!r} has infinite values; write what they stand for, or leave "
+            "the column out."
+        )
     if np.isnan(numbers).any() and not filled:
         raise CommandError(
             f"The column {column.name!r} has missing values; declare in the schema what to put "

@@ -621,3 +621,30 @@ def test_ids_of_persons_that_do_not_fit_are_refused_before_a_charge(
     assert main(by_person(name)) == 2
     assert message in capsys.readouterr().err
     assert not (folder / "ledger.db").exists() or not PrivacyLedger("ledger.db", "data").entries()
+
+
+ODD = {
+    "infinite": ("inf", "1"),
+    "huge": ("1e300", "-1e300"),
+    "one huge value": ("1e300",),
+    "negative zero": ("-0.0", "0"),
+    "missing": ("",),
+    "old": ("1799-12-31", "2020-02-29"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_columns_read_off_public_rows_are_taken_or_refused_before_a_charge(
+    folder, capsys, name
+) -> None:
+    values = ODD[name]
+    written(folder, table().assign(odd=[values[i % len(values)] for i in range(800)]))
+    command = report("--bounds-are-public", "--ledger", "l.db", mechanism="dpsgd")
+    at = command.index("--schema")
+    code = main([*command[:at], *command[at + 2 :]])
+    if name == "infinite":
+        assert code == 2
+        assert "'odd' has infinite values" in capsys.readouterr().err
+        assert not PrivacyLedger("l.db", "data").entries()
+    else:
+        assert code in (0, 1)
