@@ -2,7 +2,7 @@
 
 Three ways to its bins: bounds and categories of the codebook; a `PrivateTableEncoder` under the
 same total ε (`fit_within`); and the same encoder without noise, which promises nothing. On Adult's
-official split with 13 columns (sex among them, fnlwgt not), or on random fifths of other sets. Run as
+official split with 13 columns (sex among them, fnlwgt not), or on random fifths of others. Run as
 
     python examples/reproduce/tables.py --seeds 3 [--data adult default bank]
 """
