@@ -31,6 +31,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add what a report can be told."""
     add = parser.add_argument
     add("data", type=Path, help="CSV or Parquet file, one person a row")
+    add(
+        "--person-ids",
+        metavar="COLUMN",
+        help="whose row it is, where a person has several: epsilon is then for all rows of a "
+        "person, and people are held out, not rows. Never a feature",
+    )
     add("--target", required=True, metavar="COLUMN", help="the outcome, one of two values")
     add(
         "--sensitive",
