@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.certificate import Certificate, certify
 from skfairdp.certificate.fit_digests import bind_each, changes
 from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
+from skfairdp.charging import ChargedFit
 from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.documentation import completed_by
 from skfairdp.fairness.notions import Notion
@@ -36,16 +37,12 @@ from skfairdp.parameters import (
 )
 from skfairdp.persons import Persons, encode_persons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.ledger import LEDGER, Entry, PrivacyLedger, as_ledger
+from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable
 
 
-class _Quote(Exception):
-    """Ends a fit that was only asked what it would cost; its argument says that."""
-
-
-class PrivateEstimator(Certifiable, WithParameters):
+class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     """What all private estimators share; `Certifiable` says what certificates ask of them.
 
     A subclass lists its parameters in ``_parameters``, its fitted attributes in
@@ -117,7 +114,6 @@ class PrivateEstimator(Certifiable, WithParameters):
     _changes_by_use: ClassVar[tuple[str, ...]] = ()
     _served_the_fit: ClassVar[tuple[str, ...]] = ()
     _charges_privacy = True
-    _activity: ClassVar[str] = "fit"  # what a ledger calls a fit
     # Whether a fit takes person_ids; who does not refuses them.
     _takes_persons: ClassVar[bool] = False
     # Class-level request: with metadata routing on, groups and persons reach fit without a call.
@@ -128,10 +124,7 @@ class PrivateEstimator(Certifiable, WithParameters):
 
     groups_: tuple | None = field(init=False)
     fit_digests_: dict[str, str] = field(init=False)
-    _reservation: tuple[PrivacyLedger, Entry] = field(init=False)
-    _only_quoting: bool = field(init=False)
     _person_ids: Any = field(init=False)
-    _charged_elsewhere: bool = field(init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep the digests of what was fitted with it."""
@@ -209,75 +202,6 @@ class PrivateEstimator(Certifiable, WithParameters):
     def _unit(self) -> str:
         """What the fit that is running protects."""
         return "record" if vars(self).get("_person_ids") is None else "person"
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Leave nothing behind if a fit fails, but for its charge in the ledger."""
-        self._forget()
-        try:
-            yield
-            self._bind()
-            self._settle()
-        except BaseException as error:
-            self._forget()
-            if "_reservation" in vars(self):
-                ledger, entry = self._reservation
-                ledger.note_charge(entry, error)
-            raise
-        finally:
-            self.__dict__.pop("_reservation", None)
-            self.__dict__.pop("_charged_elsewhere", None)
-
-    def _charge(self, stated: PrivacyGuarantee | None) -> None:
-        """Enter in the ledger what this fit is about to spend.
-
-        A mechanism calls it when its plan is made, before the first release. What the
-        plan itself is made from is charged earlier, with all that follows: the first
-        call of a fit counts.
-
-        `stated`: what will be promised; None for a fit without noise.
-        """
-        if "_only_quoting" in vars(self):
-            raise _Quote(stated)
-        ledger = as_ledger(self.ledger)
-        if ledger is None or "_reservation" in vars(self) or "_charged_elsewhere" in vars(self):
-            return
-        stated = stated or PrivacyGuarantee.void("a fit without noise (epsilon=inf)")
-        entry = ledger.reserve(stated, activity=self._activity, estimator=type(self).__name__)
-        self._reservation = ledger, entry
-
-    def _give_back(self) -> None:
-        """Take back the charge of a fit that ends before it uses rows."""
-        reservation = self.__dict__.pop("_reservation", None)
-        if reservation is not None:
-            ledger, entry = reservation
-            ledger.give_back(entry)
-
-    def _settle(self) -> None:
-        """Commit the charge of a fit that is done."""
-        if self.ledger is None or "_charged_elsewhere" in vars(self):
-            return
-        if "_reservation" not in vars(self):
-            raise RuntimeError(
-                f"{type(self).__name__} has a ledger and charged nothing: its _fit must call "
-                "_charge before it uses rows."
-            )
-        ledger, entry = self._reservation
-        ledger.commit(entry)
-
-    def _quote(
-        self, X: Any, y: Any, sensitive_features: Any = None, person_ids: Any = None
-    ) -> PrivacyGuarantee | None:
-        """State what a fit would promise and charge, and end before it uses rows."""
-        self._only_quoting = True
-        of_persons = {} if person_ids is None else {"person_ids": person_ids}
-        try:
-            self.fit(X, y, sensitive_features=sensitive_features, **of_persons)
-        except _Quote as quote:
-            return quote.args[0]
-        finally:
-            del self._only_quoting
-        raise RuntimeError(f"{type(self).__name__} charged nothing: its _fit must call _charge.")
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         raise NotImplementedError

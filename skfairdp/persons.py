@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skfairdp.rows import factorized, label_column
+from skfairdp.labels import factorized, label_column
 
 __all__ = ["Persons", "encode_persons"]
 

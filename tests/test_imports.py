@@ -21,11 +21,12 @@ PACKAGE = Path(__file__).parents[1] / "skfairdp"
 LAYERS = (
     {"exceptions", "figures", "documentation"},
     {"assumptions", "deprecation", "parameters", "datasets"},
-    {"rows"},
-    {"persons"},
+    {"labels"},
+    {"persons", "rows"},
     {"privacy", "fairness"},
     {"protocol"},
     {"engine", "certificate"},
+    {"charging"},
     {"base"},
     {
         "inprocessing",

@@ -1,6 +1,6 @@
 from .fairpate import FairPATEClassifier
 from .pate import PATEClassifier
-from .public_rows import PublicRows
+from .query_rows import PublicRows
 from .reweighing import ReweighedClassifier
 from .sfpate import SFPATEClassifier
 from .shards import assign_shards

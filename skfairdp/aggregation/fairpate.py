@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import field, replace
 
 from skfairdp.aggregation.pate import PATEClassifier
-from skfairdp.aggregation.public_rows import PublicRows
-from skfairdp.aggregation.query_rows import Queries, VotingRun
+from skfairdp.aggregation.query_rows import PublicRows, Queries, VotingRun
 from skfairdp.assumptions import STUDENT
 from skfairdp.fairness.bounds.gated_answers import answered_guarantee
 from skfairdp.fairness.gate import ParityGate

@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 
 from numpy.typing import ArrayLike
 
-from skfairdp.aggregation.public_rows import PublicRows, public_rows
+from skfairdp.aggregation.query_rows import PublicRows, public_rows
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier
 
 

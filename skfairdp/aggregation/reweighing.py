@@ -81,22 +81,14 @@ complete_docstrings(ReweighedClassifier)
 
 
 class GroupTeacher(ClassifierMixin, BaseEstimator):
-    """Teacher that finds the groups of its rows in the last column, and hands them over.
-
-    `estimator`: its `fit` takes ``sensitive_features``. `random_state`: seeds predictions of an
-    estimator that draws them.
-    """
+    """Teacher that finds the groups of its rows in the last column, and hands them over."""
 
     def __init__(self, estimator: Any, random_state: int | None = None) -> None:
         self.estimator = estimator
         self.random_state = random_state
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> GroupTeacher:
-        """Fit on all columns but the last.
-
-        `X` (n_samples, n_features + 1): rows, the code of the group last. `y` (n_samples,): class
-        codes.
-        """
+        """Fit on all columns but the last."""
         groups = X[:, -1].astype(np.int64)
         self.estimator_ = clone(self.estimator)
         self.estimator_.fit(X[:, :-1], y, sensitive_features=groups)
@@ -104,10 +96,7 @@ class GroupTeacher(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """Predict class codes from all columns but the last.
-
-        `X` (n_samples, n_features + 1): rows. Result (n_samples,).
-        """
+        """Predict class codes from all columns but the last."""
         drawn = "random_state" in inspect.signature(self.estimator_.predict).parameters
         settings = {"random_state": self.random_state} if drawn else {}
         return self.estimator_.predict(X[:, :-1], **settings)

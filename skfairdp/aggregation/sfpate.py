@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import column_or_1d
 
-from skfairdp.aggregation.public_rows import PublicRows
-from skfairdp.aggregation.query_rows import Lesson, PrivateRows, Queries, VotingRun
+from skfairdp.aggregation.query_rows import Lesson, PrivateRows, PublicRows, Queries, VotingRun
 from skfairdp.aggregation.reweighing import GroupTeacher, ReweighedClassifier
 from skfairdp.aggregation.student import Student, takes_groups, train_student
 from skfairdp.aggregation.vote_classifier import AggregatedClassifier

@@ -51,11 +51,7 @@ def assign_shards(n_rows: int, n_teachers: int, generator: np.random.Generator) 
 
 
 def rows_by_shard(shards: np.ndarray, usable: np.ndarray, n_teachers: int) -> list[np.ndarray]:
-    """List the usable records of every shard, in their order.
-
-    `shards` (n_rows,): shard of each record. `usable` (n_rows,): false leaves a record out.
-    Result: positions of records, one array a shard, possibly empty.
-    """
+    """List the positions of the usable records of every shard, in their order."""
     kept = np.flatnonzero(usable)
     order = np.argsort(shards[kept], kind="stable")
     sizes = np.bincount(shards[kept], minlength=n_teachers)
@@ -63,10 +59,7 @@ def rows_by_shard(shards: np.ndarray, usable: np.ndarray, n_teachers: int) -> li
 
 
 def teacher_generator(seed: int, index: int, *purpose: int) -> np.random.Generator:
-    """Start the random stream of one teacher, the same whatever the others do.
-
-    `*purpose`: tells streams of one teacher apart.
-    """
+    """Start a random stream of one teacher, the same whatever the others do."""
     return np.random.default_rng([seed, index, *purpose])
 
 
@@ -79,9 +72,7 @@ def batches(
     records come about equally often. The number of records in a batch is the same for
     all; a batch larger than the shard holds records more than once.
 
-    `shards`: records of each shard, at least one. `n_steps`, `batch_size`: number of batches and
-    of records in each. Yields (n_teachers * batch_size,): records of one step, teacher by
-    teacher.
+    Yields (n_teachers * batch_size,): records of one step, teacher by teacher.
     """
     for start in range(0, n_steps, _STEPS_DRAWN_AHEAD):
         steps = min(_STEPS_DRAWN_AHEAD, n_steps - start)

@@ -11,21 +11,21 @@ from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.aggregation.public_rows import PublicRows, queries_of
 from skfairdp.aggregation.query_rows import (
     Lesson,
     PrivateRows,
+    PublicRows,
     Queries,
     VotingRun,
     description,
+    queries_of,
     spent,
 )
 from skfairdp.aggregation.shards import assign_shards
 from skfairdp.aggregation.student import Student, default_student, train_student
-from skfairdp.aggregation.teachers.training import default_teacher, train_teachers
-from skfairdp.aggregation.teachers.trial import try_teacher
-from skfairdp.aggregation.vote_parameters import check_settings, make_plan
+from skfairdp.aggregation.teachers.training import default_teacher, train_teachers, try_teacher
 from skfairdp.aggregation.voting import ConfidentGNMax, release_labels
+from skfairdp.aggregation.voting_plan import check_settings, make_plan
 from skfairdp.assumptions import (
     QUERIES_PUBLIC,
     TEACHERS,
@@ -37,13 +37,14 @@ from skfairdp.assumptions import (
 from skfairdp.base import PrivateClassifier
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
+from skfairdp.labels import encode_labels
 from skfairdp.parameters import BOOLEAN, COUNT, NONE, POSITIVE, Number, check_parameters
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import noise_text
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
-from skfairdp.rows import check_features, check_rows, encode_labels
+from skfairdp.rows import check_features, check_rows
 
 
 class AggregatedClassifier(PrivateClassifier):
@@ -198,23 +199,20 @@ class AggregatedClassifier(PrivateClassifier):
         seed, noise = self._randomness()
         n_public = len(queries.X)
         stds, plan = make_plan(self, n_public, adjacency=self._adjacency)
-        order = np.arange(n_public)
-        if self.shuffle:
-            order = np.random.default_rng([seed, 0]).permutation(n_public)
+        shuffled = np.random.default_rng([seed, 0]).permutation(n_public)
+        order = shuffled if self.shuffle else np.arange(n_public)
         queries = queries.picked(order[: self.n_queries])
         run = VotingRun(rows, queries, seed, noise)
         gate = self._gate(run)
         lesson = self._lesson(rows, queries)
         try_teacher(lesson.teacher, lesson.X_queries, n, self.n_teachers, self._n_options(rows))
         self._charge(self._guarantee(plan, run))  # before a teacher sees a row
-        aggregator = ConfidentGNMax.planned(self.threshold, plan, noise)
-        groups = None if queries.groups is None else queries.groups.codes
         transcript = release_labels(
             self._votes(run, lesson),
-            aggregator,
+            ConfidentGNMax.planned(self.threshold, plan, noise),
             max_answers=plan.segments[-1].steps,
             gate=gate,
-            groups=groups,
+            groups=None if queries.groups is None else queries.groups.codes,
         )
         answered = np.flatnonzero(transcript.answered)
         self.student_ = self._learn(run, answered, transcript.outcomes[answered])
@@ -232,12 +230,11 @@ class AggregatedClassifier(PrivateClassifier):
         persons = run.rows.persons
         n = len(lesson.X) if persons is None else persons.count
         shards = assign_shards(n, self.n_teachers, run.noise.sampling)
-        shards = shards if persons is None else shards[persons.codes]
         teachers = train_teachers(
             lesson.teacher,
             lesson.X,
             lesson.targets,
-            shards,
+            shards if persons is None else shards[persons.codes],
             self.n_teachers,
             self._n_options(run.rows),
             seed=run.seed,
@@ -251,13 +248,13 @@ class AggregatedClassifier(PrivateClassifier):
         check_settings(self)
         X, y = check_rows(self, X, y, labels_declared=self.classes is not None)
         classes, labels = encode_labels(y, self.classes, multiclass=True)
-        groups, persons = self._encode_groups(sensitive_features, len(X)), self._persons(len(X))
+        groups, persons = None, self._persons(len(X))
+        if sensitive_features is not None:
+            groups = self._encode_groups(sensitive_features, len(X))
         groups_of_records(groups, persons)  # refuses a person in two
         return PrivateRows(X, labels, classes, groups, persons)
 
-    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
-        if sensitive_features is None:
-            return None
+    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
         return encode_groups(sensitive_features, n_rows=n)
 
     def _check_public(self, public: PublicRows) -> Queries:

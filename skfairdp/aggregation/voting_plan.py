@@ -1,10 +1,13 @@
-"""What the queries to an ensemble of teachers cost."""
+"""What the queries to an ensemble of teachers cost, and the parameters that fix it."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
+from typing import Any
 
+from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import epsilon as plan_epsilon
 from skfairdp.privacy.plan import Block, Plan, Segment
@@ -15,6 +18,14 @@ VOTES_NORM = math.sqrt(2.0)
 # A changed attribute does the same, but is accounted as two halves that compose: a Gaussian
 # query of half the squared sensitivity each.
 HALF = math.sqrt(0.5)
+# A test at T passes by noise alone with chance 1e-3 where T is this many noise standard
+# deviations above all the votes there are. Published settings have T above the number of
+# teachers, with noise to match.
+_OUT_OF_REACH = 3.0
+# Where the number of answers is left open, as many are bought as leave the noise of a vote
+# at half the number of teachers: on Adult (100 to 1000 teachers, epsilon 1 to 4) a student
+# learns best from noise of a third to two thirds, and the optimum is flat.
+_USEFUL_NOISE, _FEWEST_ANSWERS = 0.5, 100
 
 
 @dataclass(frozen=True)
@@ -95,9 +106,7 @@ def calibrated_noise(
 ) -> VotingNoise:
     """Find the noise with which a fixed number of queries meets a budget.
 
-    `epsilon`: budget in nats, finite and positive. `delta`: probability in (0, 1). `ratio`: noise
-    of the test over noise of the votes; None where no test is made. Raises ValueError: the budget
-    is not met by any usable noise.
+    `ratio`: noise of the test over noise of the votes; None where no test is made.
     """
 
     def noise(multiplier: float) -> VotingNoise:
@@ -112,18 +121,83 @@ def calibrated_noise(
 
 
 def affordable_answers(epsilon: float, delta: float, n_queries: int, noise: VotingNoise) -> int:
-    """Count the answers that a budget pays for at given noise.
-
-    `epsilon`: budget in nats, finite and positive. `delta`: probability in (0, 1). `n_queries`:
-    largest number of threshold tests; they are paid first. Result: at most `n_queries`; 0 where
-    the budget does not even pay for one answer.
-    """
+    """Count the answers that a budget pays for at given noise, once all tests are paid."""
 
     def cost(n_answers: int) -> float:
         return plan_epsilon(voting_plan(n_queries, n_answers, noise, delta=delta))
 
-    low, high = 0, n_queries
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if cost(middle) <= epsilon else (low, middle - 1)
-    return low
+    return bisect_right(range(1, n_queries + 1), epsilon, key=cost)
+
+
+def check_settings(estimator: Any) -> None:
+    """Check what the parameter table of an `AggregatedClassifier` cannot say."""
+    epsilon, threshold = estimator.epsilon, estimator.threshold
+    own = {"vote_noise": estimator.vote_noise, "threshold_noise": estimator.threshold_noise}
+    if threshold is None and estimator.threshold_noise is not None:
+        raise ValueError(
+            "'threshold_noise' is set, but 'threshold' is None: no test is made then. Set both or "
+            "none."
+        )
+    needed = ["vote_noise"] if threshold is None else ["vote_noise", "threshold_noise"]
+    names = " and ".join(map(repr, needed))
+    given = [name for name in needed if own[name] is not None]
+    if given and given != needed:
+        raise ValueError(f"Set {names} together, or none of them; got {own!r}.")
+    if epsilon is None and not given:
+        raise ValueError(
+            "Set 'epsilon' (the noise is calibrated to it, or with the noise given the number of "
+            f"answers), or epsilon=None and {names}."
+        )
+    if epsilon is not None and math.isinf(epsilon) and given:
+        raise ValueError(f"epsilon=inf means no noise; leave {names} None.")
+    if epsilon is not None and given and estimator.n_answers is not None:
+        raise ValueError(
+            f"'epsilon' and {names} fix how many answers are paid for; got n_answers="
+            f"{estimator.n_answers} as well. Leave 'n_answers', the noise, or 'epsilon' None."
+        )
+
+
+def make_plan(estimator: Any, n_public: int, *, adjacency: str) -> tuple[VotingNoise, Plan]:
+    """Fix noise, queries and answers from public numbers alone."""
+    n_queries = _at_most(estimator, "n_queries", n_public, "the number of public rows")
+    n_answers = _at_most(estimator, "n_answers", n_queries, "the number of queries")
+    tested = estimator.threshold is not None
+    epsilon, delta = estimator.epsilon, float(estimator.delta)
+    if estimator.vote_noise is not None:
+        tests = float(estimator.threshold_noise) if tested else None
+        noise = VotingNoise(tests, float(estimator.vote_noise))
+        if epsilon is not None:
+            n_answers = affordable_answers(epsilon, delta, n_queries, noise)
+            if n_answers == 0:
+                asked = f" after {n_queries} threshold tests (n_queries)" if tests else ""
+                raise ValueError(
+                    f"'epsilon' = {epsilon:g} is too small for a single answer with vote_noise="
+                    f"{noise.votes:g}{asked}. Raise 'epsilon' or the noise, ask fewer queries, or "
+                    "leave the noise None to have it calibrated."
+                )
+    elif math.isinf(epsilon):
+        warn_user("epsilon=inf trains without noise: nothing is protected.", PrivacyWarning)
+        noise = VotingNoise(0.0 if tested else None, 0.0)
+    else:
+        ratio = float(estimator.noise_ratio) if tested else None
+        if estimator.n_answers is None:
+            least = _USEFUL_NOISE * estimator.n_teachers
+            useful = VotingNoise(None if ratio is None else ratio * least, least)
+            paid = affordable_answers(epsilon, delta, n_queries, useful)
+            n_answers = min(n_queries, max(_FEWEST_ANSWERS, paid))
+        noise = calibrated_noise(epsilon, delta, n_queries, n_answers, ratio=ratio)
+    std, n = noise.threshold, estimator.n_teachers
+    if std is not None and estimator.threshold > n + _OUT_OF_REACH * std:
+        raise ValueError(
+            f"'threshold' = {estimator.threshold:g} is above the number of teachers, {n}, by more "
+            f"than {_OUT_OF_REACH:g} standard deviations of the test's noise ({std:.4g}): hardly "
+            "any query would pass. Set it to a number of votes that the teachers can reach."
+        )
+    return noise, voting_plan(n_queries, n_answers, noise, delta=delta, adjacency=adjacency)
+
+
+def _at_most(estimator: Any, name: str, limit: int, what: str) -> int:
+    value = getattr(estimator, name)
+    if value is not None and value > limit:
+        raise ValueError(f"{name!r} must be at most {what}, {limit}; got {value}.")
+    return limit if value is None else int(value)

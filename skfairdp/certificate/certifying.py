@@ -19,7 +19,7 @@ from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
 from skfairdp.certificate.evaluation import Evaluation, evaluate
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.certificate.holdout import one_row_each
+from skfairdp.certificate.holdout import check_positive, one_row_each
 from skfairdp.certificate.leakage import leakage_remarks
 from skfairdp.certificate.ledger_charges import charged, makes_claims, tell_ledgers
 from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
@@ -54,6 +54,7 @@ def certify(
     cell_sizes: str = "private",
     holdout: str | None = None,
     groups: Sequence[Hashable] | None = None,
+    pos_label: Hashable | None = None,
     n_certificates: int = 1,
     certificate_index: int | None = None,
     public_steps: Sequence[str] = (),
@@ -105,6 +106,8 @@ def certify(
         `count_epsilon`).
     groups : sequence, optional
         Declared groups, in place of those that the model was fitted with.
+    pos_label : scalar, optional
+        Which of two classes is the positive outcome; None: the second of ``classes_``.
     n_certificates : int, default=1
         Number of certificates planned on the same held-out rows; they share the error
         probability.
@@ -159,6 +162,7 @@ def certify(
         holdout=holdout,
         persons=person_ids is not None,
         groups=None if groups is None else tuple(groups),
+        positive=pos_label,
         n_certificates=n_certificates,
         certificate_index=certificate_index,
     )
@@ -168,6 +172,7 @@ def certify(
         )
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
     deployed = unwrap(model)
+    turned = check_positive(deployed, pos_label)
     privacy = model_privacy(deployed, public_steps)
     tell_ledgers(deployed, privacy, public_steps)
     evaluation = Evaluation((), None)
@@ -196,7 +201,7 @@ def certify(
     digest, libraries, unbound = _digest_of(deployed)
     return Certificate(
         privacy=privacy,
-        fairness=(*evaluation.fairness, *_before_evaluation(deployed, settings.notions)),
+        fairness=(*evaluation.fairness, *_before_evaluation(deployed, settings.notions, turned)),
         model_digest=digest,
         model_name=deployed.name,
         n_rows=evaluation.n_rows,
@@ -217,8 +222,10 @@ def _digest_of(deployed: Deployed) -> tuple[str, frozenset[str], tuple[str, ...]
 
 
 def _before_evaluation(
-    deployed: Deployed, notions: tuple[Notion, ...]
+    deployed: Deployed, notions: tuple[Notion, ...], turned: bool
 ) -> tuple[FairnessGuarantee, ...]:
+    # What mechanisms promise about the second class is not said of the first.
+    notions = tuple(n for n in notions if not turned or n.alike_for_both)
     hooks = [answers_of(deployed.final)._mechanism_fairness]
     place = deployed.place_of_release
     # A model that also sees the group of a row sees more than its release.

@@ -45,9 +45,9 @@ from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import Notion, Stratum
 from skfairdp.fairness.scopes import AVERAGED, DEPLOYED, DOWNSTREAM_LIKE
 from skfairdp.figures import rounded_up
+from skfairdp.labels import count_rows
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable, answers_of
-from skfairdp.rows import count_rows
 
 _FORMS = {
     "exact": ("exact, of each pair of groups", EXACT),
@@ -85,7 +85,9 @@ def evaluate(
     groups = comparable_groups(deployed, X, sensitive_features, settings)
     if isinstance(groups, str):
         return Evaluation((), None if settings.private else count_rows(X), (groups,))
-    held = ask_holdout(deployed, X, y, sensitive_features, groups, settings.private)
+    held = ask_holdout(
+        deployed, X, y, sensitive_features, groups, settings.private, settings.positive
+    )
     table, with_labels = held.table, y is not None
     strata = [notion.strata(held.classes, with_labels=with_labels) for notion in settings.notions]
     if settings.private and with_labels:

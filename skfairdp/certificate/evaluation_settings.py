@@ -29,7 +29,8 @@ class EvaluationSettings:
     """How an evaluation is made; fixed before the rows are looked at, see `skfairdp.certify`.
 
     `counted` says whether a ledger has counted the certificates; `bounds_each`, how many bounds
-    are made for every notion; `persons`, whether one row of each person is counted.
+    are made for every notion; `persons`, whether one row of each person is counted; `positive`,
+    which of two classes is the positive outcome, None for the second.
     """
 
     notions: tuple[Notion, ...]
@@ -40,6 +41,7 @@ class EvaluationSettings:
     holdout: str | None = None
     persons: bool = False
     groups: Sequence[Hashable] | None = None
+    positive: Hashable | None = None
     n_certificates: int = 1
     certificate_index: int | None = None
     counted: bool = False

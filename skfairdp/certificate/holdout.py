@@ -20,10 +20,10 @@ from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.unwrap import Deployed, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
+from skfairdp.labels import count_rows, label_column, positions
 from skfairdp.persons import encode_persons
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import answers_of
-from skfairdp.rows import count_rows, label_column, positions
 
 # A model that tosses one coin a call, for all of its rows, passes with chance 2**-20.
 _CALLS = 20
@@ -113,7 +113,8 @@ class HeldOut:
 
     `answers` are positions among the `classes`; `cells` are group times number of labels plus
     label, -1 for rows outside the claim; `shape` is (n_groups, n_labels, n_classes); `how` says
-    what is known about how the answers were given.
+    what is known about how the answers were given; `turned`, whether the model's first class
+    comes last here.
     """
 
     classes: list
@@ -121,6 +122,7 @@ class HeldOut:
     cells: NDArray[np.int64]
     shape: tuple[int, int, int]
     how: str
+    turned: bool = False
 
     @property
     def table(self) -> NDArray[np.int64]:
@@ -130,12 +132,13 @@ class HeldOut:
         return np.bincount(flat, minlength=math.prod(self.shape)).reshape(self.shape)
 
     def averaged(self, scores: ArrayLike) -> NDArray[np.float64]:
-        """Sum probabilities of the second of two classes, one a row, in place of answers."""
+        """Sum probabilities of the model's second class, one a row, in place of answers."""
         kept, n_cells = self.cells >= 0, self.shape[0] * self.shape[1]
         weights = np.clip(np.asarray(scores, dtype=np.float64), 0.0, 1.0)[kept]
         rows = np.bincount(self.cells[kept], minlength=n_cells)
         positive = np.bincount(self.cells[kept], weights=weights, minlength=n_cells)
-        return np.stack([rows - positive, positive], axis=-1).reshape(self.shape)
+        both = [positive, rows - positive] if self.turned else [rows - positive, positive]
+        return np.stack(both, axis=-1).reshape(self.shape)
 
 
 def ask_holdout(
@@ -145,6 +148,7 @@ def ask_holdout(
     sensitive_features: Any,
     groups: Groups,
     private: bool,
+    positive: Any = None,
 ) -> HeldOut:
     """Let the model answer held-out rows, as it will answer those to come.
 
@@ -153,6 +157,8 @@ def ask_holdout(
     """
     predicted, how = _answers(deployed, X, sensitive_features, groups, private)
     classes = _classes(deployed, predicted, y, private)
+    turned = positive is not None and positive == classes[0]
+    classes = classes[::-1] if turned else classes  # notions compare rates of the second of two
     n_rows = groups.codes.size
     # An answer that is no class must not take a private row out of a cell: cells may be public.
     answers = np.maximum(_codes(predicted, classes, n_rows, "predict(X)", private), 0)
@@ -162,7 +168,7 @@ def ask_holdout(
         labels = np.where(labels < 0, len(classes), labels)
     shape = (len(groups.labels), 1 if y is None else len(classes) + private, len(classes))
     cells = np.where(groups.codes >= 0, groups.codes * shape[1] + labels, -1)
-    return HeldOut(classes, answers, cells, shape, how)
+    return HeldOut(classes, answers, cells, shape, how, turned)
 
 
 def draws_afresh(deployed: Deployed) -> bool:
@@ -244,6 +250,19 @@ def _codes(values: ArrayLike, classes: list, n_rows: int, name: str, private: bo
             f"{classes}; use these labels, or drop the rows with others."
         )
     return codes
+
+
+def check_positive(deployed: Deployed, positive: Any) -> bool:
+    """Whether the model's first class is the positive one; refuses what is none of two classes."""
+    if positive is None:
+        return False
+    classes = np.asarray(getattr(deployed.final, "classes_", ())).tolist()
+    if len(classes) != 2 or positive not in classes:
+        raise ValueError(
+            f"pos_label={positive!r} must be one of two classes that the model knows; it has "
+            f"{classes or 'no classes_'}."
+        )
+    return bool(positive == classes[0])
 
 
 def check_holdout_labels(

@@ -12,7 +12,7 @@ from skfairdp.certificate.unwrap import Deployed, takes_groups
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.figures import as_given, rounded_down
-from skfairdp.rows import count_rows
+from skfairdp.labels import count_rows
 
 # Where a group has fewer held-out rows, a classifier cannot show anything.
 _LEAST = 20

@@ -15,11 +15,11 @@ from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import check_holdout_labels, comparable_groups
 from skfairdp.certificate.unwrap import Deployed, charges_privacy
 from skfairdp.datasets.stored_rows import StoredRows
+from skfairdp.labels import count_rows
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.ledger.findings import declare_public, record_void
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.rows import count_rows
 
 
 def makes_claims(

@@ -23,10 +23,12 @@ class People:
     """The rows of a table, sorted out."""
 
     X: pd.DataFrame  # Features
-    y: np.ndarray  # 1 for the favourable outcome
+    y: np.ndarray  # Outcomes as the table has them
     groups: pd.Series | pd.DataFrame
     schema: Schema | None  # None where bounds and categories have to be learned
-    coding: str
+    outcomes: tuple[Any, Any]  # Sorted
+    positive: Any  # The favourable one
+    coding: str  # What is what, in words
 
     def part(self, chosen: np.ndarray) -> People:
         """Return some of the rows."""
@@ -68,12 +70,17 @@ def people_of(
             rows[name] = column.astype(np.int64)
     with all_complaints() as each:
         with each():
-            y, coding = _outcome(rows[target], positive)
+            y, outcomes, favourable = _outcome(rows[target], positive)
         with each():
             groups = _groups(rows, sensitive)
         with each():
             X, kept = _what_is_learned_from(rows, without, schema, bounds_are_public)
-    return People(X, y, groups, kept, coding)
+    other = outcomes[outcomes[0] == favourable]
+    coding = (
+        f"The positive outcome is {target} = {favourable}, and the other one {target} = {other}; "
+        f"groups are those of {', '.join(sensitive)}."
+    )
+    return People(X, y, groups, kept, outcomes, favourable, coding)
 
 
 def _what_is_learned_from(
@@ -126,36 +133,38 @@ def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> Non
         )
 
 
-def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, str]:
+def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple[Any, Any], Any]:
+    """Outcomes, the two that there are, and the favourable one."""
     name = column.name
     if column.isna().any():
         raise CommandError(f"The target {name!r} is missing in some rows; leave those rows out.")
-    values = sorted(column.unique(), key=str)
-    if len(values) != 2:
-        many = "one value" if len(values) < 2 else "more than two values"
+    found = column.unique().tolist()
+    if len(found) != 2:
+        many = "one value" if len(found) < 2 else "more than two values"
         raise CommandError(
-            f"The target {name!r} has {many}; it must have two, such as approved and refused."
+            f"The target {name!r} has {many}; it must have two, such as approved and refused. "
+            "A number such as an age has to be cut in two first."
         )
+    if not all(isinstance(value, str) for value in found) and not all(map(_is_number, found)):
+        column = column.astype(str)  # dates, or kinds that have no common order
+        found = column.unique().tolist()
+    first, second = sorted(found)
+    favourable = second
     if positive is not None:
-        chosen = [value for value in values if str(value) == positive]
+        chosen = [value for value in found if str(value) == positive]
         if not chosen:
             raise CommandError(
                 f"--positive {positive!r} is not a value of the target {name!r}; give one of its "
                 "two values as the table spells it."
             )
-        return _coded(column, values, chosen[0])
-    if not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column)):
+        favourable = chosen[0]
+    elif isinstance(second, str):
         raise CommandError(
             f"The target {name!r} is text; say which of its two values is the favourable outcome: "
             "--positive VALUE."
         )
-    return _coded(column, values, max(values))
-
-
-def _coded(column: pd.Series, values: list, positive: Any) -> tuple[np.ndarray, str]:
-    other = next(value for value in values if value != positive)
-    coding = f"1 stands for {column.name} = {positive}, and 0 for {column.name} = {other}."
-    return (column == positive).to_numpy(dtype=np.int64), coding
+    y = np.where((column == second).to_numpy(dtype=bool), second, first)
+    return y, (first, second), favourable
 
 
 def _features(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
@@ -212,6 +221,10 @@ def _categories(column: pd.Series, listed: Sequence[Any]) -> pd.Series:
         )
     found = np.array([*stands, None], dtype=object)[codes]
     return pd.Series(found, index=column.index, dtype=object)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float)
 
 
 def _numbers(values: Sequence[Any]) -> list[float | None]:

@@ -1,10 +1,7 @@
-from .cfair import CFAIREncoder
-from .cfb import CFBEncoder
+from .adversarial import CFAIREncoder, LAFTREncoder
 from .covariance import CovarianceConstrainedClassifier
 from .ffvae import FFVAEEncoder
-from .laftr import LAFTREncoder
-from .ppvae import PPVAEEncoder
-from .vfae import VFAEEncoder
+from .variational import CFBEncoder, PPVAEEncoder, VFAEEncoder
 
 __all__ = [
     "CFAIREncoder",

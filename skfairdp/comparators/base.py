@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import field
 from typing import Any, ClassVar, Self
 
@@ -16,10 +17,10 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from skfairdp.comparators.losses import Batch, Losses, Widths
-from skfairdp.comparators.networks import ListOfWidths
+from skfairdp.comparators.networks import Batch, Losses, Widths
 from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import encode_groups
+from skfairdp.labels import encode_labels
 from skfairdp.parameters import (
     BOOLEAN,
     COUNT,
@@ -31,9 +32,20 @@ from skfairdp.parameters import (
     WithParameters,
     check_parameters,
 )
-from skfairdp.rows import check_features, check_rows, encode_labels
+from skfairdp.rows import check_features, check_rows
 
 AT_LEAST_ZERO: tuple[Check, ...] = (Number(low=0),)
+
+
+class _ListOfWidths:
+    """Allows sequences of positive integers."""
+
+    def accepts(self, value: Any) -> bool:
+        listed = isinstance(value, Sequence) and not isinstance(value, str)
+        return listed and all(map(COUNT.accepts, value))
+
+    def describe(self) -> str:
+        return "a sequence of integers >= 1"
 
 
 class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParameters):
@@ -83,7 +95,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     _parameters: ClassVar[Mapping[str, Iterable[Check]]] = {
         "n_components": (COUNT,),
-        "hidden_sizes": (ListOfWidths(),),
+        "hidden_sizes": (_ListOfWidths(),),
         "max_epochs": (COUNT,),
         "batch_size": (COUNT,),
         "learning_rate": (POSITIVE,),
@@ -155,11 +167,6 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Encode rows.
 
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows with the columns of ``fit``.
-
         Returns
         -------
         ndarray of float64, shape (n_samples, n_components)
@@ -183,8 +190,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
 
     def _read(self, X: Any, y: Any, sensitive_features: Any) -> tuple[Batch, Widths]:
         """Check what came in and turn it into tensors."""
-        name = type(self).__name__
-        n_classes = 0
+        name, n_classes = type(self).__name__, 0
         if self._needs_labels:
             values, labels = check_rows(self, X, y)
             self.classes_, labels = encode_labels(labels, None, multiclass=True)
@@ -209,16 +215,10 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
         self.center_ = np.where(self.binary_, 0.0, values.mean(axis=0, dtype=np.float64))
         self.scale_ = np.where(kept, 1.0, spread)
         x = self._scaled(values).astype(np.float32)
-        rows = Batch(*(torch.from_numpy(part) for part in (x, labels, codes)))
-        sizes = Widths(
-            values.shape[1],
-            int(self.n_components),
-            n_classes,
-            n_values,
-            tuple(int(width) for width in self.hidden_sizes),
-            torch.from_numpy(self.binary_),
-        )
-        return rows, sizes
+        rows = Batch(*map(torch.from_numpy, (x, labels, codes)))
+        hidden, binary = tuple(map(int, self.hidden_sizes)), torch.from_numpy(self.binary_)
+        d = int(self.n_components)
+        return rows, Widths(values.shape[1], d, n_classes, n_values, hidden, binary)
 
     def _sensitive(
         self, sensitive_features: Any, n_rows: int
@@ -232,22 +232,20 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
 
     def _train(self, rows: Batch, sizes: Widths) -> None:
         """Minimise the objective over mini-batches; keep the encoder alone."""
-        if self.random_state is None:  # a seed that leaves numpy's global state alone
-            self.seed_ = secrets.randbits(31)
-        else:
+        self.seed_ = secrets.randbits(31)  # leaves numpy's global state alone
+        if self.random_state is not None:
             self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         generator = torch.Generator().manual_seed(self.seed_)
         objective = self._objective(sizes, rows, generator)
-        rivals = list(objective.rival.parameters()) if objective.adversarial else []
-        theirs = {id(weights) for weights in rivals}
-        ours = [weights for weights in objective.parameters() if id(weights) not in theirs]
-        steps = [(objective.loss, self._optimizer(ours, lr=float(self.learning_rate)))]
-        if rivals:
-            rival = self._optimizer(rivals, lr=float(self.learning_rate))
+        lr = float(self.learning_rate)
+        ours = [w for name, w in objective.named_parameters() if not name.startswith("rival.")]
+        steps = [(objective.loss, self._optimizer(ours, lr=lr))]
+        if objective.adversarial:
+            rival = self._optimizer(objective.rival.parameters(), lr=lr)
             steps = [(objective.rival_loss, rival)] * objective.rival_steps + steps
         batches = -(-len(rows) // int(self.batch_size))
-        progress = Progress(self.max_epochs * batches, self.progress, type(self).__name__)
-        try:
+        total = int(self.max_epochs) * batches
+        with closing(Progress(total, self.progress, type(self).__name__)) as progress:
             for _ in range(int(self.max_epochs)):
                 order = torch.randperm(len(rows), generator=generator)
                 # Batches of equal size but for one row: a last batch of a single row would
@@ -259,8 +257,6 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
                         loss(batch, generator).backward()
                         optimizer.step()
                     progress.advance()
-        finally:
-            progress.close()
         if not all(bool(torch.isfinite(weights).all()) for weights in objective.parameters()):
             raise ValueError(
                 f"{type(self).__name__} diverged: its weights are no longer finite. Lower "
@@ -288,8 +284,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
     def __getstate__(self) -> dict[str, Any]:
         """Keep parameters and what was fitted, nothing else."""
         kept = {*self.get_params(deep=False), *self._released, "_sklearn_version"}
-        state = dict(super().__getstate__())
-        return {name: value for name, value in state.items() if name in kept}
+        return {name: part for name, part in super().__getstate__().items() if name in kept}
 
     def _forget(self) -> None:
         for name in [name for name in vars(self) if name in self._released]:

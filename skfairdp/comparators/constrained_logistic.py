@@ -46,13 +46,10 @@ def fit_constrained(
     this is Newton's method and converges to the optimum; with those of misclassified
     rows, which are differences of convex functions, to a stationary point.
 
-    `X` (n, d): features, a column of ones among them if an intercept is wanted. `y` (n,): 0 or 1.
-    `linearised`: from margins, shape (n,), to gradients of the covariances, shape (m, d).
-    `bound`: largest absolute value of each covariance, >= 0. `ridge` (d,): strength of the L2
-    penalty ``ridge @ weights**2 / 2`` on each weight; its small positive entries keep the Hessian
-    regular. `tol`: ends when a full step would move no weight by more, or when loss and penalty
-    fall by less than ``tol**2``; counts as converged if no covariance exceeds its bound by more
-    than `tol` then.
+    `bound`: largest absolute value of each covariance. `ridge` (d,): strength of the penalty
+    ``ridge @ weights**2 / 2``; its small positive entries keep the Hessian regular. `tol`: ends
+    when a full step would move no weight by more, or when loss and penalty fall by less than
+    ``tol**2``; counts as converged if no covariance exceeds its bound by more than `tol` then.
     """
     weights = np.zeros(X.shape[1])
     margins = X @ weights

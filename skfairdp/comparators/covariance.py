@@ -17,9 +17,10 @@ from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.notions import NOTIONS, get_notion
+from skfairdp.labels import encode_labels
 from skfairdp.parameters import COUNT, POSITIVE, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.rows import check_features, check_rows, encode_labels
+from skfairdp.rows import check_features, check_rows
 
 
 class CovarianceConstrainedClassifier(PrivateClassifier):
@@ -47,13 +48,11 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         penalised loss falls by less than ``tol**2``. A covariance may exceed
         `max_covariance` by as much without a warning.
     ledger : None, path or PrivacyLedger, default=None
-        Where fits are charged, see `skfairdp.PrivacyLedger`: as releases that nothing bounds.
-        A ledger with a budget refuses them.
+        Where fits are charged: as releases that nothing bounds. A ledger with a budget refuses
+        them.
 
     Attributes
     ----------
-    classes_ : ndarray, shape (2,)
-        Class labels.
     coef_ : ndarray, shape (1, n_features)
         Coefficients.
     groups_ : tuple or None
@@ -64,11 +63,6 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         Newton steps taken.
     privacy_ : PrivacyGuarantee
         Void.
-
-    Raises
-    ------
-    ValueError
-        At fit: a parameter, the rows or the groups are not what they should be.
 
     Notes
     -----
@@ -137,9 +131,11 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         check_parameters(self, self._parameters)
         X, y = check_rows(self, X, y)
         classes, labels = encode_labels(y, None, multiclass=False)
-        groups = None
+        self.groups_, membership = None, np.zeros((0, len(X)))
         if sensitive_features is not None:
             groups = encode_groups(sensitive_features, n_rows=len(X))
+            self.groups_ = groups.labels
+            membership = np.eye(len(groups.labels))[:, groups.codes]
         stated = PrivacyGuarantee.void(
             "CovarianceConstrainedClassifier trains without noise: it is a yardstick for private "
             "learners, and protects neither rows nor groups"
@@ -148,9 +144,6 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         design = np.column_stack([X.astype(np.float64), np.ones(len(X))])
         # An intercept that is all but free, yet keeps the Hessian regular.
         ridge = np.append(np.full(X.shape[1], float(self.alpha)), 1e-10)
-        membership = np.zeros((0, len(X)))
-        if groups is not None:
-            membership = np.eye(len(groups.labels))[:, groups.codes]
         fitted = fit_constrained(
             design,
             labels,
@@ -169,7 +162,6 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
             )
         self.classes_ = classes
         self.coef_ = fitted.weights[np.newaxis, :-1]
-        self.groups_ = None if groups is None else groups.labels
         self.intercept_ = fitted.weights[-1:]
         self.n_iter_ = fitted.n_iter
         self.privacy_ = stated

@@ -13,36 +13,36 @@ from torch import Tensor
 from torch.nn import functional
 
 from skfairdp.comparators.base import AT_LEAST_ZERO
-from skfairdp.comparators.losses import Batch, Losses, Widths
-from skfairdp.comparators.networks import GaussianEncoder, perceptron
-from skfairdp.comparators.variational import VariationalEncoder, negative_log_likelihood
+from skfairdp.comparators.networks import Batch, GaussianEncoder, Losses, negative_log_likelihood
+from skfairdp.comparators.variational import VariationalEncoder
 from skfairdp.fairness.groups import encode_groups
 
 
 def shuffled(z: Tensor, blocks: Sequence[Tensor], generator: torch.Generator) -> Tensor:
-    """Draw from q(z) Π_j q(b_j), given draws from q(z, b).
-
-    `z` (n, d): stays as it is. `blocks` (n, w_j): the rows of each are put in an order of its
-    own. Result (n, d + Σ w_j).
-    """
+    """Draw from q(z) Π_j q(b_j), given draws from q(z, b): each block in an order of its own."""
     moved = [b.index_select(0, torch.randperm(len(b), generator=generator)) for b in blocks]
     return torch.cat([z, *moved], dim=1)
 
 
-class _FFVAEObjective(Losses):
+def density_ratio_loss(joint: Tensor, product: Tensor) -> Tensor:
+    """Logistic loss of telling a joint law from the product of its marginals.
+
+    At the minimum the logit of "joint" is the logarithm of the ratio of the densities.
+    """
+    return 0.5 * (functional.softplus(-joint).mean() + functional.softplus(product).mean())
+
+
+class _FFVAELosses(Losses):
     adversarial: ClassVar[bool] = True
 
-    def __init__(
-        self, model: FFVAEEncoder, sizes: Widths, rows: Batch, generator: torch.Generator
-    ) -> None:
-        super().__init__()
-        self.alpha, self.gamma, self.binary = model.alpha, model.gamma, sizes.binary
+    def _build(self, rows: Batch) -> None:
+        sizes, p = self.sizes, self.sizes.n_features
         # One component tells two values apart, more values get one component each.
         self.widths = [sizes.n_components, *(n if n > 2 else 1 for n in sizes.n_values)]
-        p, total = sizes.n_features, sum(self.widths)
-        self.encoder = GaussianEncoder(perceptron(p, sizes.hidden, 2 * total, generator))
-        self.decoder = perceptron(total, sizes.hidden, p, generator)
-        self.rival = perceptron(total, sizes.hidden, 1, generator)
+        total = sum(self.widths)
+        self.encoder = GaussianEncoder(self._net(p, 2 * total))
+        self.decoder = self._net(total, p)
+        self.rival = self._net(total, 1)
 
     def told(self, blocks: Sequence[Tensor], attributes: Tensor) -> Tensor:
         """Loss −log p(a | b), each attribute from its own block."""
@@ -58,12 +58,13 @@ class _FFVAEObjective(Losses):
         mean, log_variance = self.encoder(rows.x)
         drawn = GaussianEncoder.draw(mean, log_variance, generator)
         _, *blocks = drawn.split(self.widths, dim=1)
-        lost = negative_log_likelihood(rows.x, self.decoder(drawn), self.binary)
+        lost = negative_log_likelihood(rows.x, self.decoder(drawn), self.sizes.binary)
         # The prior covers b too: KL over all components.
         bound = (lost + GaussianEncoder.divergence(mean, log_variance)).mean()
         # The best discriminator's logit is log q(z, b) / (q(z) Π q(b_j)).
         tangled = self.rival(drawn).mean()
-        return bound + self.alpha * self.told(blocks, rows.s) + self.gamma * tangled
+        told = self.model.alpha * self.told(blocks, rows.s)
+        return bound + told + self.model.gamma * tangled
 
     def rival_loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
         with torch.no_grad():
@@ -72,15 +73,6 @@ class _FFVAEObjective(Losses):
             z, *blocks = drawn.split(self.widths, dim=1)
             apart = shuffled(z, blocks, generator)
         return density_ratio_loss(self.rival(drawn), self.rival(apart))
-
-
-def density_ratio_loss(joint: Tensor, product: Tensor) -> Tensor:
-    """Logistic loss of telling draws of a joint law from draws of the product of its marginals.
-
-    `joint`, `product` (n, 1): logits of "joint" for draws of either law. Result: at the minimum
-    the logit is the logarithm of the ratio of the densities.
-    """
-    return 0.5 * (functional.softplus(-joint).mean() + functional.softplus(product).mean())
 
 
 class FFVAEEncoder(VariationalEncoder):
@@ -119,13 +111,12 @@ class FFVAEEncoder(VariationalEncoder):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from skfairdp.comparators import FFVAEEncoder
-    >>> rng = np.random.default_rng(0)
-    >>> s = rng.integers(0, 2, size=200)
-    >>> X = rng.normal(size=(200, 3)) + s[:, None]
+    >>> from skfairdp.datasets import make_biased_gaussians
+    >>> rows = make_biased_gaussians(n_samples=200, random_state=0)
     >>> encoder = FFVAEEncoder(max_epochs=2, random_state=0, progress=False)
-    >>> encoder.fit(X, sensitive_features=s).transform(X).shape
+    >>> _ = encoder.fit(rows.data, sensitive_features=rows.sensitive_features)
+    >>> encoder.transform(rows.data).shape
     (200, 2)
     """
 
@@ -133,7 +124,7 @@ class FFVAEEncoder(VariationalEncoder):
     gamma: float = 10.0
 
     _parameters = {"alpha": AT_LEAST_ZERO, "gamma": AT_LEAST_ZERO}
-    _losses = _FFVAEObjective
+    _losses = _FFVAELosses
     _needs_labels: ClassVar[bool] = False
 
     def _sensitive(
@@ -142,18 +133,12 @@ class FFVAEEncoder(VariationalEncoder):
         """Each column an attribute of its own, not their intersections."""
         encode_groups(sensitive_features, n_rows=n_rows)  # says what is wrong with the table
         table = sensitive_features
-        if not isinstance(table, (pd.Series, pd.DataFrame)):
+        if not isinstance(table, pd.Series | pd.DataFrame):
             table = np.asarray(table)
-        if table.ndim == 1:
-            columns = [table]
-        elif isinstance(table, pd.DataFrame):
-            columns = [table.iloc[:, j] for j in range(table.shape[1])]
-        else:
-            columns = list(np.moveaxis(table, 1, 0))
-        attributes = [encode_groups(column, n_rows=n_rows) for column in columns]
+        columns = pd.DataFrame(table)
+        attributes = [
+            encode_groups(columns.iloc[:, j], n_rows=n_rows) for j in range(columns.shape[1])
+        ]
         codes = np.stack([attribute.codes for attribute in attributes], axis=1)
         labels = tuple(attribute.labels for attribute in attributes)
-        return labels, codes, tuple(len(values) for values in labels)
-
-    def _shown(self, drawn: Tensor) -> Tensor:
-        return drawn[:, : self.n_components]
+        return labels, codes, tuple(map(len, labels))

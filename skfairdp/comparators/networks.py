@@ -1,32 +1,16 @@
-"""Perceptrons with weights from a generator of their own, and what is computed with them."""
+"""What comparators are made of: seeded perceptrons, normal encoders, and their losses."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-
-from skfairdp.parameters import COUNT
-
-
-class ListOfWidths:
-    """Allows sequences of positive integers."""
-
-    def accepts(self, value: Any) -> bool:
-        """Whether `value` lists widths of hidden layers."""
-        return (
-            isinstance(value, Sequence)
-            and not isinstance(value, str)
-            and all(COUNT.accepts(width) for width in value)
-        )
-
-    def describe(self) -> str:
-        """What is allowed."""
-        return "a sequence of integers >= 1"
 
 
 def perceptron(
@@ -36,9 +20,6 @@ def perceptron(
 
     Weights and biases are uniform within ±1/√fan-in, torch's own default, but drawn from
     `generator`: torch's global state is neither read nor moved.
-
-    `hidden_sizes`: widths between them; empty for a linear map. Result: from (n, n_inputs) to (n,
-    n_outputs).
     """
     widths = [n_inputs, *hidden_sizes, n_outputs]
     layers: list[nn.Module] = []
@@ -51,10 +32,7 @@ def perceptron(
 
 
 class GaussianEncoder(nn.Module):
-    """Mean and logarithm of the variance of a normal distribution with independent components.
-
-    `network`: its output holds the means and after them as many log-variances.
-    """
+    """Means and log-variances of independent components: two halves of a network's output."""
 
     # Standard deviations stay between e^-5 and e^5: no overflow, and none is frozen at zero.
     LIMIT = 10.0
@@ -64,34 +42,19 @@ class GaussianEncoder(nn.Module):
         self.network = network
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return means and log-variances.
-
-        `inputs` (n, n_inputs): rows. Result (n, n_components).
-        """
         mean, log_variance = self.network(inputs).chunk(2, dim=1)
         return mean, log_variance.clamp(-self.LIMIT, self.LIMIT)
 
     @staticmethod
     def draw(mean: Tensor, log_variance: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw from the distribution; gradients reach both of its parameters.
-
-        The standard deviation is the *square root* of the variance, exp(log_variance / 2).
-
-        `mean`, `log_variance` (n, n_components): what `forward` returns. `generator`: source of
-        the standard normal draws. Result (n, n_components).
-        """
+        """Draw with gradients; the deviation is the *square root* of the variance."""
         standard = torch.randn(mean.shape, generator=generator, dtype=mean.dtype)
         return mean + torch.exp(log_variance / 2) * standard
 
     @staticmethod
     def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
-        """Kullback-Leibler divergence from the standard normal prior.
-
-        `mean`, `log_variance` (n, n_components): what `forward` returns. Result (n,): KL(N(mean,
-        variance) ‖ N(0, I)) of each row, in nats.
-        """
-        terms = mean.square() + log_variance.exp() - 1 - log_variance
-        return 0.5 * terms.sum(1)
+        """KL(N(mean, variance) ‖ N(0, I)) of each row, in nats."""
+        return 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(1)
 
 
 class ReversedGradient(torch.autograd.Function):
@@ -99,19 +62,98 @@ class ReversedGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, weight: float) -> Tensor:
-        """Hand the inputs on."""
         ctx.weight = weight
         return inputs.view_as(inputs)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        """Turn the gradient round."""
         return -ctx.weight * gradients[0], None
 
 
 def beside(left: Tensor, codes: Tensor, n_values: int) -> Tensor:
-    """Columns with indicator columns of codes to their right.
-
-    `left` (n, d): columns. `codes` (n,): from 0 to `n_values` - 1. Result (n, d + n_values).
-    """
+    """Columns with indicator columns of codes to their right."""
     return torch.cat([left, functional.one_hot(codes, n_values).to(torch.float32)], dim=1)
+
+
+def negative_log_likelihood(x: Tensor, decoded: Tensor, binary: Tensor) -> Tensor:
+    """Loss −log p(x | decoded) of each row, in nats.
+
+    Columns of zeros and ones (`binary`) are Bernoulli with `decoded` as logits, others normal
+    around `decoded` with variance 1 (they are standardised).
+    """
+    coins = functional.binary_cross_entropy_with_logits(
+        decoded[:, binary], x[:, binary], reduction="none"
+    )
+    distances = (decoded[:, ~binary] - x[:, ~binary]).square() + math.log(2 * math.pi)
+    return coins.sum(1) + 0.5 * distances.sum(1)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Training rows, or a batch of them."""
+
+    x: Tensor  # (n, n_features): features; columns with other values than 0 and 1 are standardised
+    y: Tensor  # (n,): label codes; zeros for a method without labels
+    # (n, n_attributes): codes of the sensitive attributes; one column of groups for all but FFVAE
+    s: Tensor
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def groups(self) -> Tensor:
+        """Group codes, shape (n,)."""
+        return self.s[:, 0]
+
+    def take(self, index: Tensor) -> Batch:
+        """Return the rows with these positions."""
+        return Batch(*(part.index_select(0, index) for part in (self.x, self.y, self.s)))
+
+
+@dataclass(frozen=True)
+class Widths:
+    """How wide the networks' ends are."""
+
+    n_features: int
+    n_components: int
+    n_classes: int
+    n_values: tuple[int, ...]  # of each sensitive attribute
+    hidden: tuple[int, ...]
+    binary: Tensor  # (n_features,): columns that hold only 0 and 1
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return self.n_values[0]
+
+
+class Losses(nn.Module):
+    """The networks of one method, made in `_build`, and the losses that train them.
+
+    Where a method is adversarial, ``rival`` takes `rival_steps` steps by `rival_loss` on every
+    batch before all other networks take one by `loss`.
+    """
+
+    adversarial: ClassVar[bool] = False
+    rival_steps: int = 1
+    encoder: nn.Module
+    rival: nn.Module
+
+    def __init__(self, model: Any, sizes: Widths, rows: Batch, generator: torch.Generator) -> None:
+        super().__init__()
+        self.model, self.sizes, self._generator = model, sizes, generator
+        self._build(rows)
+
+    def _build(self, rows: Batch) -> None:
+        raise NotImplementedError
+
+    def _net(self, n_inputs: int, n_outputs: int) -> nn.Sequential:
+        return perceptron(n_inputs, self.sizes.hidden, n_outputs, self._generator)
+
+    def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
+        """Loss of the encoder and of what helps it."""
+        raise NotImplementedError
+
+    def rival_loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
+        """Loss of the network that works against the encoder."""
+        raise NotImplementedError

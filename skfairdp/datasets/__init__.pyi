@@ -1,16 +1,12 @@
-from .abalone import fetch_abalone
 from .adult import fetch_adult
-from .bank import fetch_bank
-from .colored_digits import make_colored_mnist
 from .compas import fetch_compas
-from .credit import fetch_default_credit
 from .diabetes import fetch_diabetes130
-from .faces import fetch_utkface
 from .gaussians import make_biased_gaussians
-from .hsls import fetch_hsls
-from .law_school import fetch_law_school
+from .images import fetch_utkface, make_colored_mnist
 from .mortgages import load_mortgage_approvals
 from .parquet_rows import ParquetRows
+from .students import fetch_hsls, fetch_law_school
+from .uci import fetch_abalone, fetch_bank, fetch_default_credit
 
 __all__ = [
     "ParquetRows",

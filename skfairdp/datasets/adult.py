@@ -104,12 +104,8 @@ def fetch_adult(
 
 def _from_openml(rows: pd.DataFrame) -> pd.DataFrame:
     """OpenML's table in the shape of the file."""
-    for column in (*_CARD.categories, "income"):
-        # Categorical with NaN for "?"; some copies keep adult.test's full stop after the label.
-        rows[column] = rows[column].astype(object).fillna("?").astype(str).str.strip()
+    # Some copies keep adult.test's full stop after the label.
     rows["income"] = rows["income"].str.rstrip(".")
-    for column in (*_CARD.bounds, "fnlwgt"):
-        rows[column] = rows[column].astype("int64")
     firsts = rows[["age", "fnlwgt"]].iloc[[0, min(_N_TEST, len(rows) - 1)]].to_numpy()
     if np.array_equal(firsts, [_FIRST_TEST, _FIRST_TRAIN]):
         rows["split"] = np.where(np.arange(len(rows)) < _N_TEST, "test", "train")

@@ -82,45 +82,6 @@ def assemble(
     )
 
 
-def assemble_images(
-    pixels: NDArray[np.float32],
-    card: Card,
-    *,
-    pixel_range: tuple[float, float],
-    target: pd.Series,
-    target_names: Sequence[str],
-    sensitive_features: pd.Series | pd.DataFrame,
-    split: NDArray[np.object_],
-    remark: str,
-) -> Bunch:
-    """Put images and text together; pixels need no declaration."""
-    black, white = map(np.float32, pixel_range)
-    return Bunch(
-        data=np.clip(pixels, black, white, out=pixels),
-        target=target,
-        sensitive_features=sensitive_features,
-        feature_names=[],
-        target_names=list(target_names),
-        bounds={},
-        categories={},
-        log_columns=(),
-        leak_columns=(),
-        split=split,
-        DESCR=(
-            f"{card.description.strip()}\n\nRows read from: file {card.file.name}. "
-            f"{len(pixels)} images{remark}."
-        ),
-    )
-
-
-def checked_range(pixel_range: tuple[float, float]) -> tuple[float, float]:
-    """Where black and white are mapped to."""
-    black, white = (float(end) for end in pixel_range)
-    if not (np.isfinite(black) and np.isfinite(white) and black < white):
-        raise ValueError(f"pixel_range is {pixel_range!r}. Allowed is (low, high), low < high.")
-    return black, white
-
-
 def _absent_from(data: pd.DataFrame, sensitive: pd.Series | pd.DataFrame) -> pd.DataFrame:
     columns = sensitive.to_frame() if isinstance(sensitive, pd.Series) else sensitive
     return columns[[column for column in columns if column not in data.columns]]

@@ -11,7 +11,7 @@ from sklearn.utils import Bunch
 from skfairdp.documentation import completed_by
 
 from .assembly import assemble
-from .source import read_card, read_rows, require_columns
+from .source import read_card, read_rows, refuse_other, require_columns
 
 _CARD = read_card("compas")
 _FEATURES = _CARD.file.columns[:8]
@@ -57,8 +57,7 @@ def fetch_compas(
     rows, source = read_rows(_CARD.file, data_home, verify)
     if standard_filter:
         rows = rows[rows["standard_filter"] == 1]
-    if version not in ("standard", "ten"):
-        raise ValueError(f"version is {version!r}. Allowed are 'standard' and 'ten'.")
+    refuse_other("version", version, ("standard", "ten"))
     target, names = rows["two_year_recid"], ["no new charge", "new charge"]
     available = {name: rows[name] for name in ("race", "sex")}
     features, split = list(_FEATURES), None

@@ -106,14 +106,9 @@ def _chapter(codes: pd.Series) -> pd.Series:
 
 def _from_openml(rows: pd.DataFrame) -> pd.DataFrame:
     """OpenML's table in the shape of the file."""
-    tests = ("max_glu_serum", "A1Cresult")
-    for column in (*_CARD.categories, "readmitted"):
-        if column.endswith("_id"):
-            rows[column] = rows[column].astype(str).astype(float).astype("int64")
-        else:
-            # A reader may have taken "?" or "None" for missing.
-            absent = "None" if column in tests else "?"
-            rows[column] = rows[column].astype(object).fillna(absent).astype(str)
-    for column in (*_CARD.bounds, "patient_nbr"):
-        rows[column] = rows[column].astype("int64")
+    tests = ["max_glu_serum", "A1Cresult"]
+    # A reader may have taken "None" for missing.
+    rows[tests] = rows[tests].replace("?", "None")
+    ids = [column for column in _CARD.categories if column.endswith("_id")]
+    rows[ids] = rows[ids].astype(float).astype("int64")
     return rows

@@ -140,7 +140,7 @@ def read_rows(
     """Rows of a tabular data set and a sentence on their source.
 
     From a local file nothing is interpreted: ``?`` and ``None`` stay text. `from_openml` brings
-    the values of OpenML's table into that shape.
+    OpenML's table into that shape, where this takes more than texts and whole numbers.
 
     Result `rows`: the raw table; `source`: ``"file <name>"`` or ``"OpenML <id>"``. Raises
     FileNotFoundError: if the rows can be found nowhere; the message says how to get them. Raises
@@ -162,8 +162,15 @@ def read_rows(
     kept = [name for there, name in names.items() if there]
     rows = rows.rename(columns=names)
     require_columns(rows, kept, source)
-    rows = rows[kept].copy()
+    rows = rows[kept].apply(_as_in_files)
     return (rows if from_openml is None else from_openml(rows)), source
+
+
+def _as_in_files(column: pd.Series) -> pd.Series:
+    """OpenML's column as it is in a file: text with "?" where it is missing, or whole numbers."""
+    if not pd.api.types.is_numeric_dtype(column.dtype):
+        return column.astype(object).fillna("?").astype(str).str.strip()
+    return column.astype("int64") if (column % 1 == 0).all() else column
 
 
 def read_arrays(
@@ -200,3 +207,9 @@ def require_columns(rows: pd.DataFrame, columns: Sequence[str], origin: str) -> 
             f"{origin} lacks the columns {absent!r}; it has {list(rows.columns)!r}. It is not the "
             "expected file: get it again, from the place that the loader's docstring names."
         )
+
+
+def refuse_other(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    """Refuse an argument that is none of those allowed."""
+    if value not in allowed:
+        raise ValueError(f"{name} is {value!r}. Allowed are {allowed!r}.")

@@ -21,7 +21,14 @@ from skfairdp.engine.clipping.norms import (
 )
 from skfairdp.engine.processes import Processes
 from skfairdp.engine.public_features import PublicBatch
-from skfairdp.engine.row_blocks import PERSON_BLOCKS, PairwiseSum, block_rows, blocks, fill
+from skfairdp.engine.row_blocks import (
+    PERSON_BLOCKS,
+    PairwiseSum,
+    block_rows,
+    blocks,
+    fill,
+    rows_for,
+)
 from skfairdp.engine.sampling import Batch, PersonSampler, PoissonSampler
 from skfairdp.engine.stored_batches import StoredBatches
 from skfairdp.persons import Persons
@@ -187,8 +194,8 @@ class BatchSums:
         known = self._limits.get((id(segment), id(block)))
         if known is None or known[0] is not segment:
             own, additions = self._rows.persons, additions + self.processes.size
-            error = None if own is None else product_error(self._clipper.product_terms, own.most)
-            margin = _margin(segment, block, self._rows.n_records, additions, error)
+            most, terms = None if own is None else own.most, self._clipper.product_terms
+            margin = _margin(segment, block, self._rows.n_records, additions, most, terms)
             margin = max(n_sums * margin, LEAST_MARGIN)
             limit = block.max_norm * (1.0 - margin)
             known = self._limits[id(segment), id(block)] = (segment, limit)
@@ -230,16 +237,18 @@ class BatchSums:
         return noise.to(total.device).add_(total)
 
 
-def refuse_unbounded_sums(plan: Plan, n_records: int, of_persons: float | None = None) -> None:
+def refuse_unbounded_sums(
+    plan: Plan, n_records: int, most: int | None = None, terms: int = 0
+) -> None:
     """Refuse records that are too many, or weights that differ too much, for a plan's margins.
 
-    `of_persons`: as in `sum_margin`. Raises ValueError: the rounding of a sum could hide more than
-    the margin for it.
+    `most`: rows of a person, where records are persons. `terms`: as in `product_error`. Raises
+    ValueError: the rounding of a sum could hide more than the margin for it.
     """
     for segment in plan.segments:
         for block in segment.blocks:
             additions = _LARGEST_HEAD if segment.n_heads > 1 else 0
-            _margin(segment, block, n_records, additions, of_persons)
+            _margin(segment, block, n_records, additions, most, terms)
 
 
 def rows_of(segment: Segment) -> int:
@@ -248,12 +257,14 @@ def rows_of(segment: Segment) -> int:
 
 
 def _margin(
-    segment: Segment, block: Block, n_records: int, additions: int, of_persons: float | None
+    segment: Segment, block: Block, n_records: int, additions: int, most: int | None, terms: int
 ) -> float:
     """Share of a block's norm that the rounding of its sum may take."""
     sizes = zip(segment.expected_sizes, segment.rates, strict=True)
     expected = sum(size / rate for size, rate in sizes)
-    capacity = row_capacity(expected, n_records)
-    # Blocks of persons are as large as a batch needs.
-    rows = rows_of(segment) if of_persons is None else max(rows_of(segment), PERSON_BLOCKS[-1])
-    return sum_margin(rows, capacity, block.weights, additions, of_persons)
+    capacity, rows = row_capacity(expected, n_records), rows_of(segment)
+    if most is None:
+        return sum_margin(rows, capacity, block.weights, additions)
+    # Blocks of persons are as large as a batch needs, and hold the largest person.
+    rows = max(rows, rows_for(most, PERSON_BLOCKS[-1]))
+    return sum_margin(rows, capacity, block.weights, additions, product_error(terms, most))

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from skfairdp.engine.batch_sums import refuse_unbounded_sums
 from skfairdp.engine.clipping.clippers import Clipper
-from skfairdp.engine.clipping.norms import product_error
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.row_blocks import PERSON_BLOCKS, block_rows, few_threads, rows_for
 from skfairdp.persons import Persons
@@ -49,8 +48,7 @@ def rehearse(
     if persons is None:
         refuse_unbounded_sums(plan, len(rows) if n_rows is None else n_rows)
     else:
-        error = product_error(clipper.product_terms, persons.most)
-        refuse_unbounded_sums(plan, persons.count, error)
+        refuse_unbounded_sums(plan, persons.count, persons.most, clipper.product_terms)
         of_steps = {size: {size, rows_for(persons.most, size)} for size in of_steps}
         if clipper.serving(rows).path == "fused":  # in blocks of whichever size a batch needs
             needed = {*PERSON_BLOCKS, rows_for(persons.most, max(PERSON_BLOCKS))}

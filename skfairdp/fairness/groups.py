@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.exceptions import UnknownGroupError
+from skfairdp.labels import factorized, recoded, unmasked
 from skfairdp.parameters import is_missing
 from skfairdp.persons import Persons
-from skfairdp.rows import factorized, recoded, unmasked
 
 _SEVERAL = (
     "Some person in 'person_ids' has rows of different groups in 'sensitive_features'. A person is "

@@ -137,6 +137,17 @@ class Notion:
             for counted in [(stratum.successes | stratum.failures).any(axis=1)]
         )
 
+    @property
+    def alike_for_both(self) -> bool:
+        """Whether its gap is the same, whichever of two classes is the positive one."""
+        rates = [(s.successes, s.failures) for s in self.strata((0, 1))]
+        turned = [(s[::-1, ::-1], f[::-1, ::-1]) for s, f in rates]
+        as_sets = [
+            {frozenset(mask.tobytes() for mask in both) for both in found}
+            for found in (rates, turned)
+        ]
+        return as_sets[0] == as_sets[1]
+
     def strata(self, classes: Sequence, *, with_labels: bool = True) -> tuple[Stratum, ...]:
         """Return the strata whose rates are compared between groups.
 

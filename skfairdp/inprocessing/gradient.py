@@ -35,6 +35,7 @@ from skfairdp.engine.schedules import schedule_factors
 from skfairdp.engine.training import Progress, run_segment
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.inprocessing.budgeted import BudgetedClassifier
+from skfairdp.labels import encode_labels
 from skfairdp.parameters import (
     COUNT,
     NONE,
@@ -48,7 +49,7 @@ from skfairdp.persons import Persons
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes, check_delta
-from skfairdp.rows import check_features, check_rows, encode_labels
+from skfairdp.rows import check_features, check_rows
 
 
 @dataclass(frozen=True)

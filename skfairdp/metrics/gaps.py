@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.notions import Notion, Stratum, get_notion
-from skfairdp.rows import count_rows, label_column, positions
+from skfairdp.labels import count_rows, label_column, positions
 
 
 def group_gap(

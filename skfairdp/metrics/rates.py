@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,12 +26,7 @@ def rates_by_group(
     y_score: NDArray[np.float64] | None = None,
     abstention_label: Hashable | None = None,
 ) -> pd.DataFrame:
-    """One row a group, then one over all.
-
-    `truth`, `guess` (n_rows,): true and predicted labels. `codes` (n_rows,): group codes.
-    `y_score` (n_rows,): scores of the favourable label. `abstention_label`: what stands for an
-    abstention in `guess`. Result (n_groups + 1, n_rates).
-    """
+    """One row a group, then one over all, shape (n_groups + 1, n_rates)."""
     if abstention_label is None:
         return _table(truth, guess, codes, n_groups, pos_label, y_score)
     given = guess != abstention_label
@@ -44,10 +40,7 @@ def rates_by_group(
 
 
 def gaps_of(by_group: pd.DataFrame) -> dict[str, float]:
-    """Largest differences between groups.
-
-    `by_group`: `rates_by_group` without its last row.
-    """
+    """Largest differences between groups, of `rates_by_group` without its last row."""
     gaps = _notions(by_group, "")
     if "roc_auc" in by_group:
         gaps["roc_auc"] = _spread(by_group["roc_auc"])
@@ -94,13 +87,8 @@ def _table(
     if len(truth) == 0:  # every row of every group was refused
         table = pd.DataFrame(math.nan, index=range(n_groups + 1), columns=list(metrics))
     else:
-        frame = MetricFrame(
-            metrics=metrics,
-            y_true=own,
-            y_pred=chosen,
-            sensitive_features=codes,
-            sample_params=sample_params,
-        )
+        given: dict[str, Any] = {"metrics": metrics, "sample_params": sample_params}
+        frame = MetricFrame(y_true=own, y_pred=chosen, sensitive_features=codes, **given)
         by_group = frame.by_group.reindex(range(n_groups))
         table = pd.concat([by_group, frame.overall.to_frame().T], ignore_index=True)
     return table.astype(float).fillna({"count": 0.0}).astype({"count": int})

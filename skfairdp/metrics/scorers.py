@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skfairdp.metrics.gaps import group_gap
+from skfairdp.parameters import WithParameters
 
 
-class _GroupScorer(BaseEstimator):
+class _GroupScorer(WithParameters):
     """A callable ``scorer(estimator, X, y)`` that scores rows together with their groups.
 
-    BaseEstimator brings get_params, clone and repr. The request for groups is written out
-    because ``set_score_request`` raises while routing is off, and because scikit-learn
-    reads ``__metadata_request__score`` only of classes that have a method `score`.
+    The request for groups is written out because ``set_score_request`` raises while routing is
+    off, and because scikit-learn reads ``__metadata_request__score`` only of classes that have a
+    method `score`.
+
+    Parameters
+    ----------
+    notion : str
+        "demographic_parity", "equal_opportunity", "equalized_odds" or
+        "accuracy_parity"; see `group_gap`.
+    pos_label : scalar or None
+        Favourable label; None as in `group_gap`.
+    sensitive_column : column label, list of them, or None
+        Where to find the groups in `X` (a DataFrame) when no ``sensitive_features``
+        are routed, that is whenever scikit-learn's metadata routing is off. A list of
+        columns means their intersections.
     """
 
-    def __init__(
-        self,
-        notion: str = "demographic_parity",
-        *,
-        pos_label: Hashable | None = None,
-        sensitive_column: Hashable | list[Hashable] | None = None,
-    ) -> None:
-        self.notion = notion
-        self.pos_label = pos_label
-        self.sensitive_column = sensitive_column
+    notion: str = field(default="demographic_parity", kw_only=False)
+    pos_label: Hashable | None = None
+    sensitive_column: Hashable | list[Hashable] | None = None
 
     def __call__(
         self,
@@ -41,13 +47,7 @@ class _GroupScorer(BaseEstimator):
         *,
         sensitive_features: ArrayLike | pd.Series | pd.DataFrame | None = None,
     ) -> float:
-        """Score a fitted estimator; larger is better.
-
-        `estimator`: its ``predict`` is asked once. `X` (n_rows, n_features): rows. `y` (n_rows,):
-        true labels. `sensitive_features`: group of each row. Routed here when metadata routing is
-        on; otherwise `sensitive_column` of `X` is read. Raises ValueError: if no groups arrive,
-        or if the gap is not defined on these rows.
-        """
+        """Score a fitted estimator; larger is better. Without groups, or a gap, it raises."""
         groups = self._groups(X, sensitive_features)
         y_pred = np.asarray(estimator.predict(X))
         gap = group_gap(
@@ -81,11 +81,8 @@ class _GroupScorer(BaseEstimator):
                 f"{name}(sensitive_column={self.sensitive_column!r}) reads a column of a "
                 f"DataFrame; X is {type(X).__name__}. Pass X as a DataFrame."
             )
-        if isinstance(self.sensitive_column, list):
-            missing = [column for column in self.sensitive_column if column not in X.columns]
-        else:
-            missing = [] if self.sensitive_column in X.columns else [self.sensitive_column]
-        if missing:
+        named = self.sensitive_column
+        if not all(name in X.columns for name in (named if isinstance(named, list) else [named])):
             raise ValueError(
                 f"sensitive_column={self.sensitive_column!r} is not in X; "
                 f"its columns are {list(X.columns)!r}."
@@ -105,18 +102,6 @@ class _GroupScorer(BaseEstimator):
 
 class GapScorer(_GroupScorer):
     """Minus the gap between groups: 0 is perfect, larger is better.
-
-    Parameters
-    ----------
-    notion : str, default="demographic_parity"
-        "demographic_parity", "equal_opportunity", "equalized_odds" or
-        "accuracy_parity"; see `group_gap`.
-    pos_label : scalar or None, default=None
-        Favourable label; None as in `group_gap`.
-    sensitive_column : column label, list of them, or None, default=None
-        Where to find the groups in `X` (a DataFrame) when no ``sensitive_features``
-        are routed, that is whenever scikit-learn's metadata routing is off. A list of
-        columns means their intersections.
 
     Notes
     -----
@@ -150,14 +135,8 @@ class AccuracyUnderGapScorer(_GroupScorer):
 
     Parameters
     ----------
-    notion : str, default="demographic_parity"
-        As in `GapScorer`.
     tolerance : float, default=0.05
         Largest tolerable gap, in [0, 1].
-    pos_label : scalar or None, default=None
-        As in `GapScorer`.
-    sensitive_column : str, list of str or None, default=None
-        As in `GapScorer`.
 
     Notes
     -----
@@ -176,16 +155,7 @@ class AccuracyUnderGapScorer(_GroupScorer):
     0.75
     """
 
-    def __init__(
-        self,
-        notion: str = "demographic_parity",
-        *,
-        tolerance: float = 0.05,
-        pos_label: Hashable | None = None,
-        sensitive_column: Hashable | list[Hashable] | None = None,
-    ) -> None:
-        super().__init__(notion, pos_label=pos_label, sensitive_column=sensitive_column)
-        self.tolerance = tolerance
+    tolerance: float = 0.05
 
     def _score(self, y_true: np.ndarray, y_pred: np.ndarray, gap: float) -> float:
         if not 0.0 <= self.tolerance <= 1.0:

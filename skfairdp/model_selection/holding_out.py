@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
 from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.labels import count_rows, label_column
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.rows import count_rows, label_column
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,11 +24,11 @@ from skfairdp.fairness.disparity import smallest_cold_start
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.labels import count_rows
 from skfairdp.parameters import NONE, Choice, Kind, Number, check_parameters
 from skfairdp.postprocessing.no_answer import abstention_marker
 from skfairdp.postprocessing.passing_groups import accepts_groups, fit_parameters, known_groups
 from skfairdp.postprocessing.query_state import Turnstile
-from skfairdp.rows import count_rows
 
 # The largest that was published; shorter cold starts begin with a more uneven table.
 _USUAL_COLD_START = 25

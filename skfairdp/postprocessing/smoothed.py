@@ -22,6 +22,7 @@ from skfairdp.fairness.derivation import WEIGHT_LENGTH, Derivation
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.scopes import ANY_POPULATION
+from skfairdp.labels import encode_labels
 from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters
 from skfairdp.postprocessing.group_models import (
     group_parts,
@@ -36,7 +37,7 @@ from skfairdp.postprocessing.smooth_models import (
     refuse_unreadable,
     smooth_model,
 )
-from skfairdp.rows import check_features, check_rows, encode_labels
+from skfairdp.rows import check_features, check_rows
 
 
 class SmoothedClassifier(PrivateClassifier):

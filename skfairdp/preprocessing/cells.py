@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skfairdp.engine.table_release import Cells
-from skfairdp.rows import factorized
+from skfairdp.labels import factorized
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _TRUTH = {"true": 1.0, "false": 0.0}

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from skfairdp.labels import positions
 from skfairdp.parameters import MAPPING, Choice
 from skfairdp.preprocessing.columns import (
     DeclaredTransformer,
@@ -22,7 +23,6 @@ from skfairdp.preprocessing.columns import (
     positions_of,
     refuse_categories,
 )
-from skfairdp.rows import positions
 
 
 class PublicEncoder(DeclaredTransformer):

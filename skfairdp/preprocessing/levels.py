@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skfairdp.rows import positions
+from skfairdp.labels import positions
 
 # Where a value goes that is none of the categories.
 OTHER = "(other)"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar, Self
 
@@ -20,33 +19,16 @@ from skfairdp.parameters import MAPPING, NONE, SEQUENCE, Choice, Number, check_p
 from skfairdp.preprocessing.binner import ENCODINGS
 from skfairdp.preprocessing.cells import looks_like_an_identifier, read_cells, refuse_dtype
 from skfairdp.preprocessing.columns import checked, column, column_names, positions_of
-from skfairdp.preprocessing.dates import (
-    MONTHS,
-    WEEKDAYS,
-    days,
-    month_and_weekday,
-    names_of_parts,
-)
+from skfairdp.preprocessing.dates import days, month_and_weekday, names_of_parts
 from skfairdp.preprocessing.levels import Categories, Levels, LevelsMixin
-from skfairdp.preprocessing.universal_grid import EDGES, N_CELLS, bins, divided
-from skfairdp.privacy.accounting.calibration import noise_multiplier_for
+from skfairdp.preprocessing.table_levels import MOST_ROWS, learned_levels, table_plan
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
-from skfairdp.privacy.plan import LEAST_MULTIPLIER, Block, Plan, Segment
+from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
 
 KINDS = ("number", "category", "date", "drop")
-# Noise of the three counts that choose a kind, in that of a column's values: a 16th of its cost.
-_KIND_NOISE = 4.0
-# Dates are seen where their count is that many standard deviations of its noise.
-_SEEN = 5.0
-# Into how many parts a cell of one histogram is divided at most for the next one.
-PARTS = (8, 64)
-# As many texts may occur, and exact noise is proved for twice as many numbers of a step.
-MOST_ROWS = 2**23 - 2**16
-# Share of delta that is set aside for texts of one row.
-_SHARE = 0.5
 
 
 class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
@@ -190,51 +172,28 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
                 "X has more rows than exact noise is proved for, about 8 million; fit on a part "
                 "that was drawn without looking at the rows."
             )
-        plan = self._plan(names, kinds)
+        plan = table_plan([(names[at], kinds[at]) for at in kept], self.epsilon, self.delta)
         stated = self._guarantee(plan, noise)
         self._charge(stated)  # before a cell reaches the engine
         if persons is not None:  # before texts are listed: of a person's, one occurs
             X = _safe_indexing(X, persons.one_row_each(noise.sampling))
-        cells = [read_cells(column(X, place)) for place in kept]
-        release = TableRelease(cells, plan, noise)
+        release = TableRelease([read_cells(column(X, place)) for place in kept], plan, noise)
         segments = iter(plan.segments)
         levels: list[tuple[str, Levels]] = []
         dates: list[str] = []
         labels = self._labels()
         for at, place in enumerate(kept):
-            kind, label = kinds[place], labels[place]
-            if kind is None:
-                counting = next(segments)
-                (counts,) = release.histograms(counting, at, _kind, 3)
-                kind = _chosen(counts, counting)
-            segment = next(segments)
-            if kind == "category":
-                levels.append((label, Categories(tuple(release.frequent(segment, at)))))
-            elif kind == "number":
-                levels.append((label, self._intervals(release, segment, at, _numbers)))
-            else:
+            label = labels[place]
+            found = learned_levels(release, segments, at, kinds[place], self.n_bins)
+            if len(found) > 1:
                 dates.append(label)
-                found = self._intervals(release, segment, at, days), MONTHS, WEEKDAYS
-                levels += zip(names_of_parts(label), found, strict=True)
+            names_of = names_of_parts(label) if len(found) > 1 else (label,)
+            levels += zip(names_of, found, strict=True)
         release.meter.finish()
         self.levels_ = tuple(levels)
         self.date_columns_ = tuple(dates)
         self.plan_ = plan
         self.privacy_ = stated
-
-    def _intervals(
-        self, release: TableRelease, segment: Segment, at: int, read: Callable[[Cells], NDArray]
-    ) -> Levels:
-        edges, std = EDGES, segment.blocks[0].noise_std
-        most = iter(PARTS)
-
-        def then(counts: NDArray[np.float64]) -> tuple[Any, int]:
-            nonlocal edges
-            edges = divided(edges, counts, std, next(most))
-            return _between(edges, read), len(edges) + 1
-
-        counts = release.histograms(segment, at, _between(EDGES, read), N_CELLS, then)[-1]
-        return bins(edges, counts, std, self.n_bins)
 
     def _kinds(self, names: list[Hashable]) -> list[str | None]:
         """Declared kind of each column; None where it has to be learned."""
@@ -259,34 +218,6 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         if all(kind == "drop" for kind in kinds):
             raise ValueError("Every column is dropped; keep at least one.")
         return kinds
-
-    def _plan(self, names: list[Hashable], kinds: list[str | None]) -> Plan:
-        kept = [(n, k) for n, k in zip(names, kinds, strict=True) if k != "drop"]
-        without = ("number", "date")  # of categories
-        texts = sum(kind not in without for _, kind in kept)
-
-        def plan(sigma: float) -> Plan:
-            segments: list[Segment] = []
-            for name, kind in kept:
-                if kind is None:
-                    segments.append(_segment((f"kind of {name}",), sigma * _KIND_NOISE, 0.0))
-                parts = tuple(f"{size} of {name}" for size in ("octaves", "eighths", "parts"))
-                failure = 0.0 if kind in without else self.delta * _SHARE / texts
-                segments.append(_segment(parts, sigma * math.sqrt(len(parts)), failure))
-            return Plan(
-                cells=("all",),
-                segments=tuple(segments),
-                adjacency="add-remove",
-                delta=float(self.delta),
-                exact_noise=True,
-            )
-
-        if math.isinf(self.epsilon):
-            return plan(0.0)
-        sigma = noise_multiplier_for(self.epsilon, self.delta, plan)
-        planned = plan(max(sigma, LEAST_MULTIPLIER))  # a large epsilon is not used up
-        planned.check_exact_noise(MOST_ROWS)
-        return planned
 
     def _guarantee(self, plan: Plan, noise: NoiseSource) -> PrivacyGuarantee | None:
         if plan.noiseless:
@@ -331,38 +262,6 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.non_deterministic = not self.reproducible_noise
         return tags
-
-
-def _segment(names: tuple[str, ...], std: float, failure: float) -> Segment:
-    blocks = tuple(Block(name=name, max_norm=1.0, weights=(1.0,), noise_std=std) for name in names)
-    # All rows are counted; how many there are is not public, and nothing is divided by it.
-    return Segment(steps=1, rates=(1.0,), expected_sizes=(0.0,), blocks=blocks, failure=failure)
-
-
-def _kind(cells: Cells) -> NDArray[np.int64]:
-    """0 for a number, 1 for a text, 2 for a date, -1 for a missing cell."""
-    texts = np.where(np.isnan(days(cells)), 1, 2)
-    return np.where(cells.texts >= 0, texts, np.where(np.isnan(cells.numbers), -1, 0))
-
-
-def _chosen(counts: NDArray[np.float64], segment: Segment) -> str:
-    numbers, texts, dates = counts.tolist()
-    # More than noise: a column without values is no column of dates.
-    if dates > max(numbers, texts, _SEEN * segment.blocks[0].noise_std):
-        return "date"
-    return "number" if numbers >= texts else "category"
-
-
-def _numbers(cells: Cells) -> NDArray[np.float64]:
-    return cells.numbers
-
-
-def _between(edges: NDArray[np.float64], read: Callable[[Cells], NDArray]) -> Any:
-    def cell(cells: Cells) -> NDArray[np.int64]:
-        numbers = read(cells)
-        return np.where(np.isnan(numbers), -1, np.searchsorted(edges, numbers, side="right"))
-
-    return cell
 
 
 def _codes(level: Levels, cells: Cells) -> NDArray[np.int64]:

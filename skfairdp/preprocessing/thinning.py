@@ -27,6 +27,7 @@ from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.groups import Groups, groups_of_records, groups_of_training
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.figures import significant_up
+from skfairdp.labels import encode_labels
 from skfairdp.parameters import Kind, Number, check_parameters
 from skfairdp.preprocessing.thinned import (
     inner_settings,
@@ -40,7 +41,7 @@ from skfairdp.privacy.inclusion_probabilities import SamplingRates, release_tabl
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import check_delta
-from skfairdp.rows import check_features, check_rows, encode_labels
+from skfairdp.rows import check_features, check_rows
 
 
 class PrivateThinningClassifier(PrivateClassifier):

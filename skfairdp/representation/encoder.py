@@ -15,6 +15,7 @@ from skorch import NeuralNet
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
+from skfairdp.labels import encode_labels
 from skfairdp.parameters import (
     BOOLEAN,
     COUNT,
@@ -40,7 +41,7 @@ from skfairdp.representation.training_plan import (
     training_plan,
     training_promise,
 )
-from skfairdp.rows import check_rows, encode_labels
+from skfairdp.rows import check_rows
 
 
 class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetworks):

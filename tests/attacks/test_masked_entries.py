@@ -7,8 +7,8 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 from skfairdp import DPSGDClassifier, FairDPClassifier, certify
+from skfairdp.labels import unmasked
 from skfairdp.representation.release_memory import ReleaseMemory
-from skfairdp.rows import unmasked
 
 N = 40
 MASK = np.arange(N) == 3

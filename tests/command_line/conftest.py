@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from skfairdp.command_line import reporting
+from skfairdp.command_line import filing
 
 
 @pytest.fixture
@@ -16,10 +16,10 @@ def all_epochs() -> None:
 
 @pytest.fixture(autouse=True)
 def few_epochs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = reporting.estimator_of
+    made = filing.estimator_of
 
     def brief(*asked: Any) -> Any:
         return made(*asked).set_params(max_epochs=8)
 
     if "all_epochs" not in request.fixturenames:
-        monkeypatch.setattr(reporting, "estimator_of", brief)
+        monkeypatch.setattr(filing, "estimator_of", brief)

@@ -69,7 +69,7 @@ def test_a_page_that_fails_costs_neither_model_nor_certificate(capsys, monkeypat
 def test_a_certificate_that_fails_leaves_the_model_and_says_what_it_cost(
     capsys, monkeypatch
 ) -> None:
-    broken_at(monkeypatch, "skfairdp.command_line.reporting.certify", KeyboardInterrupt())
+    broken_at(monkeypatch, "skfairdp.command_line.filing.certify", KeyboardInterrupt())
     code, said = run(capsys)
     assert code == 130
     assert said.startswith("skfairdp: Interrupted.\n")
@@ -84,7 +84,7 @@ def test_a_request_to_end_is_heard(capsys, monkeypatch) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr("skfairdp.command_line.reporting.certify", ends)
+    monkeypatch.setattr("skfairdp.command_line.filing.certify", ends)
     code, said = run(capsys)
     assert code == 143
     assert said.startswith("skfairdp: Terminated.\n")
@@ -93,7 +93,7 @@ def test_a_request_to_end_is_heard(capsys, monkeypatch) -> None:
 
 
 def test_without_a_ledger_the_whole_budget_counts(capsys, monkeypatch) -> None:
-    broken_at(monkeypatch, "skfairdp.command_line.reporting._trained", KeyboardInterrupt())
+    broken_at(monkeypatch, "skfairdp.command_line.filing.trained", KeyboardInterrupt())
     assert main(report()) == 130
     said = capsys.readouterr().err
     assert "no ledger was named, so count ε = 2, δ = 1e-5 as spent" in said

@@ -161,7 +161,7 @@ def test_a_message_with_a_cell_would_be_seen(capsys, monkeypatch) -> None:
         raise ValueError(WORD)
 
     written(Path())
-    monkeypatch.setattr("skfairdp.command_line.reporting._trained", broken)
+    monkeypatch.setattr("skfairdp.command_line.filing.trained", broken)
     assert WORD not in said_by(capsys, report())
     monkeypatch.setattr(complaint, "_worded_here", lambda error: True)
     assert WORD in said_by(capsys, report())
@@ -184,15 +184,15 @@ def test_a_model_file_that_is_a_table_is_not_shown(capsys, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("kind", [ValueError, TypeError, KeyError, RuntimeError, MemoryError])
-@pytest.mark.parametrize("place", ["_trained", "certify"])
+@pytest.mark.parametrize("place", ["trained", "certify"])
 def test_what_another_library_says_is_not_passed_on(kind, place, capsys, monkeypatch) -> None:
     def broken(*args: Any, **kwargs: Any) -> None:
         raise kind(WORD)
 
     written(Path())
     if place == "certify":
-        monkeypatch.setattr("skfairdp.command_line.reporting._trained", lambda *a: [Trained()])
-    monkeypatch.setattr(f"skfairdp.command_line.reporting.{place}", broken)
+        monkeypatch.setattr("skfairdp.command_line.filing.trained", lambda *a: [Trained()])
+    monkeypatch.setattr(f"skfairdp.command_line.filing.{place}", broken)
     assert main(report()) == (2 if kind is ValueError else 4)
     said = capsys.readouterr().err
     assert kind.__name__ in said
@@ -217,7 +217,7 @@ def test_numpys_own_words_inside_this_package_are_not_passed_on(capsys, monkeypa
     def complaint_of_numpy(values: pd.Series) -> None:
         np.asarray(values, dtype=object).astype(float)
 
-    monkeypatch.setattr("skfairdp.command_line.reporting._trained", careless)
+    monkeypatch.setattr("skfairdp.command_line.filing.trained", careless)
     monkeypatch.setattr(complaint.skfairdp, "__file__", __file__)  # as if this module were ours
     assert main(report()) == 2
     said = capsys.readouterr().err
@@ -231,7 +231,7 @@ def test_warnings_of_other_packages_are_named_and_not_quoted(capsys, monkeypatch
         raise complaint.CommandError("enough")
 
     written(Path())
-    monkeypatch.setattr("skfairdp.command_line.reporting._trained", warns)
+    monkeypatch.setattr("skfairdp.command_line.filing.trained", warns)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         assert main(report()) == 2

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from skfairdp import Certificate, GapMonitor, PrivacyLedger
-from skfairdp.command_line import main, reporting
+from skfairdp.command_line import filing, main
 from skfairdp.command_line.files import read_rows
 from skfairdp.command_line.schema import Schema
 from skfairdp.command_line.table import people_of
@@ -174,13 +174,13 @@ def test_a_run_that_spends_more_than_was_charged_ends_without_a_page(
     folder, capsys, monkeypatch
 ) -> None:
     written(folder)
-    honest = reporting.certify
+    honest = filing.certify
 
     def dearer(*args: Any, **kwargs: Any) -> Certificate:
         found = honest(*args, **kwargs)
         return replace(found, privacy=replace(found.privacy, epsilon=2.1))
 
-    monkeypatch.setattr(reporting, "certify", dearer)
+    monkeypatch.setattr(filing, "certify", dearer)
     assert "was charged" in refused(capsys, report("--ledger", "l.db"))
 
 
@@ -236,7 +236,38 @@ def test_text_targets_need_their_favourable_value(folder, capsys) -> None:
     assert "as the table spells it" in refused(capsys, report("--positive", "YES"))
     assert main(report("--positive", "yes")) == 0
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "1 stands for approve = yes, and 0 for approve = no." in page
+    assert (
+        "The positive outcome is approve = yes, and the other one approve = no; groups are those "
+        "of white." in page
+    )
+
+
+def test_a_saved_model_speaks_in_the_values_of_the_file(folder, capsys) -> None:
+    """The lesser value is the favourable one: classes stay sorted, and rates are its rates."""
+    rows = table()
+    rows["approve"] = np.where(rows["approve"] == 1, "approved", "refused")
+    rows["white"] = np.where(rows["white"] == "a", "x", "y")
+    written(folder, rows)
+    files = ["--model", "m.pkl", "--certificate", "c.json", "--held-out-is-public"]
+    notions = ["--notion", "equal_opportunity", "--notion", "demographic_parity"]
+    assert main(report("--positive", "approved", *files, *notions)) == 0
+    model = pickle.loads((folder / "m.pkl").read_bytes())
+    assert model.classes_.tolist() == ["approved", "refused"]
+    assert model.positive_ == "approved"
+    assert model[-1].notion == ("equalized_odds", "demographic_parity")
+    answers = model.predict(rows[["income", "debt", "purpose"]])
+    assert set(answers) <= {"approved", "refused"}
+    assert (rows["income"][answers == "approved"]).mean() > 5.0
+    certificate = Certificate.from_json((folder / "c.json").read_text(encoding="utf-8"))
+    assert certificate.verify(model)
+    chance, parity = certificate.fairness
+    assert {count.stratum for count in chance.counts} == {"label approved"}
+    told = " ".join(chance.assumptions)
+    assert "The positive outcome is 'approved', and the other one 'refused'." in told
+    approved = sum(count.successes for count in parity.counts)
+    assert approved / sum(count.trials for count in parity.counts) == pytest.approx(
+        (answers == "approved").mean(), abs=0.1
+    )
 
 
 def test_several_sensitive_columns_make_intersections(folder) -> None:
@@ -369,7 +400,7 @@ def test_a_fault_of_the_program_is_no_answer(folder, capsys, monkeypatch) -> Non
         raise TypeError("secret")
 
     written(folder)
-    monkeypatch.setattr("skfairdp.command_line.reporting.certify", broken)
+    monkeypatch.setattr("skfairdp.command_line.filing.certify", broken)
     said = refused(capsys, report(), code=4)
     assert "TypeError" in said
     assert "a fault of this program" in said
@@ -476,7 +507,7 @@ def test_how_one_cell_spells_a_number_shows_nowhere(folder) -> None:
     written(folder, rows)
     assert main(report("--certificate", "c.json")) == 0
     text = Path("c.json").read_text(encoding="utf-8")
-    assert "1 stands for approve = 1, and 0 for approve = 0." in text
+    assert "The positive outcome is approve = 1, and the other one approve = 0;" in text
     assert Certificate.from_json(text).fairness[0].groups == (0, 1)
 
 

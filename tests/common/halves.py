@@ -17,7 +17,8 @@ from sklearn.utils import _safe_indexing
 
 from skfairdp import FairPATEClassifier, FairPathClassifier, PATEClassifier, SFPATEClassifier
 from skfairdp.exceptions import FairnessWarning
-from skfairdp.rows import check_rows, encode_labels
+from skfairdp.labels import encode_labels
+from skfairdp.rows import check_rows
 
 Half = list[Any]
 

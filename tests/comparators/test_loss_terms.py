@@ -11,23 +11,27 @@ import torch
 from scipy import integrate, stats
 from torch.nn import functional
 
-from skfairdp.comparators.cfair import CFAIREncoder, balancing_weights
-from skfairdp.comparators.cfb import CFBEncoder
-from skfairdp.comparators.ffvae import (
-    FFVAEEncoder,
-    density_ratio_loss,
-    shuffled,
+from skfairdp.comparators.adversarial import (
+    CFAIREncoder,
+    LAFTREncoder,
+    balancing_weights,
+    group_normalised,
 )
-from skfairdp.comparators.laftr import LAFTREncoder, group_normalised
-from skfairdp.comparators.losses import Batch, Widths
+from skfairdp.comparators.ffvae import FFVAEEncoder, density_ratio_loss, shuffled
 from skfairdp.comparators.networks import (
+    Batch,
     GaussianEncoder,
     ReversedGradient,
+    Widths,
+    negative_log_likelihood,
     perceptron,
 )
-from skfairdp.comparators.ppvae import PPVAEEncoder
-from skfairdp.comparators.variational import negative_log_likelihood
-from skfairdp.comparators.vfae import VFAEEncoder, mean_discrepancy
+from skfairdp.comparators.variational import (
+    CFBEncoder,
+    PPVAEEncoder,
+    VFAEEncoder,
+    mean_discrepancy,
+)
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -153,7 +153,7 @@ def test_adult_and_compas_have_the_shape_of_papers_on_fair_representations(data_
     assert compas.target.name == "no_recid"
     again = fetch_compas(data_home=data_home, version="ten").split
     assert (again == compas.split).all()
-    with pytest.raises(ValueError, match="'standard' and 'ten'"):
+    with pytest.raises(ValueError, match="'standard', 'ten'"):
         fetch_compas(data_home=data_home, version="eleven")
     with pytest.raises(ValueError, match="standard_filter=True"):
         fetch_compas(data_home=data_home, version="ten", standard_filter=False)

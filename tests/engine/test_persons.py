@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from skfairdp.engine import person_rows
+from skfairdp.engine import batch_sums, person_rows
 from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.clipping.functional import FunctionalClipper
+from skfairdp.engine.clipping.fused import FusedClipper
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.person_rows import PersonRows
@@ -267,3 +269,41 @@ def test_large_persons_go_through_whole_also_one_by_one():
     batched = door.sum(norm=0.1)
     door.clipper.take_one_by_one()
     torch.testing.assert_close(door.sum(norm=0.1), batched, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "one_by_one"),
+    [
+        ("linear", (FusedClipper, "_weighted_sum"), False),
+        ("by record", (FunctionalClipper, "_block_sums"), False),
+        ("by record", (FunctionalClipper, "_block_sums"), True),
+    ],
+)
+def test_no_more_rows_are_added_at_once_than_the_margin_is_for(
+    name, where, one_by_one, monkeypatch
+):
+    X, y, ids = people(n=3)
+    most = 40 if one_by_one else 1100
+    X, y = hostile("scattered", X, y, np.random.default_rng(1), n=most)
+    ids = np.append(ids, np.full(most, 999))
+    door = Door(name, X, y, ids, most=most)
+    if one_by_one:
+        door.clipper.take_one_by_one()
+    added, counted = [], []
+    kind, method = where
+    plain, margin = getattr(kind, method), batch_sums.sum_margin
+
+    def adding(self, gradients, others, *rest):
+        added.append(len(gradients[0]))
+        return plain(self, gradients, others, *rest)
+
+    def counting(rows, *rest):
+        counted.append(rows)
+        return margin(rows, *rest)
+
+    monkeypatch.setattr(kind, method, adding)
+    monkeypatch.setattr(batch_sums, "sum_margin", counting)
+    door.sum()
+    assert max(added) >= most, "the largest person is added in one product"
+    assert counted == [max(1024, -(-most // 32) * 32)]
+    assert max(added) <= counted[0]

@@ -71,16 +71,10 @@ class Teachers(ABC):
 
 
 def fixed_answers(y_codes: np.ndarray, rows: list[np.ndarray]) -> np.ndarray:
-    """Find the teachers that have nothing to learn.
+    """Find the teachers that have nothing to learn: -1 for the others.
 
-    `y_codes` (n_rows,): class of each record. Result (n_teachers,): 0 for an empty shard, the
-    class of a shard that has one class, -1 else.
+    0 for an empty shard, the class of a shard that has one class.
     """
-    fixed = np.full(len(rows), -1, dtype=np.int64)
-    for index, own in enumerate(rows):
-        codes = y_codes[own]
-        if len(own) == 0:
-            fixed[index] = 0
-        elif (codes == codes[0]).all():
-            fixed[index] = codes[0]
-    return fixed
+    shards = [np.unique(y_codes[own]) for own in rows]
+    answers = [-1 if len(found) > 1 else int(found[0]) if len(found) else 0 for found in shards]
+    return np.array(answers, dtype=np.int64)

@@ -29,8 +29,8 @@ _TURN = threading.RLock()
 def own_globals(generator: np.random.Generator) -> Iterator[None]:
     """Seed the global generators of numpy, Python and torch in the block, and put them back.
 
-    `generator`: where the seeds come from. They are not secret: other threads of the process can
-    see them while the block runs, and their draws from global generators move it.
+    The seeds are not secret: other threads of the process can see them while the block runs, and
+    their draws from global generators move it.
     """
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
     with _TURN, torch.random.fork_rng(devices=devices):
@@ -55,8 +55,6 @@ def alone(generator: np.random.Generator) -> Iterator[None]:
     What is printed (by C code too), logged and warned of in the block is dropped, and joblib
     starts no workers in it, for their generators would remember earlier blocks. In other
     threads of this process nothing is printed or logged either meanwhile.
-
-    `generator`: seeds the global generators, see `own_globals`.
     """
     with (
         own_globals(generator),

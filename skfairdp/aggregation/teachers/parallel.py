@@ -80,13 +80,6 @@ def train_separately(
 ) -> SeparateTeachers:
     """Fit a clone of a classifier, or of a net, on every shard.
 
-    `X` (n_rows, ...): private rows. `y_codes` (n_rows,): their class codes. `fixed`
-    (n_teachers,): -1 for the teachers to train. `seed`: with its number, it determines what a
-    teacher draws at random. `n_steps`, `batch_size`: steps of a net and records in each; not used
-    for other classifiers.
-
-    Notes
-    -----
     A teacher that fails on its shard or at answering votes for class 0, as one without rows
     does, and so does each of them if all fail: no error depends on what a shard holds.
     """
@@ -134,12 +127,7 @@ def teach(
     n_steps: int,
     batch_size: int,
 ) -> Any:
-    """Fit one teacher on its shard, with random numbers of its own and without a word.
-
-    `X` (n_own, ...): records of its shard. `y_codes` (n_own,): their class codes. `seed`,
-    `index`: seed of the ensemble and number of the teacher. `n_classes`, `n_steps`, `batch_size`:
-    as in `train_separately`. Result: has ``predict``.
-    """
+    """Fit one teacher on its shard, with random numbers of its own and without a word."""
     generator = teacher_generator(seed, index)
     with alone(teacher_generator(seed, index, _FITTING)):
         if isinstance(teacher, NeuralNet):
@@ -157,11 +145,7 @@ def teach(
 
 
 def answer(model: Any, X: np.ndarray, seed: int, index: int) -> np.ndarray:
-    """Let one teacher classify public rows, with random numbers of its own.
-
-    `model`: what `teach` returned. `X` (n_rows, ...): public rows. `seed`, `index`: as in
-    `teach`. Result (n_rows,).
-    """
+    """Let one teacher classify public rows, with random numbers of its own."""
     with alone(teacher_generator(seed, index, _ANSWERING)):
         # Its own copy: what a teacher writes into its rows must not reach the next one.
         codes = np.asarray(model.predict(X.copy())).astype(np.int64)
@@ -186,10 +170,7 @@ def descend(
     n_steps: int,
     batch_size: int,
 ) -> None:
-    """Train one net in the plain way, without noise.
-
-    `X` (n_rows, ...): rows. `y_codes` (n_rows,): class codes.
-    """
+    """Train one net in the plain way, without noise."""
     module, objective = prepared.module.train(), objective_for(prepared.criterion)
     rows = as_tensor(X, module)
     target = torch.from_numpy(y_codes).to(rows.device)

@@ -91,8 +91,8 @@ def _classes(output: Tensor) -> Tensor:
 def can_be_batched(prepared: PreparedNet, row_shape: tuple[int, ...]) -> bool:
     """Tell whether teachers made like this one can be trained in one pass.
 
-    Result: true for stacks of linear layers with elementwise activations, a loss whose derivative
-    is known and an optimizer that treats every weight by itself.
+    True for stacks of linear layers with elementwise activations, a loss whose derivative is
+    known and an optimizer that treats every weight by itself.
     """
     stack = linear_stack(prepared.module)
     objective = objective_for(prepared.criterion)
@@ -121,13 +121,10 @@ def train_batched(
     batch_size: int,
     progress: Progress,
 ) -> BatchedTeachers:
-    """Train all teachers in one pass.
+    """Train all teachers in one pass, to the pattern of `prepared`.
 
-    `prepared`: the pattern of a teacher; `can_be_batched` holds for it. `X` (n_rows, ...):
-    private rows. `y_codes` (n_rows,): their class codes. `fixed` (n_teachers,): answers of
-    teachers with nothing to learn. They keep their place in every product, on empty rows. `seed`:
-    with its number, it determines a teacher's initial weights and minibatches. `n_steps`,
-    `batch_size`: steps of every teacher and records in each.
+    Teachers with a `fixed` answer keep their place in every product, on empty rows. `seed` and
+    its number determine a teacher's initial weights and minibatches.
     """
     stack = linear_stack(prepared.module)
     assert stack is not None  # can_be_batched

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
+from sklearn.utils import get_tags
 from skorch import NeuralNet
 from torch import nn
 
 from skfairdp.aggregation.shards import rows_by_shard
 from skfairdp.aggregation.teachers.ensemble import Teachers, fixed_answers
-from skfairdp.aggregation.teachers.parallel import train_separately
+from skfairdp.aggregation.teachers.parallel import answer, teach, train_separately
 from skfairdp.aggregation.teachers.stacked_training import can_be_batched, train_batched
 from skfairdp.engine.inspection import refuse_unstable_rows
 from skfairdp.engine.nets import PreparedNet, default_net, prepare_net
 from skfairdp.engine.training import Progress
+
+# Of the trial of a teacher.
+_N_STEPS, _BATCH_SIZE = 3, 4
+_MOST_ANSWERS = 1000
 
 
 def default_teacher() -> NeuralNet:
@@ -130,25 +136,18 @@ def train_teachers(
     teacher, prepared = check_teacher(teacher, X.shape[1:], n_classes)
     # Not how many shards there are something to learn from: that is private.
     n_tasks = n_teachers if prepared is None else n_steps
-    bar = Progress(n_tasks, progress, "teachers")
-    sizes: dict[str, Any] = dict(seed=seed, n_steps=n_steps, batch_size=batch_size, progress=bar)
-    try:
+    with closing(Progress(n_tasks, progress, "teachers")) as bar:
+        task: Any = (X, y_codes, rows, fixed, n_classes)
+        sizes: Any = dict(seed=seed, n_steps=n_steps, batch_size=batch_size, progress=bar)
         if prepared is not None:
-            return train_batched(prepared, X, y_codes, rows, fixed, n_classes, **sizes)
-        return train_separately(teacher, X, y_codes, rows, fixed, n_classes, n_jobs=n_jobs, **sizes)
-    finally:
-        bar.close()
+            return train_batched(prepared, *task, **sizes)
+        return train_separately(teacher, *task, n_jobs=n_jobs, **sizes)
 
 
 def check_teacher(
     teacher: Any, row_shape: tuple[int, ...], n_classes: int
 ) -> tuple[Any, PreparedNet | None]:
-    """Refuse what cannot be a teacher.
-
-    Result `teacher`: the pattern of all teachers; `prepared`: one teacher as a pattern for all
-    that are trained in one pass; None where each has to be trained apart. Raises TypeError,
-    ValueError: as in `train_teachers`.
-    """
+    """Refuse what cannot be a teacher; return the pattern of all, and one for a single pass."""
     teacher = default_teacher() if teacher is None else teacher
     if isinstance(teacher, NeuralNet):
         return teacher, _batchable(teacher, row_shape, n_classes)
@@ -177,3 +176,45 @@ def _batchable(net: NeuralNet, row_shape: tuple[int, ...], n_classes: int) -> Pr
     except (TypeError, ValueError) as error:
         raise type(error)(f"'teacher' holds a net that cannot be used: {error}") from error
     return pattern if batchable else None
+
+
+def try_teacher(
+    teacher: Any, X_public: np.ndarray, n_rows: int, n_teachers: int, n_classes: int
+) -> None:
+    """Refuse a teacher that cannot be fitted, or that remembers earlier fits.
+
+    A teacher that fails on private rows is silent and votes for class 0. So that not all of
+    them do, one is fitted on public rows with made-up labels, twice as many as an average
+    shard holds. It is fitted on others then, and on the first ones again: if it answers
+    otherwise than before, something in it outlived the fit in between (a generator or a
+    cache that all its clones share), and one record would change other teachers too.
+    """
+    pattern, prepared = check_teacher(teacher, X_public.shape[1:], n_classes)
+    if prepared is not None:
+        return  # of a kind that is known to draw from its own stream and to remember nothing
+    half = max(1, len(X_public) // 2)
+    size = 2 * max(-(-n_rows // n_teachers), n_classes)
+    first, second = np.arange(size) % half, len(X_public) - 1 - np.arange(size) % half
+    labels = np.arange(size, dtype=np.int64) % n_classes
+    given = []
+    try:
+        for rows in (first, second, first):
+            model = teach(
+                clone(pattern), X_public[rows], labels, 0, 0, n_classes, _N_STEPS, _BATCH_SIZE
+            )
+            given.append(answer(model, X_public[:_MOST_ANSWERS], 0, 0))
+    except (Exception, SystemExit) as error:
+        raise ValueError(
+            f"'teacher' ({type(pattern).__name__}) fails on {size} public rows with made-up "
+            f"labels, twice as many as a shard holds on average: {error!r}. Nothing was charged. "
+            "Use fewer teachers, or one that takes shards of every size."
+        ) from error
+    fresh = not isinstance(pattern, NeuralNet) and get_tags(pattern).non_deterministic
+    if not fresh and not np.array_equal(given[0], given[2]):
+        raise ValueError(
+            f"'teacher' ({type(pattern).__name__}) answers differently after another of its clones "
+            "was fitted: they share a generator, a cache or a global variable, so that one record "
+            "would reach several teachers. Nothing was charged. Let it draw from its random_state "
+            "or from a global generator of numpy, torch or Python, which each teacher has for "
+            "itself; if its randomness is fresh in every fit, let its tags say non_deterministic."
+        )

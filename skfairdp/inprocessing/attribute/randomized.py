@@ -21,10 +21,11 @@ from skfairdp.inprocessing.attribute.group_estimates import estimated_joint, eve
 from skfairdp.inprocessing.attribute.local_guarantee import local_guarantee
 from skfairdp.inprocessing.attribute.reduction import MOMENTS, Mixture, positive_votes, reduced
 from skfairdp.inprocessing.fairdp.head_decisions import row_uniforms
+from skfairdp.labels import encode_labels
 from skfairdp.parameters import COUNT, Choice, Number, check_parameters
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.rows import check_features, check_rows, encode_labels
+from skfairdp.rows import check_features, check_rows
 
 
 class RandomizedAttributeClassifier(PrivateClassifier):

@@ -25,6 +25,7 @@ from skfairdp.inprocessing.functional.plan import (
 )
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
 from skfairdp.inprocessing.grouped import declared_groups, settled_sizes
+from skfairdp.labels import encode_labels
 from skfairdp.parameters import (
     MAPPING,
     NONE,
@@ -39,7 +40,7 @@ from skfairdp.privacy.accounting.plan_cost import budget_guarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta, check_group_sizes
-from skfairdp.rows import check_features, check_rows, encode_labels
+from skfairdp.rows import check_features, check_rows
 
 
 class FunctionalMechanismClassifier(BudgetedClassifier):

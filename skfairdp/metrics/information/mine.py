@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +18,7 @@ from skfairdp.parameters import COUNT, POSITIVE, PROBABILITY, check_arguments
 if TYPE_CHECKING:
     import torch
 
-_HIDDEN = 100
+_HIDDEN = (100, 100)
 _AVERAGED = 100
 # Continuous s: held-out pairs of the product are made of this many random orders.
 _ORDERS = 4
@@ -145,32 +144,29 @@ def _trained_value(
     # table of counts should wait for it.
     import torch
 
+    from skfairdp.engine.modules import MLP
+    from skfairdp.engine.randomness import SeededDraws
+
     rows, others = (torch.as_tensor(part, dtype=torch.float32) for part in pairs)
     joint, product = (torch.as_tensor(part, dtype=torch.float32) for part in evaluation[:2])
     log_weights = torch.as_tensor(evaluation[2], dtype=torch.float32)
-    generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
-    weights = _initial_weights(rows.shape[1] + others.shape[1], generator)
-    optimizer = torch.optim.Adam(weights, lr=learning_rate, fused=True)
+    seed = int(rng.integers(2**62))
+    generator = torch.Generator().manual_seed(seed)
+    with SeededDraws(seed):
+        critic = MLP(rows.shape[1] + others.shape[1], 1, _HIDDEN, torch.nn.ReLU6)
+    optimizer = torch.optim.Adam(critic.parameters(), lr=learning_rate, fused=True)
     log_average: torch.Tensor | None = None
     values = []
     for step in range(iterations):
         picks = torch.randint(len(rows), (3, batch_size), generator=generator)
-        batch = torch.cat(
-            [
-                torch.cat([rows[picks[0]], others[picks[0]]], dim=1),
-                torch.cat([rows[picks[1]], others[picks[2]]], dim=1),
-            ]
-        )
-        scores = _critic(weights, batch)
+        left, right = rows[picks[:2].flatten()], others[picks[::2].flatten()]
+        scores = critic(torch.cat([left, right], dim=1))[:, 0]
         log_mean = torch.logsumexp(scores[batch_size:], 0) - math.log(batch_size)
         now = log_mean.detach()
-        log_average = (
-            now
-            if log_average is None
-            else torch.logaddexp(
-                log_average + math.log1p(-averaging_rate), now + math.log(averaging_rate)
-            )
-        )
+        if log_average is not None:
+            kept = log_average + math.log1p(-averaging_rate)
+            now = torch.logaddexp(kept, now + math.log(averaging_rate))
+        log_average = now
         # The surrogate whose gradient is the corrected one; its value means nothing.
         loss = torch.exp(log_mean - log_average) - scores[:batch_size].mean()
         optimizer.zero_grad()
@@ -178,32 +174,9 @@ def _trained_value(
         optimizer.step()
         if step >= iterations - _AVERAGED:
             with torch.no_grad():
-                second = torch.logsumexp(_critic(weights, product) + log_weights, 0)
-                values.append(float(_critic(weights, joint).mean() - second))
+                second = torch.logsumexp(critic(product)[:, 0] + log_weights, 0)
+                values.append(float(critic(joint).mean() - second))
     return float(np.mean(values))
-
-
-def _critic(weights: list[torch.Tensor], batch: torch.Tensor) -> torch.Tensor:
-    """Scores T(z, s), shape (n_pairs,)."""
-    import torch
-
-    hidden = batch
-    for weight, bias in zip(weights[:-2:2], weights[1:-2:2], strict=True):
-        hidden = torch.nn.functional.relu6(torch.addmm(bias, hidden, weight))
-    return torch.addmm(weights[-1], hidden, weights[-2])[:, 0]
-
-
-def _initial_weights(n_inputs: int, generator: torch.Generator) -> list[torch.Tensor]:
-    """Uniform weights as in torch.nn.Linear, from an own generator: no global state is touched."""
-    import torch
-
-    weights = []
-    sizes = (n_inputs, _HIDDEN, _HIDDEN, 1)
-    for n_in, n_out in pairwise(sizes):
-        for shape in ((n_in, n_out), (n_out,)):
-            values = (2 * torch.rand(shape, generator=generator) - 1) / math.sqrt(n_in)
-            weights.append(values.requires_grad_())
-    return weights
 
 
 def _split(

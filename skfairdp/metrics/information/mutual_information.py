@@ -25,6 +25,7 @@ _ROWS_PER_CELL = 5
 _MOST_DIMENSIONS = 5
 
 
+@completed_by(nearest_neighbours)
 def mutual_information(
     Z: ArrayLike | pd.Series | pd.DataFrame,
     s: ArrayLike | pd.Series | pd.DataFrame,
@@ -47,8 +48,6 @@ def mutual_information(
         "auto" takes the plug-in estimate where the table of `Z` and `s` has five rows per cell or
         more, nearest neighbours for up to five numeric columns, and otherwise the lower bound of a
         classifier (for numeric `s` of many values: MINE). `reason` in the result says which.
-    units : {"nats", "bits"}, default="nats"
-        Unit of the result.
     confidence_level : float in (0, 1) or None, default=None
         Add a lower bound of this level by :func:`classifier_lower_bound`.
     n_permutations : int, default=0
@@ -84,33 +83,30 @@ def mutual_information(
         method, why = _choose(Z, s, numbers)
     elif method == "classifier" and numbers:
         raise ValueError("method='classifier' needs groups; s is numeric with too many values.")
+
+    def lower(level: float) -> MutualInformation:
+        return classifier_lower_bound(
+            Z, s, confidence_level=level, units=units, random_state=random_state
+        )
+
     if method == "plug_in":
         result = plug_in(Z, s, units=units)
-    elif method == "nearest_neighbours":
-        result = nearest_neighbours(
-            Z, s, continuous_s=numbers, units=units, random_state=random_state
-        )
-    elif method == "mine":
-        result = mine(Z, s, continuous_s=numbers, units=units, random_state=random_state)
+    elif method == "classifier":
+        result = lower(confidence_level or 0.95)
     else:
-        result = classifier_lower_bound(
-            Z, s, confidence_level=confidence_level or 0.95, units=units, random_state=random_state
-        )
+        estimate = mine if method == "mine" else nearest_neighbours
+        result = estimate(Z, s, continuous_s=numbers, units=units, random_state=random_state)
     result = replace(result, reason=f"{why} {result.reason}".strip())
     if confidence_level is not None and result.lower_bound is None:
-        bound = classifier_lower_bound(
-            Z, s, confidence_level=confidence_level, units=units, random_state=random_state
-        )
+        bound = lower(confidence_level)
         result = replace(
             result, lower_bound=bound.lower_bound, confidence_level=bound.confidence_level
         )
     if n_permutations:
-        result = replace(
-            result,
-            p_value=permutation_p_value(
-                Z, s, method=method, n_permutations=n_permutations, random_state=random_state
-            ),
+        p_value = permutation_p_value(
+            Z, s, method=method, n_permutations=n_permutations, random_state=random_state
         )
+        result = replace(result, p_value=p_value)
     return result
 
 
@@ -177,10 +173,8 @@ def _statistic(
     if method == "nearest_neighbours":
         rows = numeric_rows(Z)
         k = min(3, len(rows) - 1)
-        return (
-            estimator(rows, s, n_neighbors=k, continuous_s=numbers, random_state=random_state),
-            len(rows),
-        )
+        own = estimator(rows, s, n_neighbors=k, continuous_s=numbers, random_state=random_state)
+        return own, len(rows)
     n_rows = len(np.asarray(Z))
     if numbers:
         raise ValueError(

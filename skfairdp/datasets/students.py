@@ -1,4 +1,4 @@
-"""HSLS:09: does a student of ninth grade score above the median in the mathematics test?"""
+"""Students: mathematics in ninth grade (HSLS:09), and the bar examination (LSAC)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from skfairdp.documentation import completed_by
 from .assembly import assemble
 from .source import read_card, read_rows
 
-_CARD = read_card("hsls")
+_HSLS = read_card("hsls")
+
+_LAW = read_card("law_school")
 
 
-@completed_by(_CARD.docstring)
+@completed_by(_HSLS.docstring)
 def fetch_hsls(
     *,
     sensitive: str | Sequence[str] = "race",
@@ -51,7 +53,7 @@ def fetch_hsls(
     """
     if threshold is not None and not np.isfinite(threshold):
         raise ValueError(f"threshold is {threshold!r}. Allowed is a finite score, or None.")
-    rows, source = read_rows(_CARD.file, data_home, verify)
+    rows, source = read_rows(_HSLS.file, data_home, verify)
     if observed_only:
         rows = rows[(rows["race_observed"] == 1) & (rows["math_observed"] == 1)]
     white_or_asian = rows["X1RACE"].isin(["White, non-Hispanic", "Asian, non-Hispanic"])
@@ -59,7 +61,7 @@ def fetch_hsls(
     marks = ["X1TXMTSCOR", "STU_ID", "split", "sex_observed", "race_observed", "math_observed"]
     bunch = assemble(
         rows.drop(columns=[column for column in marks if column in rows]),
-        _CARD,
+        _HSLS,
         target=(rows["X1TXMTSCOR"] > used).rename("high_score"),
         target_names=["at most the median", "above the median"]
         if threshold is None
@@ -77,3 +79,47 @@ def fetch_hsls(
     )
     bunch.threshold = used
     return bunch
+
+
+@completed_by(_LAW.docstring)
+def fetch_law_school(
+    *,
+    sensitive: str | Sequence[str] = "race",
+    data_home: str | os.PathLike[str] | None = None,
+    include_sensitive: bool = False,
+    drop_leaks: bool = True,
+    verify: bool = False,
+) -> Bunch:
+    """Load the cleaned LSAC study: does a law student pass the bar?
+
+    Parameters
+    ----------
+    sensitive : {"race", "sex"} or list of them, default="race"
+        What to return as `sensitive_features`.
+
+    Returns
+    -------
+    bunch : Bunch
+        As in :func:`fetch_adult`: 20,798 rows, 10 columns in `data`, `target` 1 for passing (the
+        favourable outcome), no `split`.
+
+    Examples
+    --------
+    >>> from skfairdp.datasets import fetch_law_school
+    >>> fetch_law_school().data.shape  # doctest: +SKIP
+    (20798, 10)
+    """
+    rows, source = read_rows(_LAW.file, data_home, verify)
+    available = {"race": rows["race"], "sex": rows["male"].map({1: "male", 0: "female"})}
+    return assemble(
+        rows[[*_LAW.bounds, *_LAW.categories]],
+        _LAW,
+        target=rows["pass_bar"],
+        target_names=["fails", "passes"],
+        sensitive=sensitive,
+        available=available,
+        columns={"sex": "male"},
+        include_sensitive=include_sensitive,
+        drop_leaks=drop_leaks,
+        source=source,
+    )

@@ -1,0 +1,97 @@
+"""Fits that are charged before they use rows, and leave nothing behind when they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from os import PathLike
+from typing import Any, ClassVar
+
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.ledger import Entry, PrivacyLedger, as_ledger
+
+
+class _Quote(Exception):
+    """Ends a fit that was only asked what it would cost; its argument says that."""
+
+
+class ChargedFit:
+    """A fit that tells a ledger, if it has one, what it is about to spend."""
+
+    ledger: str | PathLike[str] | PrivacyLedger | None
+    _activity: ClassVar[str] = "fit"  # what a ledger calls a fit
+    _reservation: tuple[PrivacyLedger, Entry]
+    _only_quoting: bool
+    _charged_elsewhere: bool
+    fit: Callable[..., Any]
+    _bind: Callable[[], None]
+    _forget: Callable[[], None]
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Leave nothing behind if a fit fails, but for its charge in the ledger."""
+        self._forget()
+        try:
+            yield
+            self._bind()
+            self._settle()
+        except BaseException as error:
+            self._forget()
+            if "_reservation" in vars(self):
+                ledger, entry = self._reservation
+                ledger.note_charge(entry, error)
+            raise
+        finally:
+            self.__dict__.pop("_reservation", None)
+            self.__dict__.pop("_charged_elsewhere", None)
+
+    def _charge(self, stated: PrivacyGuarantee | None) -> None:
+        """Enter in the ledger what this fit is about to spend.
+
+        A mechanism calls it when its plan is made, before the first release. What the
+        plan itself is made from is charged earlier, with all that follows: the first
+        call of a fit counts.
+
+        `stated`: what will be promised; None for a fit without noise.
+        """
+        if "_only_quoting" in vars(self):
+            raise _Quote(stated)
+        ledger = as_ledger(self.ledger)
+        if ledger is None or "_reservation" in vars(self) or "_charged_elsewhere" in vars(self):
+            return
+        stated = stated or PrivacyGuarantee.void("a fit without noise (epsilon=inf)")
+        entry = ledger.reserve(stated, activity=self._activity, estimator=type(self).__name__)
+        self._reservation = ledger, entry
+
+    def _give_back(self) -> None:
+        """Take back the charge of a fit that ends before it uses rows."""
+        reservation = self.__dict__.pop("_reservation", None)
+        if reservation is not None:
+            ledger, entry = reservation
+            ledger.give_back(entry)
+
+    def _settle(self) -> None:
+        """Commit the charge of a fit that is done."""
+        if self.ledger is None or "_charged_elsewhere" in vars(self):
+            return
+        if "_reservation" not in vars(self):
+            raise RuntimeError(
+                f"{type(self).__name__} has a ledger and charged nothing: its _fit must call "
+                "_charge before it uses rows."
+            )
+        ledger, entry = self._reservation
+        ledger.commit(entry)
+
+    def _quote(
+        self, X: Any, y: Any, sensitive_features: Any = None, person_ids: Any = None
+    ) -> PrivacyGuarantee | None:
+        """State what a fit would promise and charge, and end before it uses rows."""
+        self._only_quoting = True
+        of_persons = {} if person_ids is None else {"person_ids": person_ids}
+        try:
+            self.fit(X, y, sensitive_features=sensitive_features, **of_persons)
+        except _Quote as quote:
+            return quote.args[0]
+        finally:
+            del self._only_quoting
+        raise RuntimeError(f"{type(self).__name__} charged nothing: its _fit must call _charge.")

@@ -1,0 +1,209 @@
+"""Labels, groups and ids: one value a row, and its code."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.multiclass import type_of_target
+
+from skfairdp.exceptions import warn_user
+from skfairdp.parameters import CLASSES
+
+_PART = 1 << 20
+
+
+def unmasked(values: Any) -> Any:
+    """Masked entries of an array as missing ones: NaN among numbers, else None."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if not np.ma.is_masked(values):
+        return np.asarray(values)
+    if values.dtype.kind == "f":
+        return values.filled(np.nan)
+    cells = values.data.astype(object)
+    cells[np.ma.getmaskarray(values)] = None
+    return cells
+
+
+def count_rows(X: Any) -> int:
+    """Number of rows of anything that has some."""
+    if isinstance(X, list | tuple):
+        return len(X)
+    shape = getattr(X, "shape", ())
+    if not shape and hasattr(X, "__array__"):
+        shape = np.asarray(X).shape
+    if shape:
+        return int(shape[0])
+    raise ValueError("'X' must have one row a record: an array, a list or a DataFrame.")
+
+
+def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDArray:
+    """One label a row, as they are.
+
+    `declared`: whether the set of labels is; a list may then hold anything.
+    """
+    if issparse(y):
+        raise ValueError(f"Sparse data was passed for {name}; pass an array or list of labels.")
+    if isinstance(y, pd.Categorical) and len(y) == n_rows:
+        return y
+    y = unmasked(y)
+    mixed = declared and isinstance(y, list | tuple) and not all(isinstance(v, str) for v in y)
+    try:
+        values = np.asarray(y)
+        if mixed and values.dtype.kind not in "biuf":  # numpy turned numbers into text
+            values = np.asarray(y, dtype=object)
+    except (TypeError, ValueError):  # rows of different lengths
+        values = np.asarray(y, dtype=object) if mixed else np.empty((0, 0, 0))
+    if values.ndim == 2 and values.shape[1] == 1:
+        warn_user(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape "
+            "of y to (n_samples,), for example using ravel().",
+            DataConversionWarning,
+        )
+        values = values.ravel()
+    if values.ndim != 1:
+        raise ValueError(
+            f"{name!r} must hold one label a row: an array, a list or a Series of one dimension."
+        )
+    if len(values) != n_rows:
+        raise ValueError(
+            f"Found inconsistent numbers of samples: {name!r} must hold one label for each row of "
+            f"X. Compare len(X) with len({name})."
+        )
+    return values
+
+
+def encode_labels(
+    y: NDArray | pd.Categorical, declared: Any, *, multiclass: bool
+) -> tuple[NDArray, NDArray[np.int64]]:
+    """Turn labels into codes.
+
+    `declared`: the public set of labels; a row with another label gets the code -1 and
+    contributes nothing. None takes the set from the rows. Result: classes, and a code a row.
+    """
+    if isinstance(y, pd.Categorical) and declared is None:
+        codes, distinct = factorized(y)
+        classes, places = np.unique(distinct, return_inverse=True)
+        codes = recoded(codes, places)
+    elif declared is None:
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                "y holds 1 class; at least two classes are needed to train a classifier."
+            )
+    else:
+        if not CLASSES.accepts(declared):
+            raise ValueError(f"'classes' must be {CLASSES.describe()}; got {declared!r}.")
+        classes = np.unique(np.asarray(declared))
+        for kinds, said, found in (("US", "text", "numbers"), ("biuf", "numbers", "text")):
+            if (
+                not isinstance(y, pd.Categorical)
+                and classes.dtype.kind in kinds
+                and y.dtype.kind in "biufUS"
+                and (y.dtype.kind not in kinds)
+            ):
+                raise ValueError(
+                    f"'classes' declares {said}, but y holds {found}; declare {found}."
+                )
+        codes = positions(y, classes.tolist())
+    if len(classes) > 2 and not multiclass:
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is multiclass: "
+            f"{len(classes)} classes."
+        )
+    kind = np.int32 if isinstance(y, pd.Categorical) else np.int64
+    return classes, codes.astype(kind, copy=False)
+
+
+def factorized(values: Any) -> tuple[NDArray[np.int64], list[Any]]:
+    """Codes of values of any kind, by hash and not by order.
+
+    `values` (n,): anything. Result `codes` (n,): -1 for a missing value, -2 for one that has no
+    hash and so can equal no label; `distinct`: what the other codes stand for.
+    """
+    if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
+        values = pd.Categorical(values)
+        occurs = np.zeros(len(values.categories) + 1, dtype=bool)
+        for start in range(0, len(values), _PART):
+            occurs[values.codes[start : start + _PART]] = True
+        occurs[-1] = False  # the missing ones
+        table = np.where(occurs, np.cumsum(occurs) - 1, -1)
+        return recoded(values.codes, table), values.categories[occurs[:-1]].tolist()
+    values = np.asarray(values, dtype=object)
+    try:
+        codes, distinct = pd.factorize(values, use_na_sentinel=True)
+    except TypeError:
+        bare = np.array([not _has_hash(value) for value in values])
+        hidden = values.copy()
+        hidden[bare] = None
+        codes, distinct = pd.factorize(hidden, use_na_sentinel=True)
+        codes = np.where(bare, -2, codes)
+    return np.asarray(codes, dtype=np.int64), list(distinct)
+
+
+def recoded(codes: NDArray, table: NDArray) -> NDArray[Any]:
+    """Look codes up in a table; in int32 if they take less than eight bytes.
+
+    A part at a time, for numpy makes an index of eight bytes of every code.
+    """
+    if codes.dtype == np.int64:
+        return np.asarray(table[codes])
+    out = np.empty(len(codes), dtype=np.int32)
+    for start in range(0, len(codes), _PART):
+        part = slice(start, start + _PART)
+        out[part] = table[codes[part]]
+    return out
+
+
+def positions(values: Any, known: Iterable[Hashable]) -> NDArray[np.int64]:
+    """Position of each value among known ones; -1 for a value of whatever other kind.
+
+    `values` (n,): anything. Result (n,).
+    """
+    where = {label: index for index, label in enumerate(known)}
+    codes, distinct = factorized(values)
+    table = np.array([*(where.get(value, -1) for value in distinct), -1, -1], dtype=codes.dtype)
+    return recoded(codes, table)
+
+
+def _has_hash(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def refuse_labels(y: NDArray) -> None:
+    """Refuse labels that name no classes."""
+    if isinstance(y, pd.Categorical):
+        y = np.array([np.nan] if (y.codes < 0).any() else y.categories.tolist())
+    if y.dtype.kind == "c":
+        raise ValueError("Complex data not supported: 'y' must hold classes.")
+    if pd.isna(y).any():
+        raise ValueError(
+            "Input y contains NaN. Every row needs a label: None, NaN and pd.NA are missing ones."
+        )
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError("Input y contains infinity. Labels are classes, e.g. 0 and 1.")
+    kind = "unknown"
+    if y.dtype.kind in "biufUO":
+        with warnings.catch_warnings():
+            # "The number of unique classes is greater than 50% of the number of samples".
+            warnings.simplefilter("ignore")
+            try:
+                kind = type_of_target(y)
+            except Exception:
+                kind = "unknown"
+    if kind not in ("binary", "multiclass"):
+        raise ValueError(
+            f"Unknown label type: {kind}. Labels are classes: text, whole numbers, or True and "
+            "False; of one kind, one a row."
+        )

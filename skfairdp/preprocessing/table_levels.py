@@ -1,0 +1,130 @@
+"""What is counted of a column of a table, and the levels that follow from noisy counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skfairdp.engine.table_release import Cells, TableRelease
+from skfairdp.preprocessing.dates import MONTHS, WEEKDAYS, days
+from skfairdp.preprocessing.levels import Categories, Intervals, Levels
+from skfairdp.preprocessing.universal_grid import EDGES, N_CELLS, bins, divided
+from skfairdp.privacy.accounting.calibration import noise_multiplier_for
+from skfairdp.privacy.plan import LEAST_MULTIPLIER, Block, Plan, Segment
+
+# Noise of the three counts that choose a kind, in that of a column's values: a 16th of its cost.
+_KIND_NOISE = 4.0
+# Dates are seen where their count is that many standard deviations of its noise.
+_SEEN = 5.0
+# Into how many parts a cell of one histogram is divided at most for the next one.
+PARTS = (8, 64)
+# As many texts may occur, and exact noise is proved for twice as many numbers of a step.
+MOST_ROWS = 2**23 - 2**16
+# Share of delta that is set aside for texts of one row.
+_SHARE = 0.5
+
+
+def table_plan(
+    columns: Iterable[tuple[Hashable, str | None]], epsilon: float, delta: float
+) -> Plan:
+    """Plan the counts of columns, given by name and kind; None is a kind to be learned."""
+    columns = list(columns)
+    without = ("number", "date")  # of categories
+    texts = sum(kind not in without for _, kind in columns)
+
+    def plan(sigma: float) -> Plan:
+        segments: list[Segment] = []
+        for name, kind in columns:
+            if kind is None:
+                segments.append(_segment((f"kind of {name}",), sigma * _KIND_NOISE, 0.0))
+            parts = tuple(f"{size} of {name}" for size in ("octaves", "eighths", "parts"))
+            failure = 0.0 if kind in without else delta * _SHARE / texts
+            segments.append(_segment(parts, sigma * math.sqrt(len(parts)), failure))
+        return Plan(
+            cells=("all",),
+            segments=tuple(segments),
+            adjacency="add-remove",
+            delta=float(delta),
+            exact_noise=True,
+        )
+
+    if math.isinf(epsilon):
+        return plan(0.0)
+    sigma = noise_multiplier_for(epsilon, delta, plan)
+    planned = plan(max(sigma, LEAST_MULTIPLIER))  # a large epsilon is not used up
+    planned.check_exact_noise(MOST_ROWS)
+    return planned
+
+
+def learned_levels(
+    release: TableRelease, segments: Iterator[Segment], at: int, kind: str | None, n_bins: int
+) -> tuple[Levels, ...]:
+    """Release the levels of column `at`; three for a date: days, months and weekdays.
+
+    `segments`: of `table_plan`, those of earlier columns used up.
+    """
+    if kind is None:
+        counting = next(segments)
+        (counts,) = release.histograms(counting, at, _kind, 3)
+        kind = _chosen(counts, counting)
+    segment = next(segments)
+    if kind == "category":
+        return (Categories(tuple(release.frequent(segment, at))),)
+    if kind == "number":
+        return (_intervals(release, segment, at, n_bins, _numbers),)
+    return _intervals(release, segment, at, n_bins, days), MONTHS, WEEKDAYS
+
+
+def _segment(names: tuple[str, ...], std: float, failure: float) -> Segment:
+    blocks = tuple(Block(name=name, max_norm=1.0, weights=(1.0,), noise_std=std) for name in names)
+    # All rows are counted; how many there are is not public, and nothing is divided by it.
+    return Segment(steps=1, rates=(1.0,), expected_sizes=(0.0,), blocks=blocks, failure=failure)
+
+
+def _kind(cells: Cells) -> NDArray[np.int64]:
+    """0 for a number, 1 for a text, 2 for a date, -1 for a missing cell."""
+    texts = np.where(np.isnan(days(cells)), 1, 2)
+    return np.where(cells.texts >= 0, texts, np.where(np.isnan(cells.numbers), -1, 0))
+
+
+def _chosen(counts: NDArray[np.float64], segment: Segment) -> str:
+    numbers, texts, dates = counts.tolist()
+    # More than noise: a column without values is no column of dates.
+    if dates > max(numbers, texts, _SEEN * segment.blocks[0].noise_std):
+        return "date"
+    return "number" if numbers >= texts else "category"
+
+
+def _numbers(cells: Cells) -> NDArray[np.float64]:
+    return cells.numbers
+
+
+def _intervals(
+    release: TableRelease,
+    segment: Segment,
+    at: int,
+    n_bins: int,
+    read: Callable[[Cells], NDArray[np.float64]],
+) -> Intervals:
+    edges, std = EDGES, segment.blocks[0].noise_std
+    most = iter(PARTS)
+
+    def then(counts: NDArray[np.float64]) -> tuple[Any, int]:
+        nonlocal edges
+        edges = divided(edges, counts, std, next(most))
+        return _between(edges, read), len(edges) + 1
+
+    counts = release.histograms(segment, at, _between(EDGES, read), N_CELLS, then)[-1]
+    return bins(edges, counts, std, n_bins)
+
+
+def _between(edges: NDArray[np.float64], read: Callable[[Cells], NDArray[np.float64]]) -> Any:
+    def cell(cells: Cells) -> NDArray[np.int64]:
+        numbers = read(cells)
+        return np.where(np.isnan(numbers), -1, np.searchsorted(edges, numbers, side="right"))
+
+    return cell
