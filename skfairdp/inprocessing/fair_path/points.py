@@ -220,34 +220,10 @@ class PathClassifier(GradientClassifier):
         return decisions(self._scores(X), self.multiplier_)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Estimate class probabilities, which no tolerance adjusts.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, 2)
-            Columns in the order of ``classes_``.
-        """
         positive = 0.5 * (1.0 + self._scores(X)[:, 0])
         return np.column_stack([1.0 - positive, positive])
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict the class of each row at the tolerance in use.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to classify. Their groups are not needed.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-            Entries of ``classes_``.
-        """
         selected = self.decision_function(X) > 0.0
         return self.classes_[selected.astype(np.int64)]
 
