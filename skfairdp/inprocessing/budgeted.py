@@ -100,8 +100,8 @@ class BudgetedClassifier(PrivateClassifier):
             return None
         unit, also = self._unit, self._also_assumed()
         if noise.reproducible:
-            relation = {"adjacency": plan.adjacency} if unit == ATTRIBUTE else {}
-            return PrivacyGuarantee.void(seed_known(), protects=unit, **relation)
+            relation = plan.adjacency if unit == ATTRIBUTE else "zero-out"
+            return PrivacyGuarantee.void(seed_known(), adjacency=relation, protects=unit)
         named = any(getattr(self, n, None) is not None for n in ("group_sizes", "groups"))
         said = noise_text(noise, exact=plan.exact_noise)
         if unit == ATTRIBUTE:

@@ -119,7 +119,7 @@ def benchmark_path(X: np.ndarray, y: np.ndarray, groups: np.ndarray) -> list[boo
     linear = default_net().set_params(module__hidden_sizes=())
     rates = RateConstrainedClassifier(linear, random_state=0, progress=False)
     path = FairPathClassifier(random_state=0, progress=False)
-    tolerances = np.linspace(0.01, 0.2, 20)
+    tolerances = np.linspace(0.01, 0.2, 20).tolist()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairnessWarning)
         of_rates = seconds(lambda: rates.fit(X, y, sensitive_features=groups))

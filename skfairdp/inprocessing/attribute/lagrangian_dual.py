@@ -144,7 +144,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         "loss_batch_size": (COUNT, Choice(("auto",))),
         "warmup_epochs": (Number(0, integer=True),),
     }
-    _unit = ATTRIBUTE  # type: ignore[assignment]
+    _unit = ATTRIBUTE
 
     def _also_assumed(self) -> tuple[str, ...]:
         return (DECLINING,)

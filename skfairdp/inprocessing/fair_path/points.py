@@ -232,7 +232,7 @@ class PathClassifier(GradientClassifier):
         if known is None:
             return self._scored(self._features(X))
         as_asked = isinstance(X, np.ndarray) and X.ndim == 2
-        rows = X if as_asked else self._features(X)
+        rows = np.asarray(X) if as_asked else self._features(X)
         # Compared whole: a digest of many rows takes longer than their scores.
         key = id(self.module_), rows.shape, rows.dtype.str, rows[:1].tobytes()
         alike = known.setdefault(key, [])
