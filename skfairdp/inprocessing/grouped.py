@@ -30,6 +30,7 @@ class SizedByGroup(BudgetedClassifier):
     group_sizes: Mapping[Any, int] | None = None
     group_sizes_epsilon: float | None = None
 
+    _needs_groups = "its sums are sampled, clipped or weighted by group"
     _parameters = {"group_sizes": (MAPPING, NONE), "group_sizes_epsilon": (POSITIVE, NONE)}
 
     def _check_settings(self) -> None:
@@ -79,13 +80,12 @@ class GroupedClassifier(SizedByGroup, GradientClassifier):
     """Template of a mechanism whose cells are the groups.
 
     Sizes of groups are declared (``group_sizes``), bought (``group_sizes_epsilon``) or
-    taken from the rows. Without groups there is one cell.
+    taken from the rows.
 
     Parameters
     ----------
     dataset_size : int or None
-        Declared number of records, for a fit without groups; must be the sum of
-        `group_sizes` when both are given.
+        Declared number of records; must be the sum of `group_sizes` when both are given.
 
     Attributes
     ----------
@@ -94,6 +94,8 @@ class GroupedClassifier(SizedByGroup, GradientClassifier):
     """
 
     dataset_size: int | None = None
+
+    _needs_groups = "its sums are sampled, clipped or weighted by group"
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         return declared_groups(sensitive_features, n, self.group_sizes)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfairdp.fairness.bounds import exact_gap
+from skfairdp.fairness.bounds import binomial_pairs
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
 from skfairdp.fairness.bounds.exact_gap import largest_gap_bound, pair_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_law
@@ -178,7 +178,7 @@ def test_coverage_with_noise_by_enumeration():
 def test_large_cells_agree_with_the_whole_range_of_rates(monkeypatch):
     cells = BinomialCell(130, 450), BinomialCell(60, 220)
     short = pair_bound(*cells, ALPHA)
-    monkeypatch.setattr(exact_gap, "_LARGE", 10_000)
+    monkeypatch.setattr(binomial_pairs, "_LARGE", 10_000)
     whole = pair_bound(*cells, ALPHA)
     assert 0.95 * whole < short < 1.001 * whole
 
@@ -207,7 +207,7 @@ def test_the_second_derivative_stays_below_its_bound():
     """The intervals rest on it; a tenth of it would be too little."""
     rng, ratios = np.random.default_rng(0), []
     for n, m in ((3, 5), (40, 7), (60, 500)):
-        pair = exact_gap._Pair(BinomialCell(n // 2, n), BinomialCell(m // 3, m), ALPHA)
+        pair = binomial_pairs.CellPair(BinomialCell(n // 2, n), BinomialCell(m // 3, m), ALPHA)
         for d in rng.uniform(0.0, 0.6, size=8):
             q = np.sort(rng.uniform(0.02, 0.98 - d, size=16))
             slopes = [pair.probability(q + d + e, q + e, slopes=True)[1] for e in (-1e-6, 1e-6)]

@@ -162,6 +162,7 @@ class FairPathClassifier(PathClassifier):
         "averaged_share": (Number(0.0, 1.0),),
     }
 
+    _needs_groups = "rates are compared between groups"
     _n_groups: int = field(init=False)
 
     # -- what is released -------------------------------------------------------------

@@ -122,6 +122,7 @@ default="linear"
     memory: float = 0.9
 
     _in_parts = True
+    _needs_groups = "rates are compared between groups"
     _released: ClassVar[tuple[str, ...]] = (*ConstrainedClassifier._released, "released_gaps_")
 
     released_gaps_: np.ndarray = field(init=False)

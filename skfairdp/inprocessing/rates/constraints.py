@@ -191,13 +191,10 @@ def _shares(masses: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def compared_groups(sensitive_features: Any, n: int, declared: Any) -> Groups:
     """Groups of training rows, two at least, whose rates are compared."""
-    found = None
-    if sensitive_features is not None:
-        found = groups_of_training(sensitive_features, n, declared)
-    if found is None or len(found.labels) < 2:
+    groups = groups_of_training(sensitive_features, n, declared)
+    if len(groups.labels) < 2:
         raise ValueError(
-            "'sensitive_features' must hold the group of each row, and at least two groups: rates "
-            f"are compared between groups; got {'None' if found is None else 'one'}. "
-            "DPSGDClassifier trains without groups."
+            "'sensitive_features' must hold at least two groups, whose rates are compared; "
+            "got one. DPSGDClassifier trains without groups."
         )
-    return found
+    return groups
