@@ -30,7 +30,6 @@ class SizedByGroup(BudgetedClassifier):
     group_sizes: Mapping[Any, int] | None = None
     group_sizes_epsilon: float | None = None
 
-    _needs_groups = "its sums are sampled, clipped or weighted by group"
     _parameters = {"group_sizes": (MAPPING, NONE), "group_sizes_epsilon": (POSITIVE, NONE)}
 
     def _check_settings(self) -> None:
