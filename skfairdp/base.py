@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
+from functools import wraps
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from numpy.random import RandomState
@@ -40,6 +41,26 @@ from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import LEDGER, PrivacyLedger
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+def refusing_weights(fit: Fit) -> Fit:
+    """Let a fit say why it takes no weights; its signature stays without them."""
+
+    @wraps(fit)
+    def unweighted(self: Any, *args: Any, **given: Any) -> Any:
+        if given.pop("sample_weight", None) is not None:
+            raise TypeError(
+                f"{type(self).__name__}.fit takes no sample_weight: noise is made for records that "
+                "count alike, and a weight would let one of them count for more. Leave it out. To "
+                "let small groups count for more, give sensitive_features to "
+                "ImportanceSamplingDPSGDClassifier or PrivateThinningClassifier; for several rows "
+                "of a person, give person_ids."
+            )
+        return fit(self, *args, **given)
+
+    return cast(Fit, unweighted)
 
 
 class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
@@ -116,6 +137,8 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     _charges_privacy = True
     # Whether a fit takes person_ids; who does not refuses them.
     _takes_persons: ClassVar[bool] = False
+    # What the groups are for, where a fit must have them.
+    _needs_groups: ClassVar[str | None] = None
     # Class-level request: with metadata routing on, groups and persons reach fit without a call.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {
         "sensitive_features": True,
@@ -127,10 +150,13 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
     _person_ids: Any = field(init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep the digests of what was fitted with it."""
+        """Keep the digests of what was fitted with it; its fit explains why it takes no weights."""
         cls._released = (*dict.fromkeys((*cls._released, "fit_digests_")),)
+        if "fit" in vars(cls):
+            setattr(cls, "fit", refusing_weights(vars(cls)["fit"]))  # noqa: B010
         super().__init_subclass__(**kwargs)
 
+    @refusing_weights
     def fit(
         self,
         X: ArrayLike,
@@ -171,14 +197,16 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         LedgerError
             The ledger cannot be written.
         """
+        self._warn_of_another_fit()
         y, sensitive_features = with_columns_of(X, y, sensitive_features)
-        with self._all_or_nothing(), self._about(person_ids):
+        with self._all_or_nothing(), self._about(person_ids, sensitive_features):
             self._fit(X, y, sensitive_features)
         return self
 
     @contextmanager
-    def _about(self, person_ids: Any) -> Iterator[None]:
-        """Keep the ids of the persons for as long as a fit takes."""
+    def _about(self, person_ids: Any, sensitive_features: Any) -> Iterator[None]:
+        """Keep the ids of the persons for as long as a fit takes; refuse one without its groups."""
+        self._check_has_groups(sensitive_features)
         if person_ids is not None and not self._takes_persons:
             raise ValueError(
                 f"{type(self).__name__} got person_ids, and has no promise about a person with "
@@ -191,6 +219,15 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
             yield
         finally:
             del self._person_ids
+
+    def _check_has_groups(self, sensitive_features: Any) -> None:
+        if sensitive_features is None and self._needs_groups is not None:
+            raise ValueError(
+                f"{type(self).__name__} got sensitive_features=None, and needs the group of every "
+                f"row: {self._needs_groups}. Call fit(X, y, sensitive_features=...), in a Pipeline "
+                "with the name of the step and two underscores in front; DPSGDClassifier trains "
+                "without groups."
+            )
 
     def _persons(self, n_rows: int) -> Persons | None:
         """Whose rows are fitted; None where each is a person."""

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from os import PathLike
 from typing import Any, ClassVar
 
+from skfairdp.exceptions import PrivacyWarning, warn_user
+from skfairdp.figures import significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import Entry, PrivacyLedger, as_ledger
 
@@ -22,6 +24,8 @@ class ChargedFit:
     _activity: ClassVar[str] = "fit"  # what a ledger calls a fit
     _reservation: tuple[PrivacyLedger, Entry]
     _only_quoting: bool
+    _learns_from_rows: bool
+    _post_processes: str | None
     _charged_elsewhere: bool
     fit: Callable[..., Any]
     _bind: Callable[[], None]
@@ -44,6 +48,22 @@ class ChargedFit:
         finally:
             self.__dict__.pop("_reservation", None)
             self.__dict__.pop("_charged_elsewhere", None)
+
+    def _warn_of_another_fit(self) -> None:
+        """Say that a second fit spends again, where no ledger counts; no trace of rows is kept."""
+        fitted = vars(self).get(self._post_processes or "", self)
+        # Where releases cost as well, the fit has a figure of its own.
+        spent = vars(fitted).get("training_privacy_", vars(fitted).get("privacy_"))
+        if spent is None or spent.is_void or not self._learns_from_rows:
+            return
+        if fitted.ledger is None and "_only_quoting" not in vars(self):
+            epsilon = significant_up(spent.epsilon)
+            warn_user(
+                f"{type(self).__name__} is fitted again, and no ledger counts: who is in the rows "
+                f"of both fits has spent both, and the first was ε = {epsilon}. Set ledger= to "
+                "have all fits counted; sklearn.base.clone gives an unfitted one for other people.",
+                PrivacyWarning,
+            )
 
     def _charge(self, stated: PrivacyGuarantee | None) -> None:
         """Enter in the ledger what this fit is about to spend.

@@ -144,3 +144,11 @@ def _run(
     else:
         sys.argv = ["-c", *arguments]
         exec(compile(script, "<script>", "exec"), {"__name__": "__main__"})
+
+
+def as_one_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let torch say that this process is one of a group of two; nothing can be sent to another."""
+    import torch
+
+    for name, said in (("is_initialized", True), ("get_world_size", 2), ("get_rank", 0)):
+        monkeypatch.setattr(torch.distributed, name, lambda *_, said=said: said)

@@ -67,7 +67,7 @@ class Mechanism:
         outer = getattr(skfairdp, self.around)
         if "random_state" in inspect.signature(outer).parameters:
             chosen["random_state"] = common.get("random_state")
-        return outer(kind(**{**own, "epsilon": (1 - self.table_share) * epsilon}), **chosen)
+        return outer(kind(**{**own, "epsilon": epsilon}), **chosen)
 
 
 def _tolerance(tolerance: float) -> dict[str, Any]:

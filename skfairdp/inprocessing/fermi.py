@@ -124,10 +124,7 @@ class DPFermiClassifier(GroupedClassifier):
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         groups = super()._encode_groups(sensitive_features, n)
         if groups is None or len(groups.labels) < 2:
-            raise ValueError(
-                "'sensitive_features' must hold at least two groups: the dependence of predictions "
-                "on them is what is lowered. DPSGDClassifier trains without groups."
-            )
+            raise ValueError("'sensitive_features' must hold at least two groups.")
         return groups
 
     @property

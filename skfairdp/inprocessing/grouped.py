@@ -17,13 +17,12 @@ class GroupedClassifier(GradientClassifier):
     """Template of a mechanism whose cells are the groups.
 
     Sizes of groups are declared (``group_sizes``), bought (``group_sizes_epsilon``) or
-    taken from the rows. Without groups there is one cell.
+    taken from the rows.
 
     Parameters
     ----------
     dataset_size : int or None
-        Declared number of records, for a fit without groups; must be the sum of
-        `group_sizes` when both are given.
+        Declared number of records; must be the sum of `group_sizes` when both are given.
     group_sizes : mapping or None
         Declared number of records of each group. Fixes the groups (rows of others
         contribute nothing) and makes the guarantee one for adding or removing a
@@ -40,6 +39,7 @@ class GroupedClassifier(GradientClassifier):
     group_sizes: Mapping[Any, int] | None = None
     group_sizes_epsilon: float | None = None
 
+    _needs_groups = "its sums are sampled, clipped or weighted by group"
     _parameters = {"group_sizes": (MAPPING, NONE), "group_sizes_epsilon": (POSITIVE, NONE)}
 
     def _check_settings(self) -> None:

@@ -217,6 +217,13 @@ class SmoothedClassifier(PrivateClassifier):
     def _fit_per_group(
         self, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int, declared: bool
     ) -> None:
+        serves = getattr(self.estimator, "_needs_groups", None)
+        if serves is not None:
+            raise ValueError(
+                "training='per_group' fits a clone on each group alone, and "
+                f"{type(self.estimator).__name__} needs several ({serves}). Take an estimator that "
+                "trains without groups, such as DPSGDClassifier, or training='together'."
+            )
         groups, sizes = groups_to_train(sensitive_features, len(X), self.group_sizes)
         parts = group_parts(self.estimator, X, codes, groups, sizes=sizes, seed=seed)
         stated = parallel_privacy(

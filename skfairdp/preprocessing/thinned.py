@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
 from typing import Any
 
@@ -65,12 +66,18 @@ def refuse_other_promises(inner: Any, X: Any, y: Any, sensitive_features: Any) -
         )
 
 
-def inner_settings(estimator: Any, rates: SamplingRates, *, grouped: bool) -> dict[str, Any]:
+def inner_settings(
+    estimator: Any, rates: SamplingRates, price: float, *, grouped: bool
+) -> dict[str, Any]:
     """What the estimator is told about the kept rows, from the released table alone.
 
-    Result: parameters for ``set_params``.
+    `price`: of the table. Result: parameters for ``set_params``.
     """
     settings: dict[str, Any] = {"classes": list(range(len(rates.classes)))}
+    if estimator.epsilon is not None:
+        settings["epsilon"] = _left_of(float(estimator.epsilon), price)
+    if hasattr(estimator, "distributed"):
+        settings["distributed"] = None  # how many rows a process keeps is secret
     if grouped and hasattr(estimator, "groups"):
         settings["groups"] = list(rates.groups)
     if grouped and hasattr(estimator, "group_sizes"):
@@ -78,3 +85,16 @@ def inner_settings(estimator: Any, rates: SamplingRates, *, grouped: bool) -> di
     else:
         settings["dataset_size"] = max(2, sum(rates.group_sizes.values()))
     return settings
+
+
+def _left_of(epsilon: float, price: float) -> float:
+    """What the table leaves of a budget, such that both add up to no more."""
+    if price >= epsilon:
+        raise ValueError(
+            f"'epsilon_histogram' = {price:g} leaves nothing of the estimator's 'epsilon' = "
+            f"{epsilon:g}, which is that of table and training together; set it lower."
+        )
+    left = epsilon - price
+    while left + price > epsilon:
+        left = math.nextafter(left, 0.0)
+    return left

@@ -49,16 +49,16 @@ class PrivateThinningClassifier(PrivateClassifier):
 
     Buys a noisy (group x label) table, makes keep-probabilities from it, keeps every
     record by a draw of its own, and fits a clone of `estimator` on what is left. The
-    privacy stated is that of table and training together: ``epsilon_histogram`` is added
-    to the `epsilon` of `estimator`.
+    `epsilon` of `estimator` is that of table and training together: the clone trains with
+    what ``epsilon_histogram`` leaves of it.
 
     Parameters
     ----------
     estimator : private classifier of skfairdp
-        Fitted on the kept rows, as a clone. It gets its sizes and labels from here, as
-        declared ones; leave out ``dataset_size``, ``group_sizes`` and ``classes``.
+        Fitted on the kept rows, as a clone, by one process. It gets its sizes and labels from
+        here, as declared ones; leave out ``dataset_size``, ``group_sizes`` and ``classes``.
     epsilon_histogram : float, default=0.1
-        Price of the table in nats, in [1e-4, 1000].
+        Price of the table in nats, in [1e-4, 1000]; a part of the `epsilon` of `estimator`.
     tolerance : float, default=0.0
         Largest difference between the label rates of two groups after thinning, in
         [0, 1]; on average and up to the noise of the table.
@@ -93,7 +93,7 @@ class PrivateThinningClassifier(PrivateClassifier):
     >>> from skfairdp import DPSGDClassifier, PrivateThinningClassifier
     >>> from skfairdp.datasets import make_biased_gaussians
     >>> data = make_biased_gaussians(n_samples=2000, random_state=0)
-    >>> model = PrivateThinningClassifier(DPSGDClassifier(epsilon=0.9), epsilon_histogram=0.1)
+    >>> model = PrivateThinningClassifier(DPSGDClassifier(epsilon=1.0), epsilon_histogram=0.1)
     >>> _ = model.fit(data.data, data.target, sensitive_features=data.sensitive_features)
     >>> round(model.privacy_.epsilon, 6), model.privacy_.adjacency
     (1.0, 'add-remove')
@@ -171,11 +171,9 @@ class PrivateThinningClassifier(PrivateClassifier):
 
     def _budget(self, noise: NoiseSource) -> PrivacyGuarantee | None:
         """What table and training will cost together."""
-        inner = self.estimator.epsilon
         repeats = noise.reproducible or getattr(self.estimator, "reproducible_noise", False)
-        total = None if inner is None else float(inner) + float(self.epsilon_histogram)
         return budget_guarantee(
-            total, self.estimator.delta, reproducible=repeats, protects=self._unit
+            self.estimator.epsilon, self.estimator.delta, reproducible=repeats, protects=self._unit
         )
 
     def _guarantee(
@@ -201,7 +199,7 @@ class PrivateThinningClassifier(PrivateClassifier):
         return guarantee(
             self.plan_,
             protects=self._unit,
-            budget=None if budget is None else price + float(budget),
+            budget=None if budget is None else float(budget),
             assumptions=(
                 *closed_sets(labels=self.classes is not None, groups=groups),
                 THINNED.format(epsilon=significant_up(price)),
@@ -232,7 +230,9 @@ class PrivateThinningClassifier(PrivateClassifier):
     ) -> tuple[PrivateClassifier, np.ndarray, np.ndarray, np.ndarray | None]:
         """A clone that knows sizes and labels, and the rows, labels and groups to fit it on."""
         inner = clone(self.estimator)
-        inner.set_params(**inner_settings(inner, rates, grouped=grouped))
+        inner.set_params(
+            **inner_settings(inner, rates, float(self.epsilon_histogram), grouped=grouped)
+        )
         # Two rows without a label contribute nothing: no clone can fail because it has no rows.
         rows = np.concatenate([X[kept], np.zeros_like(X, shape=(2, *X.shape[1:]))])
         targets = np.append(labels[kept], [-1, -1])

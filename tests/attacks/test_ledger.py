@@ -428,7 +428,7 @@ def test_thinning_asks_its_estimator_before_it_charges(tmp_path) -> None:
     ledger = ledger_in(tmp_path)
     constrained = RateConstrainedClassifier(**FAST)
     thinning = PrivateThinningClassifier(constrained, ledger=ledger)
-    with pytest.raises(ValueError, match="'sensitive_features' must hold the group"):
+    with pytest.raises(ValueError, match="needs the group of every row"):
         thinning.fit(X, y)
     for wrong in ({"net__module__no_such_thing": 1}, {"batch_size": 301}, {"delta": 0.01}):
         with pytest.raises(ValueError, match=next(iter(wrong)).rpartition("__")[2]):
@@ -446,7 +446,7 @@ def test_without_the_question_thinning_charges_for_a_fit_that_fails(tmp_path, mo
     X, y, _ = people()
     ledger = ledger_in(tmp_path)
     monkeypatch.setattr("skfairdp.preprocessing.thinning.refuse_other_promises", lambda *args: None)
-    with pytest.raises(ValueError, match="'sensitive_features' must hold the group"):
+    with pytest.raises(ValueError, match="needs the group of every row"):
         PrivateThinningClassifier(RateConstrainedClassifier(**FAST), ledger=ledger).fit(X, y)
     assert [entry.state for entry in ledger.entries()] == ["reserved"]  # the twin
 

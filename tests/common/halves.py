@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import _safe_indexing
 
+import skfairdp
 from skfairdp import FairPATEClassifier, FairPathClassifier, PATEClassifier, SFPATEClassifier
 from skfairdp.exceptions import FairnessWarning
 from skfairdp.labels import encode_labels
@@ -100,3 +101,26 @@ class QuietFairPath(FairPathClassifier):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FairnessWarning)
             return super().fit(X, y, sensitive_features=sensitive_features, person_ids=person_ids)
+
+
+class MadeUp:
+    """Makes up groups where scikit-learn's checks pass none."""
+
+    def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Any:
+        if sensitive_features is None:
+            shape = np.asarray(X).shape  # none for a sparse matrix, which is refused anyway
+            sensitive_features = np.arange(shape[0] if shape else 2) % 2
+        return super().fit(X, y, sensitive_features=sensitive_features)  # type: ignore[misc]
+
+
+def with_groups_made_up(estimator: Any) -> Any:
+    """The same estimator; of a class that makes up groups, if it needs some and gets none."""
+    kind = globals().get(f"MadeUp{type(estimator).__name__}", type(estimator))
+    return kind(**estimator.get_params(deep=False))
+
+
+# Names of this module, so that they can be pickled.
+for _kind in (*(getattr(skfairdp, name) for name in skfairdp.__all__), QuietFairPath):
+    if getattr(_kind, "_needs_groups", None) is not None:
+        _name = f"MadeUp{_kind.__name__}"
+        globals()[_name] = type(_name, (MadeUp, _kind), {"__module__": __name__})

@@ -53,7 +53,7 @@ _FAIR_MODELS = FunctionalMechanismClassifier(
 
 # Every exported estimator: of which kind it is, and the settings that are checked. The kinds
 # go through checks of their own:
-#   rows         a net and a record's guarantee; "grouped" can't be fitted without groups
+#   rows         a net and a record's guarantee; "grouped" without group sizes of its own
 #   attribute    protects the attribute alone; promises, and declares, other things
 #   constrained  can't be fitted without groups, which scikit-learn's own checks do not pass
 #   voting       needs public rows and has no net of its own: here every other row is public
@@ -100,10 +100,10 @@ SETTINGS: dict[type, tuple[str, dict[str, Any]]] = {
         "around",
         {
             "thinning before DP-SGD": PrivateThinningClassifier(
-                DPSGDClassifier(epsilon=0.9, **FAST), epsilon_histogram=0.1
+                DPSGDClassifier(**FAST), epsilon_histogram=0.1
             ),
             "thinning before FairDP": PrivateThinningClassifier(
-                FairDPClassifier(epsilon=0.9, **FAST), epsilon_histogram=0.1
+                FairDPClassifier(**FAST), epsilon_histogram=0.1
             ),
         },
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import warnings
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import has_fit_parameter
 
 import skfairdp
 from skfairdp import certify
@@ -103,6 +105,71 @@ def test_a_fit_that_fails_leaves_nothing_behind(name: str) -> None:
     with pytest.raises((TypeError, ValueError)):
         model.fit(X[:, 0], Y, sensitive_features=GROUPS)
     assert not [attribute for attribute in vars(model) if attribute.endswith("_")]
+
+
+# These train without groups, or get those that they compare in another way.
+GROUPS_ARE_OPTIONAL = {
+    "AbstainingClassifier",
+    "DPAdditiveClassifier",
+    "DPSGDClassifier",
+    "FairPATEClassifier",
+    "FunctionalMechanismClassifier",
+    "LaplaceTransformer",
+    "PATEClassifier",
+    "PrivateFairEncoder",
+    "PrivateTableEncoder",
+    "PrivateThinningClassifier",
+    "SmoothedClassifier",
+}
+
+
+@pytest.mark.parametrize("kind", [*exported().values()], ids=lambda kind: kind.__name__)
+def test_who_needs_groups_and_gets_none_says_so_before_any_charge(kind: type, tmp_path) -> None:
+    needs = kind.__name__ not in GROUPS_ARE_OPTIONAL
+    assert needs == (kind._needs_groups is not None)
+    if needs:
+        estimator = kind(ledger=tmp_path / "ledger.db")
+        with pytest.raises(ValueError, match=f"{kind.__name__} got sensitive_features=None, and n"):
+            estimator.fit(X, Y)
+        assert not [*tmp_path.iterdir()]
+        assert not hasattr(estimator, "privacy_")
+
+
+@pytest.mark.parametrize("kind", [*exported().values()], ids=lambda kind: kind.__name__)
+def test_weights_of_rows_are_refused_with_the_reason_and_not_claimed(kind: type, tmp_path) -> None:
+    assert not has_fit_parameter(kind, "sample_weight")
+    assert "sensitive_features" in inspect.signature(kind.fit).parameters
+    (estimator,) = [clone(one) for one in [*SETTINGS[kind][1].values()][:1]]
+    with pytest.raises(TypeError, match=r"fit takes no sample_weight: .* Leave it out\."):
+        estimator.fit(X, Y, sensitive_features=GROUPS, sample_weight=np.ones(len(X)))
+    assert not hasattr(estimator, "privacy_")
+    if hasattr(estimator, "fit_transform"):
+        with pytest.raises(TypeError, match="takes no sample_weight"):
+            estimator.fit_transform(X, Y, sample_weight=np.ones(len(X)))
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if name not in roster.VOTING])
+def test_a_second_fit_without_a_ledger_is_warned_of_and_that_of_a_clone_is_not(
+    name: str, tmp_path
+) -> None:
+    model = fitted(name)
+    spent = getattr(model, "training_privacy_", certify(model).privacy)
+    costs = spent is not None and not spent.is_void and model._learns_from_rows
+    with_ledger = fitted(name).set_params(ledger=tmp_path / "l.db") if takes_ledger(model) else None
+    for again, warned in ((model, costs), (clone(model), False), (with_ledger, False)):
+        if again is None:
+            continue
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with pytest.raises((TypeError, ValueError)):  # rows that no fit takes
+                again.fit(X[:, 0], Y[:-1], sensitive_features=GROUPS)
+        told = [w for w in caught if "is fitted again, and no ledger" in str(w.message)]
+        assert len(told) == warned
+        assert {w.filename for w in told} <= {__file__}
+
+
+def takes_ledger(model: Any) -> bool:
+    return "ledger" in model.get_params(deep=False)
 
 
 def test_kinds_are_those_of_the_roster() -> None:

@@ -100,10 +100,9 @@ def test_a_group_that_training_never_saw_is_refused(name: str) -> None:
     assert set(model.predict(X)) <= {"no", "yes"}, "predict never asks for groups"
 
 
-@every_class
-def test_without_groups_no_claim_is_made(name: str) -> None:
+def test_without_groups_no_claim_is_made() -> None:
     X, y, _ = people()
-    certificate = certify(build(name).fit(X, y), X)
+    certificate = certify(build("DP-SGD").fit(X, y), X)
     assert certificate.fairness == ()
     assert not certificate.satisfies(tolerance=1.0)
 

@@ -241,14 +241,12 @@ def test_bad_parameters_of_fairdp(case: str) -> None:
         build("FairDP", **parameters).fit(X, y, sensitive_features=groups)
 
 
-def test_fairdp_refuses_one_group_three_classes_and_sizes_without_groups() -> None:
+def test_fairdp_refuses_one_group_and_three_classes() -> None:
     X, y, groups = people()
     with pytest.raises(ValueError, match="at least two groups"):
         FairDPClassifier(**FAST).fit(X, y, sensitive_features=np.full(300, "a"))
     with pytest.raises(ValueError, match="Only binary"):
         FairDPClassifier(**FAST).fit(X, np.arange(300) % 3, sensitive_features=groups)
-    with pytest.raises(ValueError, match="'group_sizes' is set"):
-        FairDPClassifier(group_sizes={"a": 200, "b": 100}, **FAST).fit(X, y)
 
 
 @every_class

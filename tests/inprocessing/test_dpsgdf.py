@@ -143,16 +143,13 @@ def test_the_group_with_longer_gradients_gets_the_larger_norm():
     assert model.clip_norms_["b"] > model.clip_norms_["a"] + 0.1
 
 
-def test_several_classes_groups_and_no_groups():
+def test_several_classes_and_groups():
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=900)
     X = rng.normal(size=(900, 3)) + 2.5 * np.eye(3)[y]
     groups = np.array(["a", "b", "c"])[rng.integers(3, size=900)]
     model = DPSGDFClassifier(epsilon=5.0).fit(X, y, sensitive_features=groups)
     assert (model.predict(X) == y).mean() > 0.8
-    alone = DPSGDFClassifier(epsilon=5.0, max_epochs=2).fit(X, y)
-    assert alone.groups_ is None
-    assert set(alone.clip_norms_) == {"all"}
 
 
 @pytest.mark.parametrize(

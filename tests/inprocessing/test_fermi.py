@@ -303,11 +303,10 @@ def test_several_classes_and_groups(notion):
     assert model.dual_.shape == (3 if notion == "equalized_odds" else 1, 3, 3)
 
 
-@pytest.mark.parametrize("groups", [None, ["a"] * 100])
-def test_there_must_be_groups_to_be_independent_of(groups):
+def test_there_must_be_groups_to_be_independent_of():
     X, y, _ = two_groups(100)
     with pytest.raises(ValueError, match="at least two groups"):
-        DPFermiClassifier().fit(X, y, sensitive_features=groups)
+        DPFermiClassifier().fit(X, y, sensitive_features=["a"] * 100)
 
 
 @pytest.mark.parametrize(

@@ -116,13 +116,10 @@ def test_a_small_group_is_learned_better_than_without():
     assert accuracy[ImportanceSamplingDPSGDClassifier] > accuracy[DPSGDClassifier] + 0.1
 
 
-def test_several_classes_and_no_groups():
+def test_several_classes():
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=900)
     X = rng.normal(size=(900, 3)) + 2.5 * np.eye(3)[y]
     groups = np.where(rng.random(900) < 0.2, "b", "a")
     model = ImportanceSamplingDPSGDClassifier(epsilon=5.0).fit(X, y, sensitive_features=groups)
     assert (model.predict(X) == y).mean() > 0.8
-    alone = ImportanceSamplingDPSGDClassifier(epsilon=5.0, max_epochs=2).fit(X, y)
-    assert alone.groups_ is None
-    assert len(alone.plan_.cells) == 1

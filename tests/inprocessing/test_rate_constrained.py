@@ -299,7 +299,7 @@ def test_contradictory_tolerances_are_refused() -> None:
 
 
 def test_missing_groups_one_group_and_text_for_a_list_are_refused() -> None:
-    refused("'sensitive_features' must hold the group", groups=None)
+    refused("needs the group of every row", groups=None)
     refused("at least two groups", groups=np.full(300, "a"))
 
 

@@ -37,6 +37,7 @@ from tests.common.roster import FAST, people
 from tests.common.test_nothing_private_is_kept import traces
 from tests.common.test_scikit_learn_checks import unexpected
 from tests.model_selection.test_runs import misfit
+from tests.processes import as_one_of_two
 
 CLIPS = {"max_grad_norm": [0.3, 1.0]}
 
@@ -528,3 +529,12 @@ def test_old_names_of_parameters_work_for_one_release() -> None:
     assert clone(search).n_iter == 5
     with pytest.raises(TypeError, match="both 'n_iter' and 'mean_fits'"):
         PrivateSearchCV(inner, CLIPS, n_iter=2, mean_fits=3)
+
+
+def test_a_search_in_a_process_group_is_refused_before_any_charge(monkeypatch, tmp_path) -> None:
+    """Two processes would draw two numbers of runs, and choose twice from one pool."""
+    X, y, _ = people()
+    as_one_of_two(monkeypatch)
+    with pytest.raises(ValueError, match="PrivateSearchCV runs in one process"):
+        build(ledger=tmp_path / "ledger.db").fit(X, y)
+    assert not [*tmp_path.iterdir()]

@@ -337,12 +337,10 @@ def test_a_group_with_one_label_trains_and_is_not_named():
     assert np.isfinite(model.predict_proba(X)).all()
 
 
-def test_a_model_for_each_group_does_not_protect_the_group():
+def test_what_compares_groups_is_not_fitted_on_each_by_itself():
     still = LagrangianDualClassifier(max_epochs=1, warmup_epochs=1, progress=False)
-    privacy = certify(fitted(still, training="per_group", n_draws=2)).privacy
-    assert privacy.is_void
-    assert privacy.protects == "sensitive_features"
-    assert "without noise" in privacy.assumptions[0]
+    with pytest.raises(ValueError, match="LagrangianDualClassifier needs several"):
+        fitted(still, training="per_group", n_draws=2)
 
 
 def test_groups_are_those_that_the_estimator_was_told():

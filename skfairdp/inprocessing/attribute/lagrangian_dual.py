@@ -139,6 +139,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     exact_noise = False
     max_rows_per_person = 1
     _takes_persons = False
+    _needs_groups = "rates are compared between groups, and the group is what is protected"
 
     _parameters = {
         "max_constraint_norm": (NORM,),
@@ -162,8 +163,6 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         return X[known], labels[known], kept
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
-        if sensitive_features is None:
-            return None
         groups = encode_groups(
             sensitive_features,
             n_rows=n,
@@ -182,11 +181,8 @@ class LagrangianDualClassifier(ConstrainedClassifier):
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
         # How many people are in a group is protected; how many there are is not.
-        return Sizes(("all",) if groups is None else groups.labels, (n,), _RELATION)
-
-    def _calibrate(self, sizes: Sizes) -> float:
-        alone = len(sizes.cells) == 1 and not self._free
-        return 0.0 if alone else super()._calibrate(sizes)  # nothing to protect, no noise
+        assert groups is not None
+        return Sizes(groups.labels, (n,), _RELATION)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         n = sizes.total
@@ -207,35 +203,24 @@ class LagrangianDualClassifier(ConstrainedClassifier):
     # -- training ---------------------------------------------------------------------
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
-        if groups is None:
-            return base
+        assert groups is not None
         constraints = RateConstraints(
             self.notion, list(classes), len(groups.labels), self.tolerance, against="population"
         )
         return LossOrRates(base, constraints, float(self.sharpness))
 
     def _targets(self, labels: Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
-        if groups is None:
-            return (labels,)
+        assert groups is not None
         n_labels = int(labels.max()) + 1 if self.classes is None else len(self.classes)
         codes = torch.from_numpy(groups).to(labels.device)
         # Rows of no group are never drawn; any cell will do.
         return labels, (codes * n_labels + labels.long()).clamp(min=0)
 
-    def _train(self, run: Run) -> None:
-        if isinstance(run.objective, LossOrRates):
-            super()._train(run)
-            return
-        rows = self._loss_rows(run)
-        size = self._loss_batch(len(rows))
-        run.descend(released_gradient=lambda segment: rows.gradient(size))
-        self.multipliers_ = np.zeros(0)
-
     def _loss_rows(self, run: Run) -> PublicFeatures:
         loss = objective_for(run.prepared.criterion)
         clipper = make_clipper(run.prepared.module, run.prepared.flat, loss)
-        others = (run.objective.nobody,) if isinstance(run.objective, LossOrRates) else ()
-        return run.release.public_rows(clipper, others)
+        assert isinstance(run.objective, LossOrRates)
+        return run.release.public_rows(clipper, (run.objective.nobody,))
 
     def _loss_batch(self, n: int) -> int:
         if self.loss_batch_size == "auto":

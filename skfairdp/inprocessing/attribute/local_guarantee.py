@@ -21,7 +21,7 @@ from skfairdp.privacy.noise import NoiseSource
 
 
 def local_guarantee(
-    response: RandomizedResponse | None,
+    response: RandomizedResponse,
     noise: NoiseSource,
     group_at_predict: str,
     *,
@@ -31,11 +31,6 @@ def local_guarantee(
     void = partial(
         PrivacyGuarantee.void, adjacency="change-attribute", protects="sensitive_features"
     )
-    if response is None:
-        return void(
-            "no sensitive_features were given to fit, so there was nothing to randomise, and "
-            "features and labels have no protection"
-        )
     if math.isinf(response.epsilon):
         return None
     if noise.reproducible:

@@ -49,8 +49,6 @@ def dual_segments(
     gradient = (GRADIENT, clip, of_gradient)
     steps = steps_for(max_epochs, n, batch)
     segments = [segment(steps_for(warmup_epochs, n, loss_batch), batch)]
-    if n_cells == 1:
-        return [*segments, segment(steps, batch)]  # no attribute is known
     if by_steps:
         return [*segments, segment(steps, batch, gradient, (TABLE, bound, of_table))]
     # One table of all rows instead of those of an epoch's batches, at their price.

@@ -19,7 +19,7 @@ from skfairdp.fairness.groups import Groups, encode_groups, groups_of_training
 from skfairdp.fairness.notions import get_notion
 from skfairdp.inprocessing.attribute.group_estimates import estimated_joint, even_decisions
 from skfairdp.inprocessing.attribute.local_guarantee import local_guarantee
-from skfairdp.inprocessing.attribute.reduction import MOMENTS, Mixture, positive_votes, reduced
+from skfairdp.inprocessing.attribute.reduction import MOMENTS, positive_votes, reduced
 from skfairdp.inprocessing.fairdp.head_decisions import row_uniforms
 from skfairdp.labels import encode_labels
 from skfairdp.parameters import COUNT, Choice, Number, check_parameters
@@ -76,19 +76,19 @@ class RandomizedAttributeClassifier(PrivateClassifier):
     decision_rates_ : ndarray, shape (2, n_groups), or None
         Probability of a positive decision by prediction and group seen; None without
         the second step.
-    difference_bound_ : float or None
-        Bound that exponentiated gradient was given; None when fitted without groups.
+    difference_bound_ : float
+        Bound that exponentiated gradient was given.
     group_use_ : {"none", "randomized", "raw"}
         `group_at_predict` at fit, which predictions and the guarantee keep to.
-    groups_ : tuple or None
+    groups_ : tuple
         The groups.
     key_ : bytes
         Makes a drawn prediction a function of the row.
     n_iter_ : int
-        Iterations of exponentiated gradient; 1 when fitted without groups.
+        Iterations of exponentiated gradient.
     predictors_ : list of classifiers
         What the mixture is made of.
-    response_ : RandomizedResponse or None
+    response_ : RandomizedResponse
         How answers were made: the one object that both the randomiser and the guarantee
         read.
     weights_ : ndarray, shape (n_predictors,)
@@ -152,6 +152,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
     max_iter: int = 50
 
     _multiclass = False
+    _needs_groups = "decisions are evened out between groups, and the group is what is protected"
     _nets = ("estimator",)
     _parameters = {
         "epsilon": (Number(1e-4, finite=False),),
@@ -189,40 +190,33 @@ class RandomizedAttributeClassifier(PrivateClassifier):
         classes, labels = encode_labels(y, None, multiclass=False)
         seed, noise = self._randomness()
         groups = self._encode_groups(sensitive_features, len(X))
-        response = None
-        if groups is not None:
-            response = RandomizedResponse(float(self.epsilon), len(groups.labels))
+        response = RandomizedResponse(float(self.epsilon), len(groups.labels))
         stated = local_guarantee(
             response, noise, self.group_at_predict, declared=self.groups is not None
         )
         self._charge(stated)  # before an attribute is randomised
         # From here on the attribute is known by its randomised answers alone.
-        reports = None
-        if groups is not None and response is not None:
-            reports = response.report(groups.codes, noise)
+        reports = response.report(groups.codes, noise)
+        first, second = self._parts(len(X), seed)
+        mixture = reduced(
+            base,
+            X[first],
+            labels[first],
+            reports[first],
+            response,
+            notion=self.notion,
+            tolerance=float(self.tolerance),
+            max_iter=int(self.max_iter),
+        )
         decision_rates = None
-        if response is None or reports is None:
-            mixture = Mixture([base.fit(X, labels)], np.ones(1), None, 1)
-        else:
-            first, second = self._parts(len(X), seed)
-            mixture = reduced(
-                base,
-                X[first],
-                labels[first],
-                reports[first],
-                response,
-                notion=self.notion,
-                tolerance=float(self.tolerance),
-                max_iter=int(self.max_iter),
-            )
-            if self.group_at_predict != "none":
-                scores = positive_votes(mixture.predictors, mixture.weights, X[second])
-                decision_rates = self._revise(scores, labels[second], reports[second], response)
+        if self.group_at_predict != "none":
+            scores = positive_votes(mixture.predictors, mixture.weights, X[second])
+            decision_rates = self._revise(scores, labels[second], reports[second], response)
         self.classes_ = classes
         self.decision_rates_ = decision_rates
         self.difference_bound_ = mixture.bound
         self.group_use_ = self.group_at_predict
-        self.groups_ = None if groups is None else groups.labels
+        self.groups_ = groups.labels
         self.key_ = noise.key()
         self.n_iter_ = mixture.n_iter
         self.predictors_ = mixture.predictors
@@ -240,14 +234,7 @@ class RandomizedAttributeClassifier(PrivateClassifier):
             )
         return base
 
-    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
-        if sensitive_features is None:
-            if self.group_at_predict != "none":
-                raise ValueError(
-                    f"'group_at_predict' is {self.group_at_predict!r}, but fit got no "
-                    "sensitive_features to learn decisions by group from."
-                )
-            return None
+    def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
         groups = groups_of_training(sensitive_features, n, self.groups)
         if len(groups.labels) < 2:
             raise ValueError(

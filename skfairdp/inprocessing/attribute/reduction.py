@@ -43,7 +43,7 @@ class Mixture:
 
     predictors: list[Any]
     weights: NDArray[np.float64]
-    bound: float | None
+    bound: float
     n_iter: int
 
 

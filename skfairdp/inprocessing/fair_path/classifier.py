@@ -164,6 +164,7 @@ class FairPathClassifier(PathClassifier):
         "averaged_share": (Number(0.0, 1.0),),
     }
 
+    _needs_groups = "rates are compared between groups"
     _n_groups: int = field(init=False)
 
     # -- what is released -------------------------------------------------------------
@@ -215,11 +216,6 @@ class FairPathClassifier(PathClassifier):
             refuse_other_heads(prepared.module, row_shape)
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
-        if sensitive_features is None:
-            raise ValueError(
-                "'sensitive_features' must hold the group of each row: rates are compared between "
-                "groups; got None. DPSGDClassifier trains without groups."
-            )
         groups = encode_groups(
             sensitive_features,
             n_rows=n,

@@ -68,9 +68,8 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
     n_heads : int, default=1
         Micro-batches of the last step, each of which trains a head of its own.
     dataset_size : int or None, default=None
-        Declared number of records, for a fit without groups; must be the sum of
-        `group_sizes` when both are given. With groups but without `group_sizes` it has
-        no effect: sizes and adjacency then come from the rows.
+        Declared number of records; must be the sum of `group_sizes`. Without `group_sizes` it
+        has no effect: sizes and adjacency then come from the rows.
     stop_tolerance : float or None, default=None
         Target of the gap on the training rows: a noisy (group x label x prediction)
         table is bought every `check_every` epochs, training ends when the gap passes

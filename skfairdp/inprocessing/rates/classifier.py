@@ -118,6 +118,7 @@ default="linear"
     memory: float = 0.9
 
     _in_parts = True
+    _needs_groups = "rates are compared between groups"
     _released: ClassVar[tuple[str, ...]] = (*ConstrainedClassifier._released, "released_gaps_")
 
     released_gaps_: np.ndarray = field(init=False)
@@ -129,11 +130,6 @@ default="linear"
         tolerance_of_notions(self.notion, self.tolerance)
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
-        if sensitive_features is None:
-            raise ValueError(
-                "'sensitive_features' must hold the group of each row: rates are compared between "
-                "groups; got None. DPSGDClassifier trains without groups."
-            )
         groups = groups_of_training(sensitive_features, n, self.groups)
         if len(groups.labels) < 2:
             raise ValueError(
