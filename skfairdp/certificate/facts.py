@@ -58,7 +58,10 @@ def known_facts(
         codes = "reason_codes(X) names the terms that spoke most against a decision"
         found.append(("reason codes", codes, PUBLIC))
     for search in deployed.searches:
-        tried = f"{len(search.cv_results_['params'])} by {type(search).__name__}"
+        # A private search never tells how many candidates it drew.
+        results = getattr(search, "cv_results_", None)
+        number = "a number that is not told" if results is None else len(results["params"])
+        tried = f"{number}, by {type(search).__name__}"
         found.append(("alternatives", tried, BOUGHT if charges_privacy(search) else PUBLIC))
     return tuple(Fact(name, str(value), source) for name, value, source in found if value)
 
