@@ -11,7 +11,7 @@ import pandas as pd
 
 from skfairdp.command_line.errors import CommandError, all_complaints
 from skfairdp.command_line.schema import Schema, public_schema
-from skfairdp.preprocessing.cells import looks_like_an_identifier, read_cells
+from skfairdp.preprocessing.cells import distinct_cells, looks_like_an_identifier, read_cells
 
 # Sizes and names of groups are public in what follows; a bound about fewer says nothing.
 SMALLEST_GROUP = 20
@@ -205,7 +205,7 @@ def _categories(column: pd.Series, listed: Sequence[Any]) -> pd.Series:
     of_cells: dict[Any, Any] = dict(zip(_numbers(listed), listed, strict=True))
     of_cells.pop(None, None)
     of_texts = {number: v for number, v in of_cells.items() if not isinstance(v, str)}
-    codes, distinct = pd.factorize(column.astype(object))
+    codes, distinct = distinct_cells(column)
     stands = [
         of_texts.get(number, texts.get(value))
         if isinstance(value, str)

@@ -6,6 +6,7 @@ import json
 import pickle
 import sys
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ from skfairdp import Certificate, GapMonitor, PrivacyLedger
 from skfairdp.command_line import filing, main
 from skfairdp.command_line.files import read_rows
 from skfairdp.command_line.schema import Schema
-from skfairdp.command_line.table import people_of
+from skfairdp.command_line.table import _categories, people_of
 from tests.command_line.files import SCHEMA, report, table, written
 from tests.processes import in_one_worker, run_fresh
+
+ZONES = ("Asia/Tokyo", "America/Lima")
 
 pytestmark = pytest.mark.filterwarnings("ignore:No point of the path")
 
@@ -570,3 +573,13 @@ def test_a_missing_cell_does_not_rename_the_categories_of_a_parquet_file(folder)
             bounds_are_public=False,
         )
         assert people.X["x"].value_counts().to_dict() == {"1": 100, "2": 100}
+
+
+@pytest.mark.parametrize("first", [1, Decimal(1), True, "1", None])
+def test_equal_values_of_other_kinds_do_not_change_which_category_a_cell_is(first) -> None:
+    """In a Parquet file columns may mix kinds; each cell is read by itself."""
+    east, west = (pd.Timestamp("2026-01-01", tz="UTC").tz_convert(zone) for zone in ZONES)
+    column = pd.Series([first, 1, Decimal(2), east, west, "x", None], dtype=object, name="c")
+    read = _categories(column, [1, 2, "x", str(west), str(east)])
+    assert read[1:].tolist() == [1, 2, str(east), str(west), "x", None]
+    assert read[0] == (None if first is None else 1)
