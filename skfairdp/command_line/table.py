@@ -234,9 +234,10 @@ def _numbers(values: Sequence[Any]) -> list[float | None]:
 
 def _groups(rows: pd.DataFrame, sensitive: Sequence[str]) -> pd.Series | pd.DataFrame:
     groups, named = rows[list(sensitive)], ", ".join(map(repr, sensitive))
-    if groups.isna().any(axis=None):
+    gaps = ", ".join(repr(name) for name in sensitive if groups[name].isna().any())
+    if gaps:
         raise CommandError(
-            f"{named} is missing in some rows. Leave those rows out of "
+            f"{gaps} is missing in some rows. Leave those rows out of "
             "the file, and so out of the claim, or merge them with a group that they are treated "
             "like; a value of its own, such as 'not stated', needs rows enough to show anything."
         )

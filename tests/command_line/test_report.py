@@ -71,8 +71,15 @@ def test_everything_is_written_and_fits_together(folder, capsys) -> None:
 def test_what_is_not_shown_is_said_and_exits_with_one(folder, capsys) -> None:
     written(folder)
     assert main(report(tolerance="0.001")) == 1
-    assert "NOT shown by this certificate" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "NOT shown by this certificate" in said.out
+    fewest = int(0.3 * table()["white"].value_counts().min())
+    told = f"Before anything is spent: about {fewest} rows of the smallest group are held out. "
+    assert said.err.startswith(told + "Equal rates of 0.5 would show a gap of at most 0.1")
+    assert "They cannot show a tolerance of 0.001." in said.err
     assert "at most 0.001: NOT shown" in (folder / "report.html").read_text()
+    main(report("--mechanism", "dpsgd", tolerance="0.03"))
+    assert "a tolerance of 0.03. It takes about" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("all_epochs")
@@ -108,6 +115,7 @@ def test_several_notions_are_held_by_rate_constraints(folder, capsys) -> None:
     assert type(model).__name__ == "RateConstrainedClassifier"
     assert (model.notion, model.tolerance) == (("equalized_odds", "demographic_parity"), 0.05)
     (folder / "report.html").unlink()
+    assert capsys.readouterr().err.startswith("Before anything is spent: about ")
     said = refused(capsys, report("--mechanism", "fair-path", *two))
     assert "takes one --notion" in said
     main(report("--model", "m.pkl", "--mechanism", "fairdp", "--threshold", "0.7"))
@@ -286,6 +294,13 @@ def test_several_sensitive_columns_make_intersections(folder) -> None:
     assert GapMonitor.from_file("m.db").n_rows_ == 800
 
 
+def test_only_the_columns_with_gaps_are_called_missing(folder, capsys) -> None:
+    written(folder, table().assign(old=[None, *["yes", "no"] * 399, "yes"]))
+    said = refused(capsys, report("--sensitive", "old"))
+    assert "'old' is missing in some rows" in said
+    assert "'white'" not in said
+
+
 def changed(**columns: object) -> pd.DataFrame:
     return table().assign(**columns)
 
@@ -302,6 +317,7 @@ ONE_ROW = ["only"] + ["a"] * 300 + ["b"] * 499
         (table().drop(columns="debt"), "schema names columns that the table lacks: debt"),
         (changed(approve=np.arange(800) % 3), "has more than two values; it must have two"),
         (changed(approve=1), "has one value; it must have two"),
+        (changed(approve=np.arange(800) % 50), "an age has to be cut in two first"),
         (changed(approve=[np.nan] + [0, 1] * 399 + [1]), "'approve' is missing in some rows"),
         (changed(white="a"), "'white' makes one group; two are needed"),
         (changed(white=UNIQUE), "makes 800 groups; at most 20"),

@@ -54,7 +54,7 @@ class FunctionalMechanismClassifier(BudgetedClassifier):
     Parameters
     ----------
     feature_bounds : pair (lower, upper)
-        Declared bounds, each a number for all features or a sequence of shape
+        Bounds that have to be declared, each a number for all features or a sequence of shape
         (n_features,), finite. Rows are clipped to them, here and in prediction. After
         `PublicScaler` and `PublicEncoder` they are ``(-1, 1)``.
     noise_multiplier : float or None, default=None
@@ -126,7 +126,7 @@ class FunctionalMechanismClassifier(BudgetedClassifier):
     (True, True)
     """
 
-    feature_bounds: Any = field(kw_only=False)
+    feature_bounds: Any = field(default=None, kw_only=False)
     noise: str = "gaussian"
     sensitivity: str = "tight"
     objective: str = "pooled"
