@@ -34,6 +34,7 @@ extensions = [
     "sphinx.ext.intersphinx",
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
+    "messages",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "auto_examples/**/*.py"]
@@ -80,6 +81,9 @@ sphinx_gallery_conf = {
     "min_reported_time": 1e9,
     "show_memory": False,
     "write_computation_times": False,
+    "within_subsection_order": "gallery_order.Position",
+    # The pictures are shown; none is saved beside the sources.
+    "reset_argv": "gallery_order.arguments",
     "reset_modules": ("matplotlib", "seaborn", "clean_slate.reset"),
     "plot_gallery": "True",
 }
@@ -90,7 +94,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "skfairdp"
 html_show_sourcelink = False
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["site.css"]
 html_theme_options = {
     "navigation_with_keys": True,
     "show_prev_next": True,
@@ -102,7 +106,10 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
 }
 # Pages without pages below them have nothing to list beside them.
-_ALONE = ("index", "start", "guide", "guides/*", "glossary", "contributing", "changelog")
+_ALONE = (
+    "index", "start", "guide", "guides/*", "catalogue", "troubleshooting", "scale", "glossary",
+    "contributing", "changelog",
+)  # fmt: skip
 html_sidebars: dict[str, list[str]] = {page: [] for page in _ALONE}
 
 

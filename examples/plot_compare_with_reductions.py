@@ -1,6 +1,6 @@
 """
-The price of privacy on an accuracy-gap frontier
-================================================
+The price of privacy: accuracy against gap, with it and without
+===============================================================
 
 fairlearn's ``ExponentiatedGradient`` trains accurate models whose gap between groups is as small
 as you ask. It protects no record. ``RateConstrainedClassifier`` is asked in the same way

@@ -1,6 +1,6 @@
 """
-Teachers vote, a gate listens, a student learns
-===============================================
+Teachers, gate, student: who gets which answer, and who gets none
+=================================================================
 
 Who earns more than half of the others? 6,763 Americans of the high school class of 1972 told
 what they earn (Kane and Rouse 1995). Their answers are private. This example trains a hundred

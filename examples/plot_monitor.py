@@ -1,6 +1,6 @@
 """
-A year of decisions, watched: is what was certified still true?
-===============================================================
+A year of decisions: the gap, its bounds, and the alarm
+=======================================================
 
 A bank scores its clients and calls those with a high score. In May and June 2008 a model was
 trained and certified: married clients and others are called about equally often. A certificate

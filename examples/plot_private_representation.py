@@ -1,6 +1,6 @@
 """
-Hand on noisy numbers instead of rows
-=====================================
+Noisy numbers instead of rows: three users, and the bound on all gaps
+=====================================================================
 
 To let others build models on people's rows, for purposes not known yet, you need not hand
 on the rows. A ``PrivateFairEncoder`` turns each row into two numbers and adds noise before others
@@ -111,15 +111,15 @@ print(encoder.certify())
 # %%
 # One picture
 # -----------
-# All users stay under the line, the hostile one included.
+# All users stay to the left of the line, the hostile one included.
 
 figure, axis = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
 grid = np.linspace(0.0, max(EPSILONS), 100)
-axis.plot(grid, np.tanh(grid / 2), color="black", label="bound for all: tanh(ε/2)")
+axis.plot(np.tanh(grid / 2), grid, color="black", label="bound for all: tanh(ε/2)")
 for marker, (name, values) in zip("osv", gaps.items(), strict=True):
-    axis.plot(EPSILONS, values, marker=marker, label=name)
-axis.set(xlabel="ε of one release", ylabel="gap among fresh people", ylim=(0, 1))
-axis.legend(loc="upper left")
+    axis.plot(values, EPSILONS, marker=marker, label=name)
+axis.set(xlabel="gap among fresh people", ylabel="ε of one release", xlim=(0, 1))
+axis.legend(loc="lower right")
 figure.suptitle("Whatever is predicted from a release, the gap is bounded")
 assert all(gap <= bound for v in gaps.values() for gap, bound in zip(v, bounds, strict=True))
 

@@ -1,6 +1,6 @@
 """
-Choosing between models, and paying for it
-==========================================
+Many models: accuracy against gap, and what it costs to choose
+==============================================================
 
 Which learning rate, which clipping norm, how many epochs: to choose is to fit many models on the
 same people, and to look at how they did on some of them. Both cost privacy. This example shows what

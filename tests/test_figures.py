@@ -88,7 +88,6 @@ def bounds_rounded_to_nearest(path: Path) -> list[str]:
 
 # Messages about settings that were refused, which promise nothing.
 REFUSALS = {
-    "aggregation/vote_parameters.py",
     "engine/moment_sums.py",
     "inprocessing/fairdp/classifier.py",
     "inprocessing/fermi.py",

@@ -37,11 +37,12 @@ LAYERS = (
     },
     {"additive", "representation"},
     {"model_selection", "metrics", "audit", "monitoring"},
+    {"interchange"},
     {"command_line"},
     {"__main__"},
 )
 RANKS = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
-TORCH_ROOMS = LAYERS[RANKS["inprocessing"]] | {"engine", "representation"}
+TORCH_ROOMS = LAYERS[RANKS["inprocessing"]] | {"engine", "representation", "interchange"}
 # Files elsewhere that train a network by themselves, and why they stay where they are.
 TORCH_FILES = {
     "metrics/information/mine.py": "the critic of MINE; torch is imported when it is called",

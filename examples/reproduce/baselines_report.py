@@ -25,6 +25,7 @@ from baselines_texts import CAPTIONS, FINDINGS, MEASURED
 from fairdp_data import DESCRIPTIONS, TITLES
 from fairdp_jobs import DELTA, EPSILONS, PINNED, PINNED_FAIRDP
 from fairdp_measures import chosen, column, spread, table
+from pages import write_pages
 
 LIBRARIES = ("skfairdp", "torch", "scikit-learn", "fairlearn", "dp-accounting", "numpy", "scipy")
 COMMAND = 'python examples/reproduce/fairdp_baselines.py --data-home "$SKFAIRDP_DATA"'
@@ -58,7 +59,7 @@ def write_report(rows: list[dict], pictures: dict[str, str], out: Path) -> Path:
         _settings(rows),
     ]
     path = out / "baselines.md"
-    path.write_text("\n\n".join(part.rstrip() for part in parts if part) + "\n", encoding="utf-8")
+    write_pages(path, "\n\n".join(part.rstrip() for part in parts if part) + "\n")
     return path
 
 

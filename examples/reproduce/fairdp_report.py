@@ -20,6 +20,7 @@ from fairdp_jobs import (
 )
 from fairdp_measures import chosen, column, parity_bound, spread, table
 from fairdp_summary import summary
+from pages import write_pages
 
 LIBRARIES = ("skfairdp", "torch", "scikit-learn", "fairlearn", "dp-accounting", "numpy", "scipy")
 COMMAND = 'python examples/reproduce/fairdp_tables.py --data-home "$SKFAIRDP_DATA"'
@@ -61,7 +62,7 @@ def write_report(rows: list[dict], pictures: dict[str, str], out: Path, *, seeds
         _settings(rows),
     ]
     path = out / "fairdp_tables.md"
-    path.write_text("\n\n".join(part for part in parts if part) + "\n")
+    write_pages(path, "\n\n".join(part for part in parts if part) + "\n")
     return path
 
 

@@ -21,6 +21,7 @@ from fairpate_summary import (
 from fairpate_sweep import DELTA, EPSILONS, TOLERANCES
 from fairpate_texts import CAPTIONS, LEAD, MEASURED, REMARKS
 from fairpate_votes import SETTINGS
+from pages import write_pages
 
 COMMAND = 'python examples/reproduce/fairpate.py --data-home "$SKFAIRDP_DATA"'
 PACKAGES = ("skfairdp", "torch", "scikit-learn", "dp-accounting", "numpy")
@@ -72,7 +73,7 @@ def write_report(rows: Iterable[dict], out: Path) -> Path:
         MEASURED.format(delta=DELTA),
     ]
     page = out / "fairpate.md"
-    page.write_text("\n\n".join(part.strip("\n") for part in parts) + "\n", encoding="utf-8")
+    write_pages(page, "\n\n".join(part.strip("\n") for part in parts) + "\n")
     return page
 
 

@@ -11,6 +11,7 @@ from frontier_facts import CONSTANT, best_within, facts
 from frontier_figures import draw_by_mechanism, draw_frontier
 from frontier_jobs import DATASETS, FIGURES, Job
 from frontier_texts import HEAD, KNOBS, LEFT_OUT, MEASURED, PROTECTS, TITLES
+from pages import write_pages
 
 from skfairdp.model_selection import save_explorer
 
@@ -52,7 +53,7 @@ def write_report(jobs: list[Job], fits: dict[Job, list[dict]], out: Path) -> str
         if sections:
             parts += [f"## {title}\n", *sections]
     page = "\n".join([*parts, MEASURED, _mechanisms(fits), LEFT_OUT.strip(), ""])
-    (out / "frontier.md").write_text(page, encoding="utf-8")
+    write_pages(out / "frontier.md", page)
     return page
 
 

@@ -32,6 +32,7 @@ from ldp_jobs import (
 from ldp_protocol import TREES
 from ldp_published import BASELINES as PUBLISHED_BASELINES
 from ldp_published import MEASURES, PUBLISHED
+from pages import write_pages
 
 LIBRARIES = ("skfairdp", "torch", "scikit-learn", "fairlearn", "numpy", "scipy")
 COMMAND = 'python examples/reproduce/ldp_table2.py --data-home "$SKFAIRDP_DATA"'
@@ -95,7 +96,7 @@ def write_report(rows: Rows, path: Path) -> None:
         _measured(rows),
         _settings(rows),
     ]
-    path.write_text("\n\n".join(part for part in parts if part) + "\n")
+    write_pages(path, "\n\n".join(part for part in parts if part) + "\n")
 
 
 def fits(rows: Rows, jobs: Sequence[Job]) -> list[dict[str, Any]]:

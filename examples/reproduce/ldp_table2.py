@@ -22,6 +22,7 @@ from ldp_data import SETS
 from ldp_jobs import PARTS, SEEDS, planned
 from ldp_protocol import append_result, read_results, run
 from ldp_report import write_report
+from pages import write_pages
 from tqdm import tqdm
 
 from skfairdp.exceptions import PrivacyWarning
@@ -57,7 +58,7 @@ def main() -> None:
     rows = {key: row for key, row in read_results(options.cache).items() if key in current}
     codes = options.page.with_name("fair_codes.md")
     if any(row["part"] == "codes" for row in rows.values()):
-        codes.write_text(codes_page(rows))
+        write_pages(codes, codes_page(rows))
         print(codes)
     if any(row["part"] == "table" for row in rows.values()):
         write_report(rows, options.page)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from fairdp_measures import column, measures, spread, table
+from pages import write_pages
 from pfld_data import DESCRIPTIONS, TABLE_2, TITLES
 from pfld_jobs import (
     DELTA,
@@ -100,7 +101,7 @@ def write_report(rows: Rows, path: Path, *, folds: int) -> None:
         _measured(rows, folds),
         _settings(),
     ]
-    path.write_text("\n\n".join(part for part in parts if part) + "\n")
+    write_pages(path, "\n\n".join(part for part in parts if part) + "\n")
 
 
 def _fits(rows: Rows, jobs: Sequence[Job]) -> list[dict[str, Any]]:

@@ -51,11 +51,11 @@ class DPAdditiveClassifier(GradientClassifier):
         a ``PrivateTableEncoder`` as it is.
     categories : mapping of column to sequence of categories, or None, default=None
         Declared categories of the columns that are not numbers.
-    n_bins : int, default=128
+    n_bins : int, default=16
         Bins of each of the two scales (linear and logarithmic) between declared bounds.
     batch_size : int or "auto", default="auto"
         Expected records in a batch; "auto" is ``min(2048, ceil(n / 10))``.
-    learning_rate : float, default=0.05
+    learning_rate : float, default=0.03
         First learning rate of Adam; it falls to 0 along a line.
     random_state : int, RandomState or None, default=None
         Used with `reproducible_noise` only.
@@ -77,7 +77,7 @@ class DPAdditiveClassifier(GradientClassifier):
 
     Notes
     -----
-    A row has one entry for each column at each of several resolutions, in which 8, 64 …
+    A row has one entry for each column at each of several resolutions, in which 4, 16 …
     neighbouring bins are one, and all entries have one size, so that every row has the norm 4
     and the gradient of the logistic loss at most √17. Noise averages where many bins move
     together, and edges stay sharp where there are rows enough. The weights of the last third of
@@ -105,9 +105,9 @@ class DPAdditiveClassifier(GradientClassifier):
         default=None, kw_only=False
     )
     categories: Mapping[Any, Sequence[Hashable]] | None = field(default=None, kw_only=False)
-    n_bins: int = 128
+    n_bins: int = 16
     max_epochs: int = 40
-    learning_rate: float = 0.05
+    learning_rate: float = 0.03
 
     learning_rate_schedule = "linear"
 

@@ -1,8 +1,6 @@
-from .fairpate import FairPATEClassifier
-from .pate import PATEClassifier
+from .pate import FairPATEClassifier, PATEClassifier
 from .query_rows import PublicRows
-from .reweighing import ReweighedClassifier
-from .sfpate import SFPATEClassifier
+from .sfpate import ReweighedClassifier, SFPATEClassifier
 from .shards import assign_shards
 from .student import Student, default_student, train_student
 from .teachers.ensemble import Teachers

@@ -67,15 +67,14 @@ class PublicRows:
 
     Examples
     --------
-    >>> import numpy as np
+    >>> from sklearn.datasets import make_classification
     >>> from sklearn.model_selection import GridSearchCV
     >>> from skfairdp import PATEClassifier, PublicRows
-    >>> rng = np.random.default_rng(0)
-    >>> X, X_public = rng.normal(size=(2, 600, 2))
-    >>> y = X[:, 0] > 0
+    >>> X, y = make_classification(1200, random_state=0)
     >>> model = PATEClassifier(epsilon=4.0, progress=False)
     >>> search = GridSearchCV(model, {"n_answers": [30, 60]}, cv=2)
-    >>> search.fit(X, y, X_public=PublicRows(X_public)).best_estimator_.n_asked_ in (30, 60)
+    >>> search = search.fit(X[:600], y[:600], X_public=PublicRows(X[600:]))
+    >>> search.best_estimator_.n_asked_ in (30, 60)
     True
     """
 
@@ -148,9 +147,7 @@ def description(transcript: Transcript, groups: Groups | None, n_options: int) -
         "n_charged_": transcript.n_charged,
         "n_answered_": int(transcript.answered.sum()),
         "coverage_": transcript.coverage,
-        "public_groups_": None,
-        "asked_by_group_": None,
-        "answers_by_group_": None,
+        **dict.fromkeys(("public_groups_", "asked_by_group_", "answers_by_group_")),
         "coverage_by_group_": None,
     }
     if groups is None:

@@ -14,11 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from skfairdp.aggregation.query_rows import (
     Lesson,
     PrivateRows,
-    PublicRows,
     Queries,
     VotingRun,
     description,
-    queries_of,
     spent,
 )
 from skfairdp.aggregation.shards import assign_shards
@@ -256,9 +254,6 @@ class AggregatedClassifier(PrivateClassifier):
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
         return encode_groups(sensitive_features, n_rows=n)
-
-    def _check_public(self, public: PublicRows) -> Queries:
-        return queries_of(self, public)
 
     def _guarantee(
         self, plan: Plan, run: VotingRun, came_of_it: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skfairdp.exceptions import PrivacyWarning, warn_user
+from skfairdp.figures import as_given
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.accounting.plan_cost import epsilon as plan_epsilon
 from skfairdp.privacy.plan import Block, Plan, Segment
@@ -171,9 +172,9 @@ def make_plan(estimator: Any, n_public: int, *, adjacency: str) -> tuple[VotingN
             if n_answers == 0:
                 asked = f" after {n_queries} threshold tests (n_queries)" if tests else ""
                 raise ValueError(
-                    f"'epsilon' = {epsilon:g} is too small for a single answer with vote_noise="
-                    f"{noise.votes:g}{asked}. Raise 'epsilon' or the noise, ask fewer queries, or "
-                    "leave the noise None to have it calibrated."
+                    f"'epsilon' = {as_given(epsilon)} is too small for a single answer with "
+                    f"vote_noise={noise.votes:g}{asked}. Raise 'epsilon' or the noise, ask fewer "
+                    "queries, or leave the noise None to have it calibrated."
                 )
     elif math.isinf(epsilon):
         warn_user("epsilon=inf trains without noise: nothing is protected.", PrivacyWarning)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
 
@@ -25,11 +26,22 @@ class Accuracy:
     constant: float
     error: float  # standard error of the difference of the two
     noisy: bool
+    # Counts by label and answer, where there are two of each, the positive one last.
+    table: tuple[tuple[float, ...], ...] | None = None
 
     def __post_init__(self) -> None:
-        numbers = self.rows, self.right, self.constant, self.error
+        numbers = (self.rows, self.right, self.constant, self.error)
         if not all(math.isfinite(x) for x in numbers) or self.rows <= 0 or self.error < 0:
             raise ValueError("'accuracy' must hold finite numbers, with rows above 0.")
+        if self.table is None:
+            return
+        counts = np.array(self.table, dtype=np.float64)
+        follows = counts.shape == (2, 2) and np.isclose(
+            numbers[:3], (counts.sum(), counts.trace(), counts.sum(axis=1).max())
+        )
+        if not np.all(follows):
+            raise ValueError("'accuracy' does not follow from its table of two labels.")
+        object.__setattr__(self, "table", tuple(map(tuple, counts.tolist())))
 
     @classmethod
     def of_table(cls, table: NDArray, noise_variance: float = 0.0) -> Self | None:
@@ -47,20 +59,46 @@ class Accuracy:
         differ = right + constant - 2.0 * float(counts[most, most])
         entries = len(table) * 2 * (n - 1)
         error = math.sqrt(max(differ, 1.0) + entries * noise_variance)
-        return cls(float(counts.sum()), right, constant, error, noise_variance > 0.0)
+        of_two = None if counts.shape != (2, 2) else counts.tolist()
+        return cls(float(counts.sum()), right, constant, error, noise_variance > 0.0, of_two)
 
     @property
     def no_better(self) -> bool:
         """Whether the model is not shown to beat the constant answer, at 95 %."""
         return self.right - self.constant < 1.645 * self.error
 
+    @property
+    def measures(self) -> tuple[tuple[str, float | None, float | None], ...]:
+        """Name of a measure, its value for the model, and for the constant answer."""
+        found = [("accuracy", _share(self.right, self.rows), _share(self.constant, self.rows))]
+        if self.table is not None:
+            (negative, false), (missed, positive) = self.table
+            base = _share(missed + positive, self.rows)
+            recalls = _share(positive, missed + positive), _share(negative, negative + false)
+            balanced = None if None in recalls else sum(recalls) / 2.0  # type: ignore[arg-type]
+            found += [
+                ("balanced accuracy (the AUC of yes or no)", balanced, 0.5),
+                (
+                    "positive labels among positive answers",
+                    _share(positive, positive + false),
+                    base,
+                ),
+                ("positive labels among negative answers", _share(missed, missed + negative), base),
+                ("positive labels among all (base rate)", base, base),
+            ]
+        return tuple(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dict of JSON types; files of earlier versions have no table."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
     def __str__(self) -> str:
-        shown = (min(max(count / self.rows, 0.0), 1.0) for count in (self.right, self.constant))
-        model, constant = (f"{share:.3f}" for share in shown)
-        text = (
-            f"{'Noisy accuracy' if self.noisy else 'Accuracy'} on the held-out rows: {model}; of "
-            f"the most frequent label for everybody: {constant}."
-        )
-        return text + (
-            " NO BETTER THAN A CONSTANT: the difference is within its error." * self.no_better
-        )
+        (_, model, constant), *_ = self.measures
+        return (
+            f"{'Noisy accuracy' if self.noisy else 'Accuracy'} on the held-out rows: {model:.3f}; "
+            f"of the most frequent label for everybody: {constant:.3f}."
+        ) + " NO BETTER THAN A CONSTANT: the difference is within its error." * self.no_better
+
+
+def _share(part: float, whole: float) -> float | None:
+    return min(max(float(part / whole), 0.0), 1.0) if whole > 0 else None

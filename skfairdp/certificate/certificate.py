@@ -15,6 +15,7 @@ from skfairdp.certificate.render.markdown import markdown_card
 from skfairdp.certificate.render.plot import draw_bounds
 from skfairdp.certificate.render.record_sections import Watch
 from skfairdp.certificate.render.sections import certificate_sections
+from skfairdp.certificate.render.templates import PLAIN
 from skfairdp.certificate.render.text import plain_text
 from skfairdp.certificate.unwrap import unwrap
 from skfairdp.documentation import completed_by
@@ -151,6 +152,7 @@ class Certificate(Claims):
         epsilon: float | None = None,
         tolerance: float | None = None,
         monitor: Watch | None = None,
+        template: str = PLAIN,
     ) -> str:
         """Write a whole page that can be filed, sent and printed by itself.
 
@@ -166,28 +168,38 @@ class Certificate(Claims):
             Largest difference between groups that was asked for.
         monitor : GapMonitor, optional
             Adds what it has seen since. It must watch one of the claims.
+        template : {"plain", "eu-ai-act", "nist-800-226"}, default="plain"
+            Headings: its own, those of Annex IV of the European Union's AI Act (technical
+            documentation), or the questions of NIST SP 800-226. What they ask and the certificate
+            does not know is marked "not stated".
 
         Returns
         -------
         str
-            An HTML document without links, scripts or outside resources: the claim in
-            one sentence, privacy, every notion with the rates and intervals of its
-            groups, coverage, assumptions, what is not claimed, the model's digest, and
-            pictures where matplotlib is installed.
+            An HTML document without links, scripts or outside resources: a summary of one printed
+            page with the claim in one sentence, then privacy, every notion with the rates and
+            intervals of its groups, coverage, assumptions, what is not claimed, the model's
+            digest, and pictures where matplotlib is installed.
 
         Raises
         ------
         MonitorError
             When the monitor watches something else.
+        ValueError
+            When there is no such template.
         """
-        sections = certificate_sections(
-            self,
-            ledger=as_ledger(ledger),
-            epsilon=epsilon,
-            tolerance=tolerance,
-            monitor=monitor,
+        return html_page(
+            title,
+            self._subtitle,
+            certificate_sections(
+                self,
+                ledger=as_ledger(ledger),
+                epsilon=epsilon,
+                tolerance=tolerance,
+                monitor=monitor,
+                template=template,
+            ),
         )
-        return html_page(title, self._subtitle, sections)
 
     @completed_by(to_html)
     def to_model_card(
@@ -198,6 +210,7 @@ class Certificate(Claims):
         epsilon: float | None = None,
         tolerance: float | None = None,
         monitor: Watch | None = None,
+        template: str = PLAIN,
     ) -> str:
         """Write the same as Markdown, to be kept beside the model.
 
@@ -210,14 +223,18 @@ class Certificate(Claims):
         -------
         str
         """
-        sections = certificate_sections(
-            self,
-            ledger=as_ledger(ledger),
-            epsilon=epsilon,
-            tolerance=tolerance,
-            monitor=monitor,
+        return markdown_card(
+            title,
+            self._subtitle,
+            certificate_sections(
+                self,
+                ledger=as_ledger(ledger),
+                epsilon=epsilon,
+                tolerance=tolerance,
+                monitor=monitor,
+                template=template,
+            ),
         )
-        return markdown_card(title, self._subtitle, sections)
 
     @property
     def _subtitle(self) -> str:

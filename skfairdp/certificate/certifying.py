@@ -6,8 +6,6 @@ import contextlib
 import importlib.metadata
 import platform
 from collections.abc import Hashable, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from os import PathLike
@@ -19,15 +17,18 @@ from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
 from skfairdp.certificate.evaluation import Evaluation, evaluate
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.certificate.holdout import check_positive, one_row_each
-from skfairdp.certificate.leakage import leakage_remarks
-from skfairdp.certificate.ledger_charges import charged, makes_claims, tell_ledgers
-from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows, unwrap
+from skfairdp.certificate.facts import known_facts
+from skfairdp.certificate.holdout import check_positive, comparable_groups, one_row_each
+from skfairdp.certificate.ledger_charges import charged, check_answerable, tell_ledgers
+from skfairdp.certificate.released_rows import leakage_remarks
+from skfairdp.certificate.steps import charges_privacy, releases_rows
+from skfairdp.certificate.unwrap import Deployed, unwrap
 from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.exceptions import UnboundModelError
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
 from skfairdp.fairness.scopes import TRAINING
+from skfairdp.labels import count_rows
 from skfairdp.privacy.accounting.events import parts_of
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
@@ -172,6 +173,7 @@ def certify(
         )
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
     deployed = unwrap(model)
+    facts = known_facts(deployed, y, sensitive_features, pos_label)
     turned = check_positive(deployed, pos_label)
     privacy = model_privacy(deployed, public_steps)
     tell_ledgers(deployed, privacy, public_steps)
@@ -183,16 +185,17 @@ def certify(
         book, held_out = as_ledger(ledger or deployed.ledger), X
         if person_ids is not None:
             X, y, sensitive_features = one_row_each(X, y, sensitive_features, person_ids, source)
-        with ExitStack() as charges:
-            # Only an evaluation looks at the rows.
-            if makes_claims(deployed, X, y, sensitive_features, settings) and book is not None:
-                charge = charged(book, settings, source, deployed.name, held_out)
-                number = charges.enter_context(charge)
-                if certificate_index is None:
-                    settings = replace(settings, certificate_index=number, counted=True)
-            evaluation = evaluate(deployed, X, y, sensitive_features, settings, source)
-            if not settings.private:
-                measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
+        comparable = comparable_groups(deployed, X, sensitive_features, settings)
+        if isinstance(comparable, str):  # why nothing can be claimed, and nothing is looked at
+            evaluation = Evaluation((), None if settings.private else count_rows(X), (comparable,))
+        else:
+            check_answerable(deployed, X, y, settings)
+            with charged(book, settings, source, deployed.name, held_out) as settings:
+                evaluation = evaluate(
+                    deployed, X, y, sensitive_features, comparable, settings, source
+                )
+        if not settings.private:
+            measured = leakage_remarks(deployed, X, sensitive_features, confidence_level)
         trained = deployed.trained
         if any(map(releases_rows, (*(step for _, step in trained.leaves()), trained.final))):
             privacy = model_privacy(deployed, public_steps)  # held-out rows were released too
@@ -209,6 +212,7 @@ def certify(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=_versions(libraries),
         accuracy=evaluation.accuracy,
+        facts=facts,
     )
 
 

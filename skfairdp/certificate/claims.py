@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from skfairdp.certificate.accuracy import Accuracy
+from skfairdp.certificate.facts import Fact
+from skfairdp.certificate.group_rates import ImpactRatio, impact_ratios
 from skfairdp.certificate.json_document import FORMAT, checked_document, own_version
 from skfairdp.certificate.sentence import certificate_sentence
 from skfairdp.fairness.guarantee import FairnessGuarantee
@@ -50,6 +52,8 @@ class Claims:
         Right answers on the held-out rows, where their labels were given.
     monitor_file : str or None
         File of the `GapMonitor` that watches a claim, as it was named; not part of equality.
+    facts : tuple of Fact
+        Columns, rows and terms of the model, each marked as public, declared or bought.
     """
 
     privacy: PrivacyGuarantee | None
@@ -63,10 +67,12 @@ class Claims:
     model_file: str | None = field(default=None, compare=False)
     accuracy: Accuracy | None = None
     monitor_file: str | None = field(default=None, compare=False)
+    facts: tuple[Fact, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fairness", tuple(self.fairness))
         object.__setattr__(self, "remarks", tuple(self.remarks))
+        object.__setattr__(self, "facts", tuple(self.facts))
         object.__setattr__(self, "versions", tuple((k, v) for k, v in self.versions))
 
     @property
@@ -80,6 +86,11 @@ class Claims:
         return any(claim.nearly_constant for claim in self.fairness) or (
             self.accuracy is not None and self.accuracy.no_better
         )
+
+    @property
+    def impact_ratios(self) -> tuple[ImpactRatio, ...]:
+        """Selection rates of groups, and of the values of single columns, over the highest."""
+        return tuple(ratio for claim in self.fairness for ratio in impact_ratios(claim))
 
     @property
     def sentence(self) -> str:
@@ -200,8 +211,24 @@ class Claims:
         if self.monitor_file is not None:
             document["monitor_file"] = self.monitor_file
         if self.accuracy is not None:
-            document["accuracy"] = asdict(self.accuracy)
+            document["accuracy"] = self.accuracy.to_dict()
+        if self.facts:  # files of earlier versions are written as they were
+            document["facts"] = [asdict(fact) for fact in self.facts]
+            document["derived"] = self._derived
         return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
+
+    @property
+    def _derived(self) -> dict[str, Any]:
+        """What follows from the rest, for those who read the file by other means."""
+        measures = () if self.accuracy is None else self.accuracy.measures
+        return {
+            "nearly_constant": self.nearly_constant,
+            "utility": [
+                {"measure": name, "model": _printed(model), "constant_answer": _printed(constant)}
+                for name, model, constant in measures
+            ],
+            "impact_ratios": [ratio.to_dict() for ratio in self.impact_ratios],
+        }
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -231,6 +258,7 @@ class Claims:
                 model_file=document.get("model_file"),
                 monitor_file=document.get("monitor_file"),
                 accuracy=None if known is None else Accuracy(**known),
+                facts=tuple(Fact(**fact) for fact in document.get("facts", ())),
                 versions=tuple(document["library_versions"].items()),
                 **{name: document[name] for name in _AS_WRITTEN},
             )
@@ -245,4 +273,21 @@ class Claims:
                 "The sentence of the certificate is not what its figures say, which is: "
                 f"{found.sentence}"
             )
+        if same and "facts" in document and not _alike(document.get("derived"), found._derived):
+            raise ValueError("What the certificate calls derived does not follow from its figures.")
         return found
+
+
+def _printed(share: float | None) -> float | None:
+    return None if share is None else round(share, 3)
+
+
+def _alike(stated: Any, found: Any) -> bool:
+    """Whether two JSON values are equal, but for the last digit that is printed of a number."""
+    if isinstance(found, float):
+        return isinstance(stated, int | float) and abs(stated - found) < 0.0015
+    if isinstance(found, list) and isinstance(stated, list):
+        return len(stated) == len(found) and all(map(_alike, stated, found))
+    if isinstance(found, dict) and isinstance(stated, dict):
+        return stated.keys() == found.keys() and all(_alike(stated[k], found[k]) for k in found)
+    return type(stated) is type(found) and bool(stated == found)

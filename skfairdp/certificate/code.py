@@ -7,17 +7,11 @@ import dis
 import site
 import sys
 import sysconfig
+import types
 from collections.abc import Iterator
 from functools import cache, cached_property, lru_cache
 from operator import is_
 from pathlib import Path
-from types import (
-    CodeType,
-    FunctionType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
-    MethodType,
-)
 from typing import Any
 
 import numpy as np
@@ -92,7 +86,7 @@ def library_name(value: Any) -> str | None:
     for part in name.split("."):
         found = getattr(found, part, None)
     # A method bound to its class is made anew each time that it is looked up.
-    same = found == value if isinstance(value, MethodType) else found is value
+    same = found == value if isinstance(value, types.MethodType) else found is value
     return f"{module}.{name}" if same else None
 
 
@@ -107,7 +101,7 @@ def is_elementwise(function: object) -> bool:
     return function.nin == 1 and function.signature is None
 
 
-def code_parts(code: CodeType) -> list[Any]:
+def code_parts(code: types.CodeType) -> list[Any]:
     """Everything that decides what a code object does, without its file and its lines.
 
     Its constants come last, as a list.
@@ -122,7 +116,7 @@ def code_parts(code: CodeType) -> list[Any]:
     ]
 
 
-def names_used(code: CodeType) -> dict[str, set[tuple[str, ...]]]:
+def names_used(code: types.CodeType) -> dict[str, set[tuple[str, ...]]]:
     """Global names that code reads, each with the attributes that it takes of it at once.
 
     ``module.part.call(x)`` gives ``{"module": {("part", "call")}}``. Code inside it is looked into.
@@ -137,7 +131,7 @@ def names_used(code: CodeType) -> dict[str, set[tuple[str, ...]]]:
             chain = tuple(_attributes(instructions[place + 1 :]))
             used.setdefault(instruction.argval, set()).add(chain)
     for constant in code.co_consts:
-        if isinstance(constant, CodeType):
+        if isinstance(constant, types.CodeType):
             for name, chains in names_used(constant).items():
                 used.setdefault(name, set()).update(chains)
     return used
@@ -157,7 +151,7 @@ def is_unknowable(value: object) -> bool:
 
 def class_members(kind: type) -> dict[str, Any]:
     """Methods and attributes that a class statement of the user has written."""
-    slots = (GetSetDescriptorType, MemberDescriptorType)
+    slots = (types.GetSetDescriptorType, types.MemberDescriptorType)
     return {
         name: member
         for name, member in vars(kind).items()
@@ -181,10 +175,10 @@ def replaced_methods(kind: type) -> dict[str, Any]:
     return found
 
 
-def _of_the_user(member: Any) -> FunctionType | None:
+def _of_the_user(member: Any) -> types.FunctionType | None:
     """The function inside a member of a class, if a program of the user defined it."""
     held = next(iter(wrapped(member) or ()), member)
-    home = held.__globals__.get("__name__") if isinstance(held, FunctionType) else None
+    home = held.__globals__.get("__name__") if isinstance(held, types.FunctionType) else None
     return held if home in sys.modules and not is_library(home) else None
 
 

@@ -8,17 +8,11 @@ from typing import Any
 
 from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 
-from skfairdp.assumptions import (
-    COUNTS_RELEASED,
-    DECLARED_PUBLIC,
-    HELD_OUT_BY_DRAW,
-    HELD_OUT_BY_PERSON,
-    HELD_OUT_BY_POSITION,
-    LATER_STEPS,
-)
+from skfairdp import assumptions
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.search_fits import search_reason
-from skfairdp.certificate.unwrap import Deployed, charges_privacy, kind_of, learns_from_rows
+from skfairdp.certificate.steps import charges_privacy, kind_of, learns_from_rows
+from skfairdp.certificate.unwrap import Deployed
 from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.plan_cost import compose
@@ -114,7 +108,9 @@ def with_counts(
     counts = dataclasses.replace(alone, adjacency=adjacency)
     if by_index:
         total = compose([model, counts])
-        return dataclasses.replace(total, assumptions=(*total.assumptions, HELD_OUT_BY_POSITION))
+        return dataclasses.replace(
+            total, assumptions=(*total.assumptions, assumptions.HELD_OUT_BY_POSITION)
+        )
     per_group = model.per_group
     shares = model.exposures
     if shares == () and model.event is not None:
@@ -129,7 +125,7 @@ def with_counts(
         assumptions=(
             *model.assumptions,
             note,
-            HELD_OUT_BY_PERSON if settings.persons else HELD_OUT_BY_DRAW,
+            assumptions.HELD_OUT_BY_PERSON if settings.persons else assumptions.HELD_OUT_BY_DRAW,
         ),
     )
 
@@ -175,7 +171,7 @@ def counts_guarantee(
 
 
 def _note(count_epsilon: float, source: NoiseSource) -> str:
-    return COUNTS_RELEASED.format(name=source.name, epsilon=as_given(count_epsilon))
+    return assumptions.COUNTS_RELEASED.format(name=source.name, epsilon=as_given(count_epsilon))
 
 
 def _of_releases(
@@ -207,7 +203,7 @@ def _of_releases(
         return _void(reasons, [own], declared)
     beside = [*later, (type(deployed.final).__name__, deployed.final)]
     texts = [
-        LATER_STEPS.format(name=name),
+        assumptions.LATER_STEPS.format(name=name),
         *(_beside(where, one.privacy_) for where, one in beside if charges_privacy(one)),
     ]
     return dataclasses.replace(own, assumptions=(*own.assumptions, *texts, *declared))
@@ -238,7 +234,7 @@ def _unpaid(steps: Sequence[tuple[str, Any]]) -> list[str]:
 
 def _declared(steps: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
     return tuple(
-        DECLARED_PUBLIC.format(name=name, kind=kind_of(step))
+        assumptions.DECLARED_PUBLIC.format(name=name, kind=kind_of(step))
         for name, step in steps
         if charges_privacy(step) or learns_from_rows(step)
     )

@@ -5,20 +5,9 @@ from __future__ import annotations
 import builtins
 import hashlib
 import struct
+import types
 from collections import OrderedDict
 from collections.abc import Mapping
-from types import (
-    BuiltinFunctionType,
-    ClassMethodDescriptorType,
-    CodeType,
-    FunctionType,
-    MappingProxyType,
-    MethodDescriptorType,
-    MethodType,
-    MethodWrapperType,
-    ModuleType,
-    WrapperDescriptorType,
-)
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,9 +34,14 @@ from skfairdp.certificate.state import (
 )
 from skfairdp.exceptions import UnboundModelError
 
-_MAPPINGS = (dict, Bunch, OrderedDict, MappingProxyType)
-_CALLABLES = (type, FunctionType, BuiltinFunctionType, MethodType, np.ufunc)
-_SLOTS = (ClassMethodDescriptorType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
+_MAPPINGS = (dict, Bunch, OrderedDict, types.MappingProxyType)
+_CALLABLES = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.ufunc)
+_SLOTS = (
+    types.ClassMethodDescriptorType,
+    types.MethodDescriptorType,
+    types.MethodWrapperType,
+    types.WrapperDescriptorType,
+)
 
 
 class Bound(NamedTuple):
@@ -125,15 +119,17 @@ class _Walk:
             return [kind.__name__.encode(), *map(self.digest, content_of_pandas(value))]
         if is_tensor(value):
             return self._tensor(value)
-        if isinstance(value, ModuleType):
+        if isinstance(value, types.ModuleType):
             return self._module(value)
-        if isinstance(value, CodeType):
+        if isinstance(value, types.CodeType):
             return [b"code", *map(self.digest, code_parts(value))]
         if isinstance(value, _CALLABLES) or library_name(value) is not None:
             return self._callable(value)
         if isinstance(value, _SLOTS):
             # The object that it is bound to, or its class.
-            owner = value.__self__ if isinstance(value, MethodWrapperType) else value.__objclass__
+            owner = (
+                value.__self__ if isinstance(value, types.MethodWrapperType) else value.__objclass__
+            )
             return [b"slot", value.__name__.encode(), self.digest(owner)]
         inside = wrapped(value)
         if inside is not None:
@@ -165,7 +161,7 @@ class _Walk:
             raise self._unbound(f"a tensor of layout {value.layout} and type {value.dtype}")
         return [b"tensor", self.digest(type(value)), *content, *self._named(vars(value))]
 
-    def _module(self, module: ModuleType) -> list[bytes]:
+    def _module(self, module: types.ModuleType) -> list[bytes]:
         if not is_library(module.__name__):
             raise self._unbound(f"the whole module {module.__name__!r}")
         return [b"module", self._library(module.__name__)]
@@ -186,10 +182,10 @@ class _Walk:
                 parts += self._named(replaced_methods(value))
                 self._of_libraries[id(value)] = parts
             return parts
-        if isinstance(value, MethodType):
+        if isinstance(value, types.MethodType):
             return [b"method", self.digest(value.__func__), self.digest(value.__self__)]
-        if isinstance(value, BuiltinFunctionType):
-            if value.__self__ is None or isinstance(value.__self__, ModuleType):
+        if isinstance(value, types.BuiltinFunctionType):
+            if value.__self__ is None or isinstance(value.__self__, types.ModuleType):
                 raise self._unbound(f"the compiled function {value.__name__!r}")
             return [b"method", value.__name__.encode(), self.digest(value.__self__)]
         if isinstance(value, np.ufunc):
@@ -201,9 +197,11 @@ class _Walk:
             return [b"met", str(self._met[id(value)][0]).encode()]
         self._met[id(value)] = (len(self._met), value)
         self.with_code = True
-        return self._function(value) if isinstance(value, FunctionType) else self._class(value)
+        return (
+            self._function(value) if isinstance(value, types.FunctionType) else self._class(value)
+        )
 
-    def _function(self, function: FunctionType) -> list[bytes]:
+    def _function(self, function: types.FunctionType) -> list[bytes]:
         code = function.__code__
         try:
             used = names_used(code)
@@ -233,7 +231,7 @@ class _Walk:
     def _reached(self, value: Any, chain: tuple[str, ...]) -> Any:
         """What code takes out of modules of the user; anything else as it is."""
         for name in chain:
-            if not isinstance(value, ModuleType) or is_library(value.__name__):
+            if not isinstance(value, types.ModuleType) or is_library(value.__name__):
                 break
             value = getattr(value, name, None)
         return value

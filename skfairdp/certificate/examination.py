@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.group_rates import LEVEL
-from skfairdp.certificate.sentence import group_text
-from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
+from skfairdp.certificate.steps import charges_privacy, releases_rows
+from skfairdp.certificate.unwrap import Deployed
 from skfairdp.fairness.derivation import EXACT, HOEFFDING, NOISY_COUNTS, Derivation
-from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.recomputing import (
     recomputed_bound,

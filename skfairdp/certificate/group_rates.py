@@ -1,15 +1,24 @@
-"""Rates of single groups with intervals, beside the bounds on their differences."""
+"""Rates of single groups with intervals, and their ratios, beside the bounds on differences."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
 
-from skfairdp.certificate.sentence import group_text
+import numpy as np
+
 from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
-from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
+from skfairdp.fairness.derivation import NOISY_COUNTS, Derivation
+from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee, group_text
+from skfairdp.fairness.recomputing import recomputed_intervals
+from skfairdp.fairness.scopes import DEPLOYED
+from skfairdp.figures import rounded_down, rounded_up
 
 LEVEL = 0.95
+ANY = "any"
 
 
 @dataclass(frozen=True)
@@ -30,10 +39,122 @@ class GroupRate:
     noisy: bool
 
 
+@dataclass(frozen=True)
+class ImpactRatio:
+    """Selection rate of a group over the highest of the groups that it is compared with.
+
+    `low` and `high` are the ends of an interval of the true ratio, where one is known; those of all
+    groups that are compared hold together.
+    """
+
+    group: str
+    stratum: str
+    ratio: float | None
+    low: float
+    high: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dict of JSON types, with the figures as they are printed."""
+        ratio = None if self.ratio is None else round(self.ratio, 3)
+        ends = {"low": float(rounded_down(self.low)), "high": float(rounded_up(self.high))}
+        return vars(self) | {"ratio": ratio} | ends
+
+
 def group_rates(claim: FairnessGuarantee) -> tuple[GroupRate, ...]:
     """Rates behind a claim, with intervals of 95 % each where rows were sampled."""
     sampled = claim.confidence_level is not None
     return tuple(_rate(count, sampled=sampled) for count in claim.counts)
+
+
+@lru_cache(maxsize=32)
+def impact_ratios(claim: FairnessGuarantee) -> tuple[ImpactRatio, ...]:
+    """Ratios of selection rates: of all groups, and of the values of each of several columns.
+
+    Empty for another notion than demographic parity, and where no rows were counted.
+    """
+    counted = claim.confidence_level is not None and claim.scope == DEPLOYED
+    if claim.notion != "demographic_parity" or not counted:
+        return ()
+    found: list[ImpactRatio] = []
+    for compared in (claim, *_merged(claim)):
+        for stratum in dict.fromkeys(count.stratum for count in compared.counts):
+            found += _ratios(compared, stratum)
+    return tuple(found)
+
+
+def _merged(claim: FairnessGuarantee) -> Iterator[FairnessGuarantee]:
+    """The claim's counts by each column by itself, where groups are intersections."""
+    groups = [group for group in claim.groups if isinstance(group, tuple)]
+    if len(groups) < len(claim.groups) or len(set(map(len, groups))) != 1:
+        return
+    strata = dict.fromkeys(count.stratum for count in claim.counts)
+    for column in range(len(groups[0])):
+        of: dict[Hashable, tuple[Hashable, ...]] = {
+            group: tuple(value if i == column else ANY for i, value in enumerate(group))
+            for group in groups
+        }
+        labels = tuple(dict.fromkeys(of.values()))
+        cells: dict[tuple[tuple[Hashable, ...], str], list[CellCount]] = {
+            (label, stratum): [] for stratum in strata for label in labels
+        }
+        for count in claim.counts:
+            cells[of[count.group], count.stratum].append(count)
+        merged = tuple(
+            CellCount(
+                label,
+                stratum,
+                sum(count.successes for count in counts),
+                sum(count.trials for count in counts),
+                any(count.noisy for count in counts),
+            )
+            for (label, stratum), counts in cells.items()
+        )
+        how, sizes = claim.derivation, {len(counts) for counts in cells.values()}
+        if how is not None and how.kind == NOISY_COUNTS:
+            if len(sizes) > 1:
+                continue  # sums of unlike numbers of noisy counts
+            terms = np.array(how.values["terms"]) * sizes.pop()
+            how = Derivation.of(NOISY_COUNTS, **(how.values | {"terms": terms}))
+        if len(labels) > 1:
+            yield replace(claim, groups=labels, counts=merged, derivation=how, estimate=None)
+
+
+def _ratios(claim: FairnessGuarantee, stratum: str) -> Iterator[ImpactRatio]:
+    counts = [count for count in claim.counts if count.stratum == stratum]
+    ends = _together(claim, counts, stratum)
+    shares = [_rate(count, sampled=False).rate for count in counts]
+    highest = max((share for share in shares if share is not None), default=0.0)
+    for i, (count, share) in enumerate(zip(counts, shares, strict=True)):
+        (low, high), others = ends[i], [*ends[:i], *ends[i + 1 :]]
+        # The highest true rate is that of the group itself, or lies between these.
+        most, least = max(end for _, end in others), max(start for start, _ in others)
+        yield ImpactRatio(
+            group_text(count.group),
+            stratum or "all",
+            None if share is None or highest <= 0.0 else share / highest,
+            min(1.0, low / most) if most > 0.0 else 1.0,
+            min(1.0, high / least) if least > 0.0 else 1.0,
+        )
+
+
+def _together(
+    claim: FairnessGuarantee, counts: list[CellCount], stratum: str
+) -> list[tuple[float, float]]:
+    """Intervals of rates that hold together, with 95 %; all of [0, 1] where nothing is known."""
+    error = (1.0 - LEVEL) / len(counts)
+    if not any(count.noisy for count in counts):
+        hits = np.array([count.successes for count in counts])
+        rows = np.array([count.trials for count in counts])
+        low, high = clopper_pearson(hits, rows - hits, error / 2.0)
+        return [(float(a), float(b)) for a, b in zip(low, high, strict=True)]
+    if claim.derivation is None or claim.derivation.kind != NOISY_COUNTS:
+        return [(0.0, 1.0)] * len(counts)
+    try:
+        ends = zip(*recomputed_intervals(claim, 1.0 - error), strict=True)
+    except ValueError:  # of counts that contradict each other nothing follows; `examine` says so
+        return [(0.0, 1.0)] * len(counts)
+    pairs = zip(claim.counts, ends, strict=True)
+    return [(float(a), float(b)) for count, (a, b) in pairs if count.stratum == stratum]
 
 
 def _rate(count: CellCount, *, sampled: bool) -> GroupRate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,14 +17,18 @@ from skfairdp.assumptions import (
     ANSWERS_DRAWN,
     ANSWERS_ONE_BY_ONE,
 )
-from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.certificate.unwrap import Deployed, releases_rows
+from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
+from skfairdp.certificate.steps import releases_rows
+from skfairdp.certificate.unwrap import Deployed
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
+from skfairdp.fairness.notions import Notion, Stratum
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.labels import count_rows, label_column, positions
 from skfairdp.persons import encode_persons
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import answers_of
+
+NotionStrata = Sequence[tuple[Notion, Sequence[Stratum]]]
 
 # A model that tosses one coin a call, for all of its rows, passes with chance 2**-20.
 _CALLS = 20
@@ -113,8 +118,8 @@ class HeldOut:
 
     `answers` are positions among the `classes`; `cells` are group times number of labels plus
     label, -1 for rows outside the claim; `shape` is (n_groups, n_labels, n_classes); `how` says
-    what is known about how the answers were given; `turned`, whether the model's first class
-    comes last here.
+    what is known about how the answers were given; `labelled`, whether true labels are known;
+    `turned`, whether the model's first class comes last here.
     """
 
     classes: list
@@ -122,7 +127,14 @@ class HeldOut:
     cells: NDArray[np.int64]
     shape: tuple[int, int, int]
     how: str
+    groups: Groups
+    labelled: bool
     turned: bool = False
+
+    def assumptions(self, settings: EvaluationSettings, how: str | None = None) -> tuple[str, ...]:
+        """What a bound from these rows rests on; `how` where it counts other than the answers."""
+        how = self.how if how is None else how
+        return tuple(holdout_assumptions(settings, self.groups, self.labelled, how, self.classes))
 
     @property
     def table(self) -> NDArray[np.int64]:
@@ -168,7 +180,7 @@ def ask_holdout(
         labels = np.where(labels < 0, len(classes), labels)
     shape = (len(groups.labels), 1 if y is None else len(classes) + private, len(classes))
     cells = np.where(groups.codes >= 0, groups.codes * shape[1] + labels, -1)
-    return HeldOut(classes, answers, cells, shape, how, turned)
+    return HeldOut(classes, answers, cells, shape, how, groups, y is not None, turned)
 
 
 def draws_afresh(deployed: Deployed) -> bool:

@@ -52,6 +52,8 @@ _OPTIONAL: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "monitor_file": _TEXT,
     "accuracy": (lambda value: isinstance(value, dict), "an object"),
+    "facts": (lambda value: isinstance(value, list), "a list"),
+    "derived": (lambda value: isinstance(value, dict), "an object"),
     "signature": (lambda value: True, "a signature"),  # its own module looks at it
 }
 _PRIVACY = {part.name for part in fields(PrivacyGuarantee)} - {"exposures"}

@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 
 from skfairdp.certificate.composition import counts_guarantee, declared_public, model_privacy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
-from skfairdp.certificate.holdout import check_holdout_labels, comparable_groups
-from skfairdp.certificate.unwrap import Deployed, charges_privacy
+from skfairdp.certificate.holdout import check_holdout_labels
+from skfairdp.certificate.steps import charges_privacy
+from skfairdp.certificate.unwrap import Deployed
 from skfairdp.datasets.stored_rows import StoredRows
 from skfairdp.labels import count_rows
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -22,26 +23,17 @@ from skfairdp.privacy.ledger.findings import declare_public, record_void
 from skfairdp.privacy.noise import NoiseSource
 
 
-def makes_claims(
-    deployed: Deployed,
-    X: Any,
-    y: ArrayLike | None,
-    sensitive_features: ArrayLike | None,
-    settings: EvaluationSettings,
-) -> bool:
-    """Whether an evaluation will look at the rows and release counts.
+def check_answerable(
+    deployed: Deployed, X: Any, y: ArrayLike | None, settings: EvaluationSettings
+) -> None:
+    """Refuse what an evaluation would, as far as no row is looked at, before anything is charged.
 
-    What it would refuse without asking the model about a row is refused here, before anything
-    is charged: a ValueError for rows, labels or groups that do not fit together or not to the
-    model, an UnknownGroupError for a group that it does not know.
+    Raises a ValueError for rows or labels that do not fit together or not to the model.
     """
-    if isinstance(comparable_groups(deployed, X, sensitive_features, settings), str):
-        return False
     _check_columns(deployed, X)
     classes = check_holdout_labels(deployed, y, count_rows(X), settings.private)
     for notion in settings.notions:
         notion.strata((0, 1) if classes is None else classes, with_labels=y is not None)
-    return True
 
 
 def _check_columns(deployed: Deployed, X: Any) -> None:
@@ -62,14 +54,17 @@ def _check_columns(deployed: Deployed, X: Any) -> None:
 
 @contextmanager
 def charged(
-    book: PrivacyLedger, settings: EvaluationSettings, source: NoiseSource, name: str, X: Any
-) -> Iterator[int]:
+    book: PrivacyLedger | None, settings: EvaluationSettings, source: NoiseSource, name: str, X: Any
+) -> Iterator[EvaluationSettings]:
     """Charge an evaluation of a model before a block, and commit after it.
 
-    Yields how many certificates the ledger has seen, this one included: on these rows where they
-    need no protection and are in memory, else under the ledger's name. A number beyond those that
-    were planned is refused and given back, as the model was not asked yet.
+    Yields settings that say how many certificates the ledger has seen, this one included: on these
+    rows where they need no protection and are in memory, else under the ledger's name. A number
+    beyond those that were planned is refused and given back, as the model was not asked yet.
     """
+    if book is None:
+        yield settings
+        return
     cost = counts_guarantee(
         settings.count_epsilon,
         public_sizes=settings.public_sizes,
@@ -83,8 +78,10 @@ def charged(
     except BaseException:
         book.give_back(entry)
         raise
+    if settings.certificate_index is None:
+        settings = dataclasses.replace(settings, certificate_index=entry.ordinal, counted=True)
     with book.finishing(entry):
-        yield entry.ordinal
+        yield settings
 
 
 def tell_ledgers(

@@ -18,7 +18,8 @@ from sklearn.model_selection import (
 )
 
 from skfairdp.assumptions import FOLDS_BY_POSITION, FOLDS_IN_PROPORTION
-from skfairdp.certificate.unwrap import charges_privacy, unwrap
+from skfairdp.certificate.steps import charges_privacy
+from skfairdp.certificate.unwrap import unwrap
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.events import canonical, covering_event
@@ -144,7 +145,7 @@ def _others(
         return [SelfComposedDpEvent(refit, len(candidates) * _fits_per_row(search))]
     if not answers_of(final)._plans_ahead:
         return None
-    whole = _sizes_of(final.plan_)
+    whole = sizes_of(final.plan_)
     if not _agree(_event(search, final, search.best_params_, whole), final.privacy_):
         return None  # the plan depends on more than is known here
     events = []
@@ -169,7 +170,7 @@ def _sets_cost(point: Mapping[str, Any]) -> bool:
     return any(key.rsplit("__", 1)[-1] in ("epsilon", "delta") for key in point)
 
 
-def _sizes_of(plan: Plan) -> Sizes:
+def sizes_of(plan: Plan) -> Sizes:
     """Sizes that a plan was made for: expected records of a batch by their rate."""
     first = plan.segments[0]
     pairs = zip(first.expected_sizes, first.rates, strict=True)

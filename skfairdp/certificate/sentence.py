@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.scopes import (
@@ -114,8 +114,3 @@ def certainty(claim: FairnessGuarantee) -> str:
     if claim.confidence_level is not None:
         return f"{percent_text(claim.confidence_level)} confidence"
     return "counted" if claim.scope == ANSWERED else "derived, not estimated from rows"
-
-
-def group_text(group: Hashable) -> str:
-    """Print a group label; an intersection as its parts."""
-    return " & ".join(map(str, group)) if isinstance(group, tuple) else str(group)

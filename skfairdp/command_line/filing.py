@@ -15,7 +15,7 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from skfairdp import Certificate, FairPathClassifier, PrivacyLedger, certify
-from skfairdp.assumptions import HELD_OUT_BY_DRAW, PUBLIC_BOUNDS
+from skfairdp.assumptions import GROUPS_SEEN, HELD_OUT_BY_DRAW, PUBLIC_BOUNDS
 from skfairdp.base import PrivateEstimator
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.command_line.files import write_whole
@@ -113,6 +113,7 @@ class Run:
             "epsilon": arguments.epsilon,
             "tolerance": arguments.tolerance,
             "ledger": ledger,
+            "template": arguments.template,
         }
         if arguments.card is not None:
             self._write(arguments.card, certificate.to_model_card(**asked))
@@ -128,7 +129,7 @@ class Run:
             delta=self.arguments.delta,
             adjacency="zero-out",
             accountant="the larger of the training and the counts of held-out rows",
-            assumptions=(HELD_OUT_BY_DRAW,),
+            assumptions=(HELD_OUT_BY_DRAW, GROUPS_SEEN),
         )
         assert self.ledger is not None
         return self.ledger.charge(whole, activity="fit", estimator=type(estimator).__name__)
@@ -138,7 +139,7 @@ class Run:
         certificate = certify(
             model,
             people.X,
-            people.y,
+            pd.Series(people.y, name=arguments.target),
             sensitive_features=people.groups,
             notion=arguments.notion,
             confidence_level=arguments.confidence,
@@ -152,19 +153,23 @@ class Run:
             for claim in certificate.fairness
         )
         certificate = replace(certificate, fairness=claims)
-        if not arguments.bounds_are_public or certificate.privacy is None:
+        if certificate.privacy is None:
             return certificate
-        rests_on = (*certificate.privacy.assumptions, PUBLIC_BOUNDS)
+        public = [PUBLIC_BOUNDS] * arguments.bounds_are_public
+        rests_on = (*certificate.privacy.assumptions, GROUPS_SEEN, *public)
         return replace(certificate, privacy=replace(certificate.privacy, assumptions=rests_on))
 
     def _check_within(self, spent: PrivacyGuarantee | None) -> None:
         """Stop where a run spent what was not charged, which no mechanism of the command does."""
         epsilon, delta = self.arguments.epsilon, self.arguments.delta
         (told,) = covered([spent or PrivacyGuarantee.void()], "zero-out", "record")
-        if not told.satisfies(epsilon, delta):
+        # Refusals looked at groups: no promise for removed records may leave the command.
+        removed = spent is not None and spent.adjacency != "zero-out"
+        if removed or not told.satisfies(epsilon, delta):
             raise PlanError(
-                f"The run spent ε = {as_given(told.epsilon)}, δ = {as_given(told.delta)}, and was "
-                f"charged ε = {as_given(epsilon)}, δ = {as_given(delta)}."
+                f"The run spent ε = {as_given(told.epsilon)}, δ = {as_given(told.delta)} under "
+                f"{'another relation' if removed else 'zero-out'}, and was charged ε = "
+                f"{as_given(epsilon)}, δ = {as_given(delta)} under zero-out."
             )
 
     def _write(self, path: Path | None, content: str | bytes) -> None:

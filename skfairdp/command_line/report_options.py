@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from skfairdp.certificate.render.templates import PLAIN, template_names
 from skfairdp.command_line.mechanisms import ENOUGH_FOR_TABLES, MECHANISMS
 from skfairdp.fairness.notions import NOTIONS
 
@@ -107,6 +108,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="name this file in the certificate as where decisions will be watched (monitor)",
     )
     add("--card", type=Path, metavar="FILE", help="also write a model card (Markdown)")
+    add(
+        "--template",
+        choices=template_names(),
+        default=PLAIN,
+        help="headings of page and card (default plain)",
+    )
     add("--model", type=Path, metavar="FILE", help="also write the model (pickle)")
     add("--sign", type=Path, metavar="KEY", help="sign the certificate with this private key (PEM)")
     add("--quiet", action="store_true", help="no progress")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.base import PrivateClassifier
-from skfairdp.comparators.constrained_logistic import Linearised, fit_constrained
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.exceptions import warn_user
 from skfairdp.fairness.groups import encode_groups
@@ -21,6 +22,13 @@ from skfairdp.labels import encode_labels
 from skfairdp.parameters import COUNT, POSITIVE, Choice, Number, check_parameters
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.rows import check_features, check_rows
+
+# Linearised(margins) -> matrix: gradients of the constrained covariances at a model with
+# these margins. The covariances are homogeneous in the weights, so they are matrix @ weights.
+Linearised = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+_SUFFICIENT = 1e-4  # share of the predicted decrease that a step has to bring
+_SHORTEST = 2.0**-12
 
 
 class CovarianceConstrainedClassifier(PrivateClassifier):
@@ -80,16 +88,11 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from skfairdp import CovarianceConstrainedClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> group = np.repeat(["a", "b"], 500)
-    >>> X = rng.normal(size=(1000, 2)) + (group == "a")[:, None]
-    >>> y = (X[:, 0] + rng.normal(size=1000) > 0.5).astype(int)
-    >>> model = CovarianceConstrainedClassifier().fit(X, y, sensitive_features=group)
-    >>> rates = [float(model.predict(X[group == g]).mean()) for g in ("a", "b")]
-    >>> abs(rates[0] - rates[1]) < 0.05
-    True
+    >>> from skfairdp.datasets import make_biased_gaussians
+    >>> rows = make_biased_gaussians(n_samples=1000, random_state=0)
+    >>> model = CovarianceConstrainedClassifier()
+    >>> _ = model.fit(rows.data, rows.target, sensitive_features=rows.sensitive_features)
     >>> model.certify().privacy.is_void
     True
     """
@@ -143,7 +146,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         # An intercept that is all but free, yet keeps the Hessian regular.
         ridge = np.append(np.full(X.shape[1], float(self.alpha)), 1e-10)
         membership = np.eye(len(groups.labels))[:, groups.codes]
-        fitted = fit_constrained(
+        weights, self.n_iter_, violation, converged = fit_constrained(
             design,
             labels,
             _covariances(design, labels, membership, self.notion),
@@ -152,18 +155,16 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
             max_iter=int(self.max_iter),
             tol=float(self.tol),
         )
-        if not fitted.converged:
+        if not converged:
             warn_user(
                 f"CovarianceConstrainedClassifier did not converge to tol={self.tol:g} "
-                f"in {fitted.n_iter} steps; a covariance exceeds max_covariance by "
-                f"{fitted.violation:.2g}. Scale the features, or raise max_iter, alpha or tol.",
+                f"in {self.n_iter_} steps; a covariance exceeds max_covariance by "
+                f"{violation:.2g}. Scale the features, or raise max_iter, alpha or tol.",
                 ConvergenceWarning,
             )
         self.classes_ = classes
-        self.coef_ = fitted.weights[np.newaxis, :-1]
+        self.coef_, self.intercept_ = weights[np.newaxis, :-1], weights[-1:]
         self.groups_ = groups.labels
-        self.intercept_ = fitted.weights[-1:]
-        self.n_iter_ = fitted.n_iter
         self.privacy_ = stated
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -218,3 +219,108 @@ def _covariances(
         return np.asarray(signed[:, wrong] @ design[wrong])
 
     return at
+
+
+def fit_constrained(
+    X: NDArray[np.float64],
+    y: NDArray[np.int64],
+    linearised: Linearised,
+    bound: float,
+    *,
+    ridge: NDArray[np.float64],
+    max_iter: int,
+    tol: float,
+) -> tuple[NDArray[np.float64], int, float, bool]:
+    """Minimise the mean logistic loss subject to bounded covariances.
+
+    Sequential quadratic programming: each step minimises the loss' quadratic model (with
+    its full Hessian) subject to the constraints linearised at the current weights, and
+    goes as far along as an exact penalty falls. With constraints that are linear anyway
+    this is Newton's method and converges to the optimum; with those of misclassified
+    rows, which are differences of convex functions, to a stationary point. Result: weights,
+    steps, largest excess of a covariance over its bound, and whether it converged.
+
+    `bound`: largest absolute value of each covariance. `ridge` (d,): strength of the penalty
+    ``ridge @ weights**2 / 2``; its small positive entries keep the Hessian regular. `tol`: ends
+    when a full step would move no weight by more, or when loss and penalty fall by less than
+    ``tol**2``; counts as converged if no covariance exceeds its bound by more than `tol` then.
+    """
+    weights = np.zeros(X.shape[1])
+    margins = X @ weights
+    penalty, violation, n_iter, at_rest = 1.0, 0.0, 0, False
+    while n_iter < max_iter and not at_rest:
+        n_iter += 1
+        chance = expit(margins)
+        gradient = X.T @ (chance - y) / len(y) + ridge * weights
+        scaled = X * np.sqrt(chance * (1.0 - chance) / len(y))[:, None]
+        hessian = scaled.T @ scaled
+        hessian[np.diag_indices_from(hessian)] += ridge
+        matrix = linearised(margins)
+        covariances = matrix @ weights
+        move, prices = _quadratic_step(hessian, gradient, matrix, covariances, bound)
+        # Exact if above the multipliers' largest sum, which a convex bound rounds up.
+        penalty = max(penalty, 2.0 * np.abs(prices).sum())
+        excess = _excess(covariances, bound)
+        expected = gradient @ move - penalty * excess
+        now = _loss(margins, y) + ridge @ weights**2 / 2 + penalty * excess
+        length, drift = 1.0, X @ move
+        while length > _SHORTEST:
+            nearer = weights + length * move
+            there = margins + length * drift
+            outside = _excess(linearised(there) @ nearer, bound)
+            value = _loss(there, y) + ridge @ nearer**2 / 2 + penalty * outside
+            if value <= now + _SUFFICIENT * length * min(expected, 0.0):
+                break
+            length /= 2.0
+        else:
+            at_rest, violation = True, excess
+            break
+        weights, margins, violation = nearer, there, outside
+        # The covariances of misclassified rows have a kink at each row's boundary, and the
+        # steps may end among kinks, where only shorter and shorter ones lead down.
+        at_rest = bool(np.abs(move).max() <= tol or now - value <= tol**2)
+    return weights, n_iter, float(violation), at_rest and violation <= tol
+
+
+def _loss(margins: NDArray, y: NDArray) -> float:
+    return float(np.mean(np.logaddexp(0.0, margins) - y * margins))
+
+
+def _excess(covariances: NDArray, bound: float) -> float:
+    return float((np.abs(covariances) - bound).max(initial=0.0))
+
+
+def _quadratic_step(
+    hessian: NDArray, gradient: NDArray, matrix: NDArray, covariances: NDArray, bound: float
+) -> tuple[NDArray, NDArray]:
+    """Minimise the quadratic model where ``|covariances + matrix @ move| <= bound``.
+
+    There are few constraints, so the dual is solved: a lasso in their multipliers, one
+    coordinate at a time.
+    """
+    factor = cho_factor(hessian)
+    newton = -cho_solve(factor, gradient)
+    if not len(matrix):
+        return newton, np.zeros(0)
+    response = cho_solve(factor, matrix.T)
+    coupling = matrix @ response
+    free = covariances + matrix @ newton
+    prices = np.zeros(len(matrix))
+    for _ in range(1000):
+        before = prices.copy()
+        for j in range(len(prices)):
+            if coupling[j, j] <= 0.0:
+                continue
+            rest = free[j] - coupling[j] @ prices + coupling[j, j] * prices[j]
+            # Inside the bounds a constraint has no price; outside, the one that ends there.
+            prices[j] = np.sign(rest) * max(abs(rest) - bound, 0.0) / coupling[j, j]
+        if np.abs(prices - before).max() <= 1e-6 * np.abs(prices).max():
+            break
+    # Which bounds hold is known now; what they cost follows from linear equations, whose
+    # solution is not unique because memberships add up to one.
+    held, sides = prices != 0.0, np.sign(prices)
+    wanted = free[held] - bound * sides[held]
+    exact = np.linalg.lstsq(coupling[np.ix_(held, held)], wanted, rcond=1e-12)[0]
+    if bound == 0.0 or (np.sign(exact) == sides[held]).all():
+        prices[held] = exact
+    return newton - response @ prices, prices

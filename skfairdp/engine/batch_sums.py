@@ -14,31 +14,22 @@ from skfairdp.engine.clipping.clippers import Clipper
 from skfairdp.engine.clipping.norms import (
     LEAST_MARGIN,
     clip_factors,
-    product_error,
     rounding_margin,
-    row_capacity,
-    sum_margin,
 )
 from skfairdp.engine.processes import Processes
 from skfairdp.engine.public_features import PublicBatch
-from skfairdp.engine.row_blocks import (
-    PERSON_BLOCKS,
-    PairwiseSum,
-    block_rows,
-    blocks,
-    fill,
-    rows_for,
-)
+from skfairdp.engine.row_blocks import PairwiseSum, blocks, fill
 from skfairdp.engine.sampling import Batch, PersonSampler, PoissonSampler
 from skfairdp.engine.stored_batches import StoredBatches
+from skfairdp.engine.sum_margins import margin_of, rows_of
+from skfairdp.exceptions import PlanError
 from skfairdp.persons import Persons
 from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
+from skfairdp.privacy.relations import NEIGHBOURS
 
-__all__ = ["BatchSums", "Rows", "Statistic", "refuse_unbounded_sums", "rows_of"]
-
-_LARGEST_HEAD = 1 << 16
+__all__ = ["BatchSums", "Rows", "Statistic"]
 
 
 @dataclass(frozen=True)
@@ -102,6 +93,40 @@ class BatchSums:
         if self._stored is None:
             return self._sampler.draw(segment.rates)
         return self._stored.draw(segment, 1 + self.meter.left(segment))
+
+    def _gradient(
+        self,
+        segment: Segment,
+        cell_weights: np.ndarray | None,
+        public: PublicBatch | None,
+        outputs: list[Tensor] | None = None,
+    ) -> tuple[Tensor, Batch, tuple[Tensor, ...]]:
+        """Release a gradient; also its batch, and the targets of the batch's rows."""
+        self.meter.draw(segment)
+        weights, std = self._combined(segment.blocks[0], cell_weights)
+        batch = self._batch(segment)
+        total, mean, targets = self._gradient_sum(segment, batch, weights, public, outputs)
+        gradient = self._noisy(total, std)
+        return gradient if mean is None else gradient.add_(mean), batch, targets
+
+    def _combined(
+        self, block: Block, cell_weights: np.ndarray | None
+    ) -> tuple[tuple[float, ...], float]:
+        """Weights and noise of a sum over cells whose noisy sums are weighted once more."""
+        if cell_weights is None:
+            self._refuse_shared_noise(block)
+            return block.weights, block.noise_std
+        weights = tuple(float(a * b) for a, b in zip(block.weights, cell_weights, strict=True))
+        return weights, block.noise_std * float(np.linalg.norm(cell_weights))
+
+    def _refuse_shared_noise(self, block: Block) -> None:
+        """Refuse one noise for several cells where a record may go from one to another."""
+        relation = self.meter.plan.adjacency
+        if NEIGHBOURS[relation].two_cells and np.count_nonzero(block.weights) > 1:
+            raise PlanError(
+                f"Under adjacency={relation!r} a record leaves one cell and joins another, and "
+                "each is charged for a noise of its own: give cell_weights to gradient()."
+            )
 
     def _gradient_sum(
         self,
@@ -195,7 +220,7 @@ class BatchSums:
         if known is None or known[0] is not segment:
             own, additions = self._rows.persons, additions + self.processes.size
             most, terms = None if own is None else own.most, self._clipper.product_terms
-            margin = _margin(segment, block, self._rows.n_records, additions, most, terms)
+            margin = margin_of(segment, block, self._rows.n_records, additions, most, terms)
             margin = max(n_sums * margin, LEAST_MARGIN)
             limit = block.max_norm * (1.0 - margin)
             known = self._limits[id(segment), id(block)] = (segment, limit)
@@ -235,36 +260,3 @@ class BatchSums:
             return torch.from_numpy(released).to(total.device)
         noise = torch.from_numpy(self._noise.gaussian(tuple(total.shape), std))
         return noise.to(total.device).add_(total)
-
-
-def refuse_unbounded_sums(
-    plan: Plan, n_records: int, most: int | None = None, terms: int = 0
-) -> None:
-    """Refuse records that are too many, or weights that differ too much, for a plan's margins.
-
-    `most`: rows of a person, where records are persons. `terms`: as in `product_error`. Raises
-    ValueError: the rounding of a sum could hide more than the margin for it.
-    """
-    for segment in plan.segments:
-        for block in segment.blocks:
-            additions = _LARGEST_HEAD if segment.n_heads > 1 else 0
-            _margin(segment, block, n_records, additions, most, terms)
-
-
-def rows_of(segment: Segment) -> int:
-    """Rows of the blocks in which a segment's batches are computed."""
-    return block_rows(sum(segment.expected_sizes))
-
-
-def _margin(
-    segment: Segment, block: Block, n_records: int, additions: int, most: int | None, terms: int
-) -> float:
-    """Share of a block's norm that the rounding of its sum may take."""
-    sizes = zip(segment.expected_sizes, segment.rates, strict=True)
-    expected = sum(size / rate for size, rate in sizes)
-    capacity, rows = row_capacity(expected, n_records), rows_of(segment)
-    if most is None:
-        return sum_margin(rows, capacity, block.weights, additions)
-    # Blocks of persons are as large as a batch needs, and hold the largest person.
-    rows = max(rows, rows_for(most, PERSON_BLOCKS[-1]))
-    return sum_margin(rows, capacity, block.weights, additions, product_error(terms, most))

@@ -127,10 +127,6 @@ class DispatchMode(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:
         return False
 
-
-class _Replaced(DispatchMode):
-    """Replaces products while it is on torch's stack of modes."""
-
     def __torch_dispatch__(
         self,
         func: Any,
@@ -138,13 +134,23 @@ class _Replaced(DispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        kwargs = kwargs or {}
+        """Answer a function of torch; one that is made of others by these."""
+        if _is_composite(func):  # met in inference mode only
+            with self:
+                return func._op_dk(_COMPOSITE, *args, **(kwargs or {}))
+        return self._answer(func, args, kwargs or {})
+
+    def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+
+class _Replaced(DispatchMode):
+    """Replaces products while it is on torch's stack of modes."""
+
+    def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         exact = _PRODUCTS.get(func._schema.name.removeprefix("aten::"))
         if exact and func._overloadname == "default" and args[0].is_floating_point():
             return exact(*args, **kwargs)
-        if _is_composite(func):
-            with self:  # made of others; met in inference mode only
-                return func._op_dk(_COMPOSITE, *args, **kwargs)
         return func(*args, **kwargs)
 
 

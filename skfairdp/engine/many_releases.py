@@ -18,12 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skfairdp.engine.batch_sums import rows_of
 from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.clipping.norms import clip_factors, rounding_margin, row_capacity, sum_margin
 from skfairdp.engine.exact_products import bits_for, on_grid
 from skfairdp.engine.objectives import Objective
 from skfairdp.engine.release import NoisyRelease
+from skfairdp.engine.sum_margins import rows_of
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.plan import Segment
 

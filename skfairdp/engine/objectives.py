@@ -20,6 +20,7 @@ __all__ = [
     "CrossEntropyObjective",
     "NegativeLogLikelihoodObjective",
     "Objective",
+    "check_losses",
     "objective_for",
 ]
 
@@ -38,6 +39,15 @@ class Objective:
     def gradient(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor | None:
         """Return d loss_i / d output_i as a new tensor, None where not known."""
         return None
+
+
+def check_losses(losses: torch.Tensor, expected: tuple[int, ...]) -> None:
+    """Refuse losses that are not one for each record."""
+    if losses.shape != expected:
+        raise ValueError(
+            f"The objective returned losses of shape {('B', *losses.shape[1:])} for B records; it "
+            "must return one loss per record, shape (B,)."
+        )
 
 
 def _rows(output: torch.Tensor, name: str) -> torch.Tensor:

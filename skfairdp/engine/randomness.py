@@ -13,7 +13,6 @@ import random
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -27,7 +26,6 @@ from skfairdp.engine.parameter_vector import copy_module
 __all__ = ["OwnDraws", "SeededDraws", "are_served", "own_draws"]
 
 _DRAWS = torch.Tag.nondeterministic_seeded
-_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 _WITH_GENERATOR = {"default": "generator", "low": "low_generator"}
 
 
@@ -62,18 +60,7 @@ class OwnDraws(DispatchMode):
         _DEPTH.blocks -= 1
         super().__exit__(*reason)
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        """Serve a function that draws; run any other."""
-        kwargs = kwargs or {}
-        if _is_composite(func):
-            with self:  # made of others, which draw in its stead; met in inference mode only
-                return func._op_dk(_COMPOSITE, *args, **kwargs)
+    def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self._serve(func, args, kwargs) if _DRAWS in func.tags else func(*args, **kwargs)
 
     def _serve(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -218,12 +205,6 @@ def _moves_python(run: Callable[[], None]) -> bool:
 
 def _python_states() -> bytes:
     return pickle.dumps((random.getstate(), np.random.get_state(legacy=False)))  # noqa: NPY002
-
-
-@cache
-def _is_composite(func: Any) -> bool:
-    """Whether a function of torch is made of others, whatever the device."""
-    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
 
 
 def _arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skfairdp.engine.batch_sums import refuse_unbounded_sums
 from skfairdp.engine.clipping.clippers import Clipper
 from skfairdp.engine.randomness import OwnDraws
 from skfairdp.engine.row_blocks import PERSON_BLOCKS, block_rows, few_threads, rows_for
+from skfairdp.engine.sum_margins import refuse_unbounded_sums
 from skfairdp.persons import Persons
 from skfairdp.privacy.plan import Plan
 

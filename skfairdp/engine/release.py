@@ -10,18 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skfairdp.engine.batch_sums import BatchSums, Rows, Statistic, rows_of
+from skfairdp.engine.batch_sums import BatchSums, Rows, Statistic
 from skfairdp.engine.clipping.clippers import Clipper
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.public_features import PublicBatch, PublicFeatures
 from skfairdp.engine.row_blocks import fill
+from skfairdp.engine.sum_margins import rows_of
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import (
     GRID_FAILURE,
     LEAST_MULTIPLIER,
-    Block,
     CountRelease,
     Plan,
     Segment,
@@ -97,13 +97,7 @@ class NoisyRelease(BatchSums):
         `segment`: rates, weights, norm and noise of the step. `cell_weights` (n_cells,).
         `public`: as in `gradient_and_statistic`. Result (p,): on the device of the module.
         """
-        self.meter.draw(segment)
-        block = segment.blocks[0]
-        weights, std = self._combined(block, cell_weights)
-        batch = self._batch(segment)
-        total, mean, _ = self._gradient_sum(segment, batch, weights, public)
-        gradient = self._noisy(total, std)
-        return gradient if mean is None else gradient.add_(mean)
+        return self._gradient(segment, cell_weights, public)[0]
 
     def gradient_and_statistic(
         self,
@@ -125,16 +119,10 @@ class NoisyRelease(BatchSums):
         alone: rows whose mean gradient, not clipped, is added to the noisy sum. One forward pass
         serves both batches. Only where `joins` holds. Result `gradient` (p,); `statistic` (m,).
         """
-        self.meter.draw(segment)
-        block, second = segment.blocks
-        weights, std = self._combined(block, cell_weights)
-        batch = self._batch(segment)
         outputs: list[Tensor] = []
-        total, mean, targets = self._gradient_sum(segment, batch, weights, public, outputs)
-        gradient = self._noisy(total, std)
-        if mean is not None:
-            gradient.add_(mean)
-        return gradient, self._statistic_sum(segment, second, batch, statistic, outputs, targets)
+        gradient, batch, targets = self._gradient(segment, cell_weights, public, outputs)
+        _, block = segment.blocks
+        return gradient, self._statistic_sum(segment, block, batch, statistic, outputs, targets)
 
     def statistic(self, segment: Segment, statistic: Statistic, module: nn.Module) -> Tensor:
         """Release the sum of a statistic of a fresh batch, and no gradient.
@@ -325,22 +313,3 @@ class NoisyRelease(BatchSums):
         np.add.at(counts, entries[within], np.sign(signs[within]))
         table = PrefixSums(shape[-1], block.noise_std)
         return table.release(counts.reshape(shape), self._noise), table.stds
-
-    def _combined(
-        self, block: Block, cell_weights: np.ndarray | None
-    ) -> tuple[tuple[float, ...], float]:
-        """Weights and noise of a sum over cells whose noisy sums are weighted once more."""
-        if cell_weights is None:
-            self._refuse_shared_noise(block)
-            return block.weights, block.noise_std
-        weights = tuple(float(a * b) for a, b in zip(block.weights, cell_weights, strict=True))
-        return weights, block.noise_std * float(np.linalg.norm(cell_weights))
-
-    def _refuse_shared_noise(self, block: Block) -> None:
-        """Refuse one noise for several cells where a record may go from one to another."""
-        relation = self.meter.plan.adjacency
-        if NEIGHBOURS[relation].two_cells and np.count_nonzero(block.weights) > 1:
-            raise PlanError(
-                f"Under adjacency={relation!r} a record leaves one cell and joins another, and "
-                "each is charged for a noise of its own: give cell_weights to gradient()."
-            )

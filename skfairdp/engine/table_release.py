@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,16 +38,16 @@ class Cells:
 class TableRelease:
     """Turn private columns into noisy counts, as the plan says.
 
-    `plan`: what was charged, with steps that draw every row and exact noise. Every release is
-    drawn from it; `meter`: what is still to be released. Raises PlanError: the plan is not like
-    that, or does not hold what is released.
+    `cells_of`: cells of a column by its place. `plan`: what was charged, with steps that draw every
+    row and exact noise. Every release is drawn from it; `meter`: what is still to be released.
+    Raises PlanError: the plan is not like that, or does not hold what is released.
     """
 
-    def __init__(self, columns: Sequence[Cells], plan: Plan, noise: NoiseSource) -> None:
+    def __init__(self, cells_of: Callable[[int], Cells], plan: Plan, noise: NoiseSource) -> None:
         if not plan.exact_noise or any(segment.rates != (1.0,) for segment in plan.segments):
             raise PlanError("Tables are counted over all rows, with exact noise: plan for that.")
         self.meter = Meter(plan)
-        self._columns = columns
+        self._cells_of = cells_of
         self._noise = noise
 
     def histograms(
@@ -73,7 +73,7 @@ class TableRelease:
         for block in segment.blocks:
             if released and then is not None:
                 first, size = then(released[-1])
-            codes = first(self._columns[column])
+            codes = first(self._cells_of(column))
             exact = np.bincount(codes[codes >= 0], minlength=size).astype(np.float64)
             released.append(self._noisy(exact, block.noise_std))
         return released
@@ -87,7 +87,7 @@ class TableRelease:
         sorted, as their order in the rows is private.
         """
         self._draw(segment)
-        codes, texts = self._columns[column].as_texts()
+        codes, texts = self._cells_of(column).as_texts()
         exact = np.bincount(codes[codes >= 0], minlength=len(texts)).astype(np.float64)
         noisy = self._noisy(exact, segment.multiplier(0))
         kept = np.flatnonzero(noisy >= threshold(segment.multiplier(0), segment.failure))

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from skfairdp.engine.batch_sums import rows_of
 from skfairdp.engine.optimizers import FlatOptimizer
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.engine.row_blocks import few_threads
+from skfairdp.engine.sum_margins import rows_of
 from skfairdp.privacy.plan import Segment
 
 __all__ = ["Progress", "run_segment"]

@@ -192,8 +192,7 @@ class FairnessGuarantee:
         by_stratum: dict[str, list[str]] = {}
         for count in self.counts:
             rate = "none" if count.trials <= 0 else f"{count.successes / count.trials:.3f}"
-            label = count.group if isinstance(count.group, str) else json_label(count.group)
-            by_stratum.setdefault(count.stratum, []).append(f"{label} {rate}")
+            by_stratum.setdefault(count.stratum, []).append(f"{group_text(count.group)} {rate}")
         for stratum, shown in by_stratum.items():
             where = f" ({stratum})" if stratum else ""
             word = "Noisy" if any(count.noisy for count in self.counts) else "Observed"
@@ -329,6 +328,11 @@ def _checked_words(notion: object, words: object) -> tuple[str, str]:
     if notion in NOTIONS:
         raise ValueError(f"'words' of {notion!r} are known; got others, {words!r}.")
     return texts[1], texts[2]
+
+
+def group_text(group: Hashable) -> str:
+    """Print a group label; an intersection as its parts."""
+    return " & ".join(map(str, group)) if isinstance(group, tuple) else str(group)
 
 
 def json_label(label: Hashable) -> Any:

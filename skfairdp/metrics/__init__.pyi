@@ -1,5 +1,4 @@
-from .abstention import AnsweredRows, answered
-from .gaps import group_gap
+from .gaps import AnsweredRows, answered, group_gap
 from .information import (
     MutualInformation,
     classifier_lower_bound,

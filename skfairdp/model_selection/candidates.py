@@ -12,7 +12,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
 from sklearn.pipeline import Pipeline
 
-from skfairdp.certificate.unwrap import charges_privacy, kind_of, learns_from_rows, unwrap
+from skfairdp.certificate.steps import charges_privacy, kind_of, learns_from_rows
+from skfairdp.certificate.unwrap import unwrap
 from skfairdp.model_selection.holding_out import SearchRows
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan

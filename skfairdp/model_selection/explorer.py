@@ -33,6 +33,7 @@ def explorer_page(
     title: str = "Privacy, fairness, accuracy",
     label: str | None = None,
     names: str | None = None,
+    paths: str | None = None,
     gaps: Sequence[str] | None = None,
     values: Sequence[str] | None = None,
     notes: str = NOTES,
@@ -49,7 +50,11 @@ def explorer_page(
     label : str, optional
         Column that marks tell apart, such as the mechanism.
     names : str, optional
-        Column that names a model. None: the label and the other columns that vary.
+        Column that names a model. None: the label and the other columns that vary. Models of
+        one name get their epsilon or a number besides.
+    paths : str, optional
+        Column that tells which models are points of one fit, such as those of
+        `skfairdp.FairPathClassifier.at`: they are joined by a line. Missing: of none.
     gaps, values : sequence of str, optional
         Columns that hold gaps, and those to aim for. None: all with a known name.
     notes : str
@@ -80,15 +85,15 @@ def explorer_page(
     """
     frame, gaps, values = measured(results, gaps, values)
     directions(frame, values, [*gaps, "epsilon"])
-    for name in (label, names):
+    for name in (label, names, paths):
         if name is not None and name not in frame.columns:
             raise ValueError(f"{name!r} is not a column of the results: {list(frame.columns)}.")
     figures = [*values, *gaps, "epsilon"]
-    titles = _names(frame, figures, label) if names is None else frame[names].astype(str).tolist()
-    kinds = [""] * len(frame) if label is None else frame[label].astype(str).tolist()
+    titles = _names(frame, figures, label, paths) if names is None else _texts(frame, names)
+    lines = zip(_distinct(titles, frame), _texts(frame, label), _texts(frame, paths), strict=True)
     rows = [
-        {"name": title, "kind": kind, **{name: _number(row[name]) for name in figures}}
-        for title, kind, (_, row) in zip(titles, kinds, frame.iterrows(), strict=True)
+        {"name": title, "kind": kind, "path": path, **{n: _number(row[n]) for n in figures}}
+        for (title, kind, path), (_, row) in zip(lines, frame.iterrows(), strict=True)
     ]
     data = json.dumps({"rows": rows, "gaps": list(gaps), "values": list(values)}, allow_nan=False)
     template = resources.files(__package__).joinpath("explorer.html").read_text(encoding="utf-8")
@@ -130,12 +135,31 @@ class Filled(Template):
     flags = re.RegexFlag(0)
 
 
-def _names(frame: pd.DataFrame, figures: Sequence[str], label: str | None) -> list[str]:
+def _texts(frame: pd.DataFrame, name: str | None) -> list[str]:
+    if name is None:
+        return [""] * len(frame)
+    return ["" if pd.isna(value) else str(value) for value in frame[name]]
+
+
+def _distinct(names: Sequence[str], frame: pd.DataFrame) -> list[str]:
+    """Tell models of one name apart: by epsilon, and where that is the same, by number."""
+    found = pd.Series(names)
+    epsilons = ["∞" if np.isposinf(e) else f"{e:.4g}" for e in frame["epsilon"].astype(float)]
+    with_epsilon = found + ", ε " + pd.Series(epsilons)
+    found = found.where(~found.duplicated(keep=False), with_epsilon)
+    number = " (" + (found.groupby(found).cumcount() + 1).astype(str) + ")"
+    return found.where(~found.duplicated(keep=False), found + number).tolist()
+
+
+def _names(
+    frame: pd.DataFrame, figures: Sequence[str], label: str | None, paths: str | None
+) -> list[str]:
     """Name of each model: its label, and whatever else tells it from the others."""
     others = [
         name
         for name in frame.columns
-        if name not in (*figures, label, "rank") and 1 < frame[name].astype(str).nunique() <= 20
+        if name not in (*figures, label, paths, "rank")
+        and 1 < frame[name].astype(str).nunique() <= 20
     ]
     names = []
     for i, (_, row) in enumerate(frame.iterrows(), 1):

@@ -37,6 +37,7 @@ def fit_within(
     epsilon: float,
     table_share: float = 0.3,
     sensitive_features: ArrayLike | None = None,
+    person_ids: ArrayLike | None = None,
 ) -> Pipeline:
     """Fit a Pipeline of a private table encoder and a private classifier under one budget.
 
@@ -56,6 +57,9 @@ def fit_within(
         and not added up, 0.3 costs the classifier about 5 in 100 of its own.
     sensitive_features : array-like, optional
         Groups, for the classifier.
+    person_ids : array-like, optional
+        Whose row it is, where a person may have several: the budget is then for all rows of a
+        person. Both encoder and classifier have to take them.
 
     Returns
     -------
@@ -100,16 +104,19 @@ def fit_within(
     if any(getattr(step, "reproducible_noise", False) for step in (tables[0], final)):
         raise ValueError("reproducible_noise=True voids the guarantee: there is no budget to keep.")
     steps, rows = [], X
+    whose = {} if person_ids is None else {"person_ids": person_ids}
     for name, step in pipeline.steps[:-1]:
-        fitted = step if step in (None, "passthrough") else clone(step)
+        if step in (None, "passthrough"):
+            continue
+        fitted = clone(step)
         if isinstance(fitted, PrivateTableEncoder):
             fitted.set_params(
                 epsilon=table_share * epsilon, delta=min(step.delta, final.delta / 10)
             )
-            spent = fitted._quote(rows, None)
-        if fitted is step:
-            continue
-        rows = fitted.fit_transform(rows)
+            spent = fitted._quote(rows, None, **whose)
+            rows = fitted.fit(rows, **whose).transform(rows)
+        else:
+            rows = fitted.fit_transform(rows)
         steps.append((name, fitted))
     model = clone(final)
     if "noise_multiplier" in model.get_params(deep=False):
@@ -118,7 +125,7 @@ def fit_within(
     most = epsilon
     for _ in range(_MOST_TRIES):
         model.set_params(epsilon=share)
-        total = _total(spent, model._quote(rows, y, sensitive_features))
+        total = _total(spent, model._quote(rows, y, sensitive_features, **whose))
         if _NEAR * epsilon <= total <= epsilon:
             break
         if total > epsilon:
@@ -126,7 +133,7 @@ def fit_within(
         share = min(share * 0.5 * (1.0 + _NEAR) * epsilon / total, 0.5 * (share + most))
     else:
         raise ValueError(f"No epsilon of the last step makes a total of {as_given(epsilon)}.")
-    model.fit(rows, y, sensitive_features=sensitive_features)
+    model.fit(rows, y, sensitive_features=sensitive_features, **whose)
     return Pipeline([*steps, (pipeline.steps[-1][0], model)], memory=pipeline.memory)
 
 

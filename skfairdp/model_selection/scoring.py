@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skfairdp.certificate.evaluation import noisy_cells
+from skfairdp.certificate.counted_claims import noisy_cells
 from skfairdp.certificate.holdout import ask_holdout
 from skfairdp.certificate.unwrap import unwrap
 from skfairdp.fairness.bounds.noisy_counts import noisy_gap_estimate

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skfairdp.assumptions import ANSWERS_ASSUMED
 from skfairdp.certificate import Certificate, certify
-from skfairdp.certificate.evaluation import noisy_cells, noisy_claim
+from skfairdp.certificate.counted_claims import noisy_cells, noisy_claim
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,

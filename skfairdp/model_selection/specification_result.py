@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from skfairdp.certificate.evaluation import noisy_cells
+from skfairdp.certificate.counted_claims import noisy_cells
 from skfairdp.fairness.bounds.noisy_counts import private_gap_lower_bound, private_gap_upper_bound
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.notions import get_notion

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -177,7 +178,9 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         self._charge(stated)  # before a cell reaches the engine
         if persons is not None:  # before texts are listed: of a person's, one occurs
             X = _safe_indexing(X, persons.one_row_each(noise.sampling))
-        release = TableRelease([read_cells(column(X, place)) for place in kept], plan, noise)
+        # One column at a time: its cells take more memory than the column.
+        cells = lru_cache(maxsize=1)(lambda at: read_cells(column(X, kept[at])))
+        release = TableRelease(cells, plan, noise)
         segments = iter(plan.segments)
         levels: list[tuple[str, Levels]] = []
         dates: list[str] = []

@@ -6,7 +6,7 @@ import math
 
 from skfairdp.documentation import completed_by
 from skfairdp.figures import significant_down
-from skfairdp.parameters import COUNT, Choice, Number
+from skfairdp.parameters import COUNT, NONE, Choice, Number, check_arguments
 
 _EPSILON = Number(0.0, finite=False)
 _AMOUNT = Number(0.0)
@@ -53,8 +53,7 @@ def downstream_bound(epsilon: float, n_releases: int = 1) -> float:
     >>> round(downstream_bound(0.5), 4), round(downstream_bound(5.0), 4)
     (0.2449, 0.9866)
     """
-    _check("epsilon", epsilon, _EPSILON)
-    _check("n_releases", n_releases, COUNT)
+    check_arguments(locals(), epsilon=_EPSILON, n_releases=COUNT)
     return min(_up(math.tanh(epsilon * n_releases / 2.0)), 1.0)
 
 
@@ -85,10 +84,9 @@ def information_bound(
     >>> round(information_bound(1.0), 4), round(information_bound(8.0, 4, units="bits"), 4)
     (0.4621, 2.0)
     """
-    _check("epsilon", epsilon, _EPSILON)
+    check_arguments(locals(), epsilon=_EPSILON, n_outputs=(COUNT, NONE))
     bound = epsilon * math.tanh(epsilon / 2.0)
     if n_outputs is not None:
-        _check("n_outputs", n_outputs, COUNT)
         bound = min(bound, math.log(n_outputs))
     return _in_units(bound, units)
 
@@ -109,7 +107,7 @@ def group_information_bound(epsilon: float, *, units: str = "nats") -> float:
     >>> [round(group_information_bound(epsilon), 4) for epsilon in (0.5, 1.0, 2.0, 5.0)]
     [0.0303, 0.1109, 0.3278, 0.653]
     """
-    _check("epsilon", epsilon, _EPSILON)
+    check_arguments(locals(), epsilon=_EPSILON)
     gap = math.tanh(epsilon / 2.0)
     # With p = (1 + gap) / 2: p log 2p + (1 - p) log 2(1 - p), without cancellation near 0.
     bound = (1.0 + gap) / 2.0 * math.log1p(gap)
@@ -149,7 +147,7 @@ def leakage_bound(epsilon: float, conditional_information: float, *, units: str 
     >>> round(leakage_bound(1.0, 0.4), 4)
     0.0621
     """
-    _check("conditional_information", conditional_information, _AMOUNT)
+    check_arguments(locals(), conditional_information=_AMOUNT)
     left = information_bound(epsilon) - conditional_information
     if left < 0.0:
         raise ValueError(
@@ -160,14 +158,8 @@ def leakage_bound(epsilon: float, conditional_information: float, *, units: str 
     return _in_units(left, units)
 
 
-def _check(name: str, value: float, allowed: Number) -> None:
-    if not allowed.accepts(value):
-        raise ValueError(f"{name}={value!r} is not allowed: give {allowed.describe()}")
-
-
 def _in_units(nats: float, units: str) -> float:
-    if not _UNITS.accepts(units):
-        raise ValueError(f"units={units!r} is not known: use {_UNITS.describe()}")
+    check_arguments(locals(), units=_UNITS)
     return _up(nats if units == "nats" else nats / math.log(2.0))
 
 

@@ -6,16 +6,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import Tags
 from skorch import NeuralNet
 
-from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
+from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
-from skfairdp.labels import encode_labels
 from skfairdp.parameters import (
     BOOLEAN,
     COUNT,
@@ -28,19 +25,11 @@ from skfairdp.parameters import (
 )
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.plan import Plan
-from skfairdp.representation.column_laws import ColumnTypes
-from skfairdp.representation.fair_codes import PathCodes, learned_path
-from skfairdp.representation.forward import ReleasesThroughNetworks
+from skfairdp.representation.fair_codes import fit_codes
+from skfairdp.representation.forward import ReleasesThroughNetworks, without_ids
 from skfairdp.representation.networks import representation_net
-from skfairdp.representation.objective import Weights
-from skfairdp.representation.person_ids import without_ids
-from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
-from skfairdp.representation.training import Task, refuse_mixing_encoder, rehearse_privately, train
-from skfairdp.representation.training_plan import (
-    said_of_training,
-    training_plan,
-    training_promise,
-)
+from skfairdp.representation.training import fit_networks
+from skfairdp.representation.training_plan import said_of_training
 from skfairdp.rows import check_rows
 
 
@@ -304,110 +293,17 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
         X, _ = without_ids(X, self.id_column)
-        X, y = check_rows(
-            self, X, y, allow_nd=self.net is not None, labels_declared=self.classes is not None
-        )
+        images, declared = self.net is not None, self.classes is not None
+        X, y = check_rows(self, X, y, allow_nd=images, labels_declared=declared)
         X, groups = X.reshape(len(X), -1), None
         if sensitive_features is not None:
             groups = encode_groups(sensitive_features, n_rows=len(X))
         self.groups_ = None if groups is None else groups.labels
         codes = self.objective == "fair_codes"
         self.sees_group_ = codes and bool(self.encoder_sees_group)
-        if codes:
-            if self._persons(len(X)) is not None:
-                raise ValueError(
-                    "PrivateFairEncoder got person_ids, but fair codes are trained row by row: "
-                    "pass one row of each person, or leave person_ids out."
-                )
-            self._fit_codes(X, y, sensitive_features)
-        else:
-            self._fit_networks(X, y, groups)
-
-    def _fit_networks(self, X: NDArray[Any], y: NDArray[Any], groups: Groups | None) -> None:
-        randomizer = self._randomizer()
-        classes, labels = encode_labels(y, self.classes, multiclass=True)
-        persons = self._persons(len(X))
-        if persons is not None and not self.train_privately:
-            raise ValueError(
-                "PrivateFairEncoder got person_ids, but nothing protects its training rows: set "
-                "train_privately=True, or leave person_ids out. Whose row is released is said to "
-                "transform, as ids."
-            )
-        groups_of_records(groups, persons)  # refuses a person in two
-        task = Task(
-            net=representation_net() if self.net is None else self.net,
-            randomizer=randomizer,
-            bound=float(self.bound),
-            weights=Weights(
-                float(self.beta), self.n_samples, float(self.commitment), self.label_law
-            ),
-            types=self._types(X),
-            n_features=X.shape[1],
-            n_classes=len(classes),
-            n_groups=0 if groups is None else len(groups.labels),
-        )
-        seed, noise = self._randomness()
-        n = len(X) if persons is None else persons.count
-        plan = training_plan(self, n) if self.train_privately else None
-        stated = training_promise(
-            plan,
-            noise,
-            classes=self.classes is not None,
-            groups=groups is not None,
-            protects=self._unit,
-        )
-        prepared = task.prepare(seed)
-        draws = task.draws(prepared, noise)
-        rows = task.rows(X, None if groups is None else groups.codes, labels)
-        if plan is not None:
-            rehearse_privately(prepared, rows, plan, persons)
-        self._charge(stated)  # before a row reaches a network
-        with draws:
-            loss = train(self, prepared, rows, labels >= 0, plan, noise, persons)
-        # In double precision other machines too seldom disagree about a point of the grid.
-        self.module_ = loss.module.double().eval()
-        refuse_mixing_encoder(self.module_, X.shape[1])  # it may have learned to
-        self.bound_ = float(self.bound)
-        self.codebook_ = loss.channel.words()
-        self.column_types_ = task.types
-        self.classes_ = classes
-        self.output_ = self.output
-        self.path_ = None
-        self.plan_ = plan
-        self.training_privacy_ = stated
-        self._start_releasing(randomizer)
-
-    def _fit_codes(self, X: NDArray[Any], y: NDArray[Any], sensitive_features: Any) -> None:
-        if self.noise != "randomized_response":
-            raise ValueError(
-                "objective='fair_codes' releases codes, which Laplace noise cannot hide: set "
-                f"noise='randomized_response'; got {self.noise!r}."
-            )
-        X = self._with_groups(X, sensitive_features)
-        path, stated = learned_path(self, X, y, sensitive_features)
-        self.module_ = PathCodes(path).double().eval()
-        refuse_mixing_encoder(self.module_, X.shape[1])
-        self.bound_, self.output_, self.column_types_ = 1.0, "codes", None
-        self.codebook_ = (np.arange(1.0, 2.0 * self.n_codes, 2.0) / self.n_codes - 1.0)[None]
-        self.classes_ = path.classes_
-        self.path_, self.training_privacy_ = path, stated
-        self.plan_ = path.plan_ if self.train_privately else None
-        negative, positive = path.decided_.sum(axis=(0, 2))
-        most = self.n_codes - 1 if positive > negative else 0
         self._start_releasing(
-            ResponseRandomizer(float(self.epsilon), 1, self.n_codes, self.majority_share, most)
+            fit_codes(self, X, y, sensitive_features) if codes else fit_networks(self, X, y, groups)
         )
-
-    def _randomizer(self) -> LaplaceRandomizer | ResponseRandomizer:
-        if self.noise == "laplace":
-            return LaplaceRandomizer(float(self.epsilon), self.n_components, float(self.bound))
-        return ResponseRandomizer(float(self.epsilon), self.n_components, self.n_values)
-
-    def _types(self, X: NDArray[Any]) -> ColumnTypes:
-        if self.column_types is None and not self.train_privately:
-            return ColumnTypes.from_rows(X)
-        names = list(getattr(self, "feature_names_in_", range(X.shape[1])))
-        return ColumnTypes.declared(self.column_types or "gaussian", names)
 
     def _what_is_covered(self) -> tuple[str, ...]:
         """Conditions of the promise, and what is true of the training rows."""

@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -15,6 +16,8 @@ from skfairdp.exceptions import PrivacyWarning
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.representation.randomizers import ResponseRandomizer
+from skfairdp.representation.training import refuse_mixing_encoder
 from skfairdp.representation.training_plan import RAW, resolved_epochs
 
 _FAR = 1e6  # a norm that no gradient of a row reaches
@@ -25,9 +28,7 @@ class PathCodes(nn.Module):
     """The score of a fitted path, ``2 eta - 1 - multiplier * s``, as an encoder of one number.
 
     Its box is [-1, 1], which k code words cut into equal levels; a word w stands for the
-    chance ``(1 + w) / 2`` of the second class.
-
-    `path`: fitted, and left as it is.
+    chance ``(1 + w) / 2`` of the second class. The path is left as it is.
     """
 
     def __init__(self, path: FairPathClassifier) -> None:
@@ -47,13 +48,21 @@ class PathCodes(nn.Module):
         return torch.log(torch.cat([1.0 - z, 1.0 + z], dim=1))
 
 
-def learned_path(
+def fit_codes(
     encoder: Any, X: NDArray[Any], y: NDArray[Any], sensitive_features: Any
-) -> tuple[FairPathClassifier, PrivacyGuarantee | None]:
-    """Fit the classifier whose score is cut, by an encoder's settings, and charge it there.
-
-    Without `train_privately` it learns in clear. Result: it, and what its rows are promised.
-    """
+) -> ResponseRandomizer:
+    """Fit and cut the score of an encoder by its settings; return what its codes go through."""
+    if encoder._persons(len(X)) is not None:
+        raise ValueError(
+            "PrivateFairEncoder got person_ids, but fair codes are trained row by row: "
+            "pass one row of each person, or leave person_ids out."
+        )
+    if encoder.noise != "randomized_response":
+        raise ValueError(
+            "objective='fair_codes' releases codes, which Laplace noise cannot hide: set "
+            f"noise='randomized_response'; got {encoder.noise!r}."
+        )
+    X = encoder._with_groups(X, sensitive_features)
     private = bool(encoder.train_privately)
     path = FairPathClassifier(
         encoder.net,
@@ -70,12 +79,21 @@ def learned_path(
         reproducible_noise=encoder.reproducible_noise,
         progress=encoder.progress,
     )
-    stated: PrivacyGuarantee | None = PrivacyGuarantee.void(RAW)
-    if private:
-        stated = path._quote(X, y, sensitive_features)
+    void = PrivacyGuarantee.void(RAW)
+    stated = path._quote(X, y, sensitive_features) if private else void
     encoder._charge(stated)  # before a row reaches the net
     with warnings.catch_warnings():
         # The promise says it.
         warnings.filterwarnings("ignore", "epsilon=inf trains", PrivacyWarning)
         path.fit(X, y, sensitive_features=sensitive_features)
-    return path, stated
+    encoder.module_ = PathCodes(path).double().eval()
+    refuse_mixing_encoder(encoder.module_, X.shape[1])
+    k = encoder.n_codes
+    encoder.bound_, encoder.output_, encoder.column_types_ = 1.0, "codes", None
+    encoder.codebook_ = (np.arange(1.0, 2.0 * k, 2.0) / k - 1.0)[None]
+    encoder.classes_, encoder.path_ = path.classes_, path
+    encoder.plan_ = path.plan_ if private else None
+    encoder.training_privacy_ = stated
+    negative, positive = path.decided_.sum(axis=(0, 2))
+    most = k - 1 if positive > negative else 0
+    return ResponseRandomizer(float(encoder.epsilon), 1, k, encoder.majority_share, most)

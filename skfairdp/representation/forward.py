@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
@@ -16,14 +18,37 @@ from skfairdp.certificate.digest import state_digest
 from skfairdp.engine.inference import in_blocks, outputs, outputs_by_row, probabilities
 from skfairdp.engine.nets import as_tensor
 from skfairdp.fairness.groups import encode_groups
-from skfairdp.representation.column_laws import ColumnsLikelihood, ColumnTypes
-from skfairdp.representation.person_ids import without_ids
+from skfairdp.representation.objective import ColumnsLikelihood, ColumnTypes
 from skfairdp.representation.randomizers import ResponseRandomizer
 from skfairdp.representation.releasing import ReleasesRepresentation
 from skfairdp.representation.training import Encoder, encoder_of
 from skfairdp.rows import check_features
 
 _ROUTED = ("ids", "sensitive_features")
+
+
+def without_ids(X: Any, id_column: Hashable | None) -> tuple[Any, Any]:
+    """Take the column of ids, if there is one, out of a table: the other columns, and the ids."""
+    if id_column is None:
+        return X, None
+    if isinstance(X, pd.DataFrame):
+        found = list(X.columns).count(id_column)
+        if found != 1:
+            raise ValueError(
+                f"'id_column' is {id_column!r}, and X has {found} columns of that name; it must "
+                "have exactly one."
+            )
+        return X.drop(columns=[id_column]), X[id_column].to_numpy(dtype=object)
+    table = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
+    whole = isinstance(id_column, int | np.integer) and not isinstance(id_column, bool)
+    width = table.shape[1] if table.ndim == 2 else 0
+    if not (whole and -width <= id_column < width):  # type: ignore[operator]
+        raise ValueError(
+            f"'id_column' is {id_column!r}; for an X that is not a DataFrame give the position of "
+            f"a column, an integer below {width}."
+        )
+    place = int(id_column)  # type: ignore[call-overload]
+    return np.delete(table, place, axis=1), table[:, place]
 
 
 def _each_by_itself(module: nn.Module, rows: Tensor) -> Tensor:
@@ -82,9 +107,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         X, column = without_ids(X, self.id_column)
         if column is not None and ids is not None:
             raise ValueError("'ids' were given, and 'id_column' names a column of X; give one.")
-        ids = column if ids is None else ids
-        X = check_features(self, X, allow_nd=self.net is not None)
-        X = self._with_groups(X.reshape(len(X), -1), sensitive_features)
+        ids, X = column if ids is None else ids, self._entering(X, sensitive_features)
         digest = ""
         if ids is not None:
             digest = state_digest((self.module_, self.codebook_, self.bound_))
@@ -93,6 +116,11 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         if self.codebook_ is None or self.output_ == "codes":
             return released
         return self.codebook_[np.arange(released.shape[1]), released]
+
+    def _entering(self, X: Any, sensitive_features: Any) -> NDArray[Any]:
+        """Rows without ids as the encoder takes them."""
+        X = check_features(self, X, allow_nd=self.net is not None)
+        return self._with_groups(X.reshape(len(X), -1), sensitive_features)
 
     def _with_groups(self, X: NDArray[Any], sensitive_features: Any) -> NDArray[Any]:
         """Put the groups beside the rows, for an encoder that sees them."""
@@ -114,9 +142,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         if self.column_types_ is not None or self._repeatable:
             return super()._hidden_codes(X, groups)
         assert isinstance(channel, ResponseRandomizer)
-        X, _ = without_ids(X, self.id_column)
-        X = check_features(self, X, allow_nd=self.net is not None)
-        hidden = self._hidden(self._with_groups(X.reshape(len(X), -1), groups))
+        hidden = self._hidden(self._entering(without_ids(X, self.id_column)[0], groups))
         return hidden[:, 0], channel.n_values, channel.attenuation
 
     def decode(self, Z: ArrayLike) -> NDArray[np.float64]:
@@ -163,10 +189,8 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
 
         Parameters
         ----------
-        ids : array-like, shape (n_samples,), optional
+        ids, sensitive_features : array-like, shape (n_samples,), optional
             As in `transform`: a prediction is one release, and repeated alike.
-        sensitive_features : array-like, shape (n_samples,), optional
-            As in `transform`.
         """
         return self.decode(self._release(X, ids, sensitive_features))
 
@@ -181,10 +205,8 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
 
         Parameters
         ----------
-        ids : array-like, shape (n_samples,), optional
-            As in `predict_proba`.
-        sensitive_features : array-like, shape (n_samples,), optional
-            As in `transform`.
+        ids, sensitive_features : array-like, shape (n_samples,), optional
+            As in `transform`: a prediction is one release, and repeated alike.
         """
         return self.predict_from(self._release(X, ids, sensitive_features))
 

@@ -15,18 +15,11 @@ from skfairdp.engine.modules import MLP
 class RepresentationModule(nn.Module):
     """Three perceptrons: x to z, z to u, and (z, s) to x.
 
-    The defaults are the networks of the paper for tables. A module of your own for the
-    `net` of a `PrivateFairEncoder` has the same three methods and takes the first four
+    The defaults are the networks of the paper for tables (appendix A.2.1). A module of your own
+    for the `net` of a `PrivateFairEncoder` has the same three methods and takes the first four
     arguments.
 
-    `n_outputs`: classes of the utility variable u. `n_groups`: groups of the sensitive variable
-    s; 0 for a side decoder that sees z alone. `utility_sizes`: hidden layers of the utility
-    decoder. `side_sizes`: hidden layers of the side decoder. `activation`: class of the
-    activation after every hidden layer.
-
-    References
-    ----------
-    "Fair representation learning with local differential privacy", appendix A.2.1.
+    `n_outputs`: classes of the label. `n_groups`: 0 for a side decoder that sees z alone.
     """
 
     def __init__(
@@ -46,42 +39,26 @@ class RepresentationModule(nn.Module):
         self.side = MLP(n_components + n_groups, n_features, side_sizes, activation)
 
     def encode(self, x: Tensor) -> Tensor:
-        """Map rows to representations before truncation.
-
-        `x` (B, n_features). Result: (B, n_components).
-        """
+        """Map rows to representations before truncation."""
         return self.encoder(x)
 
     def predict_utility(self, z: Tensor) -> Tensor:
-        """Map released representations to a logit of each class.
-
-        `z` (B, n_components). Result: (B, n_outputs).
-        """
+        """Map released representations to a logit of each class."""
         return self.utility(z)
 
     def reconstruct(self, z: Tensor, s: Tensor) -> Tensor:
-        """Map released representations and groups to the parameters of each column.
-
-        `z` (B, n_components). `s` (B, n_groups): one-hot groups. Result: (B, n_features).
-        """
+        """Map released representations and one-hot groups to the parameters of each column."""
         return self.side(torch.cat([z, s], dim=1))
 
 
 class ConvRepresentationModule(nn.Module):
     """Convolutions from an image to a representation of the same shape, and back.
 
-    The networks of the paper for Colored-MNIST, with group normalisation in place of
+    The networks of the paper for Colored-MNIST (table 3), with group normalisation in place of
     batch normalisation, which mixes records.
 
-    `n_features`: values of an image: channels times height times width. `n_components`: values of
-    a representation; those of an image. `n_outputs`: classes of the utility variable u.
-    `n_groups`: groups of the sensitive variable s; each is one more constant channel. `channels`:
-    channels of the encoder, and of the side decoder's two entrances; a multiple of 5.
-    `utility_sizes`: hidden layers of the utility decoder.
-
-    References
-    ----------
-    "Fair representation learning with local differential privacy", table 3.
+    `n_features`, `n_components`: values of an image. `n_groups`: each is one more constant
+    channel. `channels`: of the encoder, and of the side decoder's two entrances; a multiple of 5.
     """
 
     def __init__(
@@ -112,21 +89,11 @@ class ConvRepresentationModule(nn.Module):
             _convolution(channels, depth),
         )
         self.utility = MLP(size, n_outputs, utility_sizes, nn.ReLU)
-        self.side_z = nn.Sequential(
-            _convolution(depth, channels), nn.GroupNorm(5, channels), nn.ReLU()
-        )
-        self.side_s = (
-            nn.Sequential(_convolution(n_groups, channels), nn.GroupNorm(5, channels), nn.ReLU())
-            if n_groups
-            else None
-        )
+        self.side_z = nn.Sequential(*_normalised(depth, channels))
+        self.side_s = nn.Sequential(*_normalised(n_groups, channels)) if n_groups else None
         self.side = nn.Sequential(
-            _convolution(2 * channels if n_groups else channels, 10 * channels),
-            nn.GroupNorm(5, 10 * channels),
-            nn.ReLU(),
-            _convolution(10 * channels, 5 * channels),
-            nn.GroupNorm(5, 5 * channels),
-            nn.ReLU6(),
+            *_normalised(2 * channels if n_groups else channels, 10 * channels),
+            *_normalised(10 * channels, 5 * channels, nn.ReLU6),
             _convolution(5 * channels, depth),
         )
 
@@ -151,11 +118,14 @@ def _convolution(entering: int, leaving: int) -> nn.Conv2d:
     return nn.Conv2d(entering, leaving, kernel_size=5, stride=1, padding=2)
 
 
-def representation_net() -> NeuralNet:
-    """Build the net that stands behind ``net=None`` of a `PrivateFairEncoder`.
+def _normalised(
+    entering: int, leaving: int, activation: type[nn.Module] = nn.ReLU
+) -> tuple[nn.Module, ...]:
+    return _convolution(entering, leaving), nn.GroupNorm(5, leaving), activation()
 
-    Result: not initialised; trained by Adam at a learning rate of 0.001.
-    """
+
+def representation_net() -> NeuralNet:
+    """Build the net that stands behind ``net=None`` of a `PrivateFairEncoder`."""
     return NeuralNet(
         RepresentationModule,
         criterion=nn.CrossEntropyLoss,

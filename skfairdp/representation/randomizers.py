@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.documentation import complete_docstrings
 from skfairdp.figures import significant_up
-from skfairdp.parameters import COUNT, Number
+from skfairdp.parameters import COUNT, Number, check_arguments
 from skfairdp.privacy.mechanisms.geometric import RESOLUTION
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse
 from skfairdp.privacy.noise import NoiseSource
@@ -32,6 +32,11 @@ class Randomizer:
     ----------
     n_components : int
         d, the length of a vector, >= 1.
+
+    Raises
+    ------
+    ValueError
+        A parameter is outside what is allowed.
     """
 
     epsilon: float
@@ -60,6 +65,11 @@ class Randomizer:
         ----------
         noise : NoiseSource or RowStreams
             Where the noise comes from: fresh, or derived for each row.
+
+        Raises
+        ------
+        ValueError
+            If the shape is another one.
         """
         raise NotImplementedError
 
@@ -74,12 +84,12 @@ class Randomizer:
         """
         raise NotImplementedError
 
-    def _check(self, name: str, kind: type, allowed: Number) -> None:
-        """Check a parameter and keep it as a plain number."""
-        value = getattr(self, name)
-        if not allowed.accepts(value):
-            raise ValueError(f"{name}={value!r} is not allowed: give {allowed.describe()}")
-        object.__setattr__(self, name, kind(value))
+    def _check(self, **allowed: Number) -> None:
+        """Check parameters, and keep each as a plain number."""
+        check_arguments(vars(self), **allowed)
+        for name, number in allowed.items():
+            kind = int if number.integer else float
+            object.__setattr__(self, name, kind(getattr(self, name)))
 
     def _refuse_shape(self, name: str, values: NDArray[Any]) -> None:
         if values.ndim != 2 or values.shape[1] != self.n_components:
@@ -113,15 +123,11 @@ class LaplaceRandomizer(Randomizer):
     Notes
     -----
     Laplace noise of scale ``2 t d / epsilon`` (Dwork et al., 2006; Xie et al., arXiv
-    2402.10473, eq. (53)) is epsilon-private for real numbers, but not for floating-point ones,
-    whose gaps give the hidden value away (Mironov, 2012). Here the noise is an integer: with
-    M a power of two and a grid step ``2 t / M``, a coordinate is an integer k with
-    ``|k| <= M / 2``, and ``k + noise`` is released with noise of cost
-    ``floor(2**32 epsilon / (M d)) / 2**32`` a step. Two vectors differ by at most M steps in
-    each of d coordinates, so no released vector is more than ``exp(epsilon)`` times as likely
-    under one as under the other. M is chosen from `epsilon` and `n_components` alone so that
-    one step is at most 1/4096 of the scale; multiplying by the step afterwards is
-    post-processing.
+    2402.10473, eq. (53)) is epsilon-private for real numbers, but not for floating-point ones
+    (Mironov, 2012). Here coordinates are integers ``|k| <= M / 2`` of grid steps ``2 t / M``, M a
+    power of two from `epsilon` and `n_components` alone, and the noise is an integer of cost
+    ``floor(2**32 epsilon / (M d)) / 2**32`` a step: two vectors differ by at most M steps in each
+    of d coordinates, so that a release costs at most epsilon.
 
     Examples
     --------
@@ -144,9 +150,7 @@ class LaplaceRandomizer(Randomizer):
                 f"epsilon={self.epsilon!r} is not allowed for Laplace noise: give a number > 0 "
                 "(for 0, which must reveal nothing, use randomised response)"
             )
-        self._check("epsilon", float, Number(finite=False))
-        self._check("n_components", int, COUNT)
-        self._check("bound", float, _BOUND)
+        self._check(epsilon=Number(finite=False), n_components=COUNT, bound=_BOUND)
         if not math.isinf(self.epsilon) and self._units < 1:
             raise ValueError(
                 f"epsilon={self.epsilon!r} is too small for n_components={self.n_components!r}: "
@@ -212,11 +216,6 @@ class LaplaceRandomizer(Randomizer):
         -------
         ndarray of float64, shape (n, d)
             On the grid, and not within the cube.
-
-        Raises
-        ------
-        ValueError
-            If the shape is another one.
         """
         truncated = self.truncate(truncated)
         if math.isinf(self.epsilon):
@@ -284,11 +283,6 @@ class ResponseRandomizer(Randomizer):
     constant : int, default=0
         That value.
 
-    Raises
-    ------
-    ValueError
-        A parameter is outside what is allowed.
-
     Notes
     -----
     A code is kept with probability ``e^(epsilon/d) / (e^(epsilon/d) + k - 1)``, else
@@ -311,11 +305,9 @@ class ResponseRandomizer(Randomizer):
 
     def __post_init__(self) -> None:
         """Refuse parameters that make no sense."""
-        self._check("epsilon", float, Number(0.0, finite=False))
-        self._check("n_components", int, COUNT)
-        self._check("n_values", int, COUNT)
-        self._check("constant_share", float, Number(0.0, 1.0, high_open=True))
-        self._check("constant", int, Number(0, self.n_values - 1, integer=True))
+        self._check(epsilon=Number(0.0, finite=False), n_components=COUNT, n_values=COUNT)
+        constants = Number(0, self.n_values - 1, integer=True)
+        self._check(constant_share=Number(0.0, 1.0, high_open=True), constant=constants)
         _ = self.attenuation  # what is cached is there from the start, as digests see it
 
     @cached_property

@@ -20,6 +20,17 @@ from skfairdp.privacy.noise import NoiseSource
 _CHUNK = 2**16  # rows whose streams are held at a time, and fewer where they are wide:
 _NUMBERS = 2**22  # numbers of theirs that are copied at a time
 _WORDS = 8  # 64-bit words in one block of BLAKE2b
+_OF_EACH_ROW = """
+Parameters
+----------
+size : int
+    The number of rows.
+
+Raises
+------
+ValueError
+    If `size` is not the number of rows, or another argument is out of range.
+"""
 
 
 class RowStreams:
@@ -91,37 +102,15 @@ class RowStreams:
         parts = (content.reshape(len(content), -1), hidden.astype(np.float64))
         return RowStreams(self._state, self._people[rows], np.concatenate(parts, axis=1))
 
-    @completed_by(NoiseSource.integers.__doc__ or "")
+    @completed_by(_OF_EACH_ROW, NoiseSource.integers.__doc__ or "")
     def integers(self, high: int, size: int) -> NDArray[np.int64]:
-        """Draw a uniform integer for each row.
-
-        Parameters
-        ----------
-        size : int
-            The number of rows.
-
-        Raises
-        ------
-        ValueError
-            If `size` is not the number of rows.
-        """
+        """Draw a uniform integer for each row."""
         self._check(size)
         return self._draw(high, np.arange(size))
 
-    @completed_by(NoiseSource.discrete_laplace.__doc__ or "")
+    @completed_by(_OF_EACH_ROW, NoiseSource.discrete_laplace.__doc__ or "")
     def discrete_laplace(self, epsilon: float, size: int) -> NDArray[np.int64]:
-        """Draw an integer k for each row, with probability proportional to ``exp(-epsilon |k|)``.
-
-        Parameters
-        ----------
-        size : int
-            The number of rows.
-
-        Raises
-        ------
-        ValueError
-            If `size` is not the number of rows, or `epsilon` is out of range.
-        """
+        """Draw an integer k for each row, with weight ``exp(-epsilon |k|)``."""
         self._check(size)
         units = units_of(epsilon)
         return geometric(self._draw, units, size) - geometric(self._draw, units, size)
@@ -173,15 +162,11 @@ class RowStreams:
 def in_chunks(
     noise: NoiseSource | RowStreams, hidden: NDArray[np.int64]
 ) -> Iterator[tuple[slice, NoiseSource | RowStreams]]:
-    """Cut rows into chunks, so that memory does not grow with what is drawn for them.
-
-    `hidden` (n, d): what the noise will hide. Yields `noise`: the source for these rows.
-    """
-    size = len(hidden)
-    if isinstance(noise, RowStreams) and len(noise) != size:
-        raise ValueError(f"noise has streams for {len(noise)} rows; there are {size} rows")
-    step = _CHUNK
+    """Cut rows into chunks, each with its noise, so that memory does not grow with their draws."""
+    size, step = len(hidden), _CHUNK
     if isinstance(noise, RowStreams):
+        if len(noise) != size:
+            raise ValueError(f"noise has streams for {len(noise)} rows; there are {size} rows")
         step = max(1, min(step, _NUMBERS // (noise.width + hidden.shape[1])))
     for start in range(0, size, step):
         rows = slice(start, min(start + step, size))

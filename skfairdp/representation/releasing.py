@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -46,6 +46,8 @@ from skfairdp.representation.release_memory import ReleaseMemory, RowStreams
 
 Randomizer = LaplaceRandomizer | ResponseRandomizer
 
+# What a release promises, and for which neighbours.
+_KIND: Any = {"adjacency": "local", "protects": "released_representation"}
 NOTIONS_OF_RELEASES = tuple(n.name for n in NOTIONS.values() if n.compares_predictions)
 
 
@@ -162,16 +164,10 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
 
         Parameters
         ----------
-        X, y : array-like
-            As in `fit`.
         ids : array-like, shape (n_samples,), optional
             As in `transform`.
         **fit_params : dict
             As in `fit`.
-
-        Returns
-        -------
-        ndarray, shape (n_samples, n_components)
         """
         groups = fit_params.get("sensitive_features")
         return self.fit(X, y, **fit_params).transform(X, ids=ids, sensitive_features=groups)
@@ -207,28 +203,20 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         Nothing may be computed from rows before this is entered, except the checks of
         their form.
 
-        `ids`: who the rows are about; None for fresh noise. `X` (n, ...): the rows as the encoder
-        takes them; used with `ids` only. `encoder_digest`: digest of the encoder; used with `ids`
-        only.
+        `ids`: None for fresh noise; `X`, `encoder_digest`: used with ids only.
         """
         streams = None
         if ids is not None:
             # Refuses bad ids before anything is charged.
             streams = self.memory_.streams(ids, X, encoder_digest, self.randomizer_.identity)
+        charge: AbstractContextManager[None] = nullcontext()
         ledger = as_ledger(self.ledger)
-        entry = None
         if ledger is not None and (streams is None or not self.releases_.remembered):
-            stated = (
-                PrivacyGuarantee.void(
-                    "a release without noise (epsilon=inf)",
-                    adjacency="local",
-                    protects="released_representation",
-                )
-                if math.isinf(self.randomizer_.epsilon)
-                else self._stated(1)
-            )
+            noiseless = math.isinf(self.randomizer_.epsilon)
+            void = PrivacyGuarantee.void("a release without noise (epsilon=inf)", **_KIND)
+            stated = void if noiseless else self._stated(1)
             entry = ledger.reserve(stated, activity="transform", estimator=type(self).__name__)
-        charge = nullcontext() if ledger is None or entry is None else ledger.finishing(entry)
+            charge = ledger.finishing(entry)
         with charge:
             # Counted before anything is shown: a release that fails on its way may have been seen.
             if streams is None:
@@ -246,16 +234,14 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         if self._repeatable:
             return PrivacyGuarantee.void(
                 "reproducible_noise=True: anyone who knows the seed can subtract the noise",
-                adjacency="local",
-                protects="released_representation",
+                **_KIND,
             )
         if n_releases > 1 and event is not None:
             event = SelfComposedDpEvent(event, n_releases)
         return PrivacyGuarantee(
             epsilon=n_releases * epsilon,
             delta=0.0,
-            adjacency="local",
-            protects="released_representation",
+            **_KIND,
             accountant=f"pure: {n_releases} times ε = {significant_up(epsilon)}",
             event=event,
             assumptions=(
@@ -297,10 +283,7 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         )
 
     def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
-        """Bounds for every predictor that sees people through one release only.
-
-        Other notions than parity, opportunity and odds get none.
-        """
+        """Bounds on parity, opportunity and odds of every predictor from one release alone."""
         epsilon = self.randomizer_.epsilon
         if self._repeatable or math.isinf(epsilon) or notion not in NOTIONS_OF_RELEASES:
             return []

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.base import clone
 from skorch import NeuralNet
 from torch import Tensor, nn
@@ -22,20 +23,26 @@ from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.training import Progress, run_segment
+from skfairdp.fairness.groups import Groups, groups_of_records
+from skfairdp.labels import encode_labels
 from skfairdp.persons import Persons
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import expected_batch_size
-from skfairdp.representation.column_laws import ColumnTypes
-from skfairdp.representation.networks import RepresentationModule
+from skfairdp.representation.networks import RepresentationModule, representation_net
 from skfairdp.representation.objective import (
+    ColumnTypes,
     LaplaceChannel,
     ResponseChannel,
     VariationalLoss,
     Weights,
 )
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
-from skfairdp.representation.training_plan import resolved_epochs
+from skfairdp.representation.training_plan import (
+    resolved_epochs,
+    training_plan,
+    training_promise,
+)
 
 
 @dataclass(frozen=True)
@@ -53,11 +60,7 @@ class Task:
     n_groups: int
 
     def prepare(self, seed: int) -> PreparedNet:
-        """Initialise the networks.
-
-        Result: whose module is the loss of each row. Raises ValueError: the net does not fit, or
-        its encoder mixes rows.
-        """
+        """Initialise the networks; the module of the result is the loss of each row."""
         net = clone(check_net(self.net)).set_params(
             criterion=nn.CrossEntropyLoss,
             module__n_components=self.randomizer.n_components,
@@ -65,11 +68,11 @@ class Task:
         )
         prepared = prepare_net(net, n_features=self.n_features, n_classes=self.n_classes, seed=seed)
         refuse_mixing_encoder(prepared.module, self.n_features)
-        channel: LaplaceChannel | ResponseChannel
-        if isinstance(self.randomizer, LaplaceRandomizer):
-            channel = LaplaceChannel(self.randomizer)
-        else:
-            channel = ResponseChannel(self.randomizer, self.bound, self.weights.commitment)
+        channel: LaplaceChannel | ResponseChannel = (
+            LaplaceChannel(self.randomizer)
+            if isinstance(self.randomizer, LaplaceRandomizer)
+            else ResponseChannel(self.randomizer, self.bound, self.weights.commitment)
+        )
         loss = VariationalLoss(
             prepared.module, channel, self.types, self.weights, self.n_groups
         ).to(next(prepared.module.parameters()))
@@ -85,11 +88,7 @@ class Task:
         return draws
 
     def rows(self, X: np.ndarray, groups: np.ndarray | None, labels: np.ndarray) -> np.ndarray:
-        """Put features, one-hot groups and one-hot classes side by side.
-
-        `X` (n, n_features). `groups` (n,): codes. `labels` (n,): codes; a negative one becomes
-        zeros. Result (n, n_features + n_groups + n_classes).
-        """
+        """Put features, one-hot groups and one-hot classes (none where negative) side by side."""
         known = np.arange(self.n_classes) == labels[:, None]
         parts = [X, known] if groups is None else [X, np.eye(self.n_groups)[groups], known]
         return np.concatenate(parts, axis=1, dtype=X.dtype)
@@ -119,8 +118,6 @@ def refuse_mixing_encoder(module: nn.Module, n_features: int) -> None:
 
     A release hides what is encoded of one row. With rows mixed, a person would be in the
     releases of all others of a call too, at a cost that no one release states.
-
-    Raises ValueError: the encoder mixes made-up rows.
     """
     encoder = encoder_of(module)
     refuse_unstable_rows(encoder, (n_features,))
@@ -128,11 +125,7 @@ def refuse_mixing_encoder(module: nn.Module, n_features: int) -> None:
 
 
 def plain_batch_size(batch_size: int | str, n: int) -> int:
-    """Resolve the batch size of training without noise.
-
-    `batch_size`: "auto" is 512, or ``ceil(n / 64)`` where that is less. `n`: number of rows with
-    a known label.
-    """
+    """Resolve the batch size of training without noise, on `n` rows with a known label."""
     if n == 0:
         raise ValueError("no row has a label that is one of 'classes': nothing can be learned.")
     if batch_size == "auto":
@@ -151,8 +144,6 @@ def descend(
 ) -> None:
     """Train on shuffled batches of raw rows; nothing protects them.
 
-    `prepared`: its module gives the loss of each row; trained in place. `rows` (n, width): what
-    the module takes. `batch_size`: rows of a batch; the last one of a pass may be smaller.
     `generator`: shuffles, and seeds the draws of representations.
     """
     loss, optimizer = prepared.module, prepared.optimizer()
@@ -176,20 +167,6 @@ def descend(
                 progress.advance()
 
 
-def rehearse_privately(
-    prepared: PreparedNet, rows: np.ndarray, plan: Plan, persons: Persons | None
-) -> None:
-    """Refuse what `descend_privately` could not do, before anything is charged.
-
-    `rows` (n, width): their number and width are used, and no entry is read. Raises ValueError:
-    there are too many rows, or the module cannot be differentiated row by row.
-    """
-    loss = prepared.module
-    refuse_unstable_rows(loss, rows.shape[1:])
-    clipper = make_clipper(loss, prepared.flat, lambda output: output)
-    rehearse(loss, clipper, as_tensor(rows, loss), (), plan, persons)
-
-
 def descend_privately(
     prepared: PreparedNet,
     rows: np.ndarray,
@@ -205,9 +182,6 @@ def descend_privately(
 
     The draws that randomise representations in training are secret and each record's
     own: given all draws, a record moves a sum by no more than the clip norm.
-
-    `prepared`: its module gives the loss of each row; trained in place. `rows` (n, width): what
-    the module takes. `contributes` (n,): rows that take part. `persons`: whose rows they are.
     """
     loss = prepared.module
     codes = np.where(contributes, 0, -1)
@@ -217,12 +191,9 @@ def descend_privately(
     (segment,) = plan.segments
     rates = prepared.learning_rates(segment.steps, max(1, segment.steps // max_epochs))
     with OwnDraws(noise.masks):
+        rate_of = rates.__getitem__
         run_segment(
-            segment,
-            release,
-            prepared.optimizer(),
-            progress=progress,
-            learning_rate=rates.__getitem__,
+            segment, release, prepared.optimizer(), progress=progress, learning_rate=rate_of
         )
     release.meter.finish()
 
@@ -234,38 +205,21 @@ def train(
     contributes: np.ndarray,
     plan: Plan | None,
     noise: NoiseSource,
-    persons: Persons | None = None,
+    persons: Persons | None,
 ) -> Any:
-    """Train the networks as planned, or without noise, and return the loss that holds them.
-
-    `encoder`: has the settings. `rows` (n, width): what the loss takes. `contributes` (n,): rows
-    that take part. Raises ValueError: the weights are no longer finite.
-    """
+    """Train the networks as planned, or without noise, and return the loss that holds them."""
     name, epochs = type(encoder).__name__, resolved_epochs(encoder)
     n = int(contributes.sum())
     size = 1 if plan else plain_batch_size(encoder.batch_size, n)
-    bar = Progress(plan.steps if plan else epochs * -(-n // size), encoder.progress, name)
-    with closing(bar):
+    steps = plan.steps if plan else epochs * -(-n // size)
+    with closing(Progress(steps, encoder.progress, name)) as bar:
+        passes: dict[str, Any] = {"max_epochs": epochs, "progress": bar}
         if plan is None:
-            descend(
-                prepared,
-                rows[contributes],
-                batch_size=size,
-                max_epochs=epochs,
-                progress=bar,
-                generator=noise.masks,
-            )
+            rows = rows[contributes]
+            descend(prepared, rows, batch_size=size, generator=noise.masks, **passes)
         else:
-            descend_privately(
-                prepared,
-                rows,
-                contributes=contributes,
-                plan=plan,
-                noise=noise,
-                max_epochs=epochs,
-                progress=bar,
-                persons=persons,
-            )
+            passes |= {"contributes": contributes, "persons": persons}
+            descend_privately(prepared, rows, plan=plan, noise=noise, **passes)
     unflatten(prepared.module)
     if not all(bool(p.isfinite().all()) for p in prepared.module.parameters()):
         raise ValueError(
@@ -273,3 +227,65 @@ def train(
             f"(net__lr) or 'beta' (now {encoder.beta!r})."
         )
     return prepared.module
+
+
+def fit_networks(
+    encoder: Any, X: NDArray[Any], y: NDArray[Any], groups: Groups | None
+) -> LaplaceRandomizer | ResponseRandomizer:
+    """Fit the networks of an encoder by its settings, and return what its releases go through."""
+    epsilon, d, bound = float(encoder.epsilon), encoder.n_components, float(encoder.bound)
+    randomizer = (
+        LaplaceRandomizer(epsilon, d, bound)
+        if encoder.noise == "laplace"
+        else ResponseRandomizer(epsilon, d, encoder.n_values)
+    )
+    classes, labels = encode_labels(y, encoder.classes, multiclass=True)
+    persons = encoder._persons(len(X))
+    if persons is not None and not encoder.train_privately:
+        raise ValueError(
+            "PrivateFairEncoder got person_ids, but nothing protects its training rows: set "
+            "train_privately=True, or leave person_ids out. Whose row is released is said to "
+            "transform, as ids."
+        )
+    groups_of_records(groups, persons)  # refuses a person in two
+    names = list(getattr(encoder, "feature_names_in_", range(X.shape[1])))
+    by_rows = encoder.column_types is None and not encoder.train_privately
+    task = Task(
+        net=representation_net() if encoder.net is None else encoder.net,
+        randomizer=randomizer,
+        bound=bound,
+        weights=Weights(
+            float(encoder.beta), encoder.n_samples, float(encoder.commitment), encoder.label_law
+        ),
+        types=ColumnTypes.from_rows(X)
+        if by_rows
+        else ColumnTypes.declared(encoder.column_types or "gaussian", names),
+        n_features=X.shape[1],
+        n_classes=len(classes),
+        n_groups=0 if groups is None else len(groups.labels),
+    )
+    seed, noise = encoder._randomness()
+    n = len(X) if persons is None else persons.count
+    plan = training_plan(encoder, n) if encoder.train_privately else None
+    sets = {"classes": encoder.classes is not None, "groups": groups is not None}
+    stated = training_promise(plan, noise, protects=encoder._unit, **sets)
+    prepared = task.prepare(seed)
+    draws = task.draws(prepared, noise)
+    rows = task.rows(X, None if groups is None else groups.codes, labels)
+    if plan is not None:
+        # Refuses what `descend_privately` could not do; no entry of the rows is read.
+        loss = prepared.module
+        refuse_unstable_rows(loss, rows.shape[1:])
+        clipper = make_clipper(loss, prepared.flat, lambda output: output)
+        rehearse(loss, clipper, as_tensor(rows, loss), (), plan, persons)
+    encoder._charge(stated)  # before a row reaches a network
+    with draws:
+        loss = train(encoder, prepared, rows, labels >= 0, plan, noise, persons)
+    # In double precision other machines too seldom disagree about a point of the grid.
+    encoder.module_ = loss.module.double().eval()
+    refuse_mixing_encoder(encoder.module_, X.shape[1])  # it may have learned to
+    encoder.bound_, encoder.output_ = bound, encoder.output
+    encoder.codebook_, encoder.column_types_ = loss.channel.words(), task.types
+    encoder.classes_, encoder.path_ = classes, None
+    encoder.plan_, encoder.training_privacy_ = plan, stated
+    return randomizer

@@ -25,11 +25,7 @@ def resolved_epochs(encoder: Any) -> int:
 
 
 def training_plan(encoder: Any, n: int) -> Plan:
-    """Calibrate the noise of private training.
-
-    `encoder`: has the settings. `n`: number of rows, public where no ``dataset_size`` is declared.
-    Raises ValueError: ``delta`` is too large, or the batch is larger than the data set.
-    """
+    """Calibrate the noise of private training; `n` is public where no size is declared."""
     sizes = Sizes.of_all(n, encoder.dataset_size)
     delta = float(encoder.delta)
     check_delta(delta, sizes.total)
@@ -49,12 +45,9 @@ def training_plan(encoder: Any, n: int) -> Plan:
 def training_promise(
     plan: Plan | None, noise: NoiseSource, *, classes: bool, groups: bool, protects: str
 ) -> PrivacyGuarantee:
-    """State what training promises to the training rows.
+    """State what training promises to the training rows: void where that is nothing.
 
-    `plan`: none for training without noise. `noise`: where noise and batches come from. `groups`:
-    whether there are groups; their set is taken from the rows. `protects`: a record, or all rows
-    of a person. Result: void where nothing is
-    promised.
+    `groups`: whether there are groups; their set is taken from the rows.
     """
     if plan is None:
         return PrivacyGuarantee.void(RAW)

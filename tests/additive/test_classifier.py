@@ -79,10 +79,10 @@ def test_every_row_has_one_norm(model) -> None:
 
 def test_the_design_joins_neighbours_and_leaves_missing_values_apart() -> None:
     design = Design([Intervals(tuple(range(63))), Categories(("a",))])
-    assert design.width == (64 + 1) + (8 + 1) + (2 + 1)
+    assert design.width == (64 + 1) + (16 + 1) + (4 + 1) + (2 + 1)
     first, second = design.contributions(np.arange(design.width, dtype=float))
-    assert np.allclose(first[[0, 9, 64]] / design.value, [0 + 65, 9 + 66, 64 + 73])
-    assert np.allclose(second / design.value, [74, 75, 76])
+    assert np.allclose(first[[0, 9, 64]] / design.value, [0 + 65 + 82, 9 + 67 + 82, 64 + 81 + 86])
+    assert np.allclose(second / design.value, [87, 88, 89])
 
 
 def test_reasons_are_the_lowest_contributions_in_words(model) -> None:
@@ -166,14 +166,16 @@ def test_three_classes_are_refused() -> None:
         additive().fit(ROWS, np.arange(N) % 3)
 
 
-def test_one_budget_for_table_and_classifier(tmp_path) -> None:
+@pytest.mark.parametrize(("unit", "ids"), [("record", None), ("person", np.arange(N) // 2)])
+def test_one_budget_for_table_and_classifier(tmp_path, unit, ids) -> None:
     ledger = PrivacyLedger(tmp_path / "ledger.db", "people")
     steps = make_pipeline(
         PrivateTableEncoder(ledger=ledger),
         DPAdditiveClassifier(max_epochs=5, ledger=ledger, progress=False),
     )
-    model = fit_within(steps, ROWS, Y, epsilon=1.0)
+    model = fit_within(steps, ROWS, Y, epsilon=1.0, person_ids=ids)
     stated = certify(model).privacy
+    assert stated.protects == unit
     assert 0.99 <= stated.epsilon <= 1.0
     assert stated.delta == 1e-6
     assert model[0].epsilon == 0.3

@@ -18,7 +18,7 @@ from skfairdp.aggregation import (
     default_student,
     train_teachers,
 )
-from skfairdp.aggregation.reweighing import GroupTeacher
+from skfairdp.aggregation.sfpate import GroupTeacher
 from skfairdp.aggregation.voting_plan import VotingNoise, voting_plan
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.privacy import epsilon

@@ -21,7 +21,6 @@ from torch import nn
 
 from skfairdp import DPSGDClassifier, PrivacyLedger, default_net
 from skfairdp.engine import batch_sums as sums_module
-from skfairdp.engine.batch_sums import refuse_unbounded_sums
 from skfairdp.engine.clipping import norms as norms_module
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.fused import FusedClipper
@@ -33,6 +32,7 @@ from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.release import NoisyRelease, Rows, Statistic
 from skfairdp.engine.row_blocks import PairwiseSum
+from skfairdp.engine.sum_margins import refuse_unbounded_sums
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, LaplaceSum, Plan, Segment
 from tests.privacy.plans import empty_plan, unlimited
@@ -321,7 +321,7 @@ def test_a_sum_without_its_margin_would_be_seen(n, monkeypatch):
     door, found = last_place(n, torch.float64, 52)
     assert found <= 1.0
     check(door, [0])
-    monkeypatch.setattr("skfairdp.engine.batch_sums.sum_margin", lambda *_: 0.0)
+    monkeypatch.setattr("skfairdp.engine.sum_margins.sum_margin", lambda *_: 0.0)
     monkeypatch.setattr("skfairdp.engine.batch_sums.LEAST_MARGIN", 0.0)
     door, found = last_place(n, torch.float64, 52)
     assert found > 1.0

@@ -1,8 +1,8 @@
 """Print the ratios of running times that the project promises: ``python -m tests.benchmarks``.
 
 Names of benchmarks (steps, default, constrained, groups, persons, cnn, epochs, fits, many,
-calibration, search, teachers, gating, draws, mechanisms, representations) as arguments run only
-those.
+calibration, search, teachers, gating, draws, mechanisms, representations, tables) as arguments run
+only those.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tests.benchmarks import (
     mechanisms,
     representations,
     steps,
+    tables,
     teachers,
 )
 from tests.benchmarks.adult import adult_rows
@@ -48,6 +49,7 @@ def main(names: list[str]) -> int:
         "draws": lambda: draws.benchmark_draws(X, y),
         "mechanisms": lambda: mechanisms.benchmark_mechanisms(X, y, groups),
         "representations": lambda: representations.benchmark_representations(X, y, groups),
+        "tables": tables.benchmark_tables,
     }
     unknown = set(names) - set(benchmarks)
     if unknown:

@@ -23,9 +23,9 @@ COLUMNS, FILE = 20, 1_000_000
 NAMES = [f"x{j}" for j in range(COLUMNS)]
 
 
-def made_up(n: int) -> tuple[np.ndarray, np.ndarray]:
+def made_up(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Rows in float32 and two labels."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, COLUMNS), dtype=np.float32)
     return X, (X[:, 0] + rng.standard_normal(n) > 0).astype(np.int8)
 
@@ -36,7 +36,7 @@ def write(folder: Path, n_rows: int) -> None:
     import pyarrow.parquet as pq
 
     for i, start in enumerate(range(0, n_rows, FILE)):
-        X, y = made_up(min(FILE, n_rows - start))
+        X, y = made_up(min(FILE, n_rows - start), i)
         columns = {name: X[:, j] for j, name in enumerate(NAMES)}
         table = pa.table(columns | {"y": y, "group": np.where(X[:, 1] > 0.3, "a", "b")})
         pq.write_table(table, folder / f"{i:04d}.parquet", row_group_size=250_000)

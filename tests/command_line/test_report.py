@@ -15,7 +15,9 @@ import pandas as pd
 import pytest
 
 from skfairdp import Certificate, GapMonitor, PrivacyLedger
-from skfairdp.command_line import filing, main
+from skfairdp.assumptions import GROUPS_SEEN
+from skfairdp.command_line import filing, main, reporting
+from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import read_rows
 from skfairdp.command_line.schema import Schema
 from skfairdp.command_line.table import _categories, people_of
@@ -193,6 +195,58 @@ def test_a_run_that_spends_more_than_was_charged_ends_without_a_page(
 
     monkeypatch.setattr(filing, "certify", dearer)
     assert "was charged" in refused(capsys, report("--ledger", "l.db"))
+
+
+def test_groups_are_public_wherever_a_run_was_refused_by_them(folder, capsys, monkeypatch) -> None:
+    """A refusal that looks at groups conditions the draw on them: removal is never promised."""
+    written(folder)
+    assert main(report("--ledger", "l.db", "--certificate", "c.json")) == 0
+    stated = Certificate.from_json(Path("c.json").read_text(encoding="utf-8")).privacy
+    (entry,) = PrivacyLedger("l.db", "data").entries()
+    charged = entry.guarantee
+    assert stated.adjacency == charged.adjacency == "zero-out"
+    assert GROUPS_SEEN in stated.assumptions
+    assert GROUPS_SEEN in charged.assumptions
+    assert "groups and their sizes are public" in Path("report.html").read_text(encoding="utf-8")
+    Path("report.html").unlink()
+    honest = filing.certify
+
+    def of_removal(*args: Any, **kwargs: Any) -> Certificate:
+        found = honest(*args, **kwargs)
+        return replace(found, privacy=replace(found.privacy, adjacency="add-remove"))
+
+    monkeypatch.setattr(filing, "certify", of_removal)
+    assert "under another relation" in refused(capsys, report())
+
+
+def test_what_is_refused_by_groups_depends_on_nothing_else(folder) -> None:
+    """Neighbours of zero-out agree in groups, so the law of accepted draws is the same for both."""
+    people = people_of_table(table())
+    emptied = replace(people, X=people.X.iloc[:0], y=people.y[:0])
+    for seed in range(20):
+        held = np.random.default_rng(seed).random(len(people.y)) < 0.004
+        assert raises(people, held) == raises(emptied, held)
+    assert raises(people, np.zeros(len(people.y), dtype=bool))
+    assert not raises(people, np.arange(len(people.y)) < 400)
+
+
+def people_of_table(rows: pd.DataFrame) -> Any:
+    return people_of(
+        rows.drop(columns=["id"]),
+        target="approve",
+        sensitive=["white"],
+        positive=None,
+        schema=None,
+        bounds_are_public=False,
+    )
+
+
+def raises(people: Any, held: np.ndarray) -> bool:
+    try:
+        reporting._check_parts(people, held)
+    except CommandError:
+        return True
+    return False
 
 
 def test_bounds_are_not_guessed_unless_they_are_public(folder, capsys) -> None:

@@ -48,9 +48,9 @@ def test_blocks_of_a_section_run_and_print_what_they_say(blocks: list[str]) -> N
             assert printed.getvalue().splitlines() == claims
 
 
-def test_the_decision_table_names_every_mechanism_of_the_readme() -> None:
-    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
-    mechanisms = set(re.findall(r"^\| `(\w+Classifier)` \|", readme, re.MULTILINE))
+def test_the_decision_table_names_every_mechanism_of_the_catalogue() -> None:
+    catalogue = (DOCS / "catalogue.md").read_text(encoding="utf-8")
+    mechanisms = set(re.findall(r"^\| `(\w+Classifier)` \|", catalogue, re.MULTILINE))
     guide = (DOCS / "guide.md").read_text(encoding="utf-8")
     choosing = guide.split("## Choosing a mechanism", 1)[1].split("\n## ", 1)[0]
     table = "\n".join(line for line in choosing.splitlines() if line.startswith("|"))
@@ -73,3 +73,34 @@ def test_links_between_pages_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             if not target.startswith(("http://", "https://", "mailto:")):
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize(
+    "page", sorted((DOCS / "results").glob("*.md")), ids=lambda page: page.stem
+)
+def test_a_page_of_results_is_read_in_some_minutes(page: Path) -> None:
+    assert len(page.read_text(encoding="utf-8").split()) <= 1500
+
+
+def test_reports_keep_findings_on_the_page_and_tables_beside_it(
+    tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.syspath_prepend(DOCS.parent / "examples" / "reproduce")
+    import pages
+
+    monkeypatch.setitem(pages.WHOLE, "found", ("How it was",))
+    monkeypatch.setitem(pages.WITHOUT_TABLES, "found", ("By data",))
+    pages.write_pages(
+        tmp_path / "found.md",
+        "# Found\n\nIt works, see [here](#by-data) and [there](#all-rows).\n\n"
+        "## By data\n\nOn A.\n\n| a |\n| --- |\n| 1 |\n\n"
+        "## All rows\n\n| b |\n| --- |\n| 2 |\n\n[How](#how-it-was-measured), [other](x.md).\n\n"
+        "## How it was measured\n\n| c |\n| --- |\n",
+    )
+    page = (tmp_path / "found.md").read_text()
+    tables = (tmp_path / "tables" / "found.md").read_text()
+    assert "[here](#by-data) and [there](tables/found.md#all-rows)" in page
+    assert "On A.\n\n[Table](tables/found.md#by-data)." in page
+    assert ("| 1 |" in page, "| 2 |" in page, "| c |" in page) == (False, False, True)
+    assert ("| 1 |" in tables, "| 2 |" in tables, "| c |" in tables) == (True, True, False)
+    assert "[How](../found.md#how-it-was-measured), [other](../x.md)" in tables

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from skfairdp.engine import batch_sums, person_rows
+from skfairdp.engine import person_rows, row_blocks, sum_margins
+from skfairdp.engine.clipping import functional
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.clipping.functional import FunctionalClipper
 from skfairdp.engine.clipping.fused import FusedClipper
@@ -286,12 +287,19 @@ def test_no_more_rows_are_added_at_once_than_the_margin_is_for(
     most = 40 if one_by_one else 1100
     X, y = hostile("scattered", X, y, np.random.default_rng(1), n=most)
     ids = np.append(ids, np.full(most, 999))
+    if one_by_one:  # nearly all have one row, so that a block holds many
+        ids = np.maximum(1, np.arange(len(ids)))
     door = Door(name, X, y, ids, most=most)
-    if one_by_one:
+    if one_by_one:  # as a large module goes
+        monkeypatch.setattr(functional, "_LARGEST_MODULE", 0)
         door.clipper.take_one_by_one()
+    in_turn = []
+    monkeypatch.setattr(
+        functional, "PairwiseSum", lambda n: in_turn.append(n) or row_blocks.PairwiseSum(n)
+    )
     added, counted = [], []
     kind, method = where
-    plain, margin = getattr(kind, method), batch_sums.sum_margin
+    plain, margin = getattr(kind, method), sum_margins.sum_margin
 
     def adding(self, gradients, others, *rest):
         added.append(len(gradients[0]))
@@ -302,8 +310,8 @@ def test_no_more_rows_are_added_at_once_than_the_margin_is_for(
         return margin(rows, *rest)
 
     monkeypatch.setattr(kind, method, adding)
-    monkeypatch.setattr(batch_sums, "sum_margin", counting)
+    monkeypatch.setattr(sum_margins, "sum_margin", counting)
     door.sum()
-    assert max(added) >= most, "the largest person is added in one product"
+    assert max(added) >= (0.8 if one_by_one else 1) * most, "a whole block is added in one product"
     assert counted == [max(1024, -(-most // 32) * 32)]
-    assert max(added) <= counted[0]
+    assert max(added) * max(in_turn, default=1) <= counted[0]

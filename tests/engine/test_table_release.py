@@ -46,7 +46,7 @@ def shown(column: Cells, failure: float, runs: int) -> int:
     step, noise = segment(failure=failure), NoiseSource()
     found = 0
     for _ in range(runs):
-        found += bool(TableRelease([column], plan_of(step), noise).frequent(step, 0))
+        found += bool(TableRelease([column].__getitem__, plan_of(step), noise).frequent(step, 0))
     return found
 
 
@@ -108,7 +108,7 @@ def test_an_audit_of_one_count(monkeypatch, divisor: float, caught: bool) -> Non
     guesses = []
     for column in (numbers(1.0), numbers()):
         released = [
-            TableRelease([column], plan_of(step), noise).histograms(step, 0, where, 1)[0][0]
+            TableRelease([column].__getitem__, plan_of(step), noise).histograms(step, 0, where, 1)[0][0]
             for _ in range(runs)
         ]
         guesses.append(int(np.sum(np.array(released) >= 1.5)))
@@ -120,7 +120,7 @@ def test_an_audit_of_one_count(monkeypatch, divisor: float, caught: bool) -> Non
 def test_texts_come_sorted_and_all_rows_count() -> None:
     column = texts(*["b"] * 500, *["a"] * 400, "c")
     step = segment(2.0, failure=1e-9)
-    assert TableRelease([column], plan_of(step), NoiseSource()).frequent(step, 0) == ["a", "b"]
+    assert TableRelease([column].__getitem__, plan_of(step), NoiseSource()).frequent(step, 0) == ["a", "b"]
 
 
 def test_a_later_histogram_is_asked_with_what_the_first_one_said() -> None:
@@ -134,7 +134,7 @@ def test_a_later_histogram_is_asked_with_what_the_first_one_said() -> None:
         seen.append(counts)
         return (lambda cells: (cells.numbers > 1.0).astype(np.int64)), 2
 
-    release = TableRelease([numbers(0.0, 1.0, 2.0)], plan_of(step), NoiseSource())
+    release = TableRelease([numbers(0.0, 1.0, 2.0)].__getitem__, plan_of(step), NoiseSource())
     first, second = release.histograms(step, 0, all_in_one, 1, then)
     assert seen[0] is first
     assert abs(first[0] - 3) < 6
@@ -151,12 +151,12 @@ def test_a_later_histogram_is_asked_with_what_the_first_one_said() -> None:
 )
 def test_other_plans_are_refused(plan: Plan) -> None:
     with pytest.raises(PlanError, match="over all rows, with exact noise"):
-        TableRelease([numbers(1.0)], plan, NoiseSource())
+        TableRelease([numbers(1.0)].__getitem__, plan, NoiseSource())
 
 
 def test_nothing_is_released_that_is_not_planned() -> None:
     step, other = segment(failure=1e-7), segment(5.0, failure=1e-7)
-    release = TableRelease([texts("a")], plan_of(step), NoiseSource())
+    release = TableRelease([texts("a")].__getitem__, plan_of(step), NoiseSource())
     with pytest.raises(PlanError, match="was not charged"):
         release.frequent(other, 0)
     release.frequent(step, 0)
@@ -164,7 +164,7 @@ def test_nothing_is_released_that_is_not_planned() -> None:
         release.frequent(step, 0)
     bare = segment()
     with pytest.raises(PlanError, match="failure probability"):
-        TableRelease([texts("a")], plan_of(bare), NoiseSource()).frequent(bare, 0)
+        TableRelease([texts("a")].__getitem__, plan_of(bare), NoiseSource()).frequent(bare, 0)
     heavy = replace(step, blocks=(replace(step.blocks[0], max_norm=0.5),))
     with pytest.raises(PlanError, match="norm and a weight of 1"):
-        TableRelease([texts("a")], plan_of(heavy), NoiseSource()).frequent(heavy, 0)
+        TableRelease([texts("a")].__getitem__, plan_of(heavy), NoiseSource()).frequent(heavy, 0)

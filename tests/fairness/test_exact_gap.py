@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skfairdp.fairness.bounds import exact_gap
+from skfairdp.fairness.bounds import binomial_pairs
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
 from skfairdp.fairness.bounds.exact_gap import largest_gap_bound, pair_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_law
@@ -178,7 +178,7 @@ def test_coverage_with_noise_by_enumeration():
 def test_large_cells_agree_with_the_whole_range_of_rates(monkeypatch):
     cells = BinomialCell(130, 450), BinomialCell(60, 220)
     short = pair_bound(*cells, ALPHA)
-    monkeypatch.setattr(exact_gap, "_LARGE", 10_000)
+    monkeypatch.setattr(binomial_pairs, "_LARGE", 10_000)
     whole = pair_bound(*cells, ALPHA)
     assert 0.95 * whole < short < 1.001 * whole
 

@@ -15,7 +15,10 @@ import pytest
 from skfairdp.model_selection import explorer_page, pareto_frontier, save_explorer
 
 HOSTILE = "</script><img src=x onerror=alert(1)> & 'x' $data"
-SIZES = {"phone": {"width": 360, "height": 740}, "desktop": {"width": 1200, "height": 900}}
+WINDOWS = {
+    "phone": {"viewport": {"width": 390, "height": 740}, "color_scheme": "dark"},
+    "desktop": {"viewport": {"width": 1200, "height": 900}},
+}
 
 
 def results() -> pd.DataFrame:
@@ -38,10 +41,10 @@ def results() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-@pytest.fixture(scope="module", params=SIZES)
+@pytest.fixture(scope="module", params=WINDOWS)
 def window(request: Any, browser: Any) -> Iterator[Any]:
     """A window; `asked` and `troubles` list requests and errors."""
-    opened = browser.new_page(viewport=SIZES[request.param])
+    opened = browser.new_page(**WINDOWS[request.param])
     opened.asked, opened.troubles = [], []
     opened.on("request", lambda sent: opened.asked.append(sent.url))
     opened.on("pageerror", lambda error: opened.troubles.append(str(error)))
@@ -71,7 +74,7 @@ def test_the_page_holds_the_results_and_no_reference_to_anything_else() -> None:
     data = embedded(text)
     assert len(data["rows"]) == 24
     assert data["rows"][9]["epsilon"] == "inf"
-    assert data["rows"][0]["name"] == "DP-SGD, tolerance 0.01"
+    assert data["rows"][0]["name"] == "DP-SGD, tolerance 0.01, ε 0.5"
     assert data["gaps"] == ["demographic_parity", "equal_opportunity"]
     addresses = set(re.findall(r"https?://[^\"'\s]+", text))
     assert addresses <= {"http://www.w3.org/2000/svg"}  # a name, never fetched
@@ -95,6 +98,11 @@ def test_names_cannot_leave_their_place() -> None:
             [{"accuracy": 1.0, "gap": 0.1, "epsilon": 1.0}],
             {"label": "kind"},
             "'kind' is not a column",
+        ),
+        (
+            [{"accuracy": 1.0, "gap": 0.1, "epsilon": 1.0}],
+            {"paths": "fit"},
+            "'fit' is not a column",
         ),
         ([{"accuracy": np.nan, "gap": 0.1, "epsilon": 1.0}], {}, "'accuracy' must hold a number"),
     ],
@@ -155,8 +163,44 @@ def test_the_limits_are_set_from_the_keyboard_and_the_table_is_the_frontier(page
     assert 0 < len(kept) < 12
     best = pareto_frontier(kept, maximize=["accuracy"], minimize=["demographic_parity", "epsilon"])
     assert page.inner_text("#count").startswith(f"{len(kept)} of 24 models keep both limits; ")
-    shown = [float(cell) for cell in page.locator("tbody td:nth-child(2)").all_inner_texts()]
+    shown = [float(cell) for cell in page.locator("tbody td:nth-child(3)").all_inner_texts()]
     assert shown == [round(value, 3) for value in sorted(best["accuracy"], reverse=True)]
+
+
+def test_epsilon_is_the_second_column_and_seen_without_scrolling(page: Any) -> None:
+    assert page.locator("thead th").nth(1).inner_text() == "ε"
+    for name in ("th:nth-child(2)", "th:nth-child(3)", "th:nth-child(4)"):
+        box = page.locator(f"thead {name}").bounding_box()
+        assert box["x"] + box["width"] <= page.viewport_size["width"]
+    names = page.locator("tbody button").all_inner_texts()
+    assert len(set(names)) == len(names) > 2
+
+
+def test_models_of_one_name_are_told_apart() -> None:
+    same = {"model": "a", "accuracy": 0.8, "gap": 0.1}
+    rows = [{**same, "epsilon": e} for e in (1.0, 2.0, 2.0, float("inf"))]
+    named = [row["name"] for row in embedded(explorer_page(rows, names="model"))["rows"]]
+    assert named == ["a, ε 1", "a, ε 2 (1)", "a, ε 2 (2)", "a, ε ∞"]
+
+
+def test_a_path_is_one_line_at_one_epsilon(browser: Any, tmp_path: Path) -> None:
+    rows = [
+        {"kind": "path", "fit": "first", "tolerance": gap, "accuracy": 0.8 + gap, "gap": gap}
+        for gap in (0.02, 0.1, 0.05)
+    ]
+    rows = [{**row, "epsilon": 1.0} for row in rows]
+    rows.append({"kind": "other", "accuracy": 0.7, "gap": 0.01, "epsilon": 2.0})
+    opened = browser.new_page()
+    path = save_explorer(rows, tmp_path / "path.html", label="kind", paths="fit")
+    opened.goto(path.as_uri())
+    (line,) = opened.locator("#plot .fit").all()
+    numbers = [float(n) for n in re.findall(r"[\d.]+", line.get_attribute("d"))]
+    assert len(numbers) == 6
+    assert numbers[::2] == sorted(numbers[::2])  # by gap
+    assert numbers[1::2] == sorted(numbers[1::2], reverse=True)  # accuracy grows upwards
+    opened.uncheck("[data-kind=path]")
+    assert opened.locator("#plot .fit").count() == 0
+    opened.close()
 
 
 def test_printed_epsilons_are_rounded_up(page: Any) -> None:

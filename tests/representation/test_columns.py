@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from skfairdp.representation.column_laws import ColumnsLikelihood, ColumnTypes
+from skfairdp.representation.objective import ColumnsLikelihood, ColumnTypes
 
 NAMES = ["age", "sex", "red", "blue"]
 

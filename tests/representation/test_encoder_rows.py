@@ -12,8 +12,8 @@ from torch import nn
 
 from skfairdp import PrivacyLedger
 from skfairdp.engine import inference
-from skfairdp.representation import encoder, training
 from skfairdp.representation import forward as decoding
+from skfairdp.representation import training
 from skfairdp.representation.networks import (
     ConvRepresentationModule,
     RepresentationModule,
@@ -125,7 +125,6 @@ def test_an_encoder_that_was_not_refused_cannot_mix_either(
     """The broken twins: without the check such a net trains, without vectorising it mixes."""
     X, y, _ = people()
     monkeypatch.setattr(training, "refuse_mixing_encoder", lambda module, n_features: None)
-    monkeypatch.setattr(encoder, "refuse_mixing_encoder", lambda module, n_features: None)
     model = build("laplace", net=representation_net().set_params(module=module)).fit(X, y)
     assert not moved_by_others(model)
     monkeypatch.setattr(decoding, "_each_by_itself", lambda module, rows: module.encode(rows))

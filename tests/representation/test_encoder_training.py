@@ -14,9 +14,8 @@ from skfairdp.engine.training import Progress
 from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.sizes import Sizes
-from skfairdp.representation.column_laws import ColumnTypes
 from skfairdp.representation.networks import representation_net
-from skfairdp.representation.objective import Weights
+from skfairdp.representation.objective import ColumnTypes, Weights
 from skfairdp.representation.randomizers import (
     LaplaceRandomizer,
     ResponseRandomizer,

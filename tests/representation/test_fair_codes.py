@@ -20,9 +20,15 @@ from skfairdp.certificate import Certificate
 from skfairdp.certificate.examination import examine
 from skfairdp.datasets import make_biased_gaussians
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell
-from skfairdp.fairness.bounds.exact_gap import largest_event_bound, pair_bound
+from skfairdp.fairness.bounds.binomial_pairs import CellPair
+from skfairdp.fairness.bounds.exact_gap import pair_bound
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
-from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
+from skfairdp.fairness.bounds.total_variation import (
+    largest_event_bound,
+    standing_for,
+    total_variation,
+    total_variation_bound,
+)
 from skfairdp.fairness.scopes import DOWNSTREAM, DOWNSTREAM_LIKE
 from skfairdp.figures import rounded_up
 from skfairdp.privacy import NoiseSource
@@ -128,17 +134,40 @@ def test_no_rule_on_released_codes_exceeds_the_total_variation_and_one_attains_i
 # -- the bound from counts -------------------------------------------------------------
 
 
+def all_events(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    k = len(first)
+    members = [list(e) for size in range(1, k) for e in itertools.combinations(range(k), size)]
+    return np.array([[first[e].sum(), second[e].sum()] for e in members])
+
+
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_the_bound_is_the_largest_of_all_events_each_at_the_full_level(k: int) -> None:
     rng = np.random.default_rng(k)
     first, second = (rng.multinomial(n, rng.dirichlet(np.ones(k))) for n in (90, 60))
     cells = [
-        (BinomialCell(int(first[list(e)].sum()), 90), BinomialCell(int(second[list(e)].sum()), 60))
-        for size in range(1, k)
-        for e in itertools.combinations(range(k), size)
+        (BinomialCell(int(a), 90), BinomialCell(int(b), 60)) for a, b in all_events(first, second)
     ]
     every = max(pair_bound(u, v, 0.05) for u, v in cells)
     assert largest_event_bound(first, second, 0.05) == pytest.approx(every, abs=1e-4)
+
+
+@pytest.mark.parametrize(("n", "m"), [(500, 90), (60, 410)])
+def test_what_excludes_some_large_events_at_once_excludes_each(n: int, m: int) -> None:
+    rng = np.random.default_rng(n)
+    first, second = (rng.multinomial(size, rng.dirichlet(np.ones(4))) for size in (n, m))
+    events = all_events(first, second)
+    pairs = [CellPair(BinomialCell(int(a), n), BinomialCell(int(b), m), 0.05) for a, b in events]
+    together = standing_for(events, n, m, 0.05)
+    low, high = np.array([pair._ranges for pair in pairs]).reshape(-1, 2, 2).transpose(2, 0, 1)
+    least, most = np.array(together._ranges).reshape(2, 2).T
+    assert (least <= low).all()
+    assert (most >= high).all()
+    assert together.place >= max(pair.place for pair in pairs)
+    assert {together._level} == {pair._level for pair in pairs}
+    alone = standing_for(events[[np.argmax(events[:, 0])]], n, m, 0.05)
+    assert not (np.array(alone._ranges) == together._ranges).all(), "rates depend on the counts"
+    bound = largest_event_bound(first, second, 0.05)
+    assert all(bound >= pair.observed and pair.excludes(bound) for pair in pairs)
 
 
 def test_for_a_bit_it_is_the_exact_bound_on_the_gap() -> None:

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.distributions import Bernoulli, Categorical, Normal
 
-from skfairdp.representation.column_laws import ColumnTypes
 from skfairdp.representation.networks import RepresentationModule
 from skfairdp.representation.objective import (
+    ColumnTypes,
     LaplaceChannel,
     ResponseChannel,
     VariationalLoss,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import numpy as np
 
 
+@dataclass(eq=False, repr=False)
 class Teachers(ABC):
     """An ensemble trained on disjoint shards; it holds models and no rows of its own.
 
@@ -20,9 +22,8 @@ class Teachers(ABC):
         Number of classes.
     """
 
-    def __init__(self, fixed: np.ndarray, n_classes: int) -> None:
-        self.fixed = fixed
-        self.n_classes = n_classes
+    fixed: np.ndarray
+    n_classes: int
 
     @property
     def n_teachers(self) -> int:

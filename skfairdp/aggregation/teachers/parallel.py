@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,11 @@ from skfairdp.engine.training import Progress
 _FITTING, _ANSWERING = 1, 2
 
 
+@dataclass(eq=False, repr=False)
 class NetTeacher:
     """A trained module that answers class codes."""
 
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
+    module: nn.Module
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Class code of each row."""
@@ -41,16 +42,13 @@ class NetTeacher:
         return (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
 
 
+@dataclass(eq=False, repr=False)
 class SeparateTeachers(Teachers):
     """Teachers that share nothing, None where one has nothing to learn or has failed."""
 
-    def __init__(
-        self, models: list[Any], fixed: np.ndarray, n_classes: int, seed: int, n_jobs: int | None
-    ) -> None:
-        super().__init__(fixed, n_classes)
-        self.models = models
-        self.seed = seed
-        self.n_jobs = n_jobs
+    models: list[Any]
+    seed: int
+    n_jobs: int | None
 
     def _trained_predictions(self, X: np.ndarray) -> np.ndarray:
         answers = np.zeros((self.n_teachers, len(X)), dtype=np.int64)
@@ -92,7 +90,7 @@ def train_separately(
     )
     models = _run(tasks, n_jobs, progress)
     failed = np.array([model is None for model in models]) & (fixed < 0)
-    return SeparateTeachers(models, np.where(failed, 0, fixed), n_classes, seed, n_jobs)
+    return SeparateTeachers(np.where(failed, 0, fixed), n_classes, models, seed, n_jobs)
 
 
 class _Counted(Parallel):

@@ -39,12 +39,11 @@ class Layer:
     activations: Sequence[Activation]
 
 
+@dataclass(eq=False, repr=False)
 class BatchedTeachers(Teachers):
     """Teachers whose layers lie in one tensor a layer."""
 
-    def __init__(self, layers: list[Layer], fixed: np.ndarray, n_classes: int) -> None:
-        super().__init__(fixed, n_classes)
-        self.layers = layers
+    layers: list[Layer]
 
     def _trained_predictions(self, X: np.ndarray) -> np.ndarray:
         weight = self.layers[0].weight
@@ -158,7 +157,7 @@ def train_batched(
                 group["lr"] = rate
             optimizer.step()
             progress.advance()
-    return BatchedTeachers(layers, fixed, n_classes)
+    return BatchedTeachers(fixed, n_classes, layers)
 
 
 def _derivative_is_known(objective: Objective, n_outputs: int) -> bool:

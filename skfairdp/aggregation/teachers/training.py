@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import closing
 from typing import Any
 
@@ -149,33 +150,28 @@ def check_teacher(
 ) -> tuple[Any, PreparedNet | None]:
     """Refuse what cannot be a teacher; return the pattern of all, and one for a single pass."""
     teacher = default_teacher() if teacher is None else teacher
-    if isinstance(teacher, NeuralNet):
-        return teacher, _batchable(teacher, row_shape, n_classes)
-    instance = hasattr(teacher, "__sklearn_tags__") and not isinstance(teacher, type)
-    if not (instance and is_classifier(teacher)):
+    if not isinstance(teacher, NeuralNet):
+        instance = hasattr(teacher, "__sklearn_tags__") and not isinstance(teacher, type)
+        if instance and is_classifier(teacher):
+            return teacher, None
         raise TypeError(
             "'teacher' must be None, a skorch NeuralNet or an instance of a scikit-learn "
             f"classifier; got {teacher!r}."
         )
-    return teacher, None
-
-
-def _batchable(net: NeuralNet, row_shape: tuple[int, ...], n_classes: int) -> PreparedNet | None:
-    """Return one teacher as a pattern for all, None where each has to be trained apart."""
     for name, default in (("batch_size", 128), ("max_epochs", 10)):
-        if getattr(net, name) != default:
+        if getattr(teacher, name) != default:
             raise ValueError(
-                f"'teacher' sets {name}={getattr(net, name)!r}; leave it at skorch's default "
+                f"'teacher' sets {name}={getattr(teacher, name)!r}; leave it at skorch's default "
                 f"({default}): all teachers take the same number of steps, on equally many "
                 "records each, whatever their shards hold."
             )
     try:
-        pattern = prepare_net(net, n_features=int(np.prod(row_shape)), n_classes=n_classes, seed=0)
+        pattern = prepare_net(teacher, n_features=math.prod(row_shape), n_classes=n_classes, seed=0)
         batchable = can_be_batched(pattern, row_shape)
         refuse_unstable_rows(pattern.module, row_shape)
     except (TypeError, ValueError) as error:
         raise type(error)(f"'teacher' holds a net that cannot be used: {error}") from error
-    return pattern if batchable else None
+    return teacher, pattern if batchable else None
 
 
 def try_teacher(

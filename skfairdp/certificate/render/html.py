@@ -31,14 +31,15 @@ def html_page(title: str, subtitle: str, sections: Iterable[Section]) -> str:
         title=escape(title),
         subtitle=escape(subtitle),
         style=_file("page.css"),
-        body=_section(claim, 2, _claim(claim)) + "".join(_section(part, 2) for part in others),
+        body=f"<div class='summary'>{_section(claim, 2, _claim(claim))}</div>"
+        + "".join(_section(part, 2) for part in others),
     )
 
 
 def notebook_html(sections: Iterable[Section]) -> str:
     """Write a piece of a page with its own style: extra sections folded, no pictures."""
     claim, *others = sections
-    body = _claim(claim) + "".join(map(_folded, others))
+    body = _claim(claim) + "".join(map(_folded, (*claim.parts, *others)))
     style = _file("notebook.css")
     return f"<style>{style}</style><article class='skfairdp-certificate'>{body}</article>"
 

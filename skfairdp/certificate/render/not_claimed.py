@@ -17,6 +17,8 @@ _GROUPS = (
 )
 _USE = (
     "That the model is accurate, or fit for a purpose, or that its use is lawful.",
+    "What privacy costs in accuracy: a model trained without it on the same rows would have to be "
+    "shown beside this one, and nothing would protect these rows any more.",
     "That it was not chosen among several by looking at their certificates, unless the assumptions "
     "above say how many there were.",
 )

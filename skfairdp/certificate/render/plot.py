@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BLUE = "#2f6fab"
-WIDTH = 7.0
+WIDTH = 5.2  # narrow, so that labels can be read on phones
 
 
 def height_of_bounds(fairness: Sequence[FairnessGuarantee]) -> float:
@@ -48,6 +48,7 @@ def draw_bounds(
     shown += [] if threshold is None else [threshold]
     ax.set_xlim(0.0, min(1.0, 1.15 * max(shown, default=1.0)) or 1.0)
     ax.set_xlabel("largest difference of rates between two groups")
+    ax.locator_params(axis="x", nbins=6)
     _add_grid(ax)
     handles, labels = ax.get_legend_handles_labels()
     if handles:

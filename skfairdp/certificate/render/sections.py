@@ -7,7 +7,8 @@ from functools import partial
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import DIGEST_SHOWS
-from skfairdp.certificate.group_rates import GroupRate, group_rates
+from skfairdp.certificate.facts import PUBLIC, Fact
+from skfairdp.certificate.group_rates import GroupRate, ImpactRatio, group_rates, impact_ratios
 from skfairdp.certificate.render.elements import (
     Element,
     KeyFigures,
@@ -25,9 +26,10 @@ from skfairdp.certificate.render.plot import (
     height_of_bounds,
 )
 from skfairdp.certificate.render.record_sections import Watch, check_watch, of_ledger, of_monitor
-from skfairdp.certificate.sentence import SCOPE_TEXT, certainty, group_text, population
+from skfairdp.certificate.render.templates import PLAIN, arranged
+from skfairdp.certificate.sentence import SCOPE_TEXT, certainty, population
 from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED, coverage_sentence
-from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.scopes import ANSWERED, AVERAGED, DEPLOYED
 from skfairdp.figures import (
     as_given,
@@ -45,6 +47,11 @@ _INTERVALS = (
     "Each interval holds by itself with 95 % confidence, and not all of them together; the bound "
     "on the largest difference is a statement of its own."
 )
+_RATIOS = (
+    "A ratio is to the highest rate among the groups of the same columns; “any” stands for all "
+    "values of a column. The intervals of groups that are compared with each other hold together. "
+    "No limit, such as four fifths, is set here."
+)
 _NOISY = "The counts carry noise that protects the held-out rows; intervals and bound allow for it."
 
 
@@ -55,18 +62,27 @@ def certificate_sections(
     epsilon: float | None = None,
     tolerance: float | None = None,
     monitor: Watch | None = None,
+    template: str = PLAIN,
 ) -> tuple[Section, ...]:
-    """Collect what a certificate says, the claim in one sentence first.
+    """Collect what a certificate says, a summary with the claim in one sentence first.
 
     A ledger adds an excerpt of what its data set has spent; `epsilon` and `tolerance`, the
     largest loss and difference that were asked for, add whether they are kept; a monitor adds what
-    it has seen since.
+    it has seen since; a template arranges what comes after the summary.
     """
     privacy, fairness = claims.privacy, claims.fairness
-    found = [Section("The claim", (Paragraph(claims.sentence), _key_figures(claims)))]
-    if epsilon is not None or tolerance is not None:
-        found.append(_asked(claims, epsilon, tolerance))
-    found += [
+    facts = claims.facts
+    if ledger is not None:
+        fits = f"{len(ledger.entries())} entries in the ledger below"
+        facts = (*facts, Fact("alternatives", fits, PUBLIC))
+    about = [Table("What it is about", tuple((fact.name, str(fact)) for fact in facts))]
+    summary = (_utility(claims), _asked(claims, epsilon, tolerance))
+    found = [
+        Section(
+            "The claim",
+            (Paragraph(claims.sentence), _key_figures(claims), *(about if facts else [])),
+            tuple(part for part in summary if part.elements),
+        ),
         _privacy(privacy),
         _fairness(claims),
         Section("Coverage", (Listing(tuple(_coverage(claims))),), extra=True),
@@ -79,11 +95,12 @@ def certificate_sections(
     if monitor is not None:
         check_watch(monitor, fairness)
         found.append(of_monitor(monitor))
-    return tuple(section for section in found if section.elements or section.parts)
+    kept = [section for section in found if section.elements or section.parts]
+    return arranged(kept, template, facts)
 
 
 def _key_figures(claims: Claims) -> KeyFigures:
-    figures = [
+    found = [
         (
             f"Largest difference, {_words(claim.notion)}",
             f"≤ {claim.figure}" if claim.informative else "No useful bound",
@@ -94,16 +111,35 @@ def _key_figures(claims: Claims) -> KeyFigures:
     ]
     if not claims.fairness:
         remark = next(iter(claims.remarks), "Not evaluated on held-out rows with groups.")
-        figures.append(("Fairness", "No claim", remark, False))
+        found.append(("Fairness", "No claim", remark, False))
     privacy = claims.privacy
     if privacy is None or privacy.is_void:
         why = "Trained without noise." if privacy is None else privacy.assumptions[0]
-        figures.append(("Privacy", "No promise", why, False))
+        found.append(("Privacy", "No promise", why, False))
     else:
-        value = f"ε = {epsilon_text(privacy.epsilon)}"
         delta = f"δ = {significant_up(privacy.delta)}, {privacy.adjacency}"
-        figures.append(("Privacy loss", value, delta, True))
-    return KeyFigures(tuple(figures))
+        whose = f"{delta}; {protected_text(privacy.protects, privacy.adjacency)}"
+        found.append(("Privacy loss", f"ε = {epsilon_text(privacy.epsilon)}", whose, True))
+    if claims.nearly_constant:
+        why = "Almost all decisions are alike, or no better than one answer for everybody."
+        found.append(("Decisions", "Nearly constant", why, False))
+    return KeyFigures(tuple(found))
+
+
+def _utility(claims: Claims) -> Section:
+    """How often the model is right, beside one answer for everybody."""
+    known = claims.accuracy
+    if known is None:
+        return Section("Utility", ())
+    how = "bought: the counts carry noise" if known.noisy else "public: exact counts"
+    rows = tuple((name, *map(_share_text, figures)) for name, *figures in known.measures)
+    headings = ("On the held-out rows", "Model", "One answer for everybody")
+    table = Table(f"Utility ({how})", rows, headings, numbers_from=1)
+    return Section("Utility", (table,), extra=True)
+
+
+def _share_text(share: float | None) -> str:
+    return "none" if share is None else f"{share:.3f}"
 
 
 def _asked(claims: Claims, epsilon: float | None, tolerance: float | None) -> Section:
@@ -117,7 +153,7 @@ def _asked(claims: Claims, epsilon: float | None, tolerance: float | None) -> Se
             f"Differences between groups of at most {as_given(tolerance)}: {shown} by this "
             "certificate for the model as it is deployed."
         )
-    return Section("What was asked for", (Listing(tuple(items)),))
+    return Section("What was asked for", (Listing(tuple(items)),) if items else ())
 
 
 def _privacy(privacy: PrivacyGuarantee | None) -> Section:
@@ -181,6 +217,9 @@ def _claim(claim: FairnessGuarantee, n_rows: int | None) -> Section:
     rates = group_rates(claim)
     title = f"{_words(claim.notion).capitalize()} ({claim.scope})"
     parts = [_rates(claim, rates)] if rates else []
+    ratios = impact_ratios(claim)
+    if ratios:
+        parts.append(_ratios(ratios))
     if claim.scope == DEPLOYED and claim.informative:
         words = f"Bound if the people change: {claim.figure} + 2 v at a distance v."
         shift = Picture(words, 2.4, partial(draw_shift, claim))
@@ -192,17 +231,14 @@ def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> Section:
     noisy = any(item.noisy for item in rates)
     successes = "Sum of probabilities" if claim.scope == AVERAGED else "Successes"
     counts = ("Successes (noisy)", "Rows (noisy)") if noisy else (successes, "Rows")
-    headings = ("Group", "Among", *counts, "Rate", "95 % interval")
     rows = tuple(
         (
             item.group,
             item.stratum,
+            "no rows" if item.rate is None else f"{item.rate:.3f}",
+            _interval_text(item.low, item.high),
             f"{item.successes:.6g}",
             f"{item.trials:.6g}",
-            "no rows" if item.rate is None else f"{item.rate:.3f}",
-            "–"
-            if item.low is None or item.high is None
-            else f"{rounded_down(item.low)} to {rounded_up(item.high)}",
         )
         for item in rates
     )
@@ -216,8 +252,29 @@ def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> Section:
     picture = Picture(f"{title}, {claim.scope}: {shown}.", 0.9 + 0.32 * len(rates), draw)
     with_intervals = any(item.low is not None for item in rates)
     notes = (*([_INTERVALS] if with_intervals else []), *([_NOISY] if noisy else []))
-    table = Table(f"{title}, {claim.scope}", rows, headings, numbers_from=2)
+    table = _by_group(f"{title}, {claim.scope}", ("Rate", "95 % interval", *counts), rows)
     return Section(title, (table, picture, *map(Paragraph, notes)), extra=True)
+
+
+def _ratios(ratios: tuple[ImpactRatio, ...]) -> Section:
+    rows = tuple(
+        (item.group, item.stratum, _share_text(item.ratio), _interval_text(item.low, item.high))
+        for item in ratios
+    )
+    table = _by_group("Selection rate over the highest one", ("Ratio", "95 % interval"), rows)
+    return Section("Impact ratios", (table, Paragraph(_RATIOS)), extra=True)
+
+
+def _by_group(caption: str, figures: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> Table:
+    """A table by group and by what a rate is conditioned on, where that is anything."""
+    if all(stratum == "all" for _, stratum, *_ in rows):
+        shorter = tuple((group, *others) for group, _, *others in rows)
+        return Table(caption, shorter, ("Group", *figures), numbers_from=1)
+    return Table(caption, rows, ("Group", "Among", *figures), numbers_from=2)
+
+
+def _interval_text(low: float | None, high: float | None) -> str:
+    return "–" if low is None or high is None else f"{rounded_down(low)} to {rounded_up(high)}"
 
 
 def _coverage(claims: Claims) -> Iterator[str]:

@@ -11,7 +11,8 @@ def plain_text(sections: Iterable[Section]) -> str:
     """Write sections line by line, without key figures, wide tables and pictures."""
     claim, *others = sections
     lines = [line for element in claim.elements for line in _lines(element)]
-    return "\n".join([*lines, "", *(line for section in others for line in _section(section))])
+    below = (line for section in (*claim.parts, *others) for line in _section(section))
+    return "\n".join([*lines, "", *below])
 
 
 def _section(section: Section) -> Iterator[str]:

@@ -7,7 +7,7 @@ its clipped per-record gradients.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import nn
@@ -110,26 +110,11 @@ class _StackClipper:
         self.margin = max(fused.margin, functional.margin)
         self.product_terms = fused.product_terms
 
-    def clipped_sums(
-        self,
-        X: torch.Tensor,
-        targets: tuple[torch.Tensor, ...],
-        max_norm: float | torch.Tensor,
-        weights: torch.Tensor,
-        outputs: list[torch.Tensor] | None = None,
-        rows: int = DEFAULT_ROWS,
-        persons: PersonRows | None = None,
-    ) -> torch.Tensor:
-        return self.serving(X).clipped_sums(X, targets, max_norm, weights, outputs, rows, persons)
+    def clipped_sums(self, X: torch.Tensor, *of_batch: Any, **options: Any) -> torch.Tensor:
+        return self.serving(X).clipped_sums(X, *of_batch, **options)
 
-    def norms(
-        self,
-        X: torch.Tensor,
-        targets: tuple[torch.Tensor, ...],
-        rows: int = DEFAULT_ROWS,
-        persons: PersonRows | None = None,
-    ) -> torch.Tensor:
-        return self.serving(X).norms(X, targets, rows, persons)
+    def norms(self, X: torch.Tensor, *of_batch: Any, **options: Any) -> torch.Tensor:
+        return self.serving(X).norms(X, *of_batch, **options)
 
     @property
     def one_by_one(self) -> bool:

@@ -21,6 +21,7 @@ from skfairdp.engine.clipping.functional import FunctionalClipper
 from skfairdp.engine.clipping.linear_stacks import activation_for, leaves_of
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.modules import SmallCNN
+from skfairdp.engine.objectives import check_losses
 from skfairdp.engine.parameter_vector import FlatParameters
 
 __all__ = ["LayeredClipper", "record_layers"]
@@ -109,11 +110,7 @@ class LayeredClipper(FunctionalClipper):
                         value.requires_grad_()
                     trained.append((name, layer, before, value))
             losses = self._objective(value, *targets)
-            if losses.shape != X.shape[:1]:
-                raise ValueError(
-                    f"The objective returned losses of shape {('B', *losses.shape[1:])} for B "
-                    "records; it must return one loss per record, shape (B,)."
-                )
+            check_losses(losses, X.shape[:1])
             deltas = torch.autograd.grad(losses.sum(), [out for *_, out in trained])
         gradients = {}
         with torch.no_grad():

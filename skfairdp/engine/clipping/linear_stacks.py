@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import torch
 from torch import nn
@@ -33,53 +35,41 @@ class Activation:
     in_place: bool
 
 
-_RELU = Activation(torch.relu_, lambda g, out: _aten.threshold_backward(g, out, 0), True)
-_TANH = Activation(torch.tanh_, _aten.tanh_backward, True)
-_SIGMOID = Activation(torch.sigmoid_, _aten.sigmoid_backward, True)
+# The derivatives are those that torch's own automatic differentiation calls.
+_ACTIVATIONS: dict[type[nn.Module], Callable[[Any], Activation]] = {
+    nn.ReLU: lambda _: Activation(
+        torch.relu_, lambda g, out: _aten.threshold_backward(g, out, 0), True
+    ),
+    nn.Tanh: lambda _: Activation(torch.tanh_, _aten.tanh_backward, True),
+    nn.Sigmoid: lambda _: Activation(torch.sigmoid_, _aten.sigmoid_backward, True),
+    nn.SiLU: lambda _: Activation(nn.functional.silu, _aten.silu_backward, False),
+    nn.GELU: lambda layer: Activation(
+        partial(nn.functional.gelu, approximate=layer.approximate),
+        partial(_aten.gelu_backward, approximate=layer.approximate),
+        False,
+    ),
+    nn.LeakyReLU: lambda layer: Activation(
+        lambda z: nn.functional.leaky_relu(z, layer.negative_slope),
+        lambda g, z: _aten.leaky_relu_backward(g, z, layer.negative_slope, False),
+        False,
+    ),
+    nn.ELU: lambda layer: Activation(
+        lambda z: nn.functional.elu(z, layer.alpha),
+        lambda g, z: _aten.elu_backward(g, layer.alpha, 1.0, 1.0, False, z),
+        False,
+    ),
+    nn.Softplus: lambda layer: Activation(
+        lambda z: nn.functional.softplus(z, layer.beta, layer.threshold),
+        lambda g, z: _aten.softplus_backward(g, z, layer.beta, layer.threshold),
+        False,
+    ),
+}
 
 
 def activation_for(layer: nn.Module) -> Activation | None:
-    """Return the elementwise function that a layer computes, None if not known.
-
-    The derivatives are those that torch's own automatic differentiation calls.
-    """
-    if type(layer) is nn.ReLU:
-        return _RELU
-    if type(layer) is nn.Tanh:
-        return _TANH
-    if type(layer) is nn.Sigmoid:
-        return _SIGMOID
-    if type(layer) is nn.GELU:
-        mode = layer.approximate
-        return Activation(
-            lambda z: nn.functional.gelu(z, approximate=mode),
-            lambda g, z: _aten.gelu_backward(g, z, approximate=mode),
-            False,
-        )
-    if type(layer) is nn.SiLU:
-        return Activation(nn.functional.silu, _aten.silu_backward, False)
-    if type(layer) is nn.LeakyReLU:
-        slope = layer.negative_slope
-        return Activation(
-            lambda z: nn.functional.leaky_relu(z, slope),
-            lambda g, z: _aten.leaky_relu_backward(g, z, slope, False),
-            False,
-        )
-    if type(layer) is nn.ELU:
-        alpha = layer.alpha
-        return Activation(
-            lambda z: nn.functional.elu(z, alpha),
-            lambda g, z: _aten.elu_backward(g, alpha, 1.0, 1.0, False, z),
-            False,
-        )
-    if type(layer) is nn.Softplus:
-        beta, threshold = layer.beta, layer.threshold
-        return Activation(
-            lambda z: nn.functional.softplus(z, beta, threshold),
-            lambda g, z: _aten.softplus_backward(g, z, beta, threshold),
-            False,
-        )
-    return None
+    """Return the elementwise function that a layer computes, None if not known."""
+    made = _ACTIVATIONS.get(type(layer))
+    return None if made is None else made(layer)
 
 
 @dataclass

@@ -7,7 +7,10 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from skfairdp.fairness.bounds.exact_gap import largest_event_bound
+from skfairdp.fairness.bounds.binomial_cells import BinomialCell
+from skfairdp.fairness.bounds.binomial_pairs import CellPair
+
+__all__ = ["largest_event_bound", "standing_for", "total_variation", "total_variation_bound"]
 
 
 def total_variation(counts: NDArray[np.int64]) -> float:
@@ -53,3 +56,55 @@ def total_variation_bound(counts: NDArray[np.int64], *, confidence_level: float 
         for stratum in counts
         for one, other in itertools.combinations(stratum.T, 2)
     )
+
+
+def largest_event_bound(first: NDArray, second: NDArray, alpha: float) -> float:
+    """Upper confidence bound on the total variation between two laws, from counts of each value.
+
+    That is how much more probable an event, a set of values, can be under one of them. It fails
+    with probability `alpha` at most, which is not split over the events: the worst is a fixed one.
+
+    `first`, `second` (k,): counts of the k values, two at least.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skfairdp.fairness.bounds.total_variation import largest_event_bound
+    >>> round(largest_event_bound(np.array([700, 300]), np.array([750, 250]), 0.05), 4)
+    0.0828
+    """
+    n, m = int(first.sum()), int(second.sum())
+    if not n or not m:
+        return 1.0
+    events = np.zeros((1, 2), dtype=np.int64)
+    for counts in np.column_stack([first, second]):
+        events = np.concatenate([events, events + counts])
+    # The empty event and the whole have no difference.
+    events = np.unique(events[1:-1], axis=0)
+    best = standing_for(events[[np.argmax(events @ (1.0 / n, -1.0 / m))]], n, m, alpha).bound()
+    open_ = [events]
+    while open_ and best < 1.0:
+        some = open_.pop()
+        pair = standing_for(some, n, m, alpha)
+        if best >= pair.observed and pair.excludes(best):
+            continue
+        if len(some) == 1:
+            best = max(best, pair.bound())
+        else:
+            side = int(np.argmax(np.ptp(some, axis=0) / (n, m)))
+            open_ += np.array_split(some[np.argsort(some[:, side])], 2)
+    return best
+
+
+def standing_for(events: NDArray, n: int, m: int, alpha: float) -> CellPair:
+    """A pair of cells that excludes no more than each of some events does.
+
+    Its outcomes are all that come no later than that of an event, and it looks at all rates that
+    the pair of an event looks at, so the largest probability is no smaller than any of theirs.
+    """
+    (least, lowest), (most, highest) = events.min(axis=0), events.max(axis=0)
+
+    def cells(hits: int, others: int) -> tuple[BinomialCell, BinomialCell]:
+        return BinomialCell(int(hits), n), BinomialCell(int(others), m)
+
+    return CellPair(*cells(most, lowest), alpha, cells(least, highest))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.information import MutualInformation
+from skfairdp.metrics.information.estimates import nearest_neighbours, plug_in
 from skfairdp.metrics.information.mine import mine
 from skfairdp.metrics.information.mutual_information import mutual_information, permutation_p_value
-from skfairdp.metrics.information.nearest_neighbours import nearest_neighbours
-from skfairdp.metrics.information.plug_in import plug_in
 
 __all__ = [
     "MutualInformation",

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from skfairdp.documentation import completed_by
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows, standardised
-from skfairdp.metrics.information.nearest_neighbours import nearest_neighbours
+from skfairdp.metrics.information.estimates import estimated, nearest_neighbours, other_numbers
 from skfairdp.parameters import COUNT, POSITIVE, PROBABILITY, check_arguments
 
 if TYPE_CHECKING:
@@ -116,17 +116,11 @@ def mine(
         averaging_rate=averaging_rate,
         rng=rng,
     )
-    return MutualInformation(
-        value=max(0.0, unclipped),
-        method="mine",
-        units="nats",
-        reason=(
-            f"Donsker-Varadhan value of a neural critic after {iterations} steps, on "
-            f"{len(value_rows)} held-out rows; tends to be too low."
-        ),
-        n_rows=len(rows),
-        unclipped=unclipped,
-    ).to(units)
+    reason = (
+        f"Donsker-Varadhan value of a neural critic after {iterations} steps, on "
+        f"{len(value_rows)} held-out rows; tends to be too low."
+    )
+    return estimated(unclipped, "mine", reason, len(rows), units)
 
 
 def _trained_value(
@@ -215,10 +209,7 @@ def _evaluation_pairs(
 
 def _other_side(s: ArrayLike, n_rows: int, continuous_s: bool) -> NDArray[np.float64]:
     if continuous_s:
-        numbers = numeric_rows(s, "s")
-        if len(numbers) != n_rows:
-            raise ValueError(f"s has {len(numbers)} rows and Z has {n_rows}.")
-        return standardised(numbers)
+        return standardised(other_numbers(s, n_rows))
     groups = encode_groups(s, n_rows=n_rows, name="s")
     if len(groups.labels) < 2:
         raise ValueError(f"s has {len(groups.labels)} group(s); information needs at least two.")

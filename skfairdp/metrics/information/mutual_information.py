@@ -13,9 +13,14 @@ from skfairdp.documentation import completed_by
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound, held_out_prediction
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.information import MutualInformation, numeric_rows
+from skfairdp.metrics.information.estimates import (
+    contingency,
+    estimator,
+    nearest_neighbours,
+    plug_in,
+    table_information,
+)
 from skfairdp.metrics.information.mine import mine
-from skfairdp.metrics.information.nearest_neighbours import estimator, nearest_neighbours
-from skfairdp.metrics.information.plug_in import contingency, plug_in, table_information
 from skfairdp.parameters import COUNT, Choice, check_arguments
 
 _METHODS = ("auto", "plug_in", "nearest_neighbours", "mine", "classifier")

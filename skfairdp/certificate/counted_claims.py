@@ -1,0 +1,145 @@
+"""From tables of counted answers to claims about the differences between groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skfairdp.certificate.evaluation_settings import EvaluationSettings
+from skfairdp.certificate.group_rates import LEVEL
+from skfairdp.fairness import derivation
+from skfairdp.fairness.bounds.noisy_counts import (
+    NoisyCells,
+    noisy_gap_estimate,
+    private_gap_upper_bound,
+    private_rate_intervals,
+)
+from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound, score_gap_upper_bound
+from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
+from skfairdp.fairness.notions import Notion, Stratum
+from skfairdp.fairness.scopes import AVERAGED, DEPLOYED
+
+_FORMS = {
+    "exact": ("exact, of each pair of groups", derivation.EXACT),
+    "difference": ("difference (Hoeffding)", derivation.HOEFFDING),
+}
+
+
+def stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]:
+    """Successes and failures, two arrays of shape (n_strata, n_groups)."""
+    counts = [stratum.count(table) for stratum in strata]
+    return np.stack([hit for hit, _ in counts]), np.stack([miss for _, miss in counts])
+
+
+def noisy_cells(strata: Sequence[Stratum], table: NDArray) -> NoisyCells:
+    """Cells of noisy counts of shape (n_groups, n_labels, n_classes), their sizes private."""
+    terms = np.array([(s.successes.sum(), s.failures.sum()) for s in strata])
+    return NoisyCells(*stack(strata, table), terms[:, 0], terms[:, 1])
+
+
+def cell_counts(
+    strata: Sequence[Stratum], labels: tuple, hits: NDArray, rows: NDArray, *, noisy: bool = False
+) -> tuple[CellCount, ...]:
+    """Counts of every group in every stratum, as claims store them."""
+    return tuple(
+        CellCount(label, stratum.name, hits[s, g].item(), rows[s, g].item(), noisy)
+        for s, stratum in enumerate(strata)
+        for g, label in enumerate(labels)
+    )
+
+
+def counted_claim(
+    notion: Notion,
+    settings: EvaluationSettings,
+    kind: str,
+    inputs: dict[str, Any] | None = None,
+    **claimed: Any,
+) -> FairnessGuarantee:
+    """Make a claim of a notion from counts; `inputs` to its bound beside them."""
+    return FairnessGuarantee(
+        notion=notion.name,
+        words=notion.words,
+        confidence_level=settings.confidence_level,
+        derivation=derivation.Derivation.of(kind, claims=settings.claims, **(inputs or {})),
+        **claimed,
+    )
+
+
+def exact_claim(
+    notion: Notion,
+    strata: Sequence[Stratum],
+    table: NDArray,
+    labels: tuple,
+    settings: EvaluationSettings,
+    rests_on: tuple[str, ...],
+) -> FairnessGuarantee:
+    """Make a claim from counts without noise, or from sums of probabilities."""
+    hits, misses = stack(strata, table)
+    rows = hits + misses
+    level = settings.level_of_one_claim
+    averaged = table.dtype.kind == "f"
+    if averaged:
+        value = score_gap_upper_bound(hits, rows, confidence_level=level)
+        method = "Hoeffding, on the probabilities of the random predictions"
+        kind = derivation.HOEFFDING
+    else:
+        value = gap_upper_bound(hits, rows, confidence_level=level, bound=settings.bound)  # type: ignore[arg-type]
+        method, kind = _FORMS[settings.bound]
+    return counted_claim(
+        notion,
+        settings,
+        kind,
+        bound=float(value),
+        scope=AVERAGED if averaged else DEPLOYED,
+        method=method,
+        estimate=gap_estimate(hits, rows),
+        groups=labels,
+        counts=cell_counts(strata, labels, hits, rows),
+        assumptions=rests_on,
+    )
+
+
+def noisy_claim(
+    notion: Notion,
+    strata: Sequence[Stratum],
+    table: NDArray,
+    noisy: NDArray,
+    labels: tuple,
+    settings: EvaluationSettings,
+    rests_on: tuple[str, ...],
+) -> FairnessGuarantee:
+    """Make a claim from the noisy table; the true one is read for public sizes alone.
+
+    Both tables have the shape (n_groups, n_labels, n_classes), and `settings` a `count_epsilon`.
+    """
+    epsilon = settings.count_epsilon
+    assert epsilon is not None
+    cells = noisy_cells(strata, noisy)
+    hits, misses = cells.successes, cells.failures
+    successes, rows = hits, hits + misses
+    if settings.public_sizes:
+        rows = np.add(*stack(strata, table))
+        # Both noisy counts of a cell measure the same number when its rows are known.
+        successes, cells = (rows + hits - misses) / 2, replace(cells, trials=rows)
+    lower, upper = private_rate_intervals(cells, epsilon, confidence_level=LEVEL)
+    terms = np.stack([cells.success_terms, cells.failure_terms], axis=1)
+    return counted_claim(
+        notion,
+        settings,
+        derivation.NOISY_COUNTS,
+        {"epsilon": epsilon, "public_sizes": settings.public_sizes, "terms": terms},
+        bound=private_gap_upper_bound(cells, epsilon, confidence_level=settings.level_of_one_claim),
+        scope=DEPLOYED,
+        method=f"exact, from noisy counts of answers with {settings.cell_sizes} cell sizes",
+        estimate=noisy_gap_estimate(cells),
+        groups=labels,
+        counts=tuple(
+            replace(count, low=float(lower.flat[i]), high=float(upper.flat[i]))
+            for i, count in enumerate(cell_counts(strata, labels, successes, rows, noisy=True))
+        ),
+        assumptions=rests_on,
+    )

@@ -1,0 +1,83 @@
+"""What a certificate is about, as far as it is public, declared or bought: columns, rows, terms."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skfairdp.certificate.search_fits import sizes_of
+from skfairdp.certificate.steps import charges_privacy
+from skfairdp.certificate.unwrap import Deployed
+from skfairdp.privacy.plan import Plan
+
+PUBLIC, DECLARED, BOUGHT = SOURCES = ("public", "declared", "bought")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing that is known, and how it may be told.
+
+    "public": it costs nobody anything, as the certificate's assumptions say; "declared": by whoever
+    trained or certified the model; "bought": with noise, out of the epsilon that is stated.
+    """
+
+    name: str
+    value: str
+    source: str
+
+    def __post_init__(self) -> None:
+        if self.source not in SOURCES or not self.name or not self.value:
+            raise ValueError(f"A fact needs a name, a value and one of {SOURCES}; got {self!r}.")
+
+    def __str__(self) -> str:
+        return f"{self.value} ({self.source})"
+
+
+def known_facts(
+    deployed: Deployed, y: Any, sensitive_features: Any, positive: Hashable | None
+) -> tuple[Fact, ...]:
+    """Collect what may be told of a model's columns, rows and terms; arguments as of `certify`."""
+    final, trained = deployed.final, deployed.trained.final
+    classes = np.asarray(getattr(final, "classes_", ())).tolist()
+    target = _names(y)
+    found: list[tuple[str, object, str]] = [("target column", target, DECLARED)]
+    if len(classes) == 2:
+        value = classes[1] if positive is None else positive
+        shown = f"{target} = {value}" if target else value
+        found.append(("positive outcome", shown, PUBLIC if positive is None else DECLARED))
+    found.append(("group columns", _names(sensitive_features), DECLARED))
+    names = getattr(deployed.model, "feature_names_in_", None)
+    n_features = getattr(deployed.model, "n_features_in_", None)
+    listed = f": {', '.join(map(str, names))}" if names is not None else ""
+    found.append(("features", n_features and f"{n_features}{listed}", PUBLIC))
+    found.append(_trained_on(trained))
+    if hasattr(trained, "reason_codes"):
+        codes = "reason_codes(X) names the terms that spoke most against a decision"
+        found.append(("reason codes", codes, PUBLIC))
+    for search in deployed.searches:
+        tried = f"{len(search.cv_results_['params'])} by {type(search).__name__}"
+        found.append(("alternatives", tried, BOUGHT if charges_privacy(search) else PUBLIC))
+    return tuple(Fact(name, str(value), source) for name, value, source in found if value)
+
+
+def _names(given: Any) -> str:
+    """Names of columns that came with their values."""
+    named = getattr(given, "columns", None)
+    names = [getattr(given, "name", None)] if named is None else list(named)
+    return ", ".join(str(name) for name in names if name is not None)
+
+
+def _trained_on(final: Any) -> tuple[str, object, str]:
+    """Number of records or persons that the model was trained on, where its plan knows it."""
+    plan = getattr(final, "plan_", None)
+    stated = getattr(final, "privacy_", None)
+    unit = "persons" if getattr(stated, "protects", "") == "person" else "rows"
+    if not isinstance(plan, Plan) or not plan.segments or min(plan.segments[0].rates) <= 0.0:
+        return unit, None, PUBLIC
+    source = BOUGHT if plan.prior_epsilon else PUBLIC
+    declared = plan.adjacency == "add-remove" and not plan.prior_epsilon
+    total = f"{sizes_of(plan).total:,}"
+    return f"{unit} trained on", total, DECLARED if declared else source

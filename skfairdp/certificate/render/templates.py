@@ -1,0 +1,56 @@
+"""Sections under the headings that an authority asks for: templates are files beside this one."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from skfairdp.certificate.facts import Fact
+from skfairdp.certificate.render.elements import Listing, Paragraph, Section
+
+PLAIN = "plain"
+NOT_STATED = "not stated"
+
+
+@cache
+def _documents() -> dict[str, dict[str, Any]]:
+    """Templates by name."""
+    files = resources.files(__package__).joinpath("templates").iterdir()
+    texts = {file.name.removesuffix(".toml"): file.read_text(encoding="utf-8") for file in files}
+    return {name: tomllib.loads(texts[name]) for name in sorted(texts)}
+
+
+def template_names() -> tuple[str, ...]:
+    """Names of the templates, the one without headings of others first."""
+    return (PLAIN, *_documents())
+
+
+def arranged(
+    sections: Sequence[Section], template: str, facts: Sequence[Fact]
+) -> tuple[Section, ...]:
+    """Put all sections but the first under the headings of a template.
+
+    What a heading asks for and a certificate does not know is "not stated". Raises a ValueError
+    for a template that there is not.
+    """
+    if template not in template_names():
+        raise ValueError(f"template={template!r} is not known; use one of {template_names()}.")
+    if template == PLAIN:
+        return tuple(sections)
+    summary, *others = sections
+    document = _documents()[template]
+    left, known = {part.title: part for part in others}, {fact.name: str(fact) for fact in facts}
+    found = [summary, Section("How this is arranged", (Paragraph(document["note"]),), extra=True)]
+    for heading in document["heading"]:
+        lines = [
+            f"{line['ask']}: {known.get(line.get('fact', ''), NOT_STATED)}."
+            for line in heading.get("line", ())
+        ]
+        lines += [f"{title}: {NOT_STATED}." for title in heading["holds"] if title not in left]
+        parts = tuple(left.pop(title) for title in heading["holds"] if title in left)
+        content = (Listing(tuple(lines)),) if lines else ()
+        found.append(Section(heading["name"], content, parts))
+    return (*found, *left.values())

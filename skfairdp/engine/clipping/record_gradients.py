@@ -1,0 +1,155 @@
+"""Gradients of any module, record by record, through ``torch.func``.
+
+Every record is differentiated by itself (``vmap`` over ``grad``), so nothing that a
+module does can mix records: it only ever sees a batch of one. Nothing is hooked into
+the module and nothing stays behind on it. What ``vmap`` cannot take goes through ``grad`` one by
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import numpy as np
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+
+from skfairdp.engine.exact_products import ExactProducts
+from skfairdp.engine.objectives import check_losses
+from skfairdp.engine.parameter_vector import FlatParameters, copy_module
+from skfairdp.engine.randomness import OwnDraws, are_served
+
+__all__ = ["RecordGradients"]
+
+_DECIDES = (
+    "decides by the values of its input (an `if` on a tensor, .item(), .tolist()), which cannot "
+    "be differentiated record by record. Use torch.where or masks instead."
+)
+_WRITES = (
+    "writes values of its rows into one of its tensors in place. State that is learned from "
+    "private rows outside the noisy sum is not allowed; compute it without in-place writes or "
+    "leave it out."
+)
+_DRAWS = (
+    "draws random numbers in training, which it did not do on rows of zeros before. Draw at every "
+    "forward pass, or never, so that the numbers come from a generator of the fit's own."
+)
+# What torch.func says of modules that cannot be taken record by record at all, and of in-place
+# writes, which may also go to a tensor that lives no longer than the record.
+_REFUSALS = (
+    ("data-dependent control flow", _DECIDES),
+    (".item()", _DECIDES),
+    ("mutate a captured Tensor", _WRITES),
+    ("called random operation", _DRAWS),
+)
+_IN_PLACE = ("vmap: inplace", "doesn't match the broadcast shape")
+
+
+class RecordGradients:
+    """Each parameter's gradients of single records.
+
+    `module`, `flat`, `objective`: as of a clipper. `one_by_one`: whether records go through the
+    module in batches of one.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        flat: FlatParameters,
+        objective: Callable[..., torch.Tensor],
+        one_by_one: bool,
+    ) -> None:
+        self._module = module
+        self._objective = objective
+        self._layout = flat.layout
+        self._places = _places(module, flat)
+        self.one_by_one = one_by_one
+
+    def of(
+        self, X: torch.Tensor, targets: tuple[torch.Tensor, ...]
+    ) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """Return each parameter's per-record gradients, (B, *shape), and the outputs."""
+        module, objective = self._module, self._objective
+        parameters = dict(module.named_parameters())
+        trained = {slot.name: parameters[slot.name].detach() for slot in self._layout}
+        buffers = dict(module.named_buffers())
+        places = self._places
+
+        def loss(
+            values: dict[str, torch.Tensor], row: torch.Tensor, *target: torch.Tensor
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            state = {place: values[name] for place, name in places}
+            # Copies: what forward writes into a buffer must not stay on the module.
+            state.update((name, buffer.clone()) for name, buffer in buffers.items())
+            output = functional_call(module, state, (row.unsqueeze(0),), tie_weights=False)
+            if isinstance(output, torch.Tensor) and output.dim() == 0:
+                # A module that squeezes its output drops the only record's axis.
+                output = output.reshape(1)
+            losses = objective(output, *(t.unsqueeze(0) for t in target))
+            check_losses(losses, (1,))
+            return losses[0], output[0]
+
+        of_one = grad(loss, has_aux=True)
+        try:
+            if not self.one_by_one:
+                in_dims = (None,) + (0,) * (1 + len(targets))
+                randomness = "different" if are_served() else "error"
+                of_all = vmap(of_one, in_dims=in_dims, randomness=randomness)
+                with ExactProducts():
+                    gradients, outputs = of_all(trained, X, *targets)
+        except RuntimeError as error:
+            kind, said = type(module).__name__, str(error)
+            reason = next((text for key, text in _REFUSALS if key in said), None)
+            if reason is None and any(key in said for key in _IN_PLACE):
+                if not _keeps_state(module, X):
+                    self.one_by_one = True
+                else:
+                    reason = _WRITES
+            if reason is not None:
+                raise ValueError(f"The module {kind} {reason}") from error
+            if not self.one_by_one:
+                raise
+        if self.one_by_one:
+            # Copies: how a processor rounds may depend on where a row lies in memory.
+            records = ([t.clone() for t in row] for row in zip(X, *targets, strict=True))
+            watching = nullcontext() if are_served() else OwnDraws(np.random.default_rng())
+            with watching as watch, ExactProducts():
+                each = [of_one(trained, *row) for row in records]
+            if watch is not None and watch.used:
+                raise ValueError(f"The module {type(module).__name__} {_DRAWS}")
+            gradients = {name: torch.stack([found[name] for found, _ in each]) for name in trained}
+            outputs = torch.stack([output for _, output in each])
+        return [gradients[slot.name].detach() for slot in self._layout], outputs.detach()
+
+
+def _keeps_state(module: nn.Module, X: torch.Tensor) -> bool:
+    """Tell whether what a module does to one row shows in one of its tensors afterwards."""
+    rows = [X.new_full((1, *X.shape[1:]), value) for value in (0.0, 1.0)]
+    left = []
+    for row in rows:
+        probe = copy_module(module)
+        with torch.no_grad():
+            probe(row)
+        left.append([value for layer in probe.modules() for value in vars(layer).values()])
+        left[-1] += probe.buffers()
+    tensors = [[value for value in values if isinstance(value, torch.Tensor)] for values in left]
+    return any(not torch.equal(a, b) for a, b in zip(*tensors, strict=True))
+
+
+def _places(module: nn.Module, flat: FlatParameters) -> list[tuple[str, str]]:
+    """Return (place, name in the layout) for every place that uses a trained parameter.
+
+    A parameter tied to several layers has one place in each. A layer that is used
+    twice counts once: ``functional_call``'s own tying would swap its parameter twice
+    and leave a differentiated tensor on the module.
+    """
+    parameters = dict(module.named_parameters())
+    names = {id(parameters[slot.name]): slot.name for slot in flat.layout}
+    return [
+        (f"{prefix}.{key}" if prefix else key, names[id(parameter)])
+        for prefix, layer in module.named_modules()
+        for key, parameter in layer._parameters.items()
+        if parameter is not None and id(parameter) in names
+    ]

@@ -1,0 +1,144 @@
+"""Fitted nets as ONNX files, which run without Python and name the certificate they belong to."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from skfairdp.certificate import Certificate
+from skfairdp.inprocessing.fair_path.points import PathClassifier
+from skfairdp.inprocessing.fair_path.scores import Chances, Scores
+from skfairdp.inprocessing.gradient import GradientClassifier
+
+__all__ = ["save_onnx"]
+
+
+def save_onnx(
+    model: Any, path: str | PathLike[str], *, certificate: Certificate | None = None
+) -> None:
+    """Write a fitted classifier's net as an ONNX file.
+
+    The file has one input, ``X`` (float32, any number of rows of the features that the
+    estimator itself gets), and two outputs: ``place`` (int64, shape (n,)), the place of the
+    predicted class among the classes, and ``probabilities`` (float64, shape (n, n_classes)).
+    Its metadata hold ``classes`` (JSON), ``privacy`` (the guarantee in words) and, with a
+    certificate, ``certificate`` (JSON) and ``model_digest``. Steps of a pipeline before the
+    estimator are not part of it: export or repeat them where the file is run.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, and one whose answers are those of a single net: DPSGDClassifier,
+        RateConstrainedClassifier, FairPathClassifier and others that learn by gradients.
+    path : str or path
+        File to write.
+    certificate : Certificate, optional
+        Of this very model.
+
+    Raises
+    ------
+    ImportError
+        Without onnx and onnxscript.
+    TypeError
+        For a model that does not answer by a single net.
+    ValueError
+        For a certificate of another model. Nothing is written.
+
+    Notes
+    -----
+    A certificate speaks of the model in Python. Other runtimes round differently, so rows that
+    lie on a threshold to about 1e-6 may be answered otherwise.
+
+    Examples
+    --------
+    >>> from skfairdp.interchange import save_onnx
+    >>> save_onnx(model, "model.onnx", certificate=certificate)  # doctest: +SKIP
+    """
+    answer = _answer(model)
+    if certificate is not None and not certificate.verify(model):
+        raise ValueError(
+            "'certificate' is not that of 'model', or speaks of other weights: pass the one that "
+            "certify() returned for this fitted model, without a pipeline around it."
+        )
+    try:
+        import onnxscript  # noqa: F401  (torch's exporter needs it)
+    except ImportError as error:
+        raise ImportError("ONNX files need pip install skfairdp[onnx]") from error
+    example = torch.zeros(2, model.n_features_in_)
+    with warnings.catch_warnings():
+        # What the exporter itself will have to change.
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        program = torch.onnx.export(
+            answer,
+            (example,),
+            input_names=["X"],
+            output_names=["place", "probabilities"],
+            dynamic_shapes=({0: torch.export.Dim("n")},),
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None  # the old exporter alone returns nothing
+    facts = {"classes": json.dumps(model.classes_.tolist()), "privacy": str(model.privacy_)}
+    if certificate is not None:
+        facts |= {
+            "certificate": certificate.to_json(),
+            "model_digest": certificate.model_digest,
+        }
+    program.model.metadata_props.update(facts)
+    program.save(Path(path))
+
+
+def _answer(model: Any) -> nn.Module:
+    check_is_fitted(model)
+    kind = type(model)
+    if isinstance(model, PathClassifier):
+        chances = Chances(model.module_, model._rates, len(model.direction_))
+        return _PathAnswer(Scores(chances, model.direction_), model.multiplier_).eval()
+    if getattr(kind, "predict_proba", None) is not GradientClassifier.predict_proba:
+        raise TypeError(
+            f"'model' is a {kind.__name__}, whose answers are not those of one net. Pass a fitted "
+            "classifier that learns by gradients, such as FairPathClassifier or DPSGDClassifier; "
+            "of a pipeline, its last step."
+        )
+    return _Answer(model.module_, model.link_).eval()
+
+
+class _Answer(nn.Module):
+    """Classes and their probabilities, as `skfairdp.engine.inference.probabilities` has them."""
+
+    def __init__(self, module: nn.Module, link: str) -> None:
+        super().__init__()
+        self.module, self.link = module, link
+
+    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        output = self.module(X).flatten(1).double()
+        if self.link == "logit":
+            positive = 0.5 * (1.0 + torch.tanh(0.5 * output))
+            found = torch.cat([1.0 - positive, positive], dim=1)
+        elif self.link == "softmax":
+            found = torch.softmax(output, dim=1)
+        else:
+            found = output / output.sum(dim=1, keepdim=True)
+        return found.argmax(dim=1), found
+
+
+class _PathAnswer(nn.Module):
+    """The rule of one point of a path."""
+
+    def __init__(self, scores: nn.Module, multiplier: float) -> None:
+        super().__init__()
+        self.scores, self.multiplier = scores, float(multiplier)
+
+    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        scores = self.scores(X)
+        positive = 0.5 * (1.0 + scores[:, :1])
+        selected = scores[:, 0] - self.multiplier * scores[:, 1] > 0.0
+        return selected.long(), torch.cat([1.0 - positive, positive], dim=1)

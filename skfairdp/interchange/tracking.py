@@ -1,0 +1,47 @@
+"""Certificates beside a run in MLflow."""
+
+from __future__ import annotations
+
+from skfairdp.certificate import Certificate
+
+__all__ = ["log_certificate"]
+
+
+def log_certificate(certificate: Certificate) -> None:
+    """Log a certificate to the MLflow run that is active.
+
+    Figures become metrics (``epsilon``, ``delta``, and ``gap_bound_`` with the notion's name),
+    the model's digest and the sentence become tags, and the certificate is stored whole as
+    ``certificate.json``, ``certificate.html`` and ``model_card.md``. Everything that is logged is
+    in the certificate: no row, no loss, no score.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        What `certify` returned.
+
+    Raises
+    ------
+    ImportError
+        Without mlflow.
+
+    Examples
+    --------
+    >>> import mlflow  # doctest: +SKIP
+    >>> with mlflow.start_run():  # doctest: +SKIP
+    ...     log_certificate(certificate)
+    """
+    try:
+        import mlflow
+    except ImportError as error:
+        raise ImportError("This needs MLflow: pip install skfairdp[mlflow]") from error
+    privacy = certificate.privacy
+    figures = {f"gap_bound_{claim.notion}": claim.bound for claim in certificate.fairness}
+    if privacy is not None:
+        figures |= {"epsilon": privacy.epsilon, "delta": privacy.delta}
+    mlflow.log_metrics(figures)
+    digest, sentence = certificate.model_digest, certificate.sentence
+    mlflow.set_tags({"skfairdp.model_digest": digest, "skfairdp.sentence": sentence})
+    mlflow.log_text(certificate.to_json(), "certificate.json")
+    mlflow.log_text(certificate.to_html(), "certificate.html")
+    mlflow.log_text(certificate.to_model_card(), "model_card.md")

@@ -1,0 +1,60 @@
+"""The page of messages holds what the package says, and its cures belong to messages."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from skfairdp import FairPathClassifier
+from skfairdp.datasets import make_biased_gaussians
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def messages():
+    pytest.importorskip("sphinx", reason="the page is built by Sphinx")
+    sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
+    try:
+        import messages
+    finally:
+        sys.path.pop(0)
+    return messages
+
+
+def test_a_message_is_read_with_names_for_what_is_filled_in(messages, tmp_path) -> None:
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "module.py").write_text(
+        'WHY = "it is too large"\n'
+        "def f(name, values):\n"
+        '    how = f"Say what {name} is."\n'
+        '    raise ValueError(f"{name!r} of {len(values)} is wrong: {WHY}. {how}")\n'
+        "def g():\n"
+        '    warn_user("Nothing is protected here.", PrivacyWarning)\n'
+        '    raise NotImplementedError("this is no message")\n'
+    )
+    found = [(m.room, m.kind, m.text) for m in messages.collect(tmp_path)]
+    told = "‹name› of ‹values› is wrong: it is too large. Say what ‹name› is."
+    assert found == [
+        ("room", "ValueError", told),
+        ("room", "PrivacyWarning", "Nothing is protected here."),
+    ]
+
+
+def test_a_message_that_is_raised_is_on_the_page(messages) -> None:
+    data = make_biased_gaussians(n_samples=50, random_state=0)
+    with pytest.raises(ValueError, match="must hold the group of each row") as caught:
+        FairPathClassifier().fit(data.data, data.target)
+    assert str(caught.value) in {message.text for message in messages.collect()}
+
+
+def test_every_cure_belongs_to_a_message(messages) -> None:
+    assert len(messages.cures()) == 20
+
+
+def test_a_cure_without_a_message_is_refused(messages, monkeypatch) -> None:
+    monkeypatch.setattr(messages, "collect", list)
+    with pytest.raises(ValueError, match="a message that is not there"):
+        messages.cures()

@@ -1,0 +1,49 @@
+"""Nets as ONNX files answer as in Python, and name their certificate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from skfairdp import certify
+from skfairdp.interchange import save_onnx
+from tests.common.roster import once, people
+
+
+@pytest.mark.slow  # torch's exporter takes seconds
+@pytest.mark.parametrize("name", ["DP-SGD", "fair path"])
+def test_answers_are_those_of_the_estimator(name: str, tmp_path: Path) -> None:
+    X, y, groups = people()
+    model = once(name)
+    certificate = certify(model, X, y, sensitive_features=groups)
+    save_onnx(model, tmp_path / "model.onnx", certificate=certificate)
+    file = onnx.load(tmp_path / "model.onnx")
+    places, found = ReferenceEvaluator(file).run(None, {"X": X.astype(np.float32)})
+    np.testing.assert_allclose(found, model.predict_proba(X), rtol=0, atol=1e-5)
+    far = np.abs(model.decision_function(X)) > 1e-5  # from the threshold
+    assert far.mean() > 0.9
+    np.testing.assert_array_equal(model.classes_[places][far], model.predict(X)[far])
+    facts = {entry.key: entry.value for entry in file.metadata_props}
+    assert json.loads(facts["classes"]) == model.classes_.tolist()
+    assert facts["model_digest"] == certificate.model_digest
+    assert facts["certificate"] == certificate.to_json()
+
+
+def test_the_certificate_of_another_model_is_refused(tmp_path: Path) -> None:
+    X, y, groups = people()
+    certificate = certify(once("fair path"), X, y, sensitive_features=groups)
+    with pytest.raises(ValueError, match="'certificate' is not that of 'model'"):
+        save_onnx(once("DP-SGD"), tmp_path / "model.onnx", certificate=certificate)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["FairDP, five heads that vote", "FM", "FairPATE"])
+def test_models_of_several_nets_or_none_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="not those of one net"):
+        save_onnx(once(name), tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())

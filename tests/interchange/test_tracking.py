@@ -1,0 +1,31 @@
+"""A certificate logged to MLflow is there, whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skfairdp import Certificate, certify
+from skfairdp.interchange import log_certificate
+from tests.common.roster import once, people
+
+
+@pytest.mark.slow  # MLflow makes a database
+@pytest.mark.filterwarnings("ignore")  # of its own parts
+def test_a_run_holds_the_certificate_and_its_figures(tmp_path: Path) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed")
+    X, y, groups = people()
+    certificate = certify(once("DP-SGD"), X, y, sensitive_features=groups)
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'runs.db'}")
+    mlflow.create_experiment("here", artifact_location=(tmp_path / "files").as_uri())
+    mlflow.set_experiment("here")
+    with mlflow.start_run() as run:
+        log_certificate(certificate)
+    kept = mlflow.get_run(run.info.run_id).data
+    (claim,) = certificate.fairness
+    assert kept.metrics["gap_bound_demographic_parity"] == claim.bound
+    assert kept.metrics["epsilon"] == certificate.privacy.epsilon
+    assert kept.tags["skfairdp.model_digest"] == certificate.model_digest
+    (stored,) = (tmp_path / "files").rglob("certificate.json")
+    assert Certificate.from_json(stored.read_text()).to_json() == certificate.to_json()
