@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +12,8 @@ from typing import Any
 import pandas as pd
 
 from skfairdp.command_line.errors import CommandError
+from skfairdp.command_line.files import read_rows
+from skfairdp.preprocessing.cells import looks_like_an_identifier
 
 EXAMPLE = (
     '{"columns": {"income": {"bounds": [0, 50000], "log": true, "fill": 0}, '
@@ -37,6 +41,25 @@ class Schema:
     def named(self) -> set[str]:
         """Columns that something is said about."""
         return {*self.used, *self.dropped}
+
+
+def draft(arguments: argparse.Namespace) -> int:
+    """Print what is still to be said of each column.
+
+    Result: 0.
+    """
+    rows = read_rows(arguments.data)
+    columns = {name: _drafted(name, rows.dtypes[name]) for name in rows.columns}
+    print(json.dumps({"columns": columns}, indent=2, ensure_ascii=False))
+    return 0
+
+
+def _drafted(name: str, dtype: Any) -> dict[str, Any]:
+    if looks_like_an_identifier(name):
+        return {"drop": True}
+    if pd.api.types.is_bool_dtype(dtype):
+        return {"categories": [False, True]}
+    return {"bounds": [None, None]} if pd.api.types.is_numeric_dtype(dtype) else {"categories": []}
 
 
 def schema_from(document: Any) -> Schema:
