@@ -152,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--id", metavar="COLUMN", help="names of rows, by which labels can come late")
     add("--late", action="store_true", help="the file brings labels of rows that wait, by id")
     add("--out", type=Path, metavar="FILE", help="a page of certificate and monitor (HTML)")
-    add("--positive", metavar="VALUE", help="the favourable outcome, if it isn't 1")
+    add("--positive", metavar="VALUE", help="the favourable one (default: the certified)")
     add("--notion", choices=tuple(NOTIONS), help="which claim, if there are several")
     largest = "largest acceptable gap (default: the certified one)"
     add("--tolerance", type=report_options.share, help=largest)
