@@ -248,6 +248,11 @@ class FunctionalMechanismClassifier(BudgetedClassifier):
         return encode_groups(sensitive_features, n_rows=n)
 
     @property
+    def _needs_groups(self) -> str | None:  # type: ignore[override]
+        averages = self.objective == "group_average"
+        return "objective='group_average' lets every group count alike" if averages else None
+
+    @property
     def _each_cell(self) -> bool:
         return self.objective == "group_average" and self.releases == "group_models"
 
