@@ -11,8 +11,12 @@ import pandas as pd
 
 from skfairdp.command_line.errors import CommandError, all_complaints
 from skfairdp.command_line.schema import Schema, public_schema
+<<<<<<< HEAD
 from skfairdp.persons import Persons, encode_persons
 from skfairdp.preprocessing.cells import looks_like_an_identifier, read_cells
+=======
+from skfairdp.preprocessing.cells import distinct_cells, looks_like_an_identifier, read_cells
+>>>>>>> w-cli
 
 # Sizes and names of groups are public in what follows; a bound about fewer says nothing.
 SMALLEST_GROUP = 20
@@ -225,7 +229,7 @@ def _categories(column: pd.Series, listed: Sequence[Any]) -> pd.Series:
     of_cells: dict[Any, Any] = dict(zip(_numbers(listed), listed, strict=True))
     of_cells.pop(None, None)
     of_texts = {number: v for number, v in of_cells.items() if not isinstance(v, str)}
-    codes, distinct = pd.factorize(column.astype(object))
+    codes, distinct = distinct_cells(column)
     stands = [
         of_texts.get(number, texts.get(value))
         if isinstance(value, str)
@@ -256,9 +260,10 @@ def _groups(
     rows: pd.DataFrame, sensitive: Sequence[str], whose: Sequence[str]
 ) -> pd.Series | pd.DataFrame:
     groups, named = rows[list(sensitive)], ", ".join(map(repr, sensitive))
-    if groups.isna().any(axis=None):
+    gaps = ", ".join(repr(name) for name in sensitive if groups[name].isna().any())
+    if gaps:
         raise CommandError(
-            f"{named} is missing in some rows. Leave those rows out of "
+            f"{gaps} is missing in some rows. Leave those rows out of "
             "the file, and so out of the claim, or merge them with a group that they are treated "
             "like; a value of its own, such as 'not stated', needs rows enough to show anything."
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterable
 from itertools import chain
 
@@ -77,7 +79,7 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
             except Exception as error:  # whatever the module raises: these rows are public
                 raise ValueError(
                     f"The module {kind} fails on {n} rows of zeros of shape {tuple(row_shape)}: "
-                    f"{error}"
+                    f"{error}. {_how_to_take(module, row_shape)}"
                 ) from error
             if isinstance(output, torch.Tensor) and output.shape[:1] != (n,):
                 raise ValueError(
@@ -100,6 +102,17 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
             f"The module {kind} mixes the records of a batch: its output for a row changes with "
             "the other rows. Let every row be processed by itself."
         )
+
+
+def _how_to_take(module: nn.Module, row_shape: tuple[int, ...]) -> str:
+    """Which parameter of a module, by its name, says how wide rows are."""
+    names = [n for n in inspect.signature(type(module)).parameters if n not in ("args", "kwargs")]
+    likely = [name for name in names if re.search("feature|in_|input|width|dim|channel", name)]
+    given = " or ".join(f"net__module__{name}" for name in likely or names)
+    wanted = f"{row_shape[0]} features" if len(row_shape) == 1 else f"the shape {tuple(row_shape)}"
+    if not given:
+        return f"Rows have {wanted}: give the net a module that takes such rows."
+    return f"Rows have {wanted}: set {given} accordingly."
 
 
 def _as_at_prediction(module: nn.Module) -> nn.Module:
