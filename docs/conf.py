@@ -125,6 +125,13 @@ def setup(app: object) -> None:
     """Leave out what scikit-learn adds to every class, and copy the explorer pages."""
     app.connect("autodoc-skip-member", _skip)  # type: ignore[attr-defined]
     app.connect("build-finished", _copy_pages)  # type: ignore[attr-defined]
+    app.connect("source-read", _keep_together)  # type: ignore[attr-defined]
+
+
+def _keep_together(_app: object, name: str, source: list[str]) -> None:
+    """Leave a figure and its deviation on one line, however narrow the column."""
+    if name.startswith("results/"):
+        source[0] = source[0].replace(" ± ", "\u00a0±\u00a0")
 
 
 def _copy_pages(app: object, failure: object) -> None:
