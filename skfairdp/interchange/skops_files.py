@@ -6,20 +6,27 @@ itself, tensors and read-only mappings, is written here as the arrays and dicts 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io as streams
+import json
+from collections.abc import Iterator, Sequence
 from os import PathLike
+from pathlib import Path
 from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import Any
+from zipfile import ZipFile
 
 import torch
 from torch import Tensor, nn
 
 __all__ = ["load_skops", "save_skops"]
 
-# Rooms whose classes only hold data and compute: none of them opens, runs or fetches anything
-# when skops fills it with what a file says.
+# Rooms whose objects are made by filling them with what a file says. Their classes are not called,
+# and their methods are not handed out: a constructor, or a method that is called for it, may open
+# or write a file that the sender chose.
 _TRUSTED = ("skfairdp.", "torch.nn.modules.", "dp_accounting.dp_event.")
+_COMMANDS = "skfairdp.command_line."
+_METHODS = ("skfairdp.inprocessing.functional.unit_ball.BoundedRows.transform",)
 
 
 def save_skops(model: Any, path: str | PathLike[str]) -> None:
@@ -52,8 +59,10 @@ def save_skops(model: Any, path: str | PathLike[str]) -> None:
 def load_skops(path: str | PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
     """Read an estimator from a skops file.
 
-    Classes of this package, layers of torch and events of dp-accounting are trusted, besides what
-    skops trusts. `skops.io.get_untrusted_types` lists all that a file names.
+    Objects of this package, layers of torch and events of dp-accounting are trusted, besides what
+    skops trusts, where a file only fills them: what would call a class, or hands out a class or a
+    method, is not. `skops.io.get_untrusted_types` lists all that a file names. A model may hold the
+    place of a ledger or of a shared table, which it opens when it is used: look at its parameters.
 
     Parameters
     ----------
@@ -75,21 +84,39 @@ def load_skops(path: str | PathLike[str], *, trusted: Sequence[str] = ()) -> Any
     skops.io.exceptions.UntrustedTypesFoundException
         For a file with any other type. Nothing is made.
     """
-    io = _skops()
-    known = [name for name in io.get_untrusted_types(file=path) if _is_ours(name)]
-    return io.load(path, trusted=[*known, *trusted])
+    io, data = _skops(), Path(path).read_bytes()
+    with ZipFile(streams.BytesIO(data)) as packed:
+        called = set(_not_filled(json.loads(packed.read("schema.json"))))
+    named = set(io.get_untrusted_types(data=data)) - called
+    known = [name for name in named if name in _METHODS or _is_ours(name)]
+    return io.loads(data, trusted=[*known, *trusted])
+
+
+def _not_filled(node: Any) -> Iterator[str]:
+    """Names of classes that a schema would do more with than fill an object."""
+    if isinstance(node, dict):
+        whose = f"{node.get('__module__')}.{node.get('__class__')}"
+        kind, content = node.get("__loader__"), node.get("content")
+        if kind == "MethodNode" and isinstance(content, dict):
+            handed_out = f"{whose}.{content.get('func')}"
+            if handed_out not in _METHODS:
+                yield from (whose, handed_out)
+        elif kind is not None and kind != "ObjectNode":
+            yield whose
+    children = node.values() if isinstance(node, dict) else node
+    for child in children if isinstance(node, dict | list) else ():
+        yield from _not_filled(child)
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a name is that of a class in the trusted rooms, or of a method: of no function."""
-    if not name.startswith(_TRUSTED):
+    """Whether a name is that of a class in the trusted rooms."""
+    if not name.startswith(_TRUSTED) or name.startswith(_COMMANDS):
         return False
     try:
         found = resolve_name(name)
-        of_class = "." in getattr(found, "__qualname__", "")
-    except (ImportError, AttributeError):
+    except (ImportError, AttributeError, ValueError):
         return False
-    return (isinstance(found, type) or of_class) and f"{found.__module__}.".startswith(_TRUSTED)
+    return isinstance(found, type) and f"{found.__module__}.".startswith(_TRUSTED)
 
 
 def _skops() -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skfairdp.certificate import Certificate
+from skfairdp.fairness.scopes import DEPLOYED
 
 __all__ = ["log_certificate"]
 
@@ -10,8 +11,9 @@ __all__ = ["log_certificate"]
 def log_certificate(certificate: Certificate) -> None:
     """Log a certificate to the MLflow run that is active.
 
-    Figures become metrics (``epsilon``, ``delta``, and ``gap_bound_`` with the notion's name),
-    the model's digest and the sentence become tags, and the certificate is stored whole as
+    Figures become metrics: ``epsilon``, ``delta``, and ``gap_bound_`` with the notion's name for the
+    deployed model; bounds of another scope have its name at the end, such as
+    ``gap_bound_demographic_parity_averaged_over_its_draws``. The model's digest and the sentence become tags, and the certificate is stored whole as
     ``certificate.json``, ``certificate.html`` and ``model_card.md``. Everything that is logged is
     in the certificate: no row, no loss, no score.
 
@@ -36,7 +38,11 @@ def log_certificate(certificate: Certificate) -> None:
     except ImportError as error:
         raise ImportError("This needs MLflow: pip install skfairdp[mlflow]") from error
     privacy = certificate.privacy
-    figures = {f"gap_bound_{claim.notion}": claim.bound for claim in certificate.fairness}
+    figures = {}
+    for claim in certificate.fairness:
+        # A bound of another scope says nothing about this one model.
+        scope = "" if claim.scope == DEPLOYED else f"_{claim.scope.replace(' ', '_')}"
+        figures[f"gap_bound_{claim.notion}{scope}"] = claim.bound
     if privacy is not None:
         figures |= {"epsilon": privacy.epsilon, "delta": privacy.delta}
     mlflow.log_metrics(figures)

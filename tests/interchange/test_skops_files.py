@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +73,35 @@ def test_functions_of_the_package_are_not_trusted(function: str, tmp_path: Path)
     file = tmp_path / "model.skops"
     save_skops(DPSGDClassifier(epsilon=1.0, net=exceptions.warn_user), file)
     if function == "no_such_name":
-        import zipfile
-
         with zipfile.ZipFile(file) as packed:
             schema = packed.read("schema.json").replace(b"warn_user", b"no_such_name")
         with zipfile.ZipFile(file, "w") as packed:
             packed.writestr("schema.json", schema)
     with pytest.raises(UntrustedTypesFoundException, match=function):
         load_skops(file)
+
+
+@pytest.mark.parametrize("kind", ["ConstructorFromReduceNode", "SetNode", "TypeNode", "MethodNode"])
+def test_reading_calls_no_class_and_hands_out_no_method(kind: str, tmp_path: Path) -> None:
+    # The store of a monitor makes a file at the place that it is told.
+    file, planted = tmp_path / "model.skops", tmp_path / "planted"
+    save_skops(DPSGDClassifier(epsilon=1.0, net="here"), file)
+    with zipfile.ZipFile(file) as packed:
+        schema = json.loads(packed.read("schema.json"))
+    texts = [
+        {"__class__": "str", "__module__": "builtins", "__loader__": "JsonNode", "content": text}
+        for text in (json.dumps(str(planted)), "{}")
+    ]
+    content: Any = {"__class__": "tuple", "__module__": "builtins", "__loader__": "TupleNode"}
+    content |= {"content": texts}
+    store = {"__class__": "FileStore", "__module__": "skfairdp.monitoring.store"}
+    if kind == "SetNode":
+        content = texts[:1]
+    if kind == "MethodNode":
+        content = {"func": "change", "obj": store | {"__loader__": "ObjectNode"}}
+    schema["content"]["content"]["net"] = store | {"__loader__": kind, "content": content}
+    with zipfile.ZipFile(file, "w") as packed:
+        packed.writestr("schema.json", json.dumps(schema))
+    with pytest.raises(UntrustedTypesFoundException, match="FileStore"):
+        load_skops(file)
+    assert not planted.exists()

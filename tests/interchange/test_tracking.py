@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -29,3 +31,20 @@ def test_a_run_holds_the_certificate_and_its_figures(tmp_path: Path) -> None:
     assert kept.tags["skfairdp.model_digest"] == certificate.model_digest
     (stored,) = (tmp_path / "files").rglob("certificate.json")
     assert Certificate.from_json(stored.read_text()).to_json() == certificate.to_json()
+
+
+def test_bounds_of_other_scopes_do_not_stand_for_the_deployed_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logged: dict[str, float] = {}
+    others = dict.fromkeys(("set_tags", "log_text"), lambda *given: None)
+    monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace(log_metrics=logged.update, **others))
+    X, y, groups = people()
+    certificate = certify(once("FM-Smooth"), X, y, sensitive_features=groups)
+    log_certificate(certificate)
+    deployed, averaged, any_ = certificate.fairness
+    assert len({deployed.bound, averaged.bound, any_.bound}) == 3
+    name = "gap_bound_demographic_parity"
+    assert logged[name] == deployed.bound
+    assert logged[f"{name}_averaged_over_its_draws"] == averaged.bound
+    assert logged[f"{name}_any_population"] == any_.bound
