@@ -92,6 +92,9 @@ def save_onnx(
             "certificate": certificate.to_json(),
             "model_digest": certificate.model_digest,
         }
+    for part in (program.model.graph, *program.model.functions.values()):
+        for node in part.all_nodes():
+            node.metadata_props.clear()  # where on this machine the code lies that made it
     program.model.metadata_props.update(facts)
     program.save(Path(path))
 

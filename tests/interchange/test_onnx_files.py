@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx.reference import ReferenceEvaluator
 
+import skfairdp
 from skfairdp import certify
 from skfairdp.interchange import save_onnx
 from tests.common.roster import once, people
@@ -32,6 +34,10 @@ def test_answers_are_those_of_the_estimator(name: str, tmp_path: Path) -> None:
     assert json.loads(facts["classes"]) == model.classes_.tolist()
     assert facts["model_digest"] == certificate.model_digest
     assert facts["certificate"] == certificate.to_json()
+    # Nothing tells where on this machine the code lies that made it.
+    content = (tmp_path / "model.onnx").read_bytes()
+    assert str(Path(torch.__file__).parent).encode() not in content
+    assert str(Path(skfairdp.__file__).parent).encode() not in content
 
 
 def test_the_certificate_of_another_model_is_refused(tmp_path: Path) -> None:
