@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -92,9 +93,9 @@ def save_onnx(
             "certificate": certificate.to_json(),
             "model_digest": certificate.model_digest,
         }
-    for part in (program.model.graph, *program.model.functions.values()):
-        for node in part.all_nodes():
-            node.metadata_props.clear()  # where on this machine the code lies that made it
+    functions = (function.all_nodes() for function in program.model.functions.values())
+    for node in chain(program.model.graph.all_nodes(), *functions):
+        node.metadata_props.clear()  # where on this machine the code lies that made it
     program.model.metadata_props.update(facts)
     program.save(Path(path))
 
