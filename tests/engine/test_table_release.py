@@ -108,7 +108,9 @@ def test_an_audit_of_one_count(monkeypatch, divisor: float, caught: bool) -> Non
     guesses = []
     for column in (numbers(1.0), numbers()):
         released = [
-            TableRelease([column].__getitem__, plan_of(step), noise).histograms(step, 0, where, 1)[0][0]
+            TableRelease([column].__getitem__, plan_of(step), noise).histograms(step, 0, where, 1)[
+                0
+            ][0]
             for _ in range(runs)
         ]
         guesses.append(int(np.sum(np.array(released) >= 1.5)))
@@ -120,7 +122,10 @@ def test_an_audit_of_one_count(monkeypatch, divisor: float, caught: bool) -> Non
 def test_texts_come_sorted_and_all_rows_count() -> None:
     column = texts(*["b"] * 500, *["a"] * 400, "c")
     step = segment(2.0, failure=1e-9)
-    assert TableRelease([column].__getitem__, plan_of(step), NoiseSource()).frequent(step, 0) == ["a", "b"]
+    assert TableRelease([column].__getitem__, plan_of(step), NoiseSource()).frequent(step, 0) == [
+        "a",
+        "b",
+    ]
 
 
 def test_a_later_histogram_is_asked_with_what_the_first_one_said() -> None:

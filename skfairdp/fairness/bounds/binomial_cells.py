@@ -100,21 +100,11 @@ def _inner(p: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class BinomialCell:
-    """What was observed of one cell: a binomial count, perhaps with noise.
+    """What was observed of one cell: a binomial count, perhaps with noise."""
 
-    Parameters
-    ----------
-    value : int
-        Successes; with `noise`, twice the successes plus the noise.
-    trials : int >= 1
-        Rows.
-    noise : ndarray of float64, or None
-        Law of the noise on -r, ..., r, symmetric.
-    """
-
-    value: int
-    trials: int
-    noise: NDArray[np.float64] | None = None
+    value: int  # successes; with noise, twice the successes plus the noise
+    trials: int  # rows, at least 1
+    noise: NDArray[np.float64] | None = None  # law of the noise on -r, ..., r, symmetric
 
     def __post_init__(self) -> None:
         impossible = self.noise is None and not 0 <= self.value <= self.trials

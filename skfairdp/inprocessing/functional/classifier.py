@@ -42,7 +42,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
     Parameters
     ----------
     feature_bounds : pair (lower, upper)
-        Declared bounds, each a number for all features or a sequence of shape
+        Bounds that have to be declared, each a number for all features or a sequence of shape
         (n_features,), finite. Rows are clipped to them, here and in prediction. After
         `PublicScaler` and `PublicEncoder` they are ``(-1, 1)``.
     noise_multiplier : float or None, default=None
@@ -112,7 +112,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
     (True, True)
     """
 
-    feature_bounds: Any = field(kw_only=False)
+    feature_bounds: Any = field(default=None, kw_only=False)
     noise: str = "gaussian"
     sensitivity: str = "tight"
     objective: str = "pooled"
@@ -224,6 +224,11 @@ class FunctionalMechanismClassifier(SizedByGroup):
         if sensitive_features is None:
             return None
         return encode_groups(sensitive_features, n_rows=n)
+
+    @property
+    def _needs_groups(self) -> str | None:  # type: ignore[override]
+        averages = self.objective == "group_average"
+        return "objective='group_average' lets every group count alike" if averages else None
 
     @property
     def _each_cell(self) -> bool:
