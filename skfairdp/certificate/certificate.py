@@ -188,18 +188,9 @@ class Certificate(Claims):
         ValueError
             When there is no such template.
         """
-        return html_page(
-            title,
-            self._subtitle,
-            certificate_sections(
-                self,
-                ledger=as_ledger(ledger),
-                epsilon=epsilon,
-                tolerance=tolerance,
-                monitor=monitor,
-                template=template,
-            ),
-        )
+        book = as_ledger(ledger)
+        sections = certificate_sections(self, book, epsilon, tolerance, monitor, template)
+        return html_page(title, self._subtitle, sections)
 
     @completed_by(to_html)
     def to_model_card(
@@ -223,18 +214,9 @@ class Certificate(Claims):
         -------
         str
         """
-        return markdown_card(
-            title,
-            self._subtitle,
-            certificate_sections(
-                self,
-                ledger=as_ledger(ledger),
-                epsilon=epsilon,
-                tolerance=tolerance,
-                monitor=monitor,
-                template=template,
-            ),
-        )
+        book = as_ledger(ledger)
+        sections = certificate_sections(self, book, epsilon, tolerance, monitor, template)
+        return markdown_card(title, self._subtitle, sections)
 
     @property
     def _subtitle(self) -> str:

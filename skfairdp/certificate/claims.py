@@ -53,7 +53,8 @@ class Claims:
     monitor_file : str or None
         File of the `GapMonitor` that watches a claim, as it was named; not part of equality.
     facts : tuple of Fact
-        Columns, rows and terms of the model, each marked as public, declared or bought.
+        Columns, rows and terms of the model, each marked as public, declared or bought;
+        not part of equality.
     """
 
     privacy: PrivacyGuarantee | None
@@ -67,7 +68,7 @@ class Claims:
     model_file: str | None = field(default=None, compare=False)
     accuracy: Accuracy | None = None
     monitor_file: str | None = field(default=None, compare=False)
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[Fact, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fairness", tuple(self.fairness))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from skfairdp.certificate.claims import Claims
+from skfairdp.certificate.facts import known_facts
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.steps import charges_privacy, releases_rows
 from skfairdp.certificate.unwrap import Deployed
@@ -33,6 +34,8 @@ DIGEST_SHOWS = (
 BOUND_TOLERANCE = 1e-6
 # Accountants of other versions place their grids otherwise.
 EPSILON_TOLERANCE = 1e-4
+# Facts that a model tells by itself.
+_OF_MODEL = ("features", "persons trained on", "reason codes", "rows trained on")
 # A promise about removed records is one about blanked ones, at the same cost.
 _IMPLIED = ("add-remove", "zero-out")
 # Certificates of earlier versions say only this much of where a bound came from.
@@ -91,6 +94,10 @@ def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
     python = certificate.library_versions.get("python", "")
     if not deployed.matches(certificate.model_digest, python):
         return
+    known = {fact.name: fact for fact in known_facts(deployed, None, None, None)}
+    for fact in certificate.facts:
+        if fact.name in _OF_MODEL and fact != known.get(fact.name):
+            yield f"{fact.name} of the model are {known.get(fact.name)}, and not {fact}"
     if certificate.model_name not in ("", deployed.name):
         yield f"the model is {deployed.name}, and not {certificate.model_name}"
     trained, stated = deployed.trained, certificate.privacy

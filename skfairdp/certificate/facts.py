@@ -46,7 +46,7 @@ def known_facts(
     found: list[tuple[str, object, str]] = [("target column", target, DECLARED)]
     if len(classes) == 2:
         value = classes[1] if positive is None else positive
-        shown = f"{target} = {value}" if target else value
+        shown = f"{target} = {value}" if target else str(value)
         found.append(("positive outcome", shown, PUBLIC if positive is None else DECLARED))
     found.append(("group columns", _names(sensitive_features), DECLARED))
     names = getattr(deployed.model, "feature_names_in_", None)
@@ -58,8 +58,12 @@ def known_facts(
         codes = "reason_codes(X) names the terms that spoke most against a decision"
         found.append(("reason codes", codes, PUBLIC))
     for search in deployed.searches:
-        tried = f"{len(search.cv_results_['params'])} by {type(search).__name__}"
-        found.append(("alternatives", tried, BOUGHT if charges_privacy(search) else PUBLIC))
+        of_whom = f"by {type(search).__name__}"
+        if charges_privacy(search):  # how many there were is a secret of its own
+            found.append(("alternatives", f"{search.n_iter} expected {of_whom}", DECLARED))
+        elif hasattr(search, "cv_results_"):
+            tried = f"{len(search.cv_results_['params'])} {of_whom}"
+            found.append(("alternatives", tried, PUBLIC))
     return tuple(Fact(name, str(value), source) for name, value, source in found if value)
 
 
@@ -67,7 +71,7 @@ def _names(given: Any) -> str:
     """Names of columns that came with their values."""
     named = getattr(given, "columns", None)
     names = [getattr(given, "name", None)] if named is None else list(named)
-    return ", ".join(str(name) for name in names if name is not None)
+    return ", ".join(name for name in names if isinstance(name, str))
 
 
 def _trained_on(final: Any) -> tuple[str, object, str]:

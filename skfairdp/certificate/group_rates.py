@@ -78,14 +78,15 @@ def impact_ratios(claim: FairnessGuarantee) -> tuple[ImpactRatio, ...]:
     found: list[ImpactRatio] = []
     for compared in (claim, *_merged(claim)):
         for stratum in dict.fromkeys(count.stratum for count in compared.counts):
-            found += _ratios(compared, stratum)
+            found += _ratios(compared, stratum) if len(compared.groups) > 1 else ()
     return tuple(found)
 
 
 def _merged(claim: FairnessGuarantee) -> Iterator[FairnessGuarantee]:
     """The claim's counts by each column by itself, where groups are intersections."""
     groups = [group for group in claim.groups if isinstance(group, tuple)]
-    if len(groups) < len(claim.groups) or len(set(map(len, groups))) != 1:
+    known = {count.group for count in claim.counts} <= set(groups)
+    if not known or len(groups) < len(claim.groups) or len(set(map(len, groups))) != 1:
         return
     strata = dict.fromkeys(count.stratum for count in claim.counts)
     for column in range(len(groups[0])):

@@ -11,12 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 
-from skfairdp.assumptions import (
-    ANSWERS_ALIKE,
-    ANSWERS_ASSUMED,
-    ANSWERS_DRAWN,
-    ANSWERS_ONE_BY_ONE,
-)
+from skfairdp.assumptions import ANSWERS_ALIKE, ANSWERS_ASSUMED, ANSWERS_DRAWN, ANSWERS_ONE_BY_ONE
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
 from skfairdp.certificate.steps import releases_rows
 from skfairdp.certificate.unwrap import Deployed

@@ -10,12 +10,7 @@ from typing import Any
 import numpy as np
 from dp_accounting.dp_event import ComposedDpEvent, DpEvent, SelfComposedDpEvent
 from sklearn.base import clone
-from sklearn.model_selection import (
-    KFold,
-    PredefinedSplit,
-    StratifiedGroupKFold,
-    StratifiedKFold,
-)
+from sklearn.model_selection import KFold, PredefinedSplit, StratifiedGroupKFold, StratifiedKFold
 
 from skfairdp.assumptions import FOLDS_BY_POSITION, FOLDS_IN_PROPORTION
 from skfairdp.certificate.steps import charges_privacy

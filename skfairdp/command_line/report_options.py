@@ -32,6 +32,12 @@ says what was charged, which stays charged, and which files are there.
 def add_options(add: Callable[..., Any]) -> None:
     """Add what a report can be told."""
     add("data", type=Path, help="CSV or Parquet file, one person a row")
+    add(
+        "--person-ids",
+        metavar="COLUMN",
+        help="whose row it is, where a person has several: epsilon is then for all rows of a "
+        "person, and people are held out, not rows. Never a feature",
+    )
     add("--target", required=True, metavar="COLUMN", help="the outcome, one of two values")
     add(
         "--sensitive",

@@ -52,12 +52,14 @@ def report(arguments: argparse.Namespace) -> int:
         schema=declared,
         bounds_are_public=arguments.bounds_are_public,
         dropped=arguments.drop,
+        person_ids=arguments.person_ids,
     )
-    if asked is None and not enough_for_a_path(len(people.y), arguments.epsilon):
+    persons = people.persons
+    if asked is None and not enough_for_a_path(persons.count, arguments.epsilon):
         arguments.mechanism = "rates"
     noise = NoiseSource()
-    # Each row by a draw of its own: who is held out then depends on no other row.
-    held = noise.sampling.random(len(people.y)) < arguments.held_out
+    # Each person by a draw of its own: who is held out then depends on nobody else.
+    held = (noise.sampling.random(persons.count) < arguments.held_out)[persons.codes]
     _check_parts(people, held)
     _tell_what_can_be_shown(arguments, people, held)
     return Run(arguments, people.part(~held), people.part(held), noise, ledger, key).file()
@@ -78,8 +80,15 @@ def _tell_what_can_be_shown(
     arguments: argparse.Namespace, people: People, held: np.ndarray
 ) -> None:
     """Say, before anything is spent, whether public numbers of rows can show the tolerance."""
+<<<<<<< HEAD
+    if not arguments.held_out_is_public:
+        return  # the noisy counts will tell
+    _, first = np.unique(people.persons.codes, return_index=True)
+    groups = pd.DataFrame(people.groups.iloc[first[held[first]]])
+=======
     public = arguments.held_out_is_public
     groups = pd.DataFrame(people.groups[held] if public else people.groups)
+>>>>>>> w-cli
     sizes = groups.groupby(list(groups), observed=True).size()
     if not public:  # who was drawn is secret; how large groups are is not
         sizes = np.floor(sizes * arguments.held_out).astype(int)

@@ -19,6 +19,11 @@ EXAMPLE = (
     '{"columns": {"income": {"bounds": [0, 50000], "log": true, "fill": 0}, '
     '"purpose": {"categories": ["car", "home"]}, "id": {"drop": true}}}'
 )
+<<<<<<< HEAD
+LARGEST = 1e300
+KEYS = {"bounds", "log", "fill", "categories", "drop"}
+=======
+>>>>>>> w-cli
 
 
 @dataclass(frozen=True)
@@ -93,10 +98,12 @@ def public_schema(rows: pd.DataFrame, known: Schema, without: set[str]) -> Schem
             continue
         column = rows[name].dropna()
         if pd.api.types.is_numeric_dtype(rows[name]) and len(column):
+            # Infinite ones are refused later, with the column's name.
             low, high = float(column.min()), float(column.max())
-            bounds[name] = (low, high if high > low else low + 1.0)
-            fill[name] = (bounds[name][0] + bounds[name][1]) / 2.0
-        else:
+            low, high = (min(max(end, -LARGEST), LARGEST) for end in (low, high))
+            bounds[name] = (low, high if high > low else low + max(1.0, abs(low)))
+            fill[name] = low / 2.0 + bounds[name][1] / 2.0
+        elif len(column):  # what is missing everywhere tells nothing
             categories[name] = tuple(sorted(column.astype(str).unique()))
     return Schema(bounds, known.log, fill, categories, known.dropped)
 

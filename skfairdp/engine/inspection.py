@@ -36,12 +36,6 @@ def refuse_mixing_modules(module: nn.Module) -> None:
     running statistics are un-noised sums over private rows that would leave with
     the weights. Instance normalisation does the latter when it tracks statistics.
     Dropout acts on each record by itself and is allowed.
-
-    Examples
-    --------
-    >>> from torch import nn
-    >>> from skfairdp.engine.inspection import refuse_mixing_modules
-    >>> refuse_mixing_modules(nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2)))
     """
     for name, layer in module.named_modules():
         where = (
@@ -227,13 +221,6 @@ def find_head(module: nn.Module, name: str | None = None) -> tuple[str, nn.Linea
     `name`: name of the layer in ``module.named_modules()``. None takes the attribute ``head`` if
     it is linear, else the last ``torch.nn.Linear`` in the order of definition. Result `name`: its
     name in ``module.named_modules()`` (``""`` if the module itself is linear).
-
-    Examples
-    --------
-    >>> from torch import nn
-    >>> from skfairdp.engine.inspection import find_head
-    >>> find_head(nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 1)))[0]
-    '2'
     """
     kind = type(module).__name__
     layers = dict(module.named_modules())

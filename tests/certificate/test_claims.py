@@ -328,7 +328,8 @@ def test_page_is_well_formed_and_says_the_sentence(case):
     outline.feed(case._repr_html_())
     assert outline.open == []
     assert case.sentence in outline.text
-    assert "1.000" not in outline.text
+    assert "at most 1.000" not in outline.text
+    assert "≤ 1.000" not in outline.text
 
 
 def test_page_escapes_what_comes_from_the_data():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from skfairdp import Certificate, PrivacyLedger
+from skfairdp.certificate.accuracy import Accuracy
+from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import group_rates
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.privacy import PrivacyGuarantee
@@ -263,7 +266,13 @@ def filed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for _ in range(30):
         with ledger.charge(PrivacyGuarantee(0.1, 0.0, "zero-out"), activity="fit", estimator="E"):
             pass
-    case = CASES["two notions"]
+    case = replace(
+        CASES["two notions"],
+        facts=tuple(
+            Fact(f"what {i} is about", "income, debt, purpose, " * 5, "public") for i in range(6)
+        ),
+        accuracy=Accuracy(10, 9, 5, 1.0, noisy=False, table=((5, 0), (1, 4))),
+    )
     (folder / "page.html").write_text(
         case.to_html(ledger=ledger, epsilon=1.0, tolerance=0.05), encoding="utf-8"
     )
@@ -284,6 +293,17 @@ def test_a_page_fits_phones_and_desks(browser: Any, filed: Path, width: int) -> 
     page = browser.new_page(viewport={"width": width, "height": 800})
     page.goto(filed.as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+def test_a_phone_shows_rates_and_intervals_without_scrolling(browser: Any, filed: Path) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(filed.as_uri())
+    ends = "all => all.map(e => [e.textContent, e.getBoundingClientRect().right])"
+    seen = page.eval_on_selector_all("thead th", ends)
+    named = [(name, right) for name, right in seen if name in ("Rate", "Ratio", "95 % interval")]
+    assert len(named) == 6
+    assert max(right for _, right in named) <= 390
     page.close()
 
 
@@ -311,6 +331,9 @@ def test_printing_cuts_no_picture_and_no_row(browser: Any, filed: Path) -> None:
         "table:not(.long), tr, figure", "all => all.map(e => e.getBoundingClientRect().height)"
     )
     assert max(heights) < (297 - 34) / 25.4 * 96
+    page.set_viewport_size({"width": 672, "height": 994})  # such a page
+    (end,) = page.eval_on_selector_all(".summary", "all => all.map(e => e.clientHeight)")
+    assert 400 < end < 994 - 100  # the title stands above it
     pdf = page.pdf(prefer_css_page_size=True)
     assert pdf.startswith(b"%PDF")
     page.close()

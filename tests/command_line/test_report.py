@@ -249,6 +249,21 @@ def raises(people: Any, held: np.ndarray) -> bool:
     return False
 
 
+def test_page_and_card_can_have_the_headings_of_an_authority(folder) -> None:
+    written(folder)
+    more = ["--template", "nist-800-226", "--card", "c.md", "--certificate", "c.json"]
+    main(report("--mechanism", "dpsgd", *more))
+    card = Path("c.md").read_text(encoding="utf-8")
+    for text in (card, Path("report.html").read_text(encoding="utf-8")):
+        assert "The guarantee: ε, δ and the unit of privacy" in text
+        assert "approve = 1 (declared)" in text
+        assert "not stated" in text
+    stored = Certificate.from_json(Path("c.json").read_text(encoding="utf-8"))
+    known = {fact.name: fact.value for fact in stored.facts}
+    assert (known["target column"], known["group columns"]) == ("approve", "white")
+    assert 0 < int(known["rows trained on"]) < 800
+
+
 def test_bounds_are_not_guessed_unless_they_are_public(folder, capsys) -> None:
     schema = {"columns": {"id": {"drop": True}, "income": {"bounds": [0, 10], "fill": 5}}}
     written(folder, schema=schema)
@@ -645,6 +660,84 @@ def test_a_missing_cell_does_not_rename_the_categories_of_a_parquet_file(folder)
         assert people.X["x"].value_counts().to_dict() == {"1": 100, "2": 100}
 
 
+<<<<<<< HEAD
+def by_person(name: str = "id") -> list[str]:
+    return [*report("--ledger", "ledger.db", "--certificate", "c.json"), "--person-ids", name]
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_report_by_person_promises_charges_and_holds_out_persons(
+    folder, capsys, monkeypatch, declared
+) -> None:
+    rows = pd.concat([table(), table(seed=0)]).assign(id=lambda rows: [f"p{i}" for i in rows["id"]])
+    written(folder, rows)
+    seen = []
+    made = filing.certify
+
+    def watch(model, X, y, **options):
+        seen.append(options["person_ids"])
+        return made(model, X, y, **options)
+
+    monkeypatch.setattr(filing, "certify", watch)
+    command = by_person()
+    if not declared:
+        at = command.index("--schema")
+        del command[at : at + 2]
+    main(command)
+    (entry,) = PrivacyLedger(folder / "ledger.db", "data").entries()
+    assert entry.guarantee.protects == "person"
+    document = json.loads((folder / "c.json").read_text())
+    assert document["privacy"]["protects"] == "person"
+    (ids,) = seen
+    assert 2 * ids.nunique() == len(ids)  # all rows of those held out
+    assert 0.15 < ids.nunique() / 800 < 0.45
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "message"),
+    [
+        ({"id": [None, *range(799)]}, "id", "missing"),
+        ({"id": 0}, "id", "rows of different groups"),
+        ({"id": np.arange(800) // 2, "white": ["a", "b"] * 400}, "id", "rows of different groups"),
+        ({}, "white", "not two"),
+        ({}, "nobody", "--person-ids names 'nobody'"),
+    ],
+)
+def test_ids_of_persons_that_do_not_fit_are_refused_before_a_charge(
+    folder, capsys, change, name, message
+) -> None:
+    written(folder, table().assign(**change))
+    assert main(by_person(name)) == 2
+    assert message in capsys.readouterr().err
+    assert not (folder / "ledger.db").exists() or not PrivacyLedger("ledger.db", "data").entries()
+
+
+ODD = {
+    "infinite": ("inf", "1"),
+    "huge": ("1e300", "-1e300"),
+    "one huge value": ("1e300",),
+    "negative zero": ("-0.0", "0"),
+    "missing": ("",),
+    "old": ("1799-12-31", "2020-02-29"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_columns_read_off_public_rows_are_taken_or_refused_before_a_charge(
+    folder, capsys, name
+) -> None:
+    values = ODD[name]
+    written(folder, table().assign(odd=[values[i % len(values)] for i in range(800)]))
+    command = report("--bounds-are-public", "--ledger", "l.db", mechanism="dpsgd")
+    at = command.index("--schema")
+    code = main([*command[:at], *command[at + 2 :]])
+    if name == "infinite":
+        assert code == 2
+        assert "'odd' has infinite values" in capsys.readouterr().err
+        assert not PrivacyLedger("l.db", "data").entries()
+    else:
+        assert code in (0, 1)
+=======
 @pytest.mark.parametrize("first", [1, Decimal(1), True, "1", None])
 def test_equal_values_of_other_kinds_do_not_change_which_category_a_cell_is(first) -> None:
     """In a Parquet file columns may mix kinds; each cell is read by itself."""
@@ -653,3 +746,4 @@ def test_equal_values_of_other_kinds_do_not_change_which_category_a_cell_is(firs
     read = _categories(column, [1, 2, "x", str(west), str(east)])
     assert read[1:].tolist() == [1, 2, str(east), str(west), "x", None]
     assert read[0] == (None if first is None else 1)
+>>>>>>> w-cli

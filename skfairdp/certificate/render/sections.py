@@ -3,61 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import DIGEST_SHOWS
 from skfairdp.certificate.facts import PUBLIC, Fact
-from skfairdp.certificate.group_rates import GroupRate, ImpactRatio, group_rates, impact_ratios
-from skfairdp.certificate.render.elements import (
-    Element,
-    KeyFigures,
-    Listing,
-    Paragraph,
-    Picture,
-    Section,
-    Table,
+from skfairdp.certificate.render.elements import KeyFigures, Listing, Paragraph, Section, Table
+from skfairdp.certificate.render.group_sections import (
+    coverage,
+    fairness_section,
+    share_text,
+    words_of,
 )
 from skfairdp.certificate.render.not_claimed import not_claimed
-from skfairdp.certificate.render.plot import (
-    draw_bounds,
-    draw_rates,
-    draw_shift,
-    height_of_bounds,
-)
 from skfairdp.certificate.render.record_sections import Watch, check_watch, of_ledger, of_monitor
 from skfairdp.certificate.render.templates import PLAIN, arranged
-from skfairdp.certificate.sentence import SCOPE_TEXT, certainty, population
-from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED, coverage_sentence
+from skfairdp.certificate.sentence import certainty, population
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
-from skfairdp.fairness.scopes import ANSWERED, AVERAGED, DEPLOYED
-from skfairdp.figures import (
-    as_given,
-    epsilon_text,
-    factor_text,
-    rounded_down,
-    rounded_up,
-    significant_up,
-)
+from skfairdp.figures import as_given, epsilon_text, factor_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.relations import PROTECTED, neighbours_text, protected_text
 
-_INTERVALS = (
-    "Each interval holds by itself with 95 % confidence, and not all of them together; the bound "
-    "on the largest difference is a statement of its own."
-)
-_RATIOS = (
-    "A ratio is to the highest rate among the groups of the same columns; “any” stands for all "
-    "values of a column. The intervals of groups that are compared with each other hold together. "
-    "No limit, such as four fifths, is set here."
-)
-_NOISY = "The counts carry noise that protects the held-out rows; intervals and bound allow for it."
-
 
 def certificate_sections(
     claims: Claims,
-    *,
     ledger: PrivacyLedger | None = None,
     epsilon: float | None = None,
     tolerance: float | None = None,
@@ -84,8 +53,8 @@ def certificate_sections(
             tuple(part for part in summary if part.elements),
         ),
         _privacy(privacy),
-        _fairness(claims),
-        Section("Coverage", (Listing(tuple(_coverage(claims))),), extra=True),
+        fairness_section(claims),
+        Section("Coverage", (Listing(tuple(coverage(claims))),), extra=True),
         Section("What this rests on", (), tuple(_assumptions(privacy, fairness))),
         Section("What is not claimed", (Listing(not_claimed(privacy, fairness)),), extra=True),
         _model(claims),
@@ -102,7 +71,7 @@ def certificate_sections(
 def _key_figures(claims: Claims) -> KeyFigures:
     found = [
         (
-            f"Largest difference, {_words(claim.notion)}",
+            f"Largest difference, {words_of(claim.notion)}",
             f"≤ {claim.figure}" if claim.informative else "No useful bound",
             f"{claim.scope}; {certainty(claim)}; {population(claim, claims.n_rows)}",
             claim.informative,
@@ -132,14 +101,10 @@ def _utility(claims: Claims) -> Section:
     if known is None:
         return Section("Utility", ())
     how = "bought: the counts carry noise" if known.noisy else "public: exact counts"
-    rows = tuple((name, *map(_share_text, figures)) for name, *figures in known.measures)
+    rows = tuple((name, *map(share_text, figures)) for name, *figures in known.measures)
     headings = ("On the held-out rows", "Model", "One answer for everybody")
     table = Table(f"Utility ({how})", rows, headings, numbers_from=1)
     return Section("Utility", (table,), extra=True)
-
-
-def _share_text(share: float | None) -> str:
-    return "none" if share is None else f"{share:.3f}"
 
 
 def _asked(claims: Claims, epsilon: float | None, tolerance: float | None) -> Section:
@@ -186,115 +151,6 @@ def _privacy(privacy: PrivacyGuarantee | None) -> Section:
     return Section("Privacy", (Paragraph(meaning), Table(f"Privacy of {protected.subject}", facts)))
 
 
-def _fairness(claims: Claims) -> Section:
-    fairness = claims.fairness
-    remarks = claims.remarks
-    if claims.accuracy is not None:
-        remarks = (str(claims.accuracy), *remarks)
-    if not fairness and not remarks:
-        remarks = ("Nothing is claimed: the model was not evaluated on held-out rows with groups.",)
-    elements: list[Element] = [Listing(remarks)] if remarks else []
-    if fairness:
-        words = "; ".join(
-            f"{_words(claim.notion)} ({claim.scope}): {_bound(claim)}{_observed(claim)}"
-            for claim in fairness
-        )
-        words = f"Largest difference between two groups, by notion and scope: {words}."
-        draw = partial(draw_bounds, fairness)
-        elements.append(Picture(words, height_of_bounds(fairness), draw))
-    parts = tuple(_claim(claim, claims.n_rows) for claim in fairness)
-    return Section("Fairness", tuple(elements), parts)
-
-
-def _claim(claim: FairnessGuarantee, n_rows: int | None) -> Section:
-    texts = (
-        f"Largest difference of {claim.rates} between any two groups: {_bound(claim)}"
-        f"{_observed(claim)} [{claim.scope}; {certainty(claim)}; {population(claim, n_rows)}; "
-        f"{claim.method}].",
-        f"{claim.notion} means: {claim.meaning}",
-        f"{claim.scope} means: {SCOPE_TEXT[claim.scope]}",
-    )
-    rates = group_rates(claim)
-    title = f"{_words(claim.notion).capitalize()} ({claim.scope})"
-    parts = [_rates(claim, rates)] if rates else []
-    ratios = impact_ratios(claim)
-    if ratios:
-        parts.append(_ratios(ratios))
-    if claim.scope == DEPLOYED and claim.informative:
-        words = f"Bound if the people change: {claim.figure} + 2 v at a distance v."
-        shift = Picture(words, 2.4, partial(draw_shift, claim))
-        parts.append(Section("If the people change", (shift,), extra=True))
-    return Section(title, tuple(map(Paragraph, texts)), tuple(parts))
-
-
-def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> Section:
-    noisy = any(item.noisy for item in rates)
-    successes = "Sum of probabilities" if claim.scope == AVERAGED else "Successes"
-    counts = ("Successes (noisy)", "Rows (noisy)") if noisy else (successes, "Rows")
-    rows = tuple(
-        (
-            item.group,
-            item.stratum,
-            "no rows" if item.rate is None else f"{item.rate:.3f}",
-            _interval_text(item.low, item.high),
-            f"{item.successes:.6g}",
-            f"{item.trials:.6g}",
-        )
-        for item in rates
-    )
-    title = f"{claim.rates.capitalize()} by group"
-    shown = ", ".join(
-        f"{item.group}{'' if item.stratum == 'all' else f' ({item.stratum})'} {item.rate:.3f}"
-        for item in rates
-        if item.rate is not None
-    )
-    draw = partial(draw_rates, rates, claim.rates)
-    picture = Picture(f"{title}, {claim.scope}: {shown}.", 0.9 + 0.32 * len(rates), draw)
-    with_intervals = any(item.low is not None for item in rates)
-    notes = (*([_INTERVALS] if with_intervals else []), *([_NOISY] if noisy else []))
-    table = _by_group(f"{title}, {claim.scope}", ("Rate", "95 % interval", *counts), rows)
-    return Section(title, (table, picture, *map(Paragraph, notes)), extra=True)
-
-
-def _ratios(ratios: tuple[ImpactRatio, ...]) -> Section:
-    rows = tuple(
-        (item.group, item.stratum, _share_text(item.ratio), _interval_text(item.low, item.high))
-        for item in ratios
-    )
-    table = _by_group("Selection rate over the highest one", ("Ratio", "95 % interval"), rows)
-    return Section("Impact ratios", (table, Paragraph(_RATIOS)), extra=True)
-
-
-def _by_group(caption: str, figures: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> Table:
-    """A table by group and by what a rate is conditioned on, where that is anything."""
-    if all(stratum == "all" for _, stratum, *_ in rows):
-        shorter = tuple((group, *others) for group, _, *others in rows)
-        return Table(caption, shorter, ("Group", *figures), numbers_from=1)
-    return Table(caption, rows, ("Group", "Among", *figures), numbers_from=2)
-
-
-def _interval_text(low: float | None, high: float | None) -> str:
-    return "–" if low is None or high is None else f"{rounded_down(low)} to {rounded_up(high)}"
-
-
-def _coverage(claims: Claims) -> Iterator[str]:
-    """Say whom the figures count, from counts and never from words."""
-    for claim in claims.fairness:
-        asked = [count for count in claim.counts if count.stratum == ANSWERED_OF_ASKED]
-        if claim.scope == ANSWERED and asked:
-            given, of = [int(c.successes) for c in asked], [int(c.trials) for c in asked]
-            yield coverage_sentence([c.group for c in asked], given, of)
-    if any(claim.scope == DEPLOYED for claim in claims.fairness):
-        n_rows = claims.n_rows
-        rows = "their number is private" if n_rows is None else f"{n_rows} rows"
-        yield f"The rates count the model's answer to every held-out row inside the claim: {rows}."
-    else:
-        yield (
-            "No held-out rows were evaluated, so nothing is said about who gets an answer from the "
-            "model as it is deployed."
-        )
-
-
 def _assumptions(
     privacy: PrivacyGuarantee | None, fairness: Sequence[FairnessGuarantee]
 ) -> Iterator[Section]:
@@ -324,15 +180,3 @@ def _model(claims: Claims) -> Section:
     )
     check = Section("How to check it", (Paragraph(how),), extra=True)
     return Section("Which model", (Table("The certified model", facts),), (check,))
-
-
-def _bound(claim: FairnessGuarantee) -> str:
-    return f"at most {claim.figure}" if claim.informative else claim.figure
-
-
-def _observed(claim: FairnessGuarantee) -> str:
-    return "" if claim.estimate is None else f", observed {claim.estimate:.3f}"
-
-
-def _words(notion: str) -> str:
-    return notion.replace("_", " ")

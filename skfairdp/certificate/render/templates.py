@@ -6,10 +6,12 @@ import tomllib
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.render.elements import Listing, Paragraph, Section
+
+if TYPE_CHECKING:
+    from skfairdp.certificate.facts import Fact
 
 PLAIN = "plain"
 NOT_STATED = "not stated"

@@ -11,10 +11,14 @@ import torch
 from torch import Tensor
 
 from skfairdp.engine.objectives import Objective
-from skfairdp.fairness.groups import Groups, groups_of_training
+from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.cell_costs import CostObjective
-from skfairdp.inprocessing.rates.constraints import RateConstraints, tolerance_of_notions
+from skfairdp.inprocessing.rates.constraints import (
+    RateConstraints,
+    compared_groups,
+    tolerance_of_notions,
+)
 from skfairdp.inprocessing.rates.multipliers import ScaledAscent
 from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian
 from skfairdp.privacy.noise import NoiseSource
@@ -130,13 +134,7 @@ default="linear"
         tolerance_of_notions(self.notion, self.tolerance)
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
-        groups = groups_of_training(sensitive_features, n, self.groups)
-        if len(groups.labels) < 2:
-            raise ValueError(
-                "'sensitive_features' must hold at least two groups, whose rates are compared; "
-                "got one. DPSGDClassifier trains without groups."
-            )
-        return groups
+        return compared_groups(sensitive_features, n, self.groups)
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
         return Sizes.of_all(n, self.dataset_size)

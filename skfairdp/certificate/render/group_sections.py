@@ -1,0 +1,162 @@
+"""What a certificate says of groups: notions, rates, ratios, and whom they count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from skfairdp.certificate.claims import Claims
+from skfairdp.certificate.group_rates import GroupRate, ImpactRatio, group_rates, impact_ratios
+from skfairdp.certificate.render.elements import (
+    Element,
+    Listing,
+    Paragraph,
+    Picture,
+    Section,
+    Table,
+)
+from skfairdp.certificate.render.plot import draw_bounds, draw_rates, draw_shift, height_of_bounds
+from skfairdp.certificate.sentence import SCOPE_TEXT, certainty, population
+from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED, coverage_sentence
+from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.scopes import ANSWERED, AVERAGED, DEPLOYED
+from skfairdp.figures import rounded_down, rounded_up
+
+_INTERVALS = (
+    "Each interval holds by itself with 95 % confidence, and not all of them together; the bound "
+    "on the largest difference is a statement of its own."
+)
+_RATIOS = (
+    "A ratio is to the highest rate among the groups of the same columns; “any” stands for all "
+    "values of a column. The intervals of groups that are compared with each other hold together. "
+    "No limit, such as four fifths, is set here."
+)
+_NOISY = "The counts carry noise that protects the held-out rows; intervals and bound allow for it."
+
+
+def fairness_section(claims: Claims) -> Section:
+    """What is claimed of the differences between groups, notion by notion."""
+    fairness = claims.fairness
+    remarks = claims.remarks
+    if claims.accuracy is not None:
+        remarks = (str(claims.accuracy), *remarks)
+    if not fairness and not remarks:
+        remarks = ("Nothing is claimed: the model was not evaluated on held-out rows with groups.",)
+    elements: list[Element] = [Listing(remarks)] if remarks else []
+    if fairness:
+        words = "; ".join(
+            f"{words_of(claim.notion)} ({claim.scope}): {_bound(claim)}{_observed(claim)}"
+            for claim in fairness
+        )
+        words = f"Largest difference between two groups, by notion and scope: {words}."
+        draw = partial(draw_bounds, fairness)
+        elements.append(Picture(words, height_of_bounds(fairness), draw))
+    parts = tuple(_claim(claim, claims.n_rows) for claim in fairness)
+    return Section("Fairness", tuple(elements), parts)
+
+
+def _claim(claim: FairnessGuarantee, n_rows: int | None) -> Section:
+    texts = (
+        f"Largest difference of {claim.rates} between any two groups: {_bound(claim)}"
+        f"{_observed(claim)} [{claim.scope}; {certainty(claim)}; {population(claim, n_rows)}; "
+        f"{claim.method}].",
+        f"{claim.notion} means: {claim.meaning}",
+        f"{claim.scope} means: {SCOPE_TEXT[claim.scope]}",
+    )
+    rates = group_rates(claim)
+    title = f"{words_of(claim.notion).capitalize()} ({claim.scope})"
+    parts = [_rates(claim, rates)] if rates else []
+    ratios = impact_ratios(claim)
+    if ratios:
+        parts.append(_ratios(ratios))
+    if claim.scope == DEPLOYED and claim.informative:
+        words = f"Bound if the people change: {claim.figure} + 2 v at a distance v."
+        shift = Picture(words, 2.4, partial(draw_shift, claim))
+        parts.append(Section("If the people change", (shift,), extra=True))
+    return Section(title, tuple(map(Paragraph, texts)), tuple(parts))
+
+
+def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> Section:
+    noisy = any(item.noisy for item in rates)
+    successes = "Sum of probabilities" if claim.scope == AVERAGED else "Successes"
+    counts = ("Successes (noisy)", "Rows (noisy)") if noisy else (successes, "Rows")
+    rows = tuple(
+        (
+            item.group,
+            item.stratum,
+            "no rows" if item.rate is None else f"{item.rate:.3f}",
+            _interval_text(item.low, item.high),
+            f"{item.successes:.6g}",
+            f"{item.trials:.6g}",
+        )
+        for item in rates
+    )
+    title = f"{claim.rates.capitalize()} by group"
+    shown = ", ".join(
+        f"{item.group}{'' if item.stratum == 'all' else f' ({item.stratum})'} {item.rate:.3f}"
+        for item in rates
+        if item.rate is not None
+    )
+    draw = partial(draw_rates, rates, claim.rates)
+    picture = Picture(f"{title}, {claim.scope}: {shown}.", 0.9 + 0.32 * len(rates), draw)
+    with_intervals = any(item.low is not None for item in rates)
+    notes = (*([_INTERVALS] if with_intervals else []), *([_NOISY] if noisy else []))
+    table = _by_group(f"{title}, {claim.scope}", ("Rate", "95 % interval", *counts), rows)
+    return Section(title, (table, picture, *map(Paragraph, notes)), extra=True)
+
+
+def _ratios(ratios: tuple[ImpactRatio, ...]) -> Section:
+    rows = tuple(
+        (item.group, item.stratum, share_text(item.ratio), _interval_text(item.low, item.high))
+        for item in ratios
+    )
+    table = _by_group("Selection rate over the highest one", ("Ratio", "95 % interval"), rows)
+    return Section("Impact ratios", (table, Paragraph(_RATIOS)), extra=True)
+
+
+def _by_group(caption: str, figures: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> Table:
+    """A table by group and by what a rate is conditioned on, where that is anything."""
+    if all(stratum == "all" for _, stratum, *_ in rows):
+        shorter = tuple((group, *others) for group, _, *others in rows)
+        return Table(caption, shorter, ("Group", *figures), numbers_from=1)
+    return Table(caption, rows, ("Group", "Among", *figures), numbers_from=2)
+
+
+def _interval_text(low: float | None, high: float | None) -> str:
+    return "–" if low is None or high is None else f"{rounded_down(low)} to {rounded_up(high)}"
+
+
+def coverage(claims: Claims) -> Iterator[str]:
+    """Say whom the figures count, from counts and never from words."""
+    for claim in claims.fairness:
+        asked = [count for count in claim.counts if count.stratum == ANSWERED_OF_ASKED]
+        if claim.scope == ANSWERED and asked:
+            given, of = [int(c.successes) for c in asked], [int(c.trials) for c in asked]
+            yield coverage_sentence([c.group for c in asked], given, of)
+    if any(claim.scope == DEPLOYED for claim in claims.fairness):
+        n_rows = claims.n_rows
+        rows = "their number is private" if n_rows is None else f"{n_rows} rows"
+        yield f"The rates count the model's answer to every held-out row inside the claim: {rows}."
+    else:
+        yield (
+            "No held-out rows were evaluated, so nothing is said about who gets an answer from the "
+            "model as it is deployed."
+        )
+
+
+def share_text(share: float | None) -> str:
+    """Print a share, or that there is none."""
+    return "none" if share is None else f"{share:.3f}"
+
+
+def _bound(claim: FairnessGuarantee) -> str:
+    return f"at most {claim.figure}" if claim.informative else claim.figure
+
+
+def _observed(claim: FairnessGuarantee) -> str:
+    return "" if claim.estimate is None else f", observed {claim.estimate:.3f}"
+
+
+def words_of(notion: str) -> str:
+    """Print the name of a notion."""
+    return notion.replace("_", " ")
