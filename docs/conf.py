@@ -38,7 +38,10 @@ extensions = [
     "notebooks",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
-exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "auto_examples/**/*.py"]
+exclude_patterns = [
+    "_build",
+    *(f"auto_examples/{d}*.{k}" for d in ("", "**/") for k in ("ipynb", "py")),
+]
 nitpicky = False
 
 # -- text --------------------------------------------------------------------------------

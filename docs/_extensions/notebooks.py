@@ -1,4 +1,4 @@
-"""Copy the notebooks beside the pages; those whose data set is not at hand are shown as they are."""
+"""Copy the notebooks beside the pages; those whose data set is not at hand are not run."""
 
 from __future__ import annotations
 

@@ -171,9 +171,10 @@ def report(path: Path, picture: Path) -> None:
                 some = mine[(mine["method"] == method) & (mine["epsilon"] == epsilon)]
                 auc[method] = some["auc"].mean()
                 told = f"{auc[method]:.4f} ± {some['auc'].std(ddof=0):.4f}"
-                cells.append(told + f" ({some['accuracy'].mean():.4f})")
-            ahead = auc["additive"] - auc["tuned"]
-            print(f"| {'' if at else title} | {epsilon:g} | {' | '.join(cells)} | {ahead:+.4f} |")
+                told += f" ({some['accuracy'].mean():.4f})"
+                cells.append(told if len(some) else "not run")
+            ahead = f"{auc['additive'] - auc['tuned']:+.4f}".replace("+nan", "")
+            print(f"| {'' if at else title} | {epsilon:g} | {' | '.join(cells)} | {ahead} |")
         for method, label in METHODS.items():
             by = mine[mine["method"] == method].groupby("epsilon")["auc"]
             axis.errorbar(by.mean().index, by.mean(), by.std(ddof=0), label=label.replace("`", ""))

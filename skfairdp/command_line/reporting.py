@@ -80,15 +80,9 @@ def _tell_what_can_be_shown(
     arguments: argparse.Namespace, people: People, held: np.ndarray
 ) -> None:
     """Say, before anything is spent, whether public numbers of rows can show the tolerance."""
-<<<<<<< HEAD
-    if not arguments.held_out_is_public:
-        return  # the noisy counts will tell
-    _, first = np.unique(people.persons.codes, return_index=True)
-    groups = pd.DataFrame(people.groups.iloc[first[held[first]]])
-=======
     public = arguments.held_out_is_public
-    groups = pd.DataFrame(people.groups[held] if public else people.groups)
->>>>>>> w-cli
+    _, first = np.unique(people.persons.codes, return_index=True)  # a row of each person
+    groups = pd.DataFrame(people.groups.iloc[first[held[first]] if public else first])
     sizes = groups.groupby(list(groups), observed=True).size()
     if not public:  # who was drawn is secret; how large groups are is not
         sizes = np.floor(sizes * arguments.held_out).astype(int)

@@ -19,11 +19,7 @@ EXAMPLE = (
     '{"columns": {"income": {"bounds": [0, 50000], "log": true, "fill": 0}, '
     '"purpose": {"categories": ["car", "home"]}, "id": {"drop": true}}}'
 )
-<<<<<<< HEAD
-LARGEST = 1e300
-KEYS = {"bounds", "log", "fill", "categories", "drop"}
-=======
->>>>>>> w-cli
+LARGEST = 1e300  # of a bound: differences of two such are finite
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,8 @@ import pandas as pd
 
 from skfairdp.command_line.errors import CommandError, all_complaints
 from skfairdp.command_line.schema import Schema, public_schema
-<<<<<<< HEAD
 from skfairdp.persons import Persons, encode_persons
-from skfairdp.preprocessing.cells import looks_like_an_identifier, read_cells
-=======
 from skfairdp.preprocessing.cells import distinct_cells, looks_like_an_identifier, read_cells
->>>>>>> w-cli
 
 # Sizes and names of groups are public in what follows; a bound about fewer says nothing.
 SMALLEST_GROUP = 20

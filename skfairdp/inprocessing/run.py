@@ -110,6 +110,14 @@ def watched(
     return replace(stated, assumptions=(*stated.assumptions, also))
 
 
+def label_cells(labels: torch.Tensor, groups: np.ndarray | None, classes: Any) -> torch.Tensor:
+    """Cell ``group * n_labels + label`` of each row; rows of no group are never drawn: any."""
+    assert groups is not None
+    n_labels = int(labels.max()) + 1 if classes is None else len(classes)
+    codes = torch.from_numpy(groups).long().to(labels.device)
+    return (codes * n_labels + labels.long()).clamp(min=0)
+
+
 def rows_of(
     X: Any,
     labels: np.ndarray,

@@ -660,7 +660,6 @@ def test_a_missing_cell_does_not_rename_the_categories_of_a_parquet_file(folder)
         assert people.X["x"].value_counts().to_dict() == {"1": 100, "2": 100}
 
 
-<<<<<<< HEAD
 def by_person(name: str = "id") -> list[str]:
     return [*report("--ledger", "ledger.db", "--certificate", "c.json"), "--person-ids", name]
 
@@ -737,7 +736,8 @@ def test_odd_columns_read_off_public_rows_are_taken_or_refused_before_a_charge(
         assert not PrivacyLedger("l.db", "data").entries()
     else:
         assert code in (0, 1)
-=======
+
+
 @pytest.mark.parametrize("first", [1, Decimal(1), True, "1", None])
 def test_equal_values_of_other_kinds_do_not_change_which_category_a_cell_is(first) -> None:
     """In a Parquet file columns may mix kinds; each cell is read by itself."""
@@ -746,4 +746,3 @@ def test_equal_values_of_other_kinds_do_not_change_which_category_a_cell_is(firs
     read = _categories(column, [1, 2, "x", str(west), str(east)])
     assert read[1:].tolist() == [1, 2, str(east), str(west), "x", None]
     assert read[0] == (None if first is None else 1)
->>>>>>> w-cli

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from skfairdp.assumptions import DECLINING
@@ -20,6 +19,7 @@ from skfairdp.inprocessing.budgeted import ATTRIBUTE
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.training import ConstrainedClassifier, DualAscent, Lagrangian
+from skfairdp.inprocessing.run import label_cells
 from skfairdp.parameters import COUNT, NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
@@ -212,11 +212,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         return LossOrRates(base, constraints, float(self.sharpness))
 
     def _targets(self, labels: Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
-        assert groups is not None
-        n_labels = int(labels.max()) + 1 if self.classes is None else len(self.classes)
-        codes = torch.from_numpy(groups).to(labels.device)
-        # Rows of no group are never drawn; any cell will do.
-        return labels, (codes * n_labels + labels.long()).clamp(min=0)
+        return labels, label_cells(labels, groups, self.classes)
 
     def _loss_rows(self, run: Run) -> PublicFeatures:
         loss = objective_for(run.prepared.criterion)

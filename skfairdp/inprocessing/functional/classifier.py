@@ -78,8 +78,6 @@ class FunctionalMechanismClassifier(SizedByGroup):
     group_sizes : mapping or None, default=None
         Declared number of records of each group; rows of others contribute nothing. A pooled
         objective uses their total alone.
-    group_sizes_epsilon : float or None, default=None
-        Part of `epsilon` that buys noisy group sizes instead, for "group_average".
 
     Attributes
     ----------

@@ -21,6 +21,7 @@ from skfairdp.inprocessing.rates.constraints import (
 )
 from skfairdp.inprocessing.rates.multipliers import ScaledAscent
 from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian
+from skfairdp.inprocessing.run import label_cells
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size
@@ -165,11 +166,7 @@ default="linear"
         return CostObjective(base, constraints)
 
     def _targets(self, labels: torch.Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
-        assert groups is not None
-        n_labels = int(labels.max()) + 1 if self.classes is None else len(self.classes)
-        codes = torch.from_numpy(groups).long().to(labels.device)
-        # The cell tells the label too. Rows of no group are never drawn; any cell will do.
-        return ((codes * n_labels + labels.long()).clamp(min=0),)
+        return (label_cells(labels, groups, self.classes),)  # the cell tells the label too
 
     def _lagrangian(self, run: Run, constraints: RateConstraints) -> Lagrangian:
         dual = ScaledAscent(
