@@ -321,7 +321,7 @@ def test_bad_settings_are_refused_by_name(case):
 
 def test_fairsmooth_needs_two_groups_and_two_classes():
     model = SmoothedClassifier(FM, training="per_group")
-    with pytest.raises(ValueError, match="needs sensitive_features"):
+    with pytest.raises(ValueError, match="needs the group of every row"):
         model.fit(X, Y)
     with pytest.raises(ValueError, match="at least two groups"):
         model.fit(X, Y, sensitive_features=np.full(len(X), "a"))
