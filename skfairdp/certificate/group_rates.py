@@ -151,8 +151,12 @@ def _together(
     if claim.derivation is None or claim.derivation.kind != NOISY_COUNTS:
         return [(0.0, 1.0)] * len(counts)
     try:
-        ends = zip(*recomputed_intervals(claim, 1.0 - error), strict=True)
-    except ValueError:  # of counts that contradict each other nothing follows; `examine` says so
+        with np.errstate(invalid="raise"):
+            ends = zip(*recomputed_intervals(claim, 1.0 - error), strict=True)
+    except (
+        ValueError,
+        ArithmeticError,
+    ):  # of counts that contradict each other nothing follows; `examine` says so
         return [(0.0, 1.0)] * len(counts)
     pairs = zip(claim.counts, ends, strict=True)
     return [(float(a), float(b)) for count, (a, b) in pairs if count.stratum == stratum]
