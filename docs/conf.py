@@ -27,7 +27,7 @@ copyright = f"2026, {author}"
 release = version = skfairdp.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
@@ -35,15 +35,26 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
     "messages",
+    "notebooks",
 ]
-source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
-exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "auto_examples/**/*.py"]
+source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
+exclude_patterns = [
+    "_build",
+    *(f"auto_examples/{d}*.{k}" for d in ("", "**/") for k in ("ipynb", "py")),
+]
 nitpicky = False
 
 # -- text --------------------------------------------------------------------------------
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
+
+# -- notebooks: run in every build, but for those whose data set is not at hand ------------
+
+nb_execution_mode = "force"
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_merge_streams = True
 
 # -- API ---------------------------------------------------------------------------------
 
@@ -117,6 +128,13 @@ def setup(app: object) -> None:
     """Leave out what scikit-learn adds to every class, and copy the explorer pages."""
     app.connect("autodoc-skip-member", _skip)  # type: ignore[attr-defined]
     app.connect("build-finished", _copy_pages)  # type: ignore[attr-defined]
+    app.connect("source-read", _keep_together)  # type: ignore[attr-defined]
+
+
+def _keep_together(_app: object, name: str, source: list[str]) -> None:
+    """Leave a figure and its deviation on one line, however narrow the column."""
+    if name.startswith("results/"):
+        source[0] = source[0].replace(" ± ", "\u00a0±\u00a0")
 
 
 def _copy_pages(app: object, failure: object) -> None:

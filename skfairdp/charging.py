@@ -27,6 +27,7 @@ class ChargedFit:
     _learns_from_rows: bool
     _post_processes: str | None
     _charged_elsewhere: bool
+    _uncounted: PrivacyGuarantee  # what is spent where there is no ledger
     fit: Callable[..., Any]
     _bind: Callable[[], None]
     _forget: Callable[[], None]
@@ -44,10 +45,15 @@ class ChargedFit:
             if "_reservation" in vars(self):
                 ledger, entry = self._reservation
                 ledger.note_charge(entry, error)
+            elif "_uncounted" in vars(self):
+                error.add_note(
+                    f"Count ε = {significant_up(self._uncounted.epsilon)} as spent on these rows: "
+                    "something may have been released before this error, and no ledger was named."
+                )
             raise
         finally:
-            self.__dict__.pop("_reservation", None)
-            self.__dict__.pop("_charged_elsewhere", None)
+            for name in ("_reservation", "_charged_elsewhere", "_uncounted"):
+                self.__dict__.pop(name, None)
 
     def _warn_of_another_fit(self) -> None:
         """Say that a second fit spends again, where no ledger counts; no trace of rows is kept."""
@@ -77,7 +83,11 @@ class ChargedFit:
         if "_only_quoting" in vars(self):
             raise _Quote(stated)
         ledger = as_ledger(self.ledger)
-        if ledger is None or "_reservation" in vars(self) or "_charged_elsewhere" in vars(self):
+        if "_reservation" in vars(self) or "_charged_elsewhere" in vars(self):
+            return
+        if ledger is None:
+            if stated is not None and not stated.is_void:
+                self._uncounted = stated
             return
         stated = stated or PrivacyGuarantee.void("a fit without noise (epsilon=inf)")
         entry = ledger.reserve(stated, activity=self._activity, estimator=type(self).__name__)

@@ -118,7 +118,7 @@ def _refuse_other_kinds(X: Any) -> None:
     """Refuse what a conversion would quote, or turn into numbers without a word."""
     how = (
         "Encode text with declared categories, e.g. skfairdp.preprocessing.PublicEncoder; turn "
-        "dates into numbers, e.g. days since a public date."
+        "dates into numbers, e.g. days since a public date; or let PrivateTableEncoder learn both."
     )
     if isinstance(X, pd.DataFrame):
         others = [

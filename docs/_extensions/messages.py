@@ -156,24 +156,18 @@ class Cure:
     cure: str
 
 
-def cures() -> list[Cure]:
-    """Read what was written by hand; each has to belong to one message at least."""
+def cures() -> list[tuple[Cure, list[Message]]]:
+    """Read what was written by hand, with the messages that it belongs to."""
     with (HERE / "cures.toml").open("rb") as file:
-        found = [Cure(**entry) for entry in tomllib.load(file)["cures"]]
-    texts = [message.text for message in collect()]
-    for cure in found:
-        if not any(text.startswith(cure.begins) for text in texts):
-            raise ValueError(f"cures.toml speaks of a message that is not there: {cure.begins!r}")
-    return found
+        written = [Cure(**entry) for entry in tomllib.load(file)["cures"]]
+    return [(c, [m for m in collect() if m.text.startswith(c.begins)]) for c in written]
 
 
 class UsualMessages(SphinxDirective):
     """List the messages that have a cure of their own."""
 
     def run(self) -> list[nodes.Node]:
-        known = cures()
-        usual = [(m, c) for c in known for m in collect() if m.text.startswith(c.begins)]
-        return [_listed(usual)]
+        return [_listed([(message, cure) for cure, found in cures() for message in found])]
 
 
 class AllMessages(SphinxDirective):

@@ -43,14 +43,15 @@ METHODS = {
     "tuned": "DP-EBM, tuned",
     "default": "DP-EBM, defaults",
 }
-# Settings of DP-EBM that are tried; "log" gives it the declared heavy tails as logarithms.
+# Settings of DP-EBM that are tried, with the declared heavy tails as logarithms; those that won are
+# among them where more were tried, at ε = 1 and on three sets at .25.
 GRID = [
-    {"max_rounds": rounds, "learning_rate": rate, "max_leaves": leaves, "log": log}
-    for rounds, rate, leaves, log in itertools.product(
-        (50, 100, 300), (0.03, 0.1, 0.3), (3, 8), (False, True)
+    {"max_rounds": rounds, "learning_rate": rate, "max_leaves": leaves, "log": True}
+    for (rounds, rate), leaves in itertools.product(
+        ((50, 0.03), (300, 0.03), (100, 0.1), (300, 0.1), (100, 0.3)), (3, 8)
     )
 ]
-BINS, FINALISTS, REPEATS = (16, 32, 64), 3, 3
+BINS, REPEATS = (16, 32, 64), 2
 
 
 def held_out(bunch: Any, seed: int, share: float = 0.2, among: Any = None) -> np.ndarray:
@@ -121,8 +122,8 @@ def chosen(bunch: Any, train: np.ndarray, epsilon: float) -> dict:
         test = held_out(bunch, seed, 0.25, among=train)
         return measured(ebm, bunch, train & ~test, test, epsilon, settings)["auc"]
 
-    best = sorted(GRID, key=lambda settings: quality(settings, 0))[-FINALISTS:]
-    tried = [settings | {"max_bins": bins} for settings in best for bins in BINS]
+    best = max(GRID, key=lambda settings: quality(settings, 0))
+    tried = [best | {"max_bins": bins} for bins in BINS]
     means = [np.mean([quality(one, 1 + seed) for seed in range(REPEATS)]) for one in tried]
     return tried[int(np.argmax(means))]
 
@@ -170,9 +171,10 @@ def report(path: Path, picture: Path) -> None:
                 some = mine[(mine["method"] == method) & (mine["epsilon"] == epsilon)]
                 auc[method] = some["auc"].mean()
                 told = f"{auc[method]:.4f} ± {some['auc'].std(ddof=0):.4f}"
-                cells.append(told + f" ({some['accuracy'].mean():.4f})")
-            ahead = auc["additive"] - auc["tuned"]
-            print(f"| {'' if at else title} | {epsilon:g} | {' | '.join(cells)} | {ahead:+.4f} |")
+                told += f" ({some['accuracy'].mean():.4f})"
+                cells.append(told if len(some) else "not run")
+            ahead = f"{auc['additive'] - auc['tuned']:+.4f}".replace("+nan", "")
+            print(f"| {'' if at else title} | {epsilon:g} | {' | '.join(cells)} | {ahead} |")
         for method, label in METHODS.items():
             by = mine[mine["method"] == method].groupby("epsilon")["auc"]
             axis.errorbar(by.mean().index, by.mean(), by.std(ddof=0), label=label.replace("`", ""))

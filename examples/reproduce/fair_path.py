@@ -42,6 +42,7 @@ from skfairdp.datasets import (
     fetch_compas,
     fetch_default_credit,
     fetch_law_school,
+    load_mortgage_approvals,
 )
 from skfairdp.exceptions import FairnessWarning, PrivacyWarning
 from skfairdp.preprocessing import PublicEncoder
@@ -61,6 +62,7 @@ SETS = {
     "bank_full": lambda: fetch_bank(subset="full"),
     "law_school": fetch_law_school,
     "compas": fetch_compas,
+    "mortgages": load_mortgage_approvals,
 }
 
 
@@ -81,6 +83,20 @@ def public_bins(data: Any, n_cells: int = 32) -> np.ndarray:
     return np.hstack(columns)
 
 
+def one_hot(data: Any) -> np.ndarray:
+    """Numbers as they are, and categories."""
+    return np.asarray(PublicEncoder(data.categories).fit_transform(data.data), dtype=np.float64)
+
+
+def level_codes(data: Any) -> np.ndarray:
+    """Numbers as they are, and categories by their places, as trees take them."""
+    places = {
+        name: pd.Categorical(data.data[name], categories=list(levels)).codes
+        for name, levels in data.categories.items()
+    }
+    return data.data.assign(**places).to_numpy(dtype=np.float64)
+
+
 class Task:
     """A data set, by its own split if it has one; the groups are no feature.
 
@@ -90,8 +106,8 @@ class Task:
 
     def __init__(self, name: str, columns: str, seed: int) -> None:
         data = SETS[name]()
-        raw = PublicEncoder(data.categories).fit_transform(data.data) if columns == "raw" else None
-        X = public_bins(data) if raw is None else np.asarray(raw, dtype=np.float64)
+        make = {"bins": public_bins, "raw": one_hot, "codes": level_codes}[columns]
+        X = make(data)
         y, a = np.asarray(data.target), np.asarray(data.sensitive_features, dtype=str).ravel()
         kept = np.isin(a, pd.Series(a).value_counts().index[:2])
         if data.get("split") is not None:
@@ -187,6 +203,7 @@ def reduction(task: Task, seed: int, notion: str, epsilon: float, *, learner: st
             estimator,
             CONSTRAINTS[notion](difference_bound=tolerance),
             sample_weight_name=fit_param,
+            max_iter=15 if learner == "boosting" else 50,
         )
         model.fit(task.X, task.y, sensitive_features=task.a)
         chance = model._pmf_predict(task.X_test)[:, 1]
@@ -217,7 +234,7 @@ METHODS: dict[str, tuple[str, str, Any]] = {
         lambda *args: reduction(*args, learner="logistic"),
     ),
     "reduction, logistic, bins": ("bins", "once", lambda *args: reduction(*args, learner="linear")),
-    "reduction, boosting": ("raw", "once", lambda *args: reduction(*args, learner="boosting")),
+    "reduction, boosting": ("codes", "once", lambda *args: reduction(*args, learner="boosting")),
     "thresholds by group, logistic, bins": ("bins", "once", thresholds),
 }
 

@@ -24,7 +24,7 @@ from skfairdp.aggregation import (
 )
 from skfairdp.aggregation.voting_plan import affordable_answers, calibrated_noise
 from skfairdp.fairness import ParityGate
-from skfairdp.fairness.disparity import disparities
+from skfairdp.fairness.gate import disparities
 from skfairdp.postprocessing import Turnstile
 from skfairdp.privacy import NoiseSource, epsilon
 

@@ -48,7 +48,7 @@ REMARKS = """\
   published noise pays for some 80 answers at ε = 5 on UTK-Face and for none at ε ≤ 2: the
   published code counts an expected, data-dependent cost.
 * **Why votes lose to gradients.** Each answer moves by √2/σ with one record, however much teachers
-  agree. At small ε the noise drowns the votes of 100 or 250 teachers (see "labels right" below),
+  agree. At small ε the noise drowns the votes of 100 or 250 teachers (tables: "labels right"),
   while DP-SGD uses all private rows in every step.
 * **"Specification without direct data access is possible"** holds in part. The gate reads public
   groups and released answers alone, and cached votes sweep γ × ε in minutes; but votes are

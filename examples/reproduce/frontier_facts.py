@@ -62,7 +62,7 @@ def facts(models: pd.DataFrame, best: pd.DataFrame, constant: float) -> list[str
     reached = within.groupby("mechanism")["accuracy"].max().sort_values(ascending=False)
     free = at_one.loc[at_one["accuracy"].idxmax()]
     lines = [
-        f"* Most accurate under the {len(best)} pairs of limits below: "
+        f"* Most accurate under the {len(best)} pairs of limits in the table: "
         + ", ".join(f"{name} {count}" for name, count in wins) + ".",
         f"* At ε = 1, without a limit on the gap: {free['name']}, accuracy {free['accuracy']:.3f} "
         f"with a gap of {free[GAP]:.3f}. Within a gap of {ASKED}: "

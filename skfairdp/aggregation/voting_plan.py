@@ -114,11 +114,10 @@ def calibrated_noise(
         votes = multiplier * VOTES_NORM
         return VotingNoise(None if ratio is None else ratio * votes, votes)
 
-    return noise(
-        noise_multiplier_for(
-            epsilon, delta, lambda m: voting_plan(n_queries, n_answers, noise(m), delta=delta)
-        )
-    )
+    def plan(multiplier: float) -> Plan:
+        return voting_plan(n_queries, n_answers, noise(multiplier), delta=delta)
+
+    return noise(noise_multiplier_for(epsilon, delta, plan))
 
 
 def affordable_answers(epsilon: float, delta: float, n_queries: int, noise: VotingNoise) -> int:

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp.audit.hypothesis import boundary
-
 # Of what may be bet without going broke.
 _SHARES = np.array([0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])[:, np.newaxis]
-_LARGEST_EPSILON = 50.0
 
 
 class PairBets:
     """What pairs of scores, one with the record and one without, show against a claim.
 
-    Parameters
-    ----------
-    thresholds : array-like of float
-        Chosen before the pairs are seen.
-
-    Examples
-    --------
-    >>> from skfairdp.audit.betting import PairBets
-    >>> bets = PairBets([0.5])
-    >>> for _ in range(30):
-    ...     bets.add(1.0, 0.0)
-    >>> round(bets.epsilon_lower_bound(0.05, delta=0.0), 2)
-    1.74
+    `thresholds`: chosen before the pairs are seen.
     """
 
     def __init__(self, thresholds: ArrayLike) -> None:
@@ -56,10 +41,18 @@ class PairBets:
 
     def epsilon_lower_bound(self, error: float, delta: float) -> float:
         """Epsilon that is refuted with all below; above the true one with chance `error`, ever."""
-        level = -math.log(error)
-        return boundary(lambda e: self.log_evidence([(e, delta)]) >= level, 0.0, _LARGEST_EPSILON)[
-            0
-        ]
+        return largest(lambda e: self.log_evidence([(e, delta)]) >= -math.log(error), 50.0)
+
+
+def largest(holds: Callable[[float], bool], end: float) -> float:
+    """Largest number up to `end` at which what turns from true to false holds; 0 if none."""
+    low, high = 0.0, end
+    if holds(high) or not holds(low):
+        return high if holds(high) else low
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 def _table(epsilon: float, delta: float) -> NDArray[np.float64]:

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
+
+from skfairdp.parameters import COUNT, POSITIVE, check_arguments
 
 Score = Callable[[Any, Any, NDArray], ArrayLike]
 
@@ -33,8 +36,8 @@ class Canaries:
 
     def __post_init__(self) -> None:
         """Refuse lengths that do not match."""
-        parts = {"y": self.y, "sensitive_features": self.sensitive_features}
-        for name, part in parts.items():
+        for name in ("y", "sensitive_features"):
+            part = getattr(self, name)
             if part is not None and len(part) != len(self.X):
                 raise ValueError(
                     f"{name} has {len(part)} entries for {len(self.X)} canaries; give one each."
@@ -55,10 +58,10 @@ class Canaries:
         -------
         Canaries
         """
-        where = np.flatnonzero(chosen)
-        return Canaries(
-            _rows(self.X, where), _rows(self.y, where), _rows(self.sensitive_features, where)
-        )
+        where, groups = np.flatnonzero(chosen), self.sensitive_features
+        if groups is not None:
+            groups = _safe_indexing(groups, where)
+        return Canaries(_safe_indexing(self.X, where), _safe_indexing(self.y, where), groups)
 
 
 def orthogonal_canaries(
@@ -115,10 +118,7 @@ def orthogonal_canaries(
         rows = rows.astype(np.float64)
     if rows.ndim != 2:
         raise ValueError(f"X must have shape (n, d); got {rows.shape}.")
-    if n_canaries < 1:
-        raise ValueError(f"n_canaries must be at least 1; got {n_canaries!r}.")
-    if not norm > 0.0:
-        raise ValueError(f"norm must be > 0; got {norm!r}.")
+    check_arguments(locals(), n_canaries=COUNT, norm=POSITIVE)
     padded = np.pad(rows, ((0, 0), (0, n_canaries)))
     features = np.zeros((n_canaries, padded.shape[1]), dtype=rows.dtype)
     features[:, rows.shape[1] :] = norm * np.eye(n_canaries, dtype=rows.dtype)
@@ -146,9 +146,8 @@ def log_odds(model: Any, X: Any, y: NDArray) -> NDArray[np.float64]:
     """
     proba = np.asarray(model.predict_proba(X), dtype=np.float64)
     own = np.asarray(y)[:, None] == np.asarray(model.classes_)[None, :]
+    label, rest = np.where(own, proba, 0.0).sum(axis=1), np.where(own, 0.0, proba).sum(axis=1)
     tiny = np.finfo(np.float64).tiny
-    label = np.where(own, proba, 0.0).sum(axis=1)
-    rest = np.where(own, 0.0, proba).sum(axis=1)
     return np.log(np.maximum(label, tiny)) - np.log(np.maximum(rest, tiny))
 
 
@@ -163,9 +162,3 @@ def stack_rows(first: Any, second: Any) -> Any:
             second = type(first)(np.asarray(second), **names)
         return pd.concat([first, second], ignore_index=True)
     return np.concatenate([np.asarray(first), np.asarray(second)])
-
-
-def _rows(part: Any, where: NDArray[np.intp]) -> Any:
-    if part is None:
-        return None
-    return part.iloc[where] if hasattr(part, "iloc") else np.asarray(part)[where]

@@ -36,13 +36,11 @@ def declare_sizes(
             "sensitive_features and the canaries' sensitive_features go together: give both or "
             "neither."
         )
-    parameters = estimator.get_params(deep=False)
-    declared: dict[str, Any] = {}
-    if "dataset_size" in parameters:
-        declared["dataset_size"] = len(np.asarray(y)) + len(canaries)
+    parameters, size = estimator.get_params(deep=False), len(np.asarray(y)) + len(canaries)
+    declared: dict[str, Any] = {"dataset_size": size} if "dataset_size" in parameters else {}
     if "group_sizes" in parameters and sensitive_features is not None:
         together = stack_rows(sensitive_features, canaries.sensitive_features)
-        groups = encode_groups(together, n_rows=len(np.asarray(y)) + len(canaries))
+        groups = encode_groups(together, n_rows=size)
         declared["group_sizes"] = dict(zip(groups.labels, groups.counts.tolist(), strict=True))
     if not declared:
         raise ValueError(
@@ -67,10 +65,9 @@ def fit_with(
 
 
 def claim_about(fitted: Any, canaries: Canaries) -> tuple[float, float]:
-    """Epsilon and delta that the fitted estimator claims for a record like the canaries.
+    """Epsilon (infinity if none) and delta that are claimed for a record like the canaries.
 
-    Infinity if it claims nothing. Canaries of one group are held against the epsilon of
-    that group where one is stated.
+    Canaries of one group are held against the epsilon of that group where one is stated.
     """
     privacy = fitted.privacy_
     if privacy is None or math.isinf(privacy.epsilon):

@@ -8,12 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import binom
 
-from skfairdp.audit.hypothesis import boundary, check_count, check_loss, error_of
+from skfairdp.audit.betting import largest
 from skfairdp.documentation import completed_by
-
-# An audit never needs to tell epsilon = 60 from more: the evidence for that would
-# take about e**60 guesses.
-_LARGEST_EPSILON = 60.0
+from skfairdp.parameters import COUNT, PROBABILITY, Number, check_arguments
 
 
 def one_run_p_value(
@@ -61,7 +58,7 @@ def one_run_p_value(
     0.000109
     """
     _check_guesses(n_canaries, n_guesses, n_correct)
-    check_loss(epsilon, delta)
+    check_arguments(locals(), epsilon=Number(0.0, finite=False), delta=Number(0.0, 1.0))
     if n_correct == 0:
         return 1.0
     # Under the hypothesis a guess is right with probability e^eps / (1 + e^eps).
@@ -85,7 +82,7 @@ def one_run_epsilon(
     delta: float = 0.0,
     confidence_level: float = 0.95,
 ) -> float:
-    """Lower confidence bound on epsilon from one training run.
+    """Lower confidence bound on epsilon from one training run; see `one_run_p_value`.
 
     Parameters
     ----------
@@ -105,26 +102,22 @@ def one_run_epsilon(
     ValueError
         If a count, a probability or the level is outside its range.
 
-    References
-    ----------
-    T. Steinke, M. Nasr, M. Jagielski, "Privacy Auditing with One (1) Training Run",
-    NeurIPS 2023.
-
     Examples
     --------
     >>> from skfairdp.audit import one_run_epsilon
     >>> print(f"{one_run_epsilon(1000, 100, 95, delta=1e-5):.4f}")
     2.1652
     """
-    _check_guesses(n_canaries, n_guesses, n_correct)
-    check_loss(0.0, delta)
-    error = error_of(confidence_level)
+    check_arguments(locals(), confidence_level=PROBABILITY)
+    error = 1.0 - confidence_level
 
     def refuted(epsilon: float) -> bool:
         p_value = one_run_p_value(n_canaries, n_guesses, n_correct, epsilon=epsilon, delta=delta)
         return p_value < error
 
-    return boundary(refuted, 0.0, _LARGEST_EPSILON)[0]
+    # An audit never needs to tell epsilon = 60 from more: the evidence for that would take about
+    # e**60 guesses.
+    return largest(refuted, 60.0)
 
 
 def count_correct_guesses(
@@ -185,7 +178,5 @@ def count_correct_guesses(
 
 
 def _check_guesses(n_canaries: int, n_guesses: int, n_correct: int) -> None:
-    if n_canaries < 1:
-        raise ValueError(f"n_canaries must be at least 1; got {n_canaries!r}.")
-    check_count("n_guesses", n_guesses, "n_canaries", n_canaries)
-    check_count("n_correct", n_correct, "n_guesses", n_guesses)
+    check_arguments(locals(), n_canaries=COUNT, n_guesses=Number(0, n_canaries, integer=True))
+    check_arguments(locals(), n_correct=Number(0, n_guesses, integer=True))

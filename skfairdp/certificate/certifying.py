@@ -237,7 +237,7 @@ def _before_evaluation(
         hooks.append(deployed.stages[place][1]._mechanism_fairness)
     claims = tuple(claim for hook in hooks for n in notions for claim in hook(n.name))
     searched = any(charges_privacy(search) for search in deployed.searches)
-    if searched or _chosen_from_several(deployed.final) or deployed.changes:
+    if claims and (searched or _chosen_from_several(deployed.final) or deployed.changes):
         # True of one fit over its noise, not of the best of several, nor of what was put in
         # its place.
         claims = tuple(claim for claim in claims if claim.scope != TRAINING)

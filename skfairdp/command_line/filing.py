@@ -15,7 +15,12 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from skfairdp import Certificate, FairPathClassifier, PrivacyLedger, certify
-from skfairdp.assumptions import GROUPS_SEEN, HELD_OUT_BY_DRAW, PUBLIC_BOUNDS
+from skfairdp.assumptions import (
+    GROUPS_SEEN,
+    HELD_OUT_BY_DRAW,
+    HELD_OUT_BY_PERSON,
+    PUBLIC_BOUNDS,
+)
 from skfairdp.base import PrivateEstimator
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.command_line.files import write_whole
@@ -123,19 +128,26 @@ class Run:
             print(_other_tolerances(model[-1]))
         return code
 
+    @property
+    def _unit(self) -> str:
+        return "record" if self.trained_on.ids is None else "person"
+
     def _one_charge(self, estimator: Any) -> Any:
+        drawn = HELD_OUT_BY_DRAW if self._unit == "record" else HELD_OUT_BY_PERSON
         whole = PrivacyGuarantee(
             epsilon=self.arguments.epsilon,
             delta=self.arguments.delta,
             adjacency="zero-out",
+            protects=self._unit,
             accountant="the larger of the training and the counts of held-out rows",
-            assumptions=(HELD_OUT_BY_DRAW, GROUPS_SEEN),
+            assumptions=(drawn, GROUPS_SEEN),
         )
         assert self.ledger is not None
         return self.ledger.charge(whole, activity="fit", estimator=type(estimator).__name__)
 
     def _certificate(self, model: Pipeline, **asked: Any) -> Certificate:
         arguments, people = self.arguments, self.held_out
+        drawn = "per_record" if people.ids is None else "by_person"
         certificate = certify(
             model,
             people.X,
@@ -143,7 +155,8 @@ class Run:
             sensitive_features=people.groups,
             notion=arguments.notion,
             confidence_level=arguments.confidence,
-            holdout="public" if asked["count_epsilon"] is None else "per_record",
+            person_ids=people.ids,
+            holdout="public" if asked["count_epsilon"] is None else drawn,
             pos_label=people.positive,
             count_noise=self.noise,
             **asked,
@@ -162,7 +175,8 @@ class Run:
     def _check_within(self, spent: PrivacyGuarantee | None) -> None:
         """Stop where a run spent what was not charged, which no mechanism of the command does."""
         epsilon, delta = self.arguments.epsilon, self.arguments.delta
-        (told,) = covered([spent or PrivacyGuarantee.void()], "zero-out", "record")
+        unit = self._unit
+        (told,) = covered([spent or PrivacyGuarantee.void(protects=unit)], "zero-out", unit)
         # Refusals looked at groups: no promise for removed records may leave the command.
         removed = spent is not None and spent.adjacency != "zero-out"
         if removed or not told.satisfies(epsilon, delta):
@@ -222,12 +236,18 @@ def trained(people: People, estimator: Any) -> Pipeline:
             people.y,
             epsilon=estimator.epsilon,
             sensitive_features=people.groups,
+            person_ids=people.ids,
         )
     else:
         scaler = PublicScaler(schema.bounds, log_columns=schema.log, fill=schema.fill or None)
         encoder = PublicEncoder(schema.categories)
         fitted = Pipeline([("scale", scaler), ("encode", encoder), ("classify", estimator)])
-        fitted.fit(people.X, people.y, classify__sensitive_features=people.groups)
+        fitted.fit(
+            people.X,
+            people.y,
+            classify__sensitive_features=people.groups,
+            classify__person_ids=people.ids,
+        )
     fitted.positive_ = people.positive
     return fitted
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from skfairdp import Certificate, GapMonitor
+from skfairdp.assumptions import POSITIVE_OUTCOME
 from skfairdp.certificate.render.record_sections import check_watch
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import (
@@ -43,6 +46,10 @@ def monitor(arguments: argparse.Namespace) -> int:
             f"{arguments.certificate} has no useful bound to watch; say by --tolerance which gap "
             "is acceptable."
         )
+    if arguments.positive is None:
+        arguments.positive, arguments.other = _certified_outcomes(claim)
+    else:
+        arguments.other = None
     rows = read_rows(arguments.data)
     watched = GapMonitor(
         claim.notion,
@@ -128,6 +135,31 @@ def _outcomes(
         )
     if arguments.positive is None:
         return column.to_numpy(dtype=np.float64) if missing else column.to_numpy()
-    if column.dropna().astype(str).nunique() > 2:
+    found = set(column.dropna().astype(str))
+    if len(found) > 2:
         raise CommandError(f"The column {column.name!r} has more than two values.")
+    known = {arguments.positive, arguments.other}
+    if arguments.other is not None and not found <= known:
+        raise CommandError(
+            f"The column {column.name!r} holds other values than {arguments.positive} and "
+            f"{arguments.other}, of which the certificate speaks; say by --positive which one is "
+            "favourable."
+        )
     return np.where(gaps, np.nan, (column.astype(str) == arguments.positive).to_numpy())
+
+
+def _certified_outcomes(claim: FairnessGuarantee) -> tuple[str | None, str | None]:
+    """The favourable outcome that a certificate names, and the other one; None where it is 1."""
+    pattern = re.escape(POSITIVE_OUTCOME.format(positive="+", other="-"))
+    pattern = pattern.replace(re.escape("'+'"), "(.+)").replace(re.escape("'-'"), "(.+)")
+    told = next(filter(None, (re.fullmatch(pattern, text) for text in claim.assumptions)), None)
+    if told is None:
+        return None, None
+    try:
+        positive, other = (str(ast.literal_eval(value)) for value in told.groups())
+    except (SyntaxError, ValueError):  # no text, number or truth value
+        raise CommandError(
+            "The certificate names outcomes that no file spells; say by --positive which value is "
+            "the favourable one."
+        ) from None
+    return (None, None) if positive in ("1", "1.0", "True") else (positive, other)

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import skfairdp
 from skfairdp.command_line import report_options
@@ -33,6 +34,19 @@ certificate names.
 What a pickle holds is run when it is loaded, so the model comes last: not before the figures hold,
 the signature is valid (--key), and the file is the one whose SHA-256 the certificate names, if it
 names one. Only a valid signature makes that safe; without one, a stranger can have written both.
+"""
+SCHEMA = """\
+Prints a schema (JSON) to be filled in: numbers need public bounds, texts the list of their
+categories. Names and types are looked at, and no value.
+"""
+KEYGEN = """\
+Makes an Ed25519 key pair. Nothing is overwritten; only you can read the private key.
+"""
+LEDGER = "Prints totals, budget and entries of a privacy ledger."
+MONITOR = """\
+Appends a file of decisions, one a row and in their order, to a monitor of a certified gap; without
+a file, tells what it knows. Exits with 1 if there has been an alarm or a drift. A file that is in
+already is refused.
 """
 
 
@@ -75,130 +89,71 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"skfairdp {skfairdp.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    parser_of_report = commands.add_parser(
-        "report",
-        help="train a model on a table, certify it, write a page",
-        description=report_options.DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+
+    def command(place: str, purpose: str, description: str) -> Callable[..., Any]:
+        """Add a command; its module is imported when it is run, so that help is there at once."""
+        name, module, function = place.split()
+        own = commands.add_parser(
+            name,
+            help=purpose,
+            description=description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+        def run(arguments: argparse.Namespace) -> int:
+            imported = importlib.import_module(f"skfairdp.command_line.{module}")
+            code: int = getattr(imported, function)(arguments)
+            return code
+
+        own.set_defaults(run=run)
+        return own.add_argument
+
+    add = command(
+        "report reporting report",
+        "train a model on a table, certify it, write a page",
+        report_options.DESCRIPTION,
     )
-    report_options.add_options(parser_of_report)
-    parser_of_report.set_defaults(run=_command("reporting", "report"))
-    _add_schema(commands)
-    _add_verify(commands)
-    _add_keygen(commands)
-    _add_ledger(commands)
-    _add_monitor(commands)
-    return parser
-
-
-def _command(module: str, name: str) -> Callable[[argparse.Namespace], int]:
-    """A command that is imported when it is run, so that help is there at once."""
-
-    def run(arguments: argparse.Namespace) -> int:
-        commands = importlib.import_module(f"skfairdp.command_line.{module}")
-        code: int = getattr(commands, name)(arguments)
-        return code
-
-    return run
-
-
-def _add_schema(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser(
-        "schema",
-        help="draft a schema from names and types of columns",
-        description="Print a schema (JSON) to be filled in: numbers need public bounds, texts the "
-        "list of their categories. Names and types are looked at, and no value.",
+    report_options.add_options(add)
+    add = command("schema schema draft", "draft a schema from names and types of columns", SCHEMA)
+    add("data", type=Path, help="CSV or Parquet file")
+    add = command(
+        "verify checking verify",
+        "recompute a certificate, check its signature and its model",
+        VERIFY,
     )
-    parser.add_argument("data", type=Path, help="CSV or Parquet file")
-    parser.set_defaults(run=_command("drafting", "draft"))
-
-
-def _add_verify(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser(
-        "verify",
-        help="recompute a certificate, check its signature and its model",
-        description=VERIFY,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    add("certificate", type=Path, help="certificate (JSON)")
+    add("model", type=Path, help="model, written by pickle or joblib")
+    add("--sha256", metavar="HEX", help="load the model only if this is its digest")
+    add("--key", type=Path, metavar="FILE", help="public key (PEM) that must have signed it")
+    strict = "exit with 1 too where a figure can't be recomputed"
+    add("--strict", action="store_true", help=strict)
+    add = command("keygen keys keygen", "make a pair of keys for signing certificates", KEYGEN)
+    beside = "private key; the public one goes beside it"
+    add("--out", required=True, type=Path, metavar="FILE", help=beside)
+    asked = f"encrypt the private key; the passphrase is asked for, or taken from {PASSPHRASE}"
+    add("--passphrase", action="store_true", help=asked)
+    add = command("ledger checking show_ledger", "print what was spent on each data set", LEDGER)
+    add("file", type=Path, help="the ledger")
+    add("--data-set", metavar="NAME", help="only this one")
+    add("--json", action="store_true", help="as JSON, with the released events")
+    add = command(
+        "monitor monitoring monitor",
+        "append decisions to a monitor; exits with 1 on an alarm",
+        MONITOR,
     )
-    parser.add_argument("certificate", type=Path, help="certificate (JSON)")
-    parser.add_argument("model", type=Path, help="model, written by pickle or joblib")
-    parser.add_argument("--sha256", metavar="HEX", help="load the model only if this is its digest")
-    parser.add_argument(
-        "--key", type=Path, metavar="FILE", help="public key (PEM) that must have signed it"
-    )
-    parser.add_argument(
-        "--strict", action="store_true", help="exit with 1 too where a figure can't be recomputed"
-    )
-    parser.set_defaults(run=_command("checking", "verify"))
-
-
-def _add_keygen(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser(
-        "keygen",
-        help="make a pair of keys for signing certificates",
-        description="Make an Ed25519 key pair. Nothing is overwritten; only you can read the "
-        "private key.",
-    )
-    parser.add_argument(
-        "--out",
-        required=True,
-        type=Path,
-        metavar="FILE",
-        help="private key; the public one goes beside it",
-    )
-    parser.add_argument(
-        "--passphrase",
-        action="store_true",
-        help=f"encrypt the private key; the passphrase is asked for, or taken from {PASSPHRASE}",
-    )
-    parser.set_defaults(run=_command("keys", "keygen"))
-
-
-def _add_ledger(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser(
-        "ledger",
-        help="print what was spent on each data set",
-        description="Print totals, budget and entries of a privacy ledger.",
-    )
-    parser.add_argument("file", type=Path, help="the ledger")
-    parser.add_argument("--data-set", metavar="NAME", help="only this one")
-    parser.add_argument("--json", action="store_true", help="as JSON, with the released events")
-    parser.set_defaults(run=_command("checking", "show_ledger"))
-
-
-def _add_monitor(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser(
-        "monitor",
-        help="append decisions to a monitor; exits with 1 on an alarm",
-        description="Append a file of decisions, one a row and in their order, to a monitor of a "
-        "certified gap; without a file, tell what it knows. Exits with 1 if there has been an "
-        "alarm or a drift. A file that is in already is refused.",
-    )
-    add = parser.add_argument
     add("data", nargs="?", type=Path, help="CSV or Parquet file of decisions")
     add("--certificate", required=True, type=Path, metavar="FILE", help="what was certified (JSON)")
-    add(
-        "--state",
-        type=Path,
-        metavar="FILE",
-        help="the monitor (SQLite; default: what the certificate names)",
-    )
+    named = "the monitor (SQLite; default: what the certificate names)"
+    add("--state", type=Path, metavar="FILE", help=named)
     add("--decision", default="decision", metavar="COLUMN", help="0 or 1 (default: decision)")
-    add(
-        "--sensitive",
-        action="append",
-        metavar="COLUMN",
-        help="the groups (default: group); again for intersections",
-    )
+    groups = "the groups (default: group); again for intersections"
+    add("--sensitive", action="append", metavar="COLUMN", help=groups)
     add("--label", default="label", metavar="COLUMN", help="true outcome, where the claim needs it")
     add("--id", metavar="COLUMN", help="names of rows, by which labels can come late")
     add("--late", action="store_true", help="the file brings labels of rows that wait, by id")
     add("--out", type=Path, metavar="FILE", help="a page of certificate and monitor (HTML)")
-    add("--positive", metavar="VALUE", help="the favourable outcome, if it isn't 1")
+    add("--positive", metavar="VALUE", help="the favourable one (default: the certified)")
     add("--notion", choices=tuple(NOTIONS), help="which claim, if there are several")
-    add(
-        "--tolerance",
-        type=report_options.share,
-        help="largest acceptable gap (default: the certified one)",
-    )
-    parser.set_defaults(run=_command("monitoring", "monitor"))
+    largest = "largest acceptable gap (default: the certified one)"
+    add("--tolerance", type=report_options.share, help=largest)
+    return parser

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from skfairdp.certificate.render.templates import PLAIN, template_names
 from skfairdp.command_line.mechanisms import ENOUGH_FOR_TABLES, MECHANISMS
@@ -27,10 +29,15 @@ says what was charged, which stays charged, and which files are there.
 """
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(add: Callable[..., Any]) -> None:
     """Add what a report can be told."""
-    add = parser.add_argument
     add("data", type=Path, help="CSV or Parquet file, one person a row")
+    add(
+        "--person-ids",
+        metavar="COLUMN",
+        help="whose row it is, where a person has several: epsilon is then for all rows of a "
+        "person, and people are held out, not rows. Never a feature",
+    )
     add("--target", required=True, metavar="COLUMN", help="the outcome, one of two values")
     add(
         "--sensitive",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -51,12 +52,14 @@ def report(arguments: argparse.Namespace) -> int:
         schema=declared,
         bounds_are_public=arguments.bounds_are_public,
         dropped=arguments.drop,
+        person_ids=arguments.person_ids,
     )
-    if asked is None and not enough_for_a_path(len(people.y), arguments.epsilon):
+    persons = people.persons
+    if asked is None and not enough_for_a_path(persons.count, arguments.epsilon):
         arguments.mechanism = "rates"
     noise = NoiseSource()
-    # Each row by a draw of its own: who is held out then depends on no other row.
-    held = noise.sampling.random(len(people.y)) < arguments.held_out
+    # Each person by a draw of its own: who is held out then depends on nobody else.
+    held = (noise.sampling.random(persons.count) < arguments.held_out)[persons.codes]
     _check_parts(people, held)
     _tell_what_can_be_shown(arguments, people, held)
     return Run(arguments, people.part(~held), people.part(held), noise, ledger, key).file()
@@ -77,18 +80,32 @@ def _tell_what_can_be_shown(
     arguments: argparse.Namespace, people: People, held: np.ndarray
 ) -> None:
     """Say, before anything is spent, whether public numbers of rows can show the tolerance."""
-    if not arguments.held_out_is_public:
-        return  # the noisy counts will tell
-    groups = pd.DataFrame(people.groups[held])
+    public = arguments.held_out_is_public
+    _, first = np.unique(people.persons.codes, return_index=True)  # a row of each person
+    groups = pd.DataFrame(people.groups.iloc[first[held[first]] if public else first])
     sizes = groups.groupby(list(groups), observed=True).size()
-    found = certifiable(
-        {str(name): int(n) for name, n in sizes.items()},
-        arguments.tolerance,
-        confidence_level=arguments.confidence,
-        n_claims=len(arguments.notion),
+    if not public:  # who was drawn is secret; how large groups are is not
+        sizes = np.floor(sizes * arguments.held_out).astype(int)
+    asked: dict[str, Any] = {
+        "confidence_level": arguments.confidence,
+        "n_claims": len(arguments.notion),
+        "count_epsilon": None if public else arguments.epsilon,
+    }
+    numbers, tolerance = {str(name): int(n) for name, n in sizes.items()}, arguments.tolerance
+    found = certifiable(numbers, **asked)
+    if found.smallest <= tolerance:
+        return
+    if tolerance < 0.01:  # to find how many rows it takes would take minutes
+        told = f"{found} They cannot show a tolerance of {tolerance:g}."
+    else:
+        told = str(certifiable(numbers, tolerance, **asked))
+    about = "" if public else "about "
+    print(
+        f"Before anything is spent: {about}{min(numbers.values())} rows of the smallest group are "
+        f"held out. {told}",
+        file=sys.stderr,
+        flush=True,
     )
-    if not found.possible:
-        print(f"Before anything is spent: {found}", file=sys.stderr, flush=True)
 
 
 def _ledger(arguments: argparse.Namespace) -> PrivacyLedger | None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
 from skfairdp.command_line.errors import CommandError
+from skfairdp.command_line.files import read_rows
+from skfairdp.preprocessing.cells import looks_like_an_identifier
 
 EXAMPLE = (
     '{"columns": {"income": {"bounds": [0, 50000], "log": true, "fill": 0}, '
     '"purpose": {"categories": ["car", "home"]}, "id": {"drop": true}}}'
 )
-KEYS = {"bounds", "log", "fill", "categories", "drop"}
+LARGEST = 1e300  # of a bound: differences of two such are finite
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,25 @@ class Schema:
     def named(self) -> set[str]:
         """Columns that something is said about."""
         return {*self.used, *self.dropped}
+
+
+def draft(arguments: argparse.Namespace) -> int:
+    """Print what is still to be said of each column.
+
+    Result: 0.
+    """
+    rows = read_rows(arguments.data)
+    columns = {name: _drafted(name, rows.dtypes[name]) for name in rows.columns}
+    print(json.dumps({"columns": columns}, indent=2, ensure_ascii=False))
+    return 0
+
+
+def _drafted(name: str, dtype: Any) -> dict[str, Any]:
+    if looks_like_an_identifier(name):
+        return {"drop": True}
+    if pd.api.types.is_bool_dtype(dtype):
+        return {"categories": [False, True]}
+    return {"bounds": [None, None]} if pd.api.types.is_numeric_dtype(dtype) else {"categories": []}
 
 
 def schema_from(document: Any) -> Schema:
@@ -71,49 +94,51 @@ def public_schema(rows: pd.DataFrame, known: Schema, without: set[str]) -> Schem
             continue
         column = rows[name].dropna()
         if pd.api.types.is_numeric_dtype(rows[name]) and len(column):
+            # Infinite ones are refused later, with the column's name.
             low, high = float(column.min()), float(column.max())
-            bounds[name] = (low, high if high > low else low + 1.0)
-            fill[name] = (bounds[name][0] + bounds[name][1]) / 2.0
-        else:
+            low, high = (min(max(end, -LARGEST), LARGEST) for end in (low, high))
+            bounds[name] = (low, high if high > low else low + max(1.0, abs(low)))
+            fill[name] = low / 2.0 + bounds[name][1] / 2.0
+        elif len(column):  # what is missing everywhere tells nothing
             categories[name] = tuple(sorted(column.astype(str).unique()))
     return Schema(bounds, known.log, fill, categories, known.dropped)
 
 
 def _check_facts(name: Any, facts: Any) -> None:
     allowed = "'bounds' (with 'log' and 'fill' if need be), 'categories', or 'drop': true"
-    if not isinstance(name, str) or not isinstance(facts, dict) or not set(facts) <= KEYS:
+    if not isinstance(name, str) or not isinstance(facts, dict) or not set(facts) <= set(_RIGHT):
         # What stands there is not shown: it may be a table by mistake.
         raise CommandError(
             f"The schema says something else of the column {name!r} than it can; say {allowed}."
         )
-    if facts.get("drop") is True and len(facts) == 1:
-        return
-    if ("bounds" in facts) == ("categories" in facts) or "drop" in facts:
+    said = [key for key in ("bounds", "categories", "drop") if key in facts]
+    if len(said) != 1 or (said != ["bounds"] and len(facts) > 1):
         raise CommandError(f"The schema must say one thing of the column {name!r}: {allowed}.")
-    if "categories" in facts:
-        listed = facts["categories"]
-        values = isinstance(listed, list) and all(map(_is_value, listed))
-        if not values or not listed or set(facts) != {"categories"}:
-            raise CommandError(f"'categories' of the column {name!r} must be a list of values.")
-        return
-    pair = facts["bounds"]
-    ordered = (
-        isinstance(pair, list)
-        and len(pair) == 2
-        and all(_is_number(end) for end in pair)
-        and pair[0] < pair[1]
-    )
-    if not ordered:
-        raise CommandError(f"'bounds' of the column {name!r} must be two numbers, [low, high].")
-    if "fill" in facts and not _is_number(facts["fill"]):
-        raise CommandError(f"'fill' of the column {name!r} must be a number.")
-    if not isinstance(facts.get("log", False), bool):
-        raise CommandError(f"'log' of the column {name!r} must be true or false.")
+    for key, value in facts.items():
+        right, words = _RIGHT[key]
+        if not right(value):
+            raise CommandError(f"{key!r} of the column {name!r} must be {words}.")
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _is_value(value: Any) -> bool:
-    return value is None or isinstance(value, (str, int, float))
+def _is_pair(value: Any) -> bool:
+    pair = isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
+    return bool(pair and value[0] < value[1])
+
+
+def _is_list(value: Any) -> bool:
+    known = (str, int, float, type(None))
+    return bool(isinstance(value, list) and value and all(isinstance(v, known) for v in value))
+
+
+# What may stand behind each key, and how that is said.
+_RIGHT: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "bounds": (_is_pair, "two numbers, [low, high]"),
+    "log": (lambda value: isinstance(value, bool), "true or false"),
+    "fill": (_is_number, "a number"),
+    "categories": (_is_list, "a list of values"),
+    "drop": (lambda value: value is True, "true"),
+}

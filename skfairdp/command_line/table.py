@@ -11,7 +11,8 @@ import pandas as pd
 
 from skfairdp.command_line.errors import CommandError, all_complaints
 from skfairdp.command_line.schema import Schema, public_schema
-from skfairdp.preprocessing.cells import looks_like_an_identifier, read_cells
+from skfairdp.persons import Persons, encode_persons
+from skfairdp.preprocessing.cells import distinct_cells, looks_like_an_identifier, read_cells
 
 # Sizes and names of groups are public in what follows; a bound about fewer says nothing.
 SMALLEST_GROUP = 20
@@ -29,10 +30,18 @@ class People:
     outcomes: tuple[Any, Any]  # Sorted
     positive: Any  # The favourable one
     coding: str  # What is what, in words
+    ids: pd.Series | None = None  # Whose row it is; None where each is a person
 
     def part(self, chosen: np.ndarray) -> People:
         """Return some of the rows."""
-        return replace(self, X=self.X[chosen], y=self.y[chosen], groups=self.groups[chosen])
+        ids = None if self.ids is None else self.ids[chosen]
+        X, y, groups = self.X[chosen], self.y[chosen], self.groups[chosen]
+        return replace(self, X=X, y=y, groups=groups, ids=ids)
+
+    @property
+    def persons(self) -> Persons:
+        """Which rows belong to one person."""
+        return encode_persons(np.arange(len(self.y)) if self.ids is None else self.ids, len(self.y))
 
 
 def people_of(
@@ -44,25 +53,30 @@ def people_of(
     schema: Schema | None,
     bounds_are_public: bool,
     dropped: Sequence[str] = (),
+    person_ids: str | None = None,
 ) -> People:
     """Sort out a table, and refuse one that can't be used.
 
     `sensitive`: columns of the groups; they are not features. `positive`: the favourable outcome,
     as text; None takes the larger of two numbers. `schema`: what is declared of the columns; None
     for nothing. `bounds_are_public`: whether the rest may be read off the rows. `dropped`: columns
-    that are not looked at.
+    that are not looked at. `person_ids`: column that says whose row it is.
     """
+    whose = [] if person_ids is None else [person_ids]
     with all_complaints() as each:
         for names, option in (
             ([target], "--target"),
             (sensitive, "--sensitive"),
+            (whose, "--person-ids"),
             (dropped, "--drop"),
         ):
             with each():
                 _check_columns(rows, names, option)
-    without = {target, *sensitive}
-    if len(without) < 1 + len(sensitive) or without & set(dropped):
-        raise CommandError("A column can be one of --target, --sensitive and --drop, not two.")
+    without = {target, *sensitive, *whose}
+    if len(without) < 1 + len(sensitive) + len(whose) or without & set(dropped):
+        raise CommandError(
+            "A column can be one of --target, --sensitive, --person-ids and --drop, not two."
+        )
     rows = rows.drop(columns=list(dropped))
     for name in (target, *sensitive):  # one "1.0" among many "1" says nothing
         column = rows[name]
@@ -72,7 +86,7 @@ def people_of(
         with each():
             y, outcomes, favourable = _outcome(rows[target], positive)
         with each():
-            groups = _groups(rows, sensitive)
+            groups = _groups(rows, sensitive, whose)
         with each():
             X, kept = _what_is_learned_from(rows, without, schema, bounds_are_public)
     other = outcomes[outcomes[0] == favourable]
@@ -80,7 +94,8 @@ def people_of(
         f"The positive outcome is {target} = {favourable}, and the other one {target} = {other}; "
         f"groups are those of {', '.join(sensitive)}."
     )
-    return People(X, y, groups, kept, outcomes, favourable, coding)
+    ids = None if person_ids is None else rows[person_ids]
+    return People(X, y, groups, kept, outcomes, favourable, coding, ids)
 
 
 def _what_is_learned_from(
@@ -187,6 +202,11 @@ def _bounded(column: pd.Series, filled: bool) -> np.ndarray:
             f"The column {column.name!r} has bounds in the schema, but holds text; declare its "
             "categories."
         )
+    if np.isinf(numbers).any():
+        raise CommandError(
+            f"The column {column.name!r} has infinite values; write what they stand for, or leave "
+            "the column out."
+        )
     if np.isnan(numbers).any() and not filled:
         raise CommandError(
             f"The column {column.name!r} has missing values; declare in the schema what to put "
@@ -205,7 +225,7 @@ def _categories(column: pd.Series, listed: Sequence[Any]) -> pd.Series:
     of_cells: dict[Any, Any] = dict(zip(_numbers(listed), listed, strict=True))
     of_cells.pop(None, None)
     of_texts = {number: v for number, v in of_cells.items() if not isinstance(v, str)}
-    codes, distinct = pd.factorize(column.astype(object))
+    codes, distinct = distinct_cells(column)
     stands = [
         of_texts.get(number, texts.get(value))
         if isinstance(value, str)
@@ -232,15 +252,27 @@ def _numbers(values: Sequence[Any]) -> list[float | None]:
     return [None if np.isnan(number) else float(number) for number in read]
 
 
-def _groups(rows: pd.DataFrame, sensitive: Sequence[str]) -> pd.Series | pd.DataFrame:
+def _groups(
+    rows: pd.DataFrame, sensitive: Sequence[str], whose: Sequence[str]
+) -> pd.Series | pd.DataFrame:
     groups, named = rows[list(sensitive)], ", ".join(map(repr, sensitive))
-    if groups.isna().any(axis=None):
+    gaps = ", ".join(repr(name) for name in sensitive if groups[name].isna().any())
+    if gaps:
         raise CommandError(
-            f"{named} is missing in some rows. Leave those rows out of "
+            f"{gaps} is missing in some rows. Leave those rows out of "
             "the file, and so out of the claim, or merge them with a group that they are treated "
             "like; a value of its own, such as 'not stated', needs rows enough to show anything."
         )
-    sizes = groups.groupby(list(sensitive), observed=True).size()
+    for name in whose:
+        try:
+            codes = groups.groupby(list(sensitive), observed=True).ngroup().to_numpy()
+            encode_persons(rows[name], len(rows)).one_each(
+                codes, f"Some person has rows of different groups in {named}."
+            )
+        except ValueError as error:
+            raise CommandError(f"--person-ids {name}: {error}") from None
+    people = groups[~rows.duplicated(whose)] if whose else groups
+    sizes = people.groupby(list(sensitive), observed=True).size()
     if len(sizes) > LARGEST_NUMBER:
         raise CommandError(
             f"{named} makes {len(sizes)} groups; at most "
@@ -251,8 +283,8 @@ def _groups(rows: pd.DataFrame, sensitive: Sequence[str]) -> pd.Series | pd.Data
     small = int((sizes < SMALLEST_GROUP).sum())
     if small:
         raise CommandError(
-            f"{named} makes {len(sizes)} groups, {small} of them with "
-            f"fewer than {SMALLEST_GROUP} rows: too few to say anything about. Put small groups "
+            f"{named} makes {len(sizes)} groups, {small} of them with fewer than {SMALLEST_GROUP} "
+            f"{'persons' if whose else 'rows'}: too few to say anything about. Put small groups "
             "together with others, or leave them out."
         )
     return groups[sensitive[0]] if len(sensitive) == 1 else groups

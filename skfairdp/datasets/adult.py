@@ -91,7 +91,6 @@ def fetch_adult(
         rows.drop(columns=["fnlwgt", "split", "income"]),
         _CARD,
         target=(rows["income"] == ">50K").rename("income"),
-        target_names=["<=50K", ">50K"],
         sensitive=sensitive,
         available={name: rows[name] for name in ("sex", "race")},
         include_sensitive=include_sensitive,

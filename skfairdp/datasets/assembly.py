@@ -31,28 +31,27 @@ def assemble(
     card: Card,
     *,
     target: pd.Series,
-    target_names: Sequence[str],
     sensitive: str | Sequence[str],
     available: Mapping[str, pd.Series],
     include_sensitive: bool,
     drop_leaks: bool,
     source: str,
-    columns: Mapping[str, str] | None = None,
+    target_names: Sequence[str] | None = None,
     excluded: Sequence[str] = (),
     split: NDArray[np.object_] | None = None,
 ) -> Bunch:
     """Select columns and put declarations, text and rows together.
 
-    `available`: sensitive features by name. `columns`: the column that each is made of, where it
-    has another name; left out of the features unless `include_sensitive`. Columns of `table` that
-    the card declares neither bounds nor categories for are a mistake of the loader, except for
-    those in `excluded`; so a Bunch never has a feature without a declaration.
+    `available`: sensitive features by name; their columns are left out of the features unless
+    `include_sensitive`. Columns of `table` that the card declares neither bounds nor categories for
+    are a mistake of the loader, except for those in `excluded`; so a Bunch never has a feature
+    without a declaration.
     """
     groups = chosen_sensitive(sensitive, available)
     dropped = {*excluded, *(card.leaks if drop_leaks else ())}
     if not include_sensitive:
         names = [sensitive] if isinstance(sensitive, str) else sensitive
-        dropped |= {(columns or {}).get(name, name) for name in names}
+        dropped |= {card.columns_of.get(name, name) for name in names}
     features = [column for column in table.columns if column not in dropped]
     undeclared = [c for c in features if c not in card.bounds and c not in card.categories]
     if undeclared:
@@ -72,7 +71,7 @@ def assemble(
         sensitive_features=groups,
         frame=pd.concat([data, _absent_from(data, groups), target], axis=1),
         feature_names=features,
-        target_names=list(target_names),
+        target_names=list(target_names or card.target_names),
         bounds={name: card.bounds[name] for name in features if name in card.bounds},
         categories={n: list(card.categories[n]) for n in features if n in card.categories},
         log_columns=tuple(name for name in card.log_columns if name in features),

@@ -58,7 +58,7 @@ def fetch_compas(
     if standard_filter:
         rows = rows[rows["standard_filter"] == 1]
     refuse_other("version", version, ("standard", "ten"))
-    target, names = rows["two_year_recid"], ["no new charge", "new charge"]
+    target, names = rows["two_year_recid"], list(_CARD.target_names)
     available = {name: rows[name] for name in ("race", "sex")}
     features, split = list(_FEATURES), None
     if version == "ten":

@@ -73,7 +73,6 @@ def fetch_diabetes130(
         table,
         _CARD,
         target=(rows["readmitted"] == "<30").rename("readmitted"),
-        target_names=["not within 30 days", "within 30 days"],
         sensitive=sensitive,
         available={
             "gender": _known(rows["gender"], "Unknown/Invalid"),

@@ -9,6 +9,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils import Bunch, check_random_state
 
+from skfairdp.parameters import COUNT, Number, check_arguments
+
 from .assembly import assemble
 from .source import read_card
 
@@ -54,13 +56,12 @@ def make_biased_gaussians(
     >>> drawn.target.groupby(drawn.sensitive_features).mean().to_dict()
     {'A': 0.8, 'B': 0.2}
     """
-    if n_samples < 2 or n_features < 1:
-        raise ValueError(
-            f"n_samples={n_samples!r}, n_features={n_features!r}. Allowed are n_samples >= 2 and "
-            "n_features >= 1."
-        )
-    if not 0.0 <= positive_rate <= 1.0:
-        raise ValueError(f"positive_rate is {positive_rate!r}. Allowed is a number in [0, 1].")
+    check_arguments(
+        locals(),
+        n_samples=Number(2, integer=True),
+        n_features=COUNT,
+        positive_rate=Number(0.0, 1.0),
+    )
     spread = np.eye(n_features) + 1.0 if covariance is None else np.asarray(covariance, dtype=float)
     if spread.shape != (n_features, n_features) or not np.allclose(spread, spread.T):
         raise ValueError(
@@ -72,12 +73,10 @@ def make_biased_gaussians(
         raise ValueError("covariance has a negative eigenvalue. Give a positive semi-definite one.")
     generator = check_random_state(random_state)
     half = (n_samples + 1) // 2
-    group = np.array(["A"] * half + ["B"] * (n_samples - half), dtype=object)
-    label = np.zeros(n_samples, dtype=np.int64)
-    label[: round(positive_rate * half)] = 1
-    label[half : half + round((1.0 - positive_rate) * (n_samples - half))] = 1
-    order = generator.permutation(n_samples)
-    group, label = group[order], label[order]
+    ones = round(positive_rate * half), round((1.0 - positive_rate) * (n_samples - half))
+    place, order = np.arange(n_samples), generator.permutation(n_samples)
+    group = np.where(place < half, "A", "B").astype(object)[order]
+    label = np.where(place < half, place < ones[0], place - half < ones[1]).astype(int)[order]
     root = axes * np.sqrt(np.clip(scales, 0.0, None))
     values = generator.standard_normal((n_samples, n_features)) @ root.T
     values += np.where(label == 1, 1.0, -1.0)[:, None]
@@ -88,7 +87,6 @@ def make_biased_gaussians(
         pd.DataFrame(values, columns=names),
         replace(read_card("gaussians"), bounds=bounds),
         target=pd.Series(label, name="label"),
-        target_names=["negative", "positive"],
         sensitive="group",
         available={"group": pd.Series(group)},
         include_sensitive=True,

@@ -78,7 +78,6 @@ def load_mortgage_approvals(
         table,
         _CARD,
         target=rows["approve"],
-        target_names=["rejected", "approved"],
         sensitive=sensitive,
         available=_attributes(rows),
         include_sensitive=True,  # a lender may use none of the following, whichever is asked for

@@ -43,6 +43,9 @@ class Card:
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     categories: Mapping[str, Sequence[str | int]] = field(default_factory=dict)
     log_columns: Sequence[str] = ()
+    target_names: Sequence[str] = ()
+    # The column that a sensitive feature is made of, where it has another name
+    columns_of: Mapping[str, str] = field(default_factory=dict)
     leaks: Mapping[str, str] = field(default_factory=dict)  # Columns, and why they are not features
 
     @property

@@ -63,15 +63,12 @@ def fetch_hsls(
         rows.drop(columns=[column for column in marks if column in rows]),
         _HSLS,
         target=(rows["X1TXMTSCOR"] > used).rename("high_score"),
-        target_names=["at most the median", "above the median"]
-        if threshold is None
-        else [f"at most {used:g}", f"above {used:g}"],
+        target_names=None if threshold is None else [f"at most {used:g}", f"above {used:g}"],
         sensitive=sensitive,
         available={
             "race": white_or_asian.map({True: "White or Asian", False: "other"}),
             "sex": rows["X1SEX"].map({1: "male", 0: "female"}),
         },
-        columns={"race": "X1RACE", "sex": "X1SEX"},
         include_sensitive=include_sensitive,
         drop_leaks=drop_leaks,
         split=rows["split"].to_numpy(dtype=object),
@@ -115,10 +112,8 @@ def fetch_law_school(
         rows[[*_LAW.bounds, *_LAW.categories]],
         _LAW,
         target=rows["pass_bar"],
-        target_names=["fails", "passes"],
         sensitive=sensitive,
         available=available,
-        columns={"sex": "male"},
         include_sensitive=include_sensitive,
         drop_leaks=drop_leaks,
         source=source,

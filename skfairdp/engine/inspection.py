@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterable
 from itertools import chain
 
@@ -34,12 +36,6 @@ def refuse_mixing_modules(module: nn.Module) -> None:
     running statistics are un-noised sums over private rows that would leave with
     the weights. Instance normalisation does the latter when it tracks statistics.
     Dropout acts on each record by itself and is allowed.
-
-    Examples
-    --------
-    >>> from torch import nn
-    >>> from skfairdp.engine.inspection import refuse_mixing_modules
-    >>> refuse_mixing_modules(nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2)))
     """
     for name, layer in module.named_modules():
         where = (
@@ -83,7 +79,7 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
             except Exception as error:  # whatever the module raises: these rows are public
                 raise ValueError(
                     f"The module {kind} fails on {n} rows of zeros of shape {tuple(row_shape)}: "
-                    f"{error}"
+                    f"{error}. {_how_to_take(module, row_shape)}"
                 ) from error
             if isinstance(output, torch.Tensor) and output.shape[:1] != (n,):
                 raise ValueError(
@@ -106,6 +102,17 @@ def refuse_unstable_rows(module: nn.Module, row_shape: tuple[int, ...]) -> None:
             f"The module {kind} mixes the records of a batch: its output for a row changes with "
             "the other rows. Let every row be processed by itself."
         )
+
+
+def _how_to_take(module: nn.Module, row_shape: tuple[int, ...]) -> str:
+    """Which parameter of a module, by its name, says how wide rows are."""
+    names = [n for n in inspect.signature(type(module)).parameters if n not in ("args", "kwargs")]
+    likely = [name for name in names if re.search("feature|in_|input|width|dim|channel", name)]
+    given = " or ".join(f"net__module__{name}" for name in likely or names)
+    wanted = f"{row_shape[0]} features" if len(row_shape) == 1 else f"the shape {tuple(row_shape)}"
+    if not given:
+        return f"Rows have {wanted}: give the net a module that takes such rows."
+    return f"Rows have {wanted}: set {given} accordingly."
 
 
 def _as_at_prediction(module: nn.Module) -> nn.Module:
@@ -214,13 +221,6 @@ def find_head(module: nn.Module, name: str | None = None) -> tuple[str, nn.Linea
     `name`: name of the layer in ``module.named_modules()``. None takes the attribute ``head`` if
     it is linear, else the last ``torch.nn.Linear`` in the order of definition. Result `name`: its
     name in ``module.named_modules()`` (``""`` if the module itself is linear).
-
-    Examples
-    --------
-    >>> from torch import nn
-    >>> from skfairdp.engine.inspection import find_head
-    >>> find_head(nn.Sequential(nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 1)))[0]
-    '2'
     """
     kind = type(module).__name__
     layers = dict(module.named_modules())

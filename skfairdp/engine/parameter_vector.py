@@ -57,18 +57,6 @@ def flatten(module: nn.Module) -> FlatParameters:
     the vector, in the parameters' dtype and on their device. Raises ValueError: if there is
     nothing to train, or the trainable parameters differ in dtype or device, are not float32 or
     float64, or are lazy and not initialised yet.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skfairdp.engine.parameter_vector import flatten
-    >>> layer = torch.nn.Linear(3, 2)
-    >>> flat = flatten(layer)
-    >>> flat.vector.shape
-    torch.Size([8])
-    >>> _ = flat.vector.zero_()
-    >>> bool((layer.weight == 0).all())
-    True
     """
     named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
     _refuse(module, named)

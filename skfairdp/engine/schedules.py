@@ -20,11 +20,6 @@ def schedule_factors(schedule: Any, steps: int) -> list[float]:
     `schedule`: none keeps the rate; "linear" and "cosine" lower it to a tenth over the run; pairs
     ``(fraction, factor)`` set the factor from that fraction of the steps on. Raises ValueError:
     `schedule` is none of these.
-
-    Examples
-    --------
-    >>> schedule_factors([(0.5, 0.7)], 4)
-    [1.0, 1.0, 0.7, 0.7]
     """
     if schedule is None:
         return [1.0] * steps

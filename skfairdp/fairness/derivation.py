@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Self
 
+from skfairdp.parameters import COUNT, check_arguments
+
 EXACT = "exact test"
 HOEFFDING = "Hoeffding"
 NOISY_COUNTS = "noisy counts"
@@ -46,14 +48,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Derivation:
-    """How a bound was computed, so that a reader of the claim can compute it again.
-
-    Examples
-    --------
-    >>> from skfairdp.fairness.derivation import Derivation
-    >>> Derivation.of("exact test", claims=2).to_dict()
-    {'kind': 'exact test', 'claims': 2}
-    """
+    """How a bound was computed, so that a reader of the claim can compute it again."""
 
     kind: str  # A key of `KINDS`
     # What the bound was computed from, beside the counts of the claim: numbers, texts, truth
@@ -69,17 +64,12 @@ class Derivation:
                 f"A bound of kind {self.kind!r} follows from {list(KINDS[self.kind])}, got "
                 f"{[name for name, _ in found]}."
             )
-        claims = dict(found).get("claims", 1)
-        if isinstance(claims, bool) or not isinstance(claims, int) or claims < 1:
-            raise ValueError(f"claims={claims!r} is not allowed: give an integer >= 1.")
+        check_arguments({"claims": 1} | dict(found), claims=COUNT)
         object.__setattr__(self, "inputs", tuple(sorted(found)))
 
     @classmethod
     def of(cls, kind: str, **inputs: Any) -> Self:
-        """Name a kind and its inputs.
-
-        `kind`: a key of `KINDS`.
-        """
+        """Name a kind, a key of `KINDS`, and its inputs."""
         return cls(kind, tuple(inputs.items()))
 
     @property
@@ -93,19 +83,13 @@ class Derivation:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """Rebuild a derivation from `to_dict`.
-
-        `document`: what `to_dict` returned, perhaps after a round trip through JSON.
-        """
+        """Rebuild a derivation from `to_dict`, perhaps after a round trip through JSON."""
         content = dict(document)
         return cls(content.pop("kind"), tuple(content.items()))
 
 
 def level_of_one(confidence_level: float, claims: int) -> float:
-    """Confidence of one of several claims, such that all of them hold together.
-
-    `claims`: how many share the error probability.
-    """
+    """Confidence of one of several claims that share the error, so that all hold together."""
     return 1.0 - (1.0 - confidence_level) / claims
 
 

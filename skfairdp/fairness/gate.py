@@ -7,7 +7,8 @@ and utility"), with a rule that looks at every cell and not only at the one just
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from fractions import Fraction
 from itertools import islice
@@ -17,17 +18,11 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skfairdp.fairness.disparity import (
-    disparities,
-    exact_tolerance,
-    excess_over,
-    smallest_cold_start,
-)
-from skfairdp.parameters import Choice, Number
+from skfairdp.documentation import completed_by
+from skfairdp.parameters import COUNT, Choice, Number, check_arguments
 
 # Floats decide wherever they are this far from a tie; closer than that, fractions do.
 _TIE = 1e-9
-_RULES = ("all_cells", "queried_cell")
 
 
 class ParityGate:
@@ -93,13 +88,15 @@ class ParityGate:
         cold_start: int,
         rule: Literal["all_cells", "queried_cell"] = "all_cells",
     ) -> None:
-        _check("n_groups", n_groups, Number(1, integer=True))
-        _check("n_classes", n_classes, Number(2, integer=True))
-        _check("tolerance", tolerance, Number(0.0, 1.0))
-        _check("cold_start", cold_start, Number(0, integer=True))
-        _check("rule", rule, Choice(_RULES))
-        if rule == "all_cells" and cold_start < smallest_cold_start(tolerance):
-            needed = smallest_cold_start(tolerance)
+        check_arguments(
+            locals(),
+            n_groups=COUNT,
+            n_classes=Number(2, integer=True),
+            tolerance=Number(0.0, 1.0),
+            cold_start=Number(0, integer=True),
+            rule=Choice(("all_cells", "queried_cell")),
+        )
+        if rule == "all_cells" and cold_start < (needed := smallest_cold_start(tolerance)):
             raise ValueError(
                 f"cold_start={cold_start} is too short for tolerance={tolerance:g} under "
                 f"rule='all_cells': one answer more moves a rate by up to 1/cold_start, so at "
@@ -172,15 +169,9 @@ class ParityGate:
             return sum(self._counts[group]) < self.cold_start or self._below(after, group, label)
         return not self.open or self._improves(after)
 
+    @completed_by(accepts)
     def offer(self, group: int, label: int) -> bool:
         """Count an answer if it may pass.
-
-        Parameters
-        ----------
-        group : int
-            Code of the group, from 0.
-        label : int
-            Code of the label, from 0.
 
         Returns
         -------
@@ -224,9 +215,8 @@ class ParityGate:
             The settings differ from this gate's, or the counts are not a table of
             non-negative integers of its shape.
         """
-        own = self.state
-        other = {name: state.get(name) for name in own if name != "counts"}
-        differing = [name for name, value in other.items() if value != own[name]]
+        own = {name: value for name, value in self.state.items() if name != "counts"}
+        differing = [name for name, value in own.items() if state.get(name) != value]
         if differing:
             raise ValueError(
                 f"The stored state belongs to a gate with another {' and '.join(differing)}; "
@@ -270,6 +260,44 @@ class ParityGate:
         return gap < exact_tolerance(self.tolerance)
 
 
-def _check(name: str, value: object, allowed: Number | Choice) -> None:
-    if not allowed.accepts(value):
-        raise ValueError(f"{name} must be {allowed.describe()}; got {value!r}.")
+def disparities(table: Sequence[Sequence[int]], ratio: Callable[[int, int], Any]) -> Iterator[Any]:
+    """Γ of every cell, row by row.
+
+    Γ(k, z) is the share of label k among the answers of group z, minus its share among
+    those of all other groups together; 0 where either has none.
+
+    `table` (n_groups, n_classes): answers. `ratio`: `operator.truediv` for floats,
+    `fractions.Fraction` for exact values.
+    """
+    labels = [sum(column) for column in zip(*table, strict=True)]
+    total = sum(labels)
+    for row in table:
+        own = sum(row)
+        rest = total - own
+        for count, of_all in zip(row, labels, strict=True):
+            if own and rest:
+                yield ratio(count, own) - ratio(of_all - count, rest)
+            else:
+                yield ratio(0, 1)
+
+
+def excess_over(tolerance: Any, gaps: Sequence[Any]) -> Any:
+    """Σ max(Γ − γ, 0) over some cells."""
+    return sum((gap - tolerance for gap in gaps if gap > tolerance), 0 * tolerance)
+
+
+def exact_tolerance(tolerance: float) -> Fraction:
+    """γ as the decimal number that it prints as: 0.3 is 3/10."""
+    return Fraction(repr(float(tolerance)))
+
+
+def smallest_cold_start(tolerance: float) -> int:
+    """⌈1/γ⌉, the shortest cold start that a gate over all cells allows."""
+    check_arguments(locals(), tolerance=Number(0.0, 1.0))
+    if tolerance == 0:
+        raise ValueError(
+            "tolerance=0 is not possible with rule='all_cells': it needs a cold_start of at least "
+            "1/tolerance answers a group, and no number is enough. Use a small positive tolerance; "
+            "0.01 needs cold_start=100."
+        )
+    return math.ceil(1 / exact_tolerance(tolerance))

@@ -135,31 +135,24 @@ def encode_groups(
 
 
 def groups_of_records(groups: Groups | None, persons: Persons | None) -> Groups | None:
-    """Groups of the persons, where records are persons of several rows.
-
-    Raises ValueError: some person is in several groups.
-    """
+    """Groups of the persons, each of one group, where records are persons of several rows."""
     if groups is None or persons is None:
         return groups
     return replace(groups, codes=persons.one_each(groups.codes, _SEVERAL))
 
 
 def groups_of_training(sensitive_features: Any, n_rows: int, declared: Any) -> Groups:
-    """Groups of training rows: the declared ones, or those that occur.
-
-    Whether a row has a declared group is private: one that has none is left out in silence.
-    """
+    """Groups of training rows: the declared ones, or those that occur."""
+    # Whether a row has a declared group is private: one that has none is left out in silence.
     unknown: Literal["raise", "drop"] = "raise" if declared is None else "drop"
     return encode_groups(sensitive_features, n_rows=n_rows, labels=declared, on_unknown=unknown)
 
 
-def _columns(values: object, n_rows: int, name: str) -> list[pd.Series]:
-    """Return the values as a list of columns of `n_rows` entries."""
+def _columns(values: Any, n_rows: int, name: str) -> list[pd.Series]:
     if isinstance(values, pd.DataFrame):
         columns = [values.iloc[:, j].reset_index(drop=True) for j in range(values.shape[1])]
-        length = values.shape[0]
     elif isinstance(values, pd.Series | pd.Categorical):
-        columns, length = [pd.Series(values).reset_index(drop=True)], len(values)
+        columns = [pd.Series(values).reset_index(drop=True)]
     else:
         # dtype=object keeps a list such as ["a", nan] from becoming the text "nan".
         keep_dtype = isinstance(values, np.ndarray)
@@ -172,10 +165,10 @@ def _columns(values: object, n_rows: int, name: str) -> list[pd.Series]:
                 f"{name} has {array.ndim} dimensions; give one value per row, or one column per "
                 "attribute (an array, a list, a Series or a DataFrame)."
             )
-        length = array.shape[0]
-        matrix = array.reshape(length, -1) if array.ndim == 2 else array[:, np.newaxis]
-        columns = [pd.Series(matrix[:, j]) for j in range(matrix.shape[1])]
-    if length != n_rows:
+        values = array
+        matrix = array if array.ndim == 2 else array[:, np.newaxis]
+        columns = [pd.Series(column) for column in matrix.T]
+    if len(values) != n_rows:
         raise ValueError(
             f"{name} has another number of rows than X; give one group value per row of X."
         )
@@ -185,15 +178,9 @@ def _columns(values: object, n_rows: int, name: str) -> list[pd.Series]:
 
 
 def _factorize(columns: list[pd.Series]) -> tuple[NDArray[np.int64], list[Hashable]]:
-    """Codes and labels of the combinations that occur.
-
-    -1 where any column is missing, -2 where any has a value without a hash.
-    """
-    parts, uniques = [], []
-    for column in columns:
-        codes, values = factorized(column)
-        parts.append(codes)
-        uniques.append([_scalar(value) for value in values])
+    """Codes and labels of what occurs; -1 where a column is missing, -2 where one has no hash."""
+    parts, found = zip(*map(factorized, columns), strict=True)
+    uniques = [list(map(_scalar, values)) for values in found]
     if len(columns) == 1:
         return parts[0], uniques[0]
     frame = np.stack(parts, axis=1)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass
-from numbers import Real
 from typing import Any, Self
 
 from skfairdp.fairness.derivation import Derivation
@@ -13,8 +11,10 @@ from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.fairness.scopes import DEPLOYED, check_scope
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.figures import rounded_up
+from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments
 
 RARE = 0.01  # selection rates below this, or above one minus this, make a model nearly constant
+_UNIT = Number(0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,15 @@ class CellCount:
     high: float | None = None
 
     def __post_init__(self) -> None:
-        _check_number("successes", self.successes, None if self.noisy else (0.0, math.inf))
-        _check_number("trials", self.trials, None if self.noisy else (0.0, math.inf))
+        number = Number() if self.noisy else Number(0.0)
+        check_arguments(vars(self), successes=number, trials=number)
         if not self.noisy and self.successes > self.trials * (1 + 1e-12):
             raise ValueError(f"{self.successes!r} successes of {self.trials!r} are impossible.")
         if (self.low is None) is not (self.high is None):
             raise ValueError("An interval needs both 'low' and 'high'.")
         if self.low is not None and self.high is not None:
-            _check_number("high", self.high, (0.0, 1.0))
-            _check_number("low", self.low, (0.0, self.high))
+            check_arguments(vars(self), high=_UNIT)
+            check_arguments(vars(self), low=Number(0.0, self.high))
         object.__setattr__(self, "group", label_from_json(json_label(self.group)))
 
 
@@ -140,20 +140,14 @@ class FairnessGuarantee:
             kind=None if self.derivation is None else self.derivation.kind,
             whole_counts=all(c.noisy or float(c.successes).is_integer() for c in self.counts),
         )
-        _check_number("bound", self.bound, (0.0, 1.0))
-        level = self.confidence_level
-        if level is not None:
-            _check_number("confidence_level", level, (0.0, 1.0))
-            if level in (0.0, 1.0):
-                raise ValueError(f"confidence_level={level!r} must lie between 0 and 1.")
-        if self.estimate is not None:
-            _check_number("estimate", self.estimate, (0.0, 1.0))
-            # At less confidence than one half a bound may lie below what was observed.
-            if self.estimate > self.bound + 1e-9 and (level is None or level >= 0.5):
-                raise ValueError(
-                    f"bound={self.bound!r} lies below what was observed, estimate="
-                    f"{self.estimate!r}."
-                )
+        optional = (NONE, PROBABILITY), (NONE, _UNIT)
+        check_arguments(vars(self), bound=_UNIT, confidence_level=optional[0], estimate=optional[1])
+        # At less confidence than one half a bound may lie below what was observed.
+        sure = self.confidence_level is None or self.confidence_level >= 0.5
+        if sure and self.estimate is not None and self.estimate > self.bound + 1e-9:
+            raise ValueError(
+                f"bound={self.bound!r} lies below what was observed, estimate={self.estimate!r}."
+            )
         # Labels that JSON does not know are kept as text, so that a stored claim equals itself.
         labels = tuple(label_from_json(json_label(group)) for group in self.groups)
         object.__setattr__(self, "groups", labels)
@@ -170,13 +164,20 @@ class FairnessGuarantee:
         """Whether counted decisions are almost all alike, so that equal rates say little."""
         if self.notion != "demographic_parity" or self.scope != DEPLOYED:
             return False
-        strata: dict[str, tuple[float, float]] = {}
-        for count in self.counts:
-            hits, rows = strata.get(count.stratum, (0.0, 0.0))
-            strata[count.stratum] = hits + count.successes, rows + count.trials
-        rates = [hits / rows for hits, rows in strata.values() if rows > 0]
+        sums = [
+            (sum(cell.successes for cell in cells), sum(cell.trials for cell in cells))
+            for cells in self._by_stratum.values()
+        ]
+        rates = [hits / rows for hits, rows in sums if rows > 0]
         # Of several classes each is rare; one that is nearly always given makes it constant.
         return max(rates, default=0.5) > 1.0 - RARE or (len(rates) == 1 and rates[0] < RARE)
+
+    @property
+    def _by_stratum(self) -> dict[str, list[CellCount]]:
+        found: dict[str, list[CellCount]] = {}
+        for count in self.counts:
+            found.setdefault(count.stratum, []).append(count)
+        return found
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -189,13 +190,14 @@ class FairnessGuarantee:
                 "NEARLY CONSTANT: almost all people get the same decision (selection rate below "
                 "1 % or above 99 %). Equal rates are then no merit."
             )
-        by_stratum: dict[str, list[str]] = {}
-        for count in self.counts:
-            rate = "none" if count.trials <= 0 else f"{count.successes / count.trials:.3f}"
-            by_stratum.setdefault(count.stratum, []).append(f"{group_text(count.group)} {rate}")
-        for stratum, shown in by_stratum.items():
+        word = "Noisy" if any(count.noisy for count in self.counts) else "Observed"
+        for stratum, cells in self._by_stratum.items():
             where = f" ({stratum})" if stratum else ""
-            word = "Noisy" if any(count.noisy for count in self.counts) else "Observed"
+            shown = (
+                f"{group_text(c.group)} "
+                + (f"{c.successes / c.trials:.3f}" if c.trials > 0 else "none")
+                for c in cells
+            )
             texts.append(f"{word} {self.rates}{where}: {', '.join(shown)}.")
         if self.informative:
             texts.append(
@@ -221,17 +223,14 @@ class FairnessGuarantee:
         -------
         float
         """
-        if not 0.0 <= distance <= 1.0:
-            raise ValueError(f"distance={distance!r} must lie between 0 and 1.")
+        check_arguments(locals(), distance=_UNIT)
         return min(1.0, self.bound + 2.0 * distance)
 
     def _remedy(self) -> str:
         """What would make a bound from counts useful."""
         assert self.confidence_level is not None
-        strata: dict[str, list[int]] = {}
-        for count in self.counts:
-            strata.setdefault(count.stratum, []).append(max(0, round(count.trials)))
-        sizes = min(strata.values(), key=min)
+        strata = self._by_stratum.values()
+        sizes = min(([max(0, round(c.trials)) for c in cells] for cells in strata), key=min)
         values = {} if self.derivation is None else self.derivation.values
         noise = any(count.noisy for count in self.counts)
         if len(sizes) > 1:
@@ -271,20 +270,14 @@ class FairnessGuarantee:
         -------
         dict
         """
-        document = asdict(self)
+        document = asdict(self) | {
+            "groups": [json_label(group) for group in self.groups],
+            "counts": [asdict(one) | {"group": json_label(one.group)} for one in self.counts],
+            "assumptions": list(self.assumptions),
+            "derivation": None if self.derivation is None else self.derivation.to_dict(),
+        }
         words = document.pop("words")
-        return (
-            document
-            | ({} if words is None else {"words": list(words)})
-            | {
-                "groups": [json_label(group) for group in self.groups],
-                "counts": [
-                    asdict(count) | {"group": json_label(count.group)} for count in self.counts
-                ],
-                "assumptions": list(self.assumptions),
-                "derivation": None if self.derivation is None else self.derivation.to_dict(),
-            }
-        )
+        return document if words is None else document | {"words": list(words)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -302,19 +295,11 @@ class FairnessGuarantee:
         content = dict(values)
         content["groups"] = tuple(label_from_json(group) for group in content["groups"])
         content["counts"] = tuple(
-            CellCount(**(count | {"group": label_from_json(count["group"])}))
-            for count in content["counts"]
+            CellCount(**(one | {"group": label_from_json(one["group"])}))
+            for one in content["counts"]
         )
         how = content.pop("derivation", None)  # earlier versions did not store it
         return cls(**content, derivation=None if how is None else Derivation.from_dict(how))
-
-
-def _check_number(name: str, value: Any, between: tuple[float, float] | None) -> None:
-    """Refuse what is not a finite number, or lies outside of a range."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise ValueError(f"{name}={value!r} must be a finite number.")
-    if between is not None and not between[0] <= float(value) <= between[1]:
-        raise ValueError(f"{name}={value!r} must lie between {between[0]:g} and {between[1]:g}.")
 
 
 def _checked_words(notion: object, words: object) -> tuple[str, str]:
@@ -343,8 +328,5 @@ def json_label(label: Hashable) -> Any:
 
 
 def label_from_json(value: Any) -> Hashable:
-    """Group label from JSON types.
-
-    `value`: what `json_label` returned.
-    """
+    """Group label from what `json_label` returned."""
     return tuple(label_from_json(part) for part in value) if isinstance(value, list) else value

@@ -21,43 +21,20 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 @dataclass(frozen=True, eq=False)
 class Stratum:
-    """One rate of a notion, as masks over the (label, prediction) pairs.
+    """One rate of a notion, as disjoint masks (n_labels, n_classes) that are trials together."""
 
-    Parameters
-    ----------
-    name : str
-        What the rate is conditioned on, in words; empty where on nothing.
-    successes, failures : ndarray of bool, shape (n_labels, n_classes)
-        Disjoint sets of (label, prediction) pairs; together they are the trials.
-    """
-
-    name: str
+    name: str  # what the rate is conditioned on, in words; empty where on nothing
     successes: NDArray[np.bool_]
     failures: NDArray[np.bool_]
 
     def count(self, table: NDArray) -> tuple[NDArray, NDArray]:
-        """Return successes and failures of each group.
-
-        Parameters
-        ----------
-        table : ndarray, shape (n_groups, n_labels, n_classes)
-            Counts of rows.
-
-        Returns
-        -------
-        successes, failures : ndarray, shape (n_groups,)
-        """
+        """Successes and failures of each group, of counts (n_groups, n_labels, n_classes)."""
         return table[:, self.successes].sum(axis=1), table[:, self.failures].sum(axis=1)
 
     def beside_unlabelled(self, counted: bool) -> Stratum:
-        """The same rate of a table whose last label stands for rows without one.
-
-        `counted`: whether the rate counts them, which one that compares no labels does.
-        """
-        with_last = (
-            np.vstack([mask, mask[:1] & counted]) for mask in (self.successes, self.failures)
-        )
-        return Stratum(self.name, *with_last)
+        """The same rate of a table whose last label stands for rows without one, counted or not."""
+        masks = self.successes, self.failures
+        return Stratum(self.name, *(np.vstack([mask, mask[:1] & counted]) for mask in masks))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,10 +222,9 @@ def pairs(
     >>> pairs(["no", "yes"], label=1).astype(int).tolist()
     [[0, 0], [1, 1]]
     """
+    every = slice(None)
     mask = np.zeros((len(classes), len(classes)), dtype=bool)
-    mask[
-        slice(None) if label is None else label, slice(None) if prediction is None else prediction
-    ] = True
+    mask[every if label is None else label, every if prediction is None else prediction] = True
     return mask
 
 
@@ -361,16 +337,7 @@ Notion
 
 
 def get_notions(notions: str | Notion | Sequence[str | Notion]) -> tuple[Notion, ...]:
-    """Look up one or several notions.
-
-    `notions`: one or several different ones, by name or yours.
-
-    Examples
-    --------
-    >>> from skfairdp.fairness.notions import get_notions
-    >>> [notion.name for notion in get_notions("demographic_parity")]
-    ['demographic_parity']
-    """
+    """Look up one or several different notions, by name or yours."""
     chosen = (notions,) if isinstance(notions, str | Notion) else tuple(notions)
     found = tuple(get_notion(notion) for notion in chosen)
     names = [notion.name for notion in found]

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
+from skfairdp.fairness import derivation as by
+from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED
 from skfairdp.fairness.bounds.head_noise import theorem2_bound
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
@@ -19,30 +21,13 @@ from skfairdp.fairness.bounds.noisy_counts import (
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound
 from skfairdp.fairness.bounds.smoothing import own_models_bound
 from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
-from skfairdp.fairness.derivation import (
-    COUNTED,
-    EXACT,
-    HOEFFDING,
-    LAST_STEP,
-    NOISY_COUNTS,
-    OWN_MODELS,
-    RELEASE,
-    TOTAL_VARIATION,
-    WEIGHT_LENGTH,
-    Derivation,
-    level_of_one,
-)
+from skfairdp.fairness.derivation import Derivation, level_of_one
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
-
-# Of the counts of a gate: how many of the queries were answered, which no rate is made of.
-COVERAGE = "answered"
+from skfairdp.fairness.scopes import ANSWERED
 
 
 def recomputed_bound(claim: FairnessGuarantee, derivation: Derivation | None = None) -> float:
-    """Bound that follows from a claim's counts and the inputs of its derivation.
-
-    `derivation`: how; None takes the claim's own.
-    """
+    """Bound that follows from a claim's counts and a derivation; None takes the claim's own."""
     how = derivation or claim.derivation
     if how is None:
         raise ValueError("the claim does not say what its bound follows from")
@@ -50,26 +35,22 @@ def recomputed_bound(claim: FairnessGuarantee, derivation: Derivation | None = N
     if "claims" in inputs:
         if claim.confidence_level is None:
             raise ValueError("a bound from counts of rows needs a confidence")
-        level = level_of_one(claim.confidence_level, inputs.pop("claims"))
-        return _SAMPLED[how.kind](claim, level, **inputs)
-    return _DERIVED[how.kind](claim, **inputs)
+        inputs["level"] = level_of_one(claim.confidence_level, inputs.pop("claims"))
+    return _BOUNDS[how.kind](claim, **inputs)
 
 
 def recomputed_estimate(claim: FairnessGuarantee) -> float | None:
-    """Largest observed difference, from a claim's counts.
-
-    Result: none where nothing was observed of two groups. Raises ValueError: when the counts are
-    not those of every group in every stratum.
-    """
+    """Largest observed difference, from a claim's counts; None where two groups lack rows."""
     counts = _rates(claim)
     if not counts:
         return None
     hits, rows = _grid(claim, counts)
-    if claim.derivation is not None and claim.derivation.kind == TOTAL_VARIATION:
-        left, codes = claim.derivation.values["attenuation"], _codes(claim)
-        return left * total_variation(codes)
+    kind = None if claim.derivation is None else claim.derivation.kind
+    if claim.derivation is not None and kind == by.TOTAL_VARIATION:
+        left: float = claim.derivation.values["attenuation"]
+        return left * total_variation(_codes(claim))
     rows = np.maximum(rows, 0.0)
-    if claim.derivation is not None and claim.derivation.kind == COUNTED and not rows.all():
+    if kind == by.COUNTED and not rows.all():
         return None
     return gap_estimate(np.clip(hits, 0.0, rows), rows)
 
@@ -77,10 +58,7 @@ def recomputed_estimate(claim: FairnessGuarantee) -> float | None:
 def recomputed_intervals(
     claim: FairnessGuarantee, confidence_level: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Interval of each cell of a claim from noisy counts, in the order of its counts.
-
-    `claim`: a claim whose derivation is of noisy counts. Result (n_counts,).
-    """
+    """Interval of each cell of a claim from noisy counts, in the order of its counts."""
     assert claim.derivation is not None
     inputs = claim.derivation.values
     cells = _noisy_cells(claim, inputs["public_sizes"], inputs["terms"])
@@ -89,23 +67,22 @@ def recomputed_intervals(
 
 
 def _rates(claim: FairnessGuarantee) -> tuple[CellCount, ...]:
-    if claim.scope == "answered queries":
-        return tuple(count for count in claim.counts if count.stratum != COVERAGE)
-    return claim.counts
+    if claim.scope != ANSWERED:
+        return claim.counts
+    # How many of the queries a gate answered is a count that no rate is made of.
+    return tuple(count for count in claim.counts if count.stratum != ANSWERED_OF_ASKED)
 
 
 def _grid(
     claim: FairnessGuarantee, counts: tuple[CellCount, ...]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Successes and trials, two arrays of shape (n_strata, n_groups)."""
-    width = len(claim.groups)
     strata = list(dict.fromkeys(count.stratum for count in counts))
     wanted = [(stratum, group) for stratum in strata for group in claim.groups]
     if not counts or [(count.stratum, count.group) for count in counts] != wanted:
         raise ValueError("its counts are not one of every group in every stratum")
-    shape = (len(strata), width)
-    hits = np.array([count.successes for count in counts], dtype=np.float64).reshape(shape)
-    rows = np.array([count.trials for count in counts], dtype=np.float64).reshape(shape)
+    both = np.array([(count.successes, count.trials) for count in counts], dtype=np.float64)
+    hits, rows = both.T.reshape(2, len(strata), len(claim.groups))
     return hits, rows
 
 
@@ -155,16 +132,11 @@ def _noisy_cells(claim: FairnessGuarantee, public_sizes: bool, terms: Any) -> No
 
 
 def _own_models(
-    claim: FairnessGuarantee,
-    level: float,
-    *,
-    sums: Any,
-    trials: Any,
-    distances: Any,
-    n_draws: int | None,
+    claim: FairnessGuarantee, level: float, *, n_draws: int | None, **figures: Any
 ) -> float:
-    hits, rows = np.asarray(sums, dtype=np.float64), np.asarray(trials, dtype=np.float64)
-    apart = np.asarray(distances, dtype=np.float64)
+    hits, rows, apart = (
+        np.asarray(figures[name], dtype=np.float64) for name in ("sums", "trials", "distances")
+    )
     if hits.ndim != 2 or hits.shape != rows.shape or apart.shape != hits.shape[1:]:
         raise ValueError("'sums', 'trials' and 'distances' must have an entry for every group")
     if np.any(hits < 0) or np.any(hits > rows) or np.any(apart < 0):
@@ -208,26 +180,20 @@ def _release(claim: FairnessGuarantee, *, epsilon: float) -> float:
     return math.tanh(epsilon / 2.0)
 
 
-def _last_step(claim: FairnessGuarantee, **inputs: Any) -> float:
-    return theorem2_bound(**inputs)
-
-
 def _weight_length(claim: FairnessGuarantee, *, norm: float, std: float) -> float:
     if not (norm >= 0.0 and std > 0.0):
         raise ValueError("'norm' must be >= 0 and 'std' > 0")
     return float(erf(norm / std / math.sqrt(2.0)))
 
 
-_SAMPLED: dict[str, Callable[..., float]] = {
-    EXACT: _exact,
-    HOEFFDING: _hoeffding,
-    NOISY_COUNTS: _noisy_counts,
-    OWN_MODELS: _own_models,
-    TOTAL_VARIATION: _total_variation,
-}
-_DERIVED: dict[str, Callable[..., float]] = {
-    COUNTED: _counted,
-    RELEASE: _release,
-    LAST_STEP: _last_step,
-    WEIGHT_LENGTH: _weight_length,
+_BOUNDS: dict[str, Callable[..., float]] = {
+    by.EXACT: _exact,
+    by.HOEFFDING: _hoeffding,
+    by.NOISY_COUNTS: _noisy_counts,
+    by.OWN_MODELS: _own_models,
+    by.TOTAL_VARIATION: _total_variation,
+    by.COUNTED: _counted,
+    by.RELEASE: _release,
+    by.LAST_STEP: lambda claim, **inputs: theorem2_bound(**inputs),
+    by.WEIGHT_LENGTH: _weight_length,
 }

@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from skfairdp.fairness.derivation import (
-    COUNTED,
-    EXACT,
-    HOEFFDING,
-    LAST_STEP,
-    NOISY_COUNTS,
-    OWN_MODELS,
-    RELEASE,
-    TOTAL_VARIATION,
-    WEIGHT_LENGTH,
-)
+from skfairdp.fairness import derivation as by
 
 DEPLOYED = "deployed model"
 AVERAGED = "averaged over its draws"
@@ -27,13 +17,13 @@ ANSWERED = "answered queries"
 # What each kind of derivation can show.
 _SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        DEPLOYED: (EXACT, HOEFFDING, NOISY_COUNTS),
-        AVERAGED: (HOEFFDING, OWN_MODELS),
-        ANY_POPULATION: (WEIGHT_LENGTH,),
-        TRAINING: (LAST_STEP,),
-        DOWNSTREAM: (RELEASE,),
-        DOWNSTREAM_LIKE: (TOTAL_VARIATION,),
-        ANSWERED: (COUNTED,),
+        DEPLOYED: (by.EXACT, by.HOEFFDING, by.NOISY_COUNTS),
+        AVERAGED: (by.HOEFFDING, by.OWN_MODELS),
+        ANY_POPULATION: (by.WEIGHT_LENGTH,),
+        TRAINING: (by.LAST_STEP,),
+        DOWNSTREAM: (by.RELEASE,),
+        DOWNSTREAM_LIKE: (by.TOTAL_VARIATION,),
+        ANSWERED: (by.COUNTED,),
     }
 )
 SCOPES = tuple(_SHOWN)

@@ -11,22 +11,15 @@ import numpy as np
 
 from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_gap_upper_bound
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
+from skfairdp.fairness.derivation import level_of_one
 from skfairdp.figures import rounded_up
-from skfairdp.parameters import COUNT, NONE, PROBABILITY, Check, Choice, Number, check_arguments
+from skfairdp.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_arguments
 
 __all__ = ["USEFUL", "SmallestGap", "certifiable", "smallest_gap"]
 
 USEFUL = 0.5  # bounds from here on are printed as "no useful bound"
 # More rows than this are not looked for.
 _MOST_ROWS = 10**7
-_ALLOWED: dict[str, tuple[Check, ...]] = {
-    "tolerance": (NONE, PROBABILITY),
-    "confidence_level": (PROBABILITY,),
-    "rate": (Number(0.0, 1.0),),
-    "n_claims": (COUNT,),
-    "count_epsilon": (NONE, Number(1e-4, 1e3)),
-    "cell_sizes": (Choice(("private", "public")),),
-}
 
 
 @dataclass(frozen=True)
@@ -138,8 +131,16 @@ def certifiable(
     >>> certifiable([1000, 1000], 0.05, count_epsilon=0.1).rows_needed
     1165
     """
-    check_arguments(locals(), **_ALLOWED)
-    level = 1.0 - (1.0 - confidence_level) / n_claims
+    check_arguments(
+        locals(),
+        tolerance=(NONE, PROBABILITY),
+        confidence_level=PROBABILITY,
+        rate=Number(0.0, 1.0),
+        n_claims=COUNT,
+        count_epsilon=(NONE, Number(1e-4, 1e3)),
+        cell_sizes=Choice(("private", "public")),
+    )
+    level = level_of_one(confidence_level, n_claims)
 
     def shown(sizes: Sequence[int]) -> float:
         rows = np.array([sizes])
@@ -168,14 +169,12 @@ def smallest_gap(
     smallest = shown([int(n) for n in named.values()])
     if tolerance is None or smallest <= tolerance:
         return SmallestGap(smallest, tolerance, None, (), rate)
-    needed = _rows(shown, tolerance)
-    too_small = tuple(
-        group
-        for group, n in named.items()
-        if n < (needed or math.inf)
-        and shown([int(n), max(int(m) for other, m in named.items() if other != group)]) > tolerance
-    )
-    return SmallestGap(smallest, tolerance, needed, too_small, rate)
+    needed, too_small = _rows(shown, tolerance), []
+    for group, n in named.items():
+        largest = max(int(m) for other, m in named.items() if other != group)
+        if n < (needed or math.inf) and shown([int(n), largest]) > tolerance:
+            too_small.append(group)
+    return SmallestGap(smallest, tolerance, needed, tuple(too_small), rate)
 
 
 def _rows(shown: Callable[[Sequence[int]], float], tolerance: float) -> int | None:

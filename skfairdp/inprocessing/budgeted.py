@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from skfairdp.assumptions import of_training, seed_known
+from skfairdp.assumptions import of_attribute, of_training, seed_known
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups
@@ -17,7 +17,10 @@ from skfairdp.privacy.accounting.plan_cost import guarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
+from skfairdp.privacy.relations import PROTECTS
 from skfairdp.privacy.sizes import Sizes
+
+ATTRIBUTE = "sensitive_features"  # what is protected where features and labels are public
 
 
 class BudgetedClassifier(PrivateClassifier):
@@ -95,18 +98,21 @@ class BudgetedClassifier(PrivateClassifier):
     ) -> PrivacyGuarantee | None:
         if plan.noiseless:
             return None
+        unit, also = self._unit, self._also_assumed()
         if noise.reproducible:
-            return PrivacyGuarantee.void(seed_known(), protects=self._unit)
+            relation = plan.adjacency if unit == ATTRIBUTE else "zero-out"
+            return PrivacyGuarantee.void(seed_known(), adjacency=relation, protects=unit)
         named = any(getattr(self, n, None) is not None for n in ("group_sizes", "groups"))
-        return guarantee(
-            plan,
-            protects=self._unit,
-            budget=self.epsilon if self.noise_multiplier is None else None,
-            assumptions=of_training(
-                noise_text(noise, exact=plan.exact_noise),
+        said = noise_text(noise, exact=plan.exact_noise)
+        if unit == ATTRIBUTE:
+            assumed = of_attribute(PROTECTS[unit], said, groups=named, also=also)
+        else:
+            assumed = of_training(
+                said,
                 labels=self.classes is not None,
                 groups=None if groups is None else named,
-                also=self._also_assumed(),
-                persons=self._unit == "person",
-            ),
-        )
+                also=also,
+                persons=unit == "person",
+            )
+        budget = self.epsilon if self.noise_multiplier is None else None
+        return guarantee(plan, protects=unit, budget=budget, assumptions=assumed)

@@ -15,6 +15,7 @@ from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.ermi import DualMatrix, ErmiObjective
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
+from skfairdp.inprocessing.run import label_cells
 from skfairdp.parameters import NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.plan import CountRelease, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size
@@ -159,13 +160,10 @@ class DPFermiClassifier(GroupedClassifier):
         )
 
     def _targets(self, labels: Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
-        assert groups is not None
-        cells = torch.from_numpy(groups).long().to(labels.device)
-        cells = cells.clamp(min=0)  # others are not drawn
         if self._by_label:
-            n_labels = int(labels.max()) + 1 if self.classes is None else len(self.classes)
-            cells = cells * n_labels + labels.long()
-        return labels, cells
+            return labels, label_cells(labels, groups, self.classes)
+        assert groups is not None
+        return labels, torch.from_numpy(groups).long().to(labels.device).clamp(min=0)
 
     def _train(self, run: Run) -> None:
         objective = run.objective

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -13,10 +12,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from skfairdp.assumptions import PROCESSES
 from skfairdp.certificate.fit_digests import bind_each
-from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
-from skfairdp.datasets.stored_rows import StoredRows, in_chunks, stored_rows
+from skfairdp.datasets.stored_rows import in_chunks, stored_rows
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.inspection import (
@@ -30,11 +27,18 @@ from skfairdp.engine.parameter_vector import copy_module, copy_parameters
 from skfairdp.engine.processes import Processes
 from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.rehearsal import rehearse
-from skfairdp.engine.release import NoisyRelease, Rows
+from skfairdp.engine.release import NoisyRelease
 from skfairdp.engine.schedules import schedule_factors
-from skfairdp.engine.training import Progress, run_segment
+from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.inprocessing.budgeted import BudgetedClassifier
+from skfairdp.inprocessing.run import (
+    Run,
+    joined,
+    refuse_idle_optimizer,
+    rows_of,
+    watched,
+)
 from skfairdp.labels import encode_labels
 from skfairdp.parameters import (
     COUNT,
@@ -45,41 +49,10 @@ from skfairdp.parameters import (
     Number,
     check_parameters,
 )
-from skfairdp.persons import Persons
 from skfairdp.privacy.noise import NoiseSource
-from skfairdp.privacy.plan import Plan, Segment
+from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta
 from skfairdp.rows import check_features, check_rows
-
-
-@dataclass(frozen=True)
-class Run:
-    """Everything a mechanism needs while it trains; dropped afterwards."""
-
-    plan: Plan
-    prepared: PreparedNet
-    objective: Objective
-    release: NoisyRelease
-    noise: NoiseSource
-    learning_rates: list[float]
-    progress: Progress
-    steps_per_epoch: int
-
-    def descend(self, segments: Sequence[Segment] | None = None, **options: Any) -> None:
-        """Run planned steps, by default all, with the net's optimizer and learning rates.
-
-        `options` are those of `skfairdp.engine.training.run_segment`.
-        """
-        optimizer = self.prepared.optimizer()
-        for segment in self.plan.segments if segments is None else segments:
-            run_segment(
-                segment,
-                self.release,
-                optimizer,
-                progress=self.progress,
-                learning_rate=self.learning_rates.__getitem__,
-                **options,
-            )
 
 
 class GradientClassifier(BudgetedClassifier):
@@ -190,17 +163,7 @@ class GradientClassifier(BudgetedClassifier):
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
         """Check what the mechanism asks of its net, before anything is charged."""
         plan.check_exact_noise(prepared.flat.vector.numel())
-        vector = prepared.flat.vector
-        before = vector.detach().clone()
-        try:
-            prepared.optimizer().step(torch.zeros_like(before))
-        except Exception as error:
-            raise ValueError(
-                f"'net' has the optimizer {getattr(prepared.net.optimizer, '__name__', '?')}, "
-                f"which takes no step with a gradient alone: {error}"
-            ) from error
-        finally:
-            vector.data.copy_(before)
+        refuse_idle_optimizer(prepared)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         with Processes(self.distributed is not None) as processes:
@@ -234,7 +197,9 @@ class GradientClassifier(BudgetedClassifier):
             )
         n = len(X) if persons is None else persons.count
         if processes.size > 1:
-            n, groups = self._join(processes, X, classes, groups)
+            if not processes.leads:
+                self._charged_elsewhere = True
+            n, groups = joined(self, processes, X, classes, groups)
             seed = processes.first(seed)
             if noise.reproducible:  # another stream of batches in each process
                 noise = NoiseSource(seed + processes.rank * 2**32)
@@ -265,7 +230,7 @@ class GradientClassifier(BudgetedClassifier):
                 f"A plan with {plan.counts[0].name!r} tables reads all rows at once, so 'X' has to "
                 "be in memory. Switch the tables off, or load the rows."
             )
-        rows = _rows(X, labels, self._cells(plan, groups), prepared.module, link, persons)
+        rows = rows_of(X, labels, self._cells(plan, groups), prepared.module, link, persons)
         del labels  # as large as what was made of them
         chunks = () if stored is None else stored.chunks()
         parts = (as_tensor(chunk, prepared.module) for chunk in chunks)
@@ -283,14 +248,8 @@ class GradientClassifier(BudgetedClassifier):
         rates = prepared.learning_rates(plan.steps, epoch)
         stated = self._guarantee(plan, noise, groups)
         if processes.size > 1:
-            if stated is not None and not stated.is_void:
-                also = PROCESSES.format(n=processes.size)
-                stated = replace(stated, assumptions=(*stated.assumptions, also))
-            places = np.unique(np.linspace(0, len(X) - 1, 64).astype(np.int64))
-            sample = rows.X[places] if stored is None else torch.from_numpy(stored.take(places))
-            processes.refuse_copies(sample)
             processes.agree(bind_each({"plan": repr(plan), "state": released}))
-            processes.watch(prepared.flat.vector, epoch)
+            stated = watched(processes, rows, stated, prepared.flat.vector, epoch)
         self._charge(stated)  # before a row reaches the engine
         release = NoisyRelease(rows, plan, clipper, noise, processes)
         shown = self.progress if processes.leads else False
@@ -321,27 +280,6 @@ class GradientClassifier(BudgetedClassifier):
         self.plan_ = plan
         self.privacy_ = stated
 
-    def _join(
-        self, processes: Processes, X: Any, classes: np.ndarray, groups: Groups | None
-    ) -> tuple[int, Groups | None]:
-        """Agree on what is fitted; number of rows, and groups with theirs, of all processes."""
-        if not processes.leads:
-            self._charged_elsewhere = True
-        parameters = {n: Recipe(v) for n, v in self.get_params(deep=False).items()}
-        known = {
-            "class": type(self),
-            "classes": classes.tolist(),
-            "groups": None if groups is None else list(groups.labels),
-            "features": (X.shape[1:], list(getattr(self, "feature_names_in_", ()))),
-            "ledger": self.ledger is None,
-        }
-        facts = {n: v for n, v in parameters.items() if n not in WITHOUT_EFFECT}
-        processes.agree(bind_each(facts | known))
-        if groups is not None:
-            totals = processes.total(torch.from_numpy(groups.counts.astype(np.int64)))
-            groups = replace(groups, totals=totals.numpy())
-        return int(processes.total(torch.tensor(len(X)))), groups
-
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         proba = self.predict_proba(X)
         tiny = np.finfo(np.float64).tiny
@@ -360,23 +298,3 @@ class GradientClassifier(BudgetedClassifier):
     def _features(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
         return check_features(self, X, allow_nd=self.net is not None)
-
-
-def _rows(
-    X: Any,
-    labels: np.ndarray,
-    cells: np.ndarray | None,
-    module: nn.Module,
-    link: str,
-    persons: Persons | None,
-) -> Rows:
-    stored = X if isinstance(X, StoredRows) else None
-    tensor = as_tensor(X if stored is None else np.empty((0, *stored.shape[1:])), module)
-    target = torch.from_numpy(labels.clip(min=0)).to(tensor.device)
-    codes = np.zeros(len(X), dtype=np.int8) if cells is None else cells
-    if labels.min() < 0:
-        codes = np.where(labels < 0, codes.dtype.type(-1), codes)
-    target = target.to(tensor.dtype if link == "logit" else torch.int64)
-    if stored is not None:
-        codes = codes.astype(np.min_scalar_type(-1 - int(codes.max())))
-    return Rows(tensor, (target,), codes, persons, stored)

@@ -115,8 +115,7 @@ class GapScorer(_GroupScorer):
     >>> import pandas as pd
     >>> from sklearn.dummy import DummyClassifier
     >>> from skfairdp.metrics import GapScorer
-    >>> X = pd.DataFrame({"sex": ["F", "F", "M", "M"], "x": [0.0, 1.0, 0.0, 1.0]})
-    >>> y = [0, 1, 0, 0]
+    >>> X, y = pd.DataFrame({"sex": ["F", "F", "M", "M"]}), [0, 1, 0, 0]
     >>> model = DummyClassifier(strategy="most_frequent").fit(X, y)
     >>> GapScorer("accuracy_parity", sensitive_column="sex")(model, X, y)
     -0.5
@@ -148,8 +147,7 @@ class AccuracyUnderGapScorer(_GroupScorer):
     >>> import pandas as pd
     >>> from sklearn.dummy import DummyClassifier
     >>> from skfairdp.metrics import AccuracyUnderGapScorer
-    >>> X = pd.DataFrame({"sex": ["F", "F", "M", "M"], "x": [0.0, 1.0, 0.0, 1.0]})
-    >>> y = [0, 1, 0, 0]
+    >>> X, y = pd.DataFrame({"sex": ["F", "F", "M", "M"]}), [0, 1, 0, 0]
     >>> model = DummyClassifier(strategy="most_frequent").fit(X, y)
     >>> AccuracyUnderGapScorer(tolerance=0.1, sensitive_column="sex")(model, X, y)
     0.75

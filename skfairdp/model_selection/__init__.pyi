@@ -6,8 +6,7 @@ from .one_budget import fit_within
 from .record_split import RecordSplit
 from .search import PrivateSearchCV
 from .specification import specify
-from .specification_attempts import Attempt
-from .specification_result import Specification
+from .specification_result import Attempt, Specification
 
 __all__ = [
     "Attempt",

@@ -12,16 +12,29 @@ from dp_accounting.rdp import compute_epsilon
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from skfairdp.model_selection.number_of_runs import NumberOfRuns
-from skfairdp.model_selection.renyi_curves import (
+from skfairdp.assumptions import (
+    BEST_OF_MANY,
+    DEAREST_REPEATED,
+    HELD_OUT_WITH_CHANCE,
+    ONE_TABLE_EACH,
+    TIME_OF_SEARCH,
+    VALIDATION,
+    seed_known,
+    starts,
+)
+from skfairdp.figures import as_given, significant_up
+from skfairdp.model_selection.number_of_runs import (
     ORDERS,
     WHOLE_ORDERS,
+    NumberOfRuns,
     curve,
     pure_curve,
     selected_curve,
 )
-from skfairdp.privacy.accounting.accountants import event_epsilon
+from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.events import FailureDpEvent, covering_event, without_failures
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.noise import NoiseSource, noise_text
 from skfairdp.privacy.plan import Plan
 
 SMALLEST, LARGEST = 0.1, 1e7  # noise multipliers that are looked at
@@ -29,7 +42,7 @@ SMALLEST, LARGEST = 0.1, 1e7  # noise multipliers that are looked at
 ROOM = 2.0**-70
 SMALLEST_SCORE = 1e-4  # epsilon of a table; less leaves nothing but noise
 
-MakePlan = Callable[[float], Plan]
+MakePlan = Callable[[float], Plan]  # from a noise multiplier
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +61,38 @@ class SearchBudget:
     delta: float
     adjacency: str
 
-    def multiplier_for(self, make_plan: MakePlan) -> float:
-        """Smallest noise multiplier at which a candidate costs no more than the common event.
+    def guarantee(
+        self, noise: NoiseSource, price: float, holdout_fraction: float, names_public: str
+    ) -> PrivacyGuarantee:
+        """State what the whole search promises, at this price of a table of held-out counts.
 
-        `make_plan`: maps a noise multiplier to the candidate's plan. Result: the curve of the
-        candidate's plan lies nowhere above the common one.
+        `noise`: where noise, split and number of runs come from. `names_public`: which sets are.
         """
+        if noise.reproducible:
+            return PrivacyGuarantee.void(seed_known("noise, split and number of runs"))
+        event = self.runs.event(self.event)
+        mean, shape = as_given(self.runs.mean), as_given(self.runs.shape)
+        return PrivacyGuarantee(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=self.adjacency,
+            accountant=accountant_name(event, self.delta, self.adjacency),
+            event=event,
+            assumptions=(
+                BEST_OF_MANY.format(mean=mean, shape=shape),
+                DEAREST_REPEATED,
+                f"{HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))}; "
+                f"{ONE_TABLE_EACH.format(epsilon=significant_up(price, 4))}",
+                names_public,
+                f"{noise_text(noise)} (counts get noise in integers)",
+                TIME_OF_SEARCH,
+                starts(),
+                VALIDATION,
+            ),
+        )
+
+    def multiplier_for(self, make_plan: MakePlan) -> float:
+        """Smallest noise multiplier at which a plan's curve is nowhere above the common event's."""
         if without_failures(covering_event(make_plan(1.0)))[1] > without_failures(self.event)[1]:
             raise ValueError(
                 "A candidate may fail with a larger probability than the search was charged for: "
@@ -79,12 +118,7 @@ class SearchBudget:
 def search_budget(
     make_plan: MakePlan, runs: NumberOfRuns, epsilon: float, delta: float
 ) -> SearchBudget:
-    """Calibrate one run so that a search costs at most a target.
-
-    `make_plan`: maps a noise multiplier to the plan of the reference candidate. `runs`:
-    distribution of the number of runs. `delta`: probability in (0, 1). Raises ValueError: if no
-    noise meets the target.
-    """
+    """Calibrate one run of the reference candidate so that a search costs at most a target."""
     adjacency = make_plan(1.0).adjacency
 
     def excess_of(target: float, orders: NDArray[np.float64]) -> Callable[[float], float]:
@@ -120,7 +154,6 @@ def score_epsilon_below(limit: NDArray[np.float64], runs: NumberOfRuns) -> float
     limit of large orders in theorem 2 of Papernot and Steinke.
 
     `limit` (n_orders,): curve of the whole search for a record in training, at all orders.
-    `runs`: distribution of the number of runs.
     """
 
     def excess(log_total: float) -> float:

@@ -1,12 +1,20 @@
-"""Candidates of a search: drawn from the prior, told what they may spend, and kept silent."""
+"""Candidates of a search: drawn from the prior, told what they may spend, and kept silent.
+
+Only the best so far is ever kept.
+"""
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import sklearn
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterSampler
@@ -14,7 +22,10 @@ from sklearn.pipeline import Pipeline
 
 from skfairdp.certificate.steps import charges_privacy, kind_of, learns_from_rows
 from skfairdp.certificate.unwrap import unwrap
-from skfairdp.model_selection.holding_out import SearchRows
+from skfairdp.exceptions import warn_user
+from skfairdp.fairness.notions import get_notion
+from skfairdp.model_selection.budget import SearchBudget
+from skfairdp.model_selection.holding_out import Divided, Score, SearchRows, noisy_table, score_of
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.protocol import answers_of
@@ -100,41 +111,31 @@ def draw(
 ) -> dict[str, Any]:
     """Draw one candidate's parameters from the prior.
 
-    `distributions`: the prior, as scikit-learn's RandomizedSearchCV takes it. `generator`: not
-    the one that noise and the number of runs come from: the parameters of the winner are
-    published, and few outputs of a generator give its state away.
+    `generator`: not the one that noise and the number of runs come from: the parameters of the
+    winner are published, and few outputs of a generator give its state away.
     """
     seed = int(generator.integers(2**32))
     return dict(next(iter(ParameterSampler(distributions, 1, random_state=seed))))
 
 
 def told(estimator: Any, parameters: Mapping[str, Any] | None, **settings: Any) -> Any:
-    """Clone with a candidate's parameters, told what is set alike for all, and silent.
-
-    `**settings`: parameters of the last step: its share of the budget.
-    """
+    """Clone with a candidate's parameters, silent, whose last step is told its share."""
     model = clone(estimator)
     if parameters:
         # Cloned as in scikit-learn's searches: candidates share no object.
         model.set_params(**{key: clone(value, safe=False) for key, value in parameters.items()})
     check_estimator(model)
-    quiet: dict[str, Any] = {}
     for key, value in model.get_params(deep=True).items():
         leaf = key.rsplit("__", 1)[-1]
         # One progress bar for each candidate would count them.
         if leaf == "progress" or (leaf == "verbose" and value):
-            quiet[key] = False
-    model.set_params(**quiet)
+            model.set_params(**{key: False})
     final_of(model).set_params(**{"epsilon": 1.0, "noise_multiplier": None, **settings})
     return model
 
 
 def planner(final: Any, rows: SearchRows) -> Callable[[float], Plan]:
-    """Plan of a candidate for each noise multiplier.
-
-    `rows`: training rows; their number and groups are used. Result: maps a noise multiplier to a
-    Plan.
-    """
+    """Plan of a candidate for each noise multiplier, from the number and groups of its rows."""
     groups = final._encode_groups(rows.sensitive_features, len(rows))
     # Sizes are declared or taken from the rows; none are bought, so the noise is not used.
     sizes = final._sizes(groups, len(rows), NoiseSource())
@@ -173,3 +174,73 @@ def check_steps(model: Any) -> None:
                 "search would not be private. Use declared bounds and categories (PublicScaler, "
                 "PublicEncoder), or fit the step on public rows and wrap it in FrozenEstimator."
             )
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """The candidate that won, and what it won by."""
+
+    score: Score
+    gap: float | None
+    model: Any
+    parameters: dict[str, Any]
+    table: NDArray[np.int64]
+
+
+def best_of(
+    search: Any,
+    budget: SearchBudget | None,
+    price: float,
+    n_runs: int,
+    parts: Divided,
+    noise: NoiseSource,
+    prior: np.random.Generator,
+) -> Best:
+    """Run candidates of a `PrivateSearchCV` that are drawn from the prior.
+
+    `budget`: none for a search without noise. `price`: of one table of held-out counts, in nats.
+    """
+    best: Best | None = None
+    said: list[warnings.WarningMessage] = []
+    asked: dict[str, Any] = {"objective": search._objective, "notion": get_notion(search.notion)}
+    for _ in range(n_runs):
+        parameters = draw(search.param_distributions, prior)
+        # A warning for each candidate would count them: those of the winner are passed on.
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            model = trained(search, budget, parameters, parts.training, prior)
+            with_scores = asked["objective"] == "auc"
+            table = noisy_table(model, parts.held_out, price, noise, with_scores=with_scores)
+        check_steps(model)
+        classes = final_of(model).classes_
+        score, gap = score_of(table, classes=classes, tolerance=search.tolerance, **asked)
+        # Of equal scores the first stays, as likely any of them as any other.
+        if best is None or score > best.score:
+            best, said = Best(score, gap, model, parameters, table), heard
+    assert best is not None
+    for warning in said:
+        warn_user(warning.message, warning.category)
+    return best
+
+
+def trained(
+    search: Any,
+    budget: SearchBudget | None,
+    parameters: Mapping[str, Any],
+    rows: SearchRows,
+    prior: np.random.Generator,
+) -> Any:
+    """Train one candidate at its share of the budget."""
+    settings: dict[str, Any] = {"delta": search.delta}
+    if search.reproducible_noise:
+        settings |= {"reproducible_noise": True, "random_state": int(prior.integers(2**31))}
+    if budget is None:
+        settings["epsilon"] = math.inf
+    else:
+        final = final_of(told(search.estimator, parameters, delta=search.delta))
+        multiplier = budget.multiplier_for(planner(final, rows))
+        settings |= {"epsilon": None, "noise_multiplier": multiplier}
+    model = told(search.estimator, parameters, **settings)
+    # A copy: what a step writes into its rows must not reach the next candidate.
+    own = deepcopy(rows.X)
+    return model.fit(own, rows.y, **groups_by_name(model, rows.sensitive_features))

@@ -113,9 +113,8 @@ def search_cost(search: Any, *, public_validation: bool = False) -> SearchCost:
 
 def _own(stated: PrivacyGuarantee | None) -> SearchCost:
     if stated is None:
-        return SearchCost(
-            None, None, None, "The search was made without noise: nothing is private."
-        )
+        text = "The search was made without noise: nothing is private."
+        return SearchCost(None, None, None, text)
     if stated.is_void:
         return SearchCost(stated, None, None, f"Nothing is promised: {stated.assumptions[0]}.")
     sentence = (
@@ -133,20 +132,16 @@ def _of_others(
         f"{name} compared exact scores of its validation rows, so the whole search is not "
         "private: no finite ε covers a figure without noise."
     )
+    about: dict[str, Any] = {"adjacency": refit.adjacency, "protects": refit.protects}
     if fits is None:
         reason = "What each of its fits cost cannot be read off the search."
-        void = PrivacyGuarantee.void(
-            reason if public_validation else f"{scores} {reason}",
-            adjacency=refit.adjacency,
-            protects=refit.protects,
-        )
+        text = reason if public_validation else f"{scores} {reason}"
+        void = PrivacyGuarantee.void(text, **about)
         return SearchCost(void, None, None, void.assumptions[0])
     alone = fits.costs()
     if public_validation:
         rests_on = (*fits.privacy.assumptions, VALIDATION_ROWS)
         stated = dataclasses.replace(fits.privacy, assumptions=rests_on)
         return SearchCost(stated, fits.privacy, fits.n_fits, f"{alone}; {VALIDATION_ROWS}.")
-    void = PrivacyGuarantee.void(
-        scores, delta=refit.delta, adjacency=refit.adjacency, protects=refit.protects
-    )
+    void = PrivacyGuarantee.void(scores, delta=refit.delta, **about)
     return SearchCost(void, fits.privacy, fits.n_fits, f"{scores} {alone}, were the scores public.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from skfairdp.documentation import completed_by
 from skfairdp.model_selection.frontier import (
     directions,
     measured,
@@ -94,7 +95,7 @@ class ParetoDisplay:
         label : str, optional
             Column that names what a marker stands for.
         ax : matplotlib.axes.Axes, optional
-            Where to draw a single panel.
+            Where to draw a single panel; None makes a new figure.
 
         Returns
         -------
@@ -105,6 +106,7 @@ class ParetoDisplay:
         return cls(frame, gaps, values[0], label).plot(ax=ax)
 
     @classmethod
+    @completed_by(from_results)
     def from_search(
         cls, search: Any, *, label: str | None = None, ax: Axes | None = None
     ) -> ParetoDisplay:
@@ -117,27 +119,12 @@ class ParetoDisplay:
             a `PrivateSearchCV`, of which nothing but the winner is known.
         label : str, optional
             Searched parameter that markers tell apart.
-        ax : matplotlib.axes.Axes, optional
-            Where to draw a single panel.
-
-        Returns
-        -------
-        ParetoDisplay
         """
         return cls.from_results(results_of_search(search), label=label, ax=ax)
 
+    @completed_by(from_results)
     def plot(self, *, ax: Axes | None = None) -> ParetoDisplay:
-        """Draw the panels.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw a single panel; None makes a new figure.
-
-        Returns
-        -------
-        ParetoDisplay
-        """
+        """Draw the panels."""
         import matplotlib.pyplot as plt
         from matplotlib import colormaps
         from matplotlib.colors import ListedColormap, LogNorm
@@ -153,7 +140,9 @@ class ParetoDisplay:
             self.axes_ = axes[0]
         else:
             self.figure_, self.axes_ = ax.get_figure(), np.array([ax])  # type: ignore[assignment]
-        epsilon = self._epsilon()
+        epsilon = np.full(len(self.results), np.nan)
+        if "epsilon" in self.results:
+            epsilon = self.results["epsilon"].to_numpy(dtype=np.float64)
         finite = epsilon[np.isfinite(epsilon) & (epsilon > 0)]
         scale = LogNorm(*_range(finite)) if finite.size else None
         # Without its yellow end, which is hard to see on white.
@@ -164,18 +153,11 @@ class ParetoDisplay:
         self.axes_[0].set_ylabel(self.value, parse_math=False)
         if self.label is not None:
             handles, names = self.axes_[0].get_legend_handles_labels()
-            small: dict[str, Any] = {
-                "title": self.label,
-                "fontsize": "small",
-                "title_fontsize": "small",
-            }
+            look: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small"}
             if ax is None:  # below the panels, where no model is
                 columns = min(len(names), 2 * len(self.gaps) + 1)
-                legend = self.figure_.legend(
-                    handles, names, loc="outside lower center", ncols=columns, **small
-                )
-            else:
-                legend = ax.legend(handles, names, **small)
+                look |= {"loc": "outside lower center", "ncols": columns}
+            legend = (ax or self.figure_).legend(handles, names, title=self.label, **look)
             for text in (legend.get_title(), *legend.get_texts()):
                 text.set_parse_math(False)  # names are what people wrote
         if drawn is not None:
@@ -186,34 +168,24 @@ class ParetoDisplay:
                 bar.ax.minorticks_off()
         return self
 
-    def _epsilon(self) -> np.ndarray:
-        if "epsilon" not in self.results:
-            return np.full(len(self.results), np.nan)
-        return self.results["epsilon"].to_numpy(dtype=np.float64)
-
     def _panel(self, panel: Axes, gap: str, epsilon: np.ndarray, scale: Any) -> Any:
         frame, drawn = self.results, None
-        groups = [("", np.ones(len(frame), dtype=bool))]
+        groups: list[Any] = [("", np.ones(len(frame), dtype=bool))]
         if self.label is not None:
             names = frame[self.label].astype(str)
             groups = [(name, (names == name).to_numpy()) for name in dict.fromkeys(names)]
         private = np.isfinite(epsilon) & (epsilon > 0)
         for i, (name, chosen) in enumerate(groups):
             look: dict[str, Any] = {"marker": MARKERS[i % len(MARKERS)], "s": 36, "alpha": 0.9}
-            named = False
             for part, colour in ((chosen & private, True), (chosen & ~private, False)):
                 if not part.any():
                     continue
-                points = frame[part]
-                tint: dict[str, Any] = (
-                    {"c": epsilon[part], "norm": scale, "cmap": self._colours}
-                    if colour
-                    else {"facecolors": "none", "edgecolors": "grey"}
-                )
-                made = panel.scatter(
-                    points[gap], points[self.value], label=None if named else name, **look, **tint
-                )
-                named, drawn = True, made if colour else drawn
+                tint: dict[str, Any] = {"facecolors": "none", "edgecolors": "grey"}
+                if colour:
+                    tint = {"c": epsilon[part], "norm": scale, "cmap": self._colours}
+                x, y = frame.loc[part, gap], frame.loc[part, self.value]
+                made = panel.scatter(x, y, label=name, **look, **tint)
+                name, drawn = None, made if colour else drawn  # named once
         for level in np.unique(epsilon[private]):
             best = pareto_frontier(
                 frame[epsilon == level], maximize=[self.value], minimize=[gap]

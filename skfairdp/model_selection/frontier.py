@@ -18,10 +18,7 @@ DOWN = ("gap", "epsilon", *NOTIONS)
 
 
 def as_results(results: Any) -> pd.DataFrame:
-    """Results in one frame, one row a model.
-
-    `results`: for example a list of dictionaries, or a `Specification`.
-    """
+    """Results in one frame, one row a model."""
     if isinstance(results, pd.DataFrame):
         frame = results.copy()
     elif hasattr(results, "to_frame"):
@@ -41,10 +38,7 @@ def as_results(results: Any) -> pd.DataFrame:
 def directions(
     frame: pd.DataFrame, maximize: Iterable[str] | None, minimize: Iterable[str] | None
 ) -> dict[str, bool]:
-    """Which columns are compared, and whether more is better.
-
-    `maximize`, `minimize`: columns; None takes those with a known meaning.
-    """
+    """Which columns are compared, and whether more is better; None takes those of known meaning."""
     if maximize is None:
         maximize = [name for name in frame.columns if name in UP]
     if minimize is None:
@@ -148,20 +142,16 @@ def pareto_frontier(
 
 
 def results_of_search(search: Any) -> pd.DataFrame:
-    """Read the points of a fitted search.
+    """Read the points of a fitted search: scores, gaps as positive numbers, parameters, epsilon.
 
-    `search`: one of scikit-learn with several scorers, such as "accuracy" and
-    `skfairdp.metrics.demographic_parity_scorer`, or a `PrivateSearchCV`, of which nothing but the
-    winner is known. Result: a column for each score, with gaps as positive numbers, for each
-    searched parameter, and epsilon.
+    Of a `PrivateSearchCV` nothing but the winner is known.
     """
     if charges_privacy(search) and hasattr(search, "best_score_"):
-        privacy = search.privacy_
         point = {
             **_leaves(search.best_params_),
             search._objective: search.best_score_,
             "gap": search.best_gap_,
-            "epsilon": float("inf") if privacy is None else privacy.epsilon,
+            "epsilon": _epsilon_of(search),
         }
         return pd.DataFrame([{key: value for key, value in point.items() if value is not None}])
     if not hasattr(search, "cv_results_"):
@@ -175,9 +165,13 @@ def results_of_search(search: Any) -> pd.DataFrame:
             small = name in DOWN or name.startswith("gap_")
             frame["accuracy" if name == "score" else name] = -values if small else values
     if "epsilon" not in frame:
-        privacy = getattr(final_of(search.best_estimator_), "privacy_", None)
-        frame["epsilon"] = float("inf") if privacy is None else privacy.epsilon
+        frame["epsilon"] = _epsilon_of(final_of(search.best_estimator_))
     return frame
+
+
+def _epsilon_of(model: Any) -> float:
+    privacy = getattr(model, "privacy_", None)
+    return float("inf") if privacy is None else float(privacy.epsilon)
 
 
 def _leaves(parameters: Mapping[str, Any]) -> dict[str, Any]:

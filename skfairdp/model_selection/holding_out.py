@@ -1,7 +1,9 @@
-"""Each record goes to training or hold-out by a draw of its own."""
+"""Each record goes to training or hold-out by a draw of its own; one noisy table scores models."""
 
 from __future__ import annotations
 
+import math
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
+from skfairdp.certificate.counted_claims import noisy_cells
+from skfairdp.certificate.holdout import ask_holdout
+from skfairdp.certificate.unwrap import unwrap
+from skfairdp.fairness.bounds.noisy_counts import noisy_gap_estimate
 from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.notions import Notion
 from skfairdp.labels import count_rows, label_column
 from skfairdp.privacy.noise import NoiseSource
+
+BINS = 20  # of the predicted probability, for the area under the curve
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +53,6 @@ def divide(
 
     A split of a fixed size would move other records when one is removed, and then nothing
     could be said of one record alone.
-
-    `X` (n_rows, n_features): features. `y` (n_rows,): labels. `holdout_fraction`: chance of each
-    record to be held out.
     """
     n_rows = count_rows(X)
     label_column(y, n_rows, declared=True)
@@ -56,14 +62,84 @@ def divide(
     in_training = source.sampling.random(n_rows) >= holdout_fraction
 
     def part(index: NDArray[np.int64]) -> SearchRows:
-        kept = [
-            None if given is None else _safe_indexing(given, index)
-            for given in (X, y, sensitive_features)
-        ]
-        return SearchRows(kept[0], kept[1], kept[2], Groups(groups.labels, groups.codes[index]))
+        values = (X, y, sensitive_features)
+        a, b, c = (None if given is None else _safe_indexing(given, index) for given in values)
+        return SearchRows(a, b, c, Groups(groups.labels, groups.codes[index]))
 
     return Divided(
         part(np.flatnonzero(in_training)),
         part(np.flatnonzero(~in_training)),
         None if sensitive_features is None else groups.labels,
     )
+
+
+@dataclass(frozen=True, order=True)
+class Score:
+    """How good a candidate looks; larger is better, compared from the left."""
+
+    # Zero within the tolerance, else minus the excess of the noisy gap over it: among candidates
+    # that break the tolerance the one that breaks it least is best
+    shortfall: float
+    value: float  # Noisy accuracy, or area under the curve
+
+
+def noisy_table(
+    model: Any, held: SearchRows, epsilon: float, source: NoiseSource, *, with_scores: bool
+) -> NDArray[np.int64]:
+    """Count held-out rows by group, label, prediction (and bin of the score), and add noise.
+
+    `epsilon`: cost of the table, in nats; infinity adds no noise. Result (n_groups, n_labels,
+    n_classes, n_bins): a row is in at most one cell, so the L1 sensitivity is 1.
+    """
+    n_bins = BINS if with_scores else 1
+    groups = held.groups
+    if with_scores:
+        probability = np.asarray(model.predict_proba(deepcopy(held.X)))[:, -1]
+        bins = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
+        labels = tuple((label, b) for label in groups.labels for b in range(BINS))
+        codes = np.where(groups.codes >= 0, groups.codes * BINS + bins, -1)
+        groups = Groups(labels, codes)
+    rows = (held.X, held.y, held.sensitive_features)
+    flat = ask_holdout(unwrap(model), *rows, groups, True).table[:, :-1]  # of rows with a label
+    table = np.moveaxis(flat.reshape(-1, n_bins, *flat.shape[1:]), 1, -1)
+    if math.isinf(epsilon):
+        return table
+    return table + source.discrete_laplace(epsilon, table.shape)
+
+
+def score_of(
+    table: NDArray[np.int64],
+    *,
+    objective: str,
+    notion: Notion,
+    classes: Any,
+    tolerance: float | None,
+) -> tuple[Score, float | None]:
+    """Score of a candidate and its noisy gap, from the noisy table alone.
+
+    `tolerance`: largest gap; None sets no limit. No gap without two groups with rows.
+    """
+    counts = np.maximum(table, 0)
+    by_label = counts.sum(axis=0)
+    if objective == "accuracy":
+        value = float(np.einsum("yyb->", by_label)) / max(float(by_label.sum()), 1.0)
+    else:
+        value = _area(by_label.sum(axis=1))
+    gap = None
+    if table.shape[0] > 1:
+        gap = noisy_gap_estimate(noisy_cells(notion.strata(classes), table.sum(axis=-1)))
+    if tolerance is None:
+        return Score(0.0, value), gap
+    # No two groups with rows: nothing speaks for the candidate.
+    excess = (1.0 if gap is None else gap) - tolerance
+    return Score(-max(excess, 0.0), value), gap
+
+
+def _area(counts: NDArray[np.int64]) -> float:
+    """Area under the ROC curve from counts (label, score bin); ties within a bin count half."""
+    negative, positive = counts[0].astype(np.float64), counts[-1].astype(np.float64)
+    total = negative.sum() * positive.sum()
+    if total == 0.0:
+        return 0.5
+    below = np.concatenate([[0.0], np.cumsum(negative)[:-1]])
+    return float((positive * (below + negative / 2.0)).sum() / total)

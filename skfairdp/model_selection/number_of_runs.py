@@ -1,30 +1,37 @@
-"""How often a private search runs: a random number, drawn before and never told."""
+"""How often a private search runs, never told, and what the best of so many costs at each order."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-from dp_accounting.dp_event import DpEvent, RepeatAndSelectDpEvent
+from dp_accounting.dp_event import (
+    DpEvent,
+    GaussianDpEvent,
+    NoOpDpEvent,
+    PoissonSampledDpEvent,
+    RepeatAndSelectDpEvent,
+    ZCDpEvent,
+)
+from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS
+from numpy.typing import NDArray
 from scipy.optimize import brentq
+from scipy.special import gammaln
+
+from skfairdp.privacy.accounting.accountants import renyi_form
+from skfairdp.privacy.accounting.events import canonical, parts_of
+
+# All orders that the accountant may use when it states an epsilon.
+ORDERS = np.array(DEFAULT_RDP_ORDERS, dtype=np.float64)
+# Those with a finite sum, which are quick; enough to steer a search for the noise.
+WHOLE_ORDERS = ORDERS[(np.round(ORDERS) == ORDERS) & (ORDERS >= 2)]
 
 
 @dataclass(frozen=True)
 class NumberOfRuns:
-    """Truncated negative binomial distribution on 1, 2, 3, …
-
-    References
-    ----------
-    Papernot and Steinke, "Hyperparameter Tuning with Renyi Differential Privacy",
-    ICLR 2022 (arXiv 2110.03620), definition 1 and theorem 2.
-
-    Examples
-    --------
-    >>> from skfairdp.model_selection.number_of_runs import NumberOfRuns
-    >>> round(NumberOfRuns(10.0, 1.0).gamma, 6), round(NumberOfRuns(10.0, 0.0).gamma, 6)
-    (0.1, 0.026918)
-    """
+    """Truncated negative binomial law on 1, 2, … (Papernot and Steinke 2022, definition 1)."""
 
     mean: float
     # 1 is the geometric distribution, 0 the logarithmic one: cheaper for the same mean, with more
@@ -38,25 +45,18 @@ class NumberOfRuns:
             return 1.0
         if self.shape == 1.0:
             return 1.0 / self.mean
-        low = -60.0  # of log(gamma), where any mean of use lies below
 
         def excess(log_gamma: float) -> float:
-            return self._mean_at(log_gamma) - self.mean
+            ratio = -log_gamma  # of 1 - gamma**shape to the shape, at a shape of 0
+            if self.shape > 0.0:
+                ratio = -math.expm1(self.shape * log_gamma) / self.shape
+            return -math.expm1(log_gamma) / (math.exp(log_gamma) * ratio) - self.mean
 
-        return math.exp(brentq(excess, low, -1e-12, xtol=1e-14, rtol=1e-14))
-
-    def _mean_at(self, log_gamma: float) -> float:
-        rest = -math.expm1(log_gamma)  # 1 - gamma
-        if self.shape == 0.0:
-            return rest / (math.exp(log_gamma) * -log_gamma)
-        return self.shape * rest / (math.exp(log_gamma) * -math.expm1(self.shape * log_gamma))
+        # At a log(gamma) of -60 lies any mean of use below.
+        return math.exp(brentq(excess, -60.0, -1e-12, xtol=1e-14, rtol=1e-14))
 
     def probabilities(self, largest: int) -> np.ndarray:
-        """Probability of each number of runs up to one.
-
-        `largest`: the last number of runs asked for. Result (largest,): entry i is the
-        probability of i + 1 runs.
-        """
+        """Probability of 1, 2, ..., `largest` runs."""
         gamma = self.gamma
         if gamma == 1.0:
             return np.eye(1, largest)[0]
@@ -64,23 +64,16 @@ class NumberOfRuns:
         k = np.arange(1, largest)
         # Ratio of neighbouring probabilities: (1 - gamma) (k + shape) / (k + 1).
         steps = math.log1p(-gamma) + np.log((k + self.shape) / (k + 1.0))
+        first = math.log1p(-gamma)
         if self.shape == 0.0:
-            first = math.log1p(-gamma) - math.log(-log_gamma)
+            first -= math.log(-log_gamma)
         else:
-            normaliser = -math.expm1(self.shape * log_gamma)
-            first = (
-                math.log(self.shape)
-                + math.log1p(-gamma)
-                + self.shape * log_gamma
-                - math.log(normaliser)
-            )
+            first += math.log(self.shape / -math.expm1(self.shape * log_gamma))
+            first += self.shape * log_gamma
         return np.exp(first + np.concatenate([[0.0], np.cumsum(steps)]))
 
     def draw(self, generator: np.random.Generator) -> int:
-        """Draw a number of runs.
-
-        `generator`: secret: its draws tell how many runs there were.
-        """
+        """Draw a number of runs, which the generator tells: it is secret."""
         gamma = self.gamma
         if gamma == 1.0:
             return 1
@@ -107,8 +100,95 @@ class NumberOfRuns:
         return number
 
     def event(self, one_run: DpEvent) -> DpEvent:
-        """What the whole search releases, for the accountant.
-
-        `one_run`: covers the pair (model, noisy score) of any candidate.
-        """
+        """What the whole search releases, where one run covers any (model, noisy score)."""
         return RepeatAndSelectDpEvent(one_run, float(self.mean), float(self.shape))
+
+
+def curve(event: DpEvent, orders: NDArray[np.float64] = ORDERS) -> NDArray[np.float64]:
+    """Renyi divergence of an event at each order, for one record more, less or blanked."""
+    total = np.zeros(len(orders))
+    for part, count in parts_of(renyi_form(canonical(event))):
+        total += count * _of_one(part, orders)
+    return total
+
+
+def _of_one(part: DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+    match part:
+        case NoOpDpEvent():
+            return np.zeros(len(orders))
+        case ZCDpEvent(xi=xi, rho=rho):
+            return xi + rho * orders
+        case GaussianDpEvent(noise_multiplier=sigma):
+            return orders / (2.0 * sigma**2)
+        case PoissonSampledDpEvent(
+            sampling_probability=rate, event=GaussianDpEvent(noise_multiplier=sigma)
+        ):
+            return _sampled_gaussian(rate, sigma, tuple(orders.tolist()))
+    raise ValueError(
+        f"a {type(part).__name__} cannot be searched over: the cost of a search is known for "
+        "Gaussian sums, sampled or not, and for counts with discrete Laplace noise"
+    )
+
+
+@lru_cache(maxsize=1024)  # a search asks again what the one before it asked
+def _sampled_gaussian(rate: float, sigma: float, orders: tuple[float, ...]) -> NDArray[np.float64]:
+    """Curve of one Gaussian sum over a Poisson sample (Mironov, Talwar and Zhang, 2019)."""
+    excess = [
+        _binomial_excess(rate, sigma, int(order))
+        if order.is_integer()
+        else _integral_excess(rate, sigma, order)
+        for order in orders
+    ]
+    return np.logaddexp(0.0, excess) / (np.array(orders) - 1.0)
+
+
+def _binomial_excess(rate: float, sigma: float, order: int) -> float:
+    """log(E[r**order] - 1) for the density ratio r, as a sum."""
+    k = np.arange(2, order + 1)
+    exponent = k * (k - 1) / (2.0 * sigma**2)
+    ways = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
+    # log(exp(z) - 1), so that a small divergence keeps its digits
+    gain = exponent + np.log(-np.expm1(-exponent))
+    terms = ways + k * math.log(rate) + (order - k) * math.log1p(-rate) + gain
+    return float(np.logaddexp.reduce(terms))
+
+
+def _integral_excess(rate: float, sigma: float, order: float) -> float:
+    """The same for any order, by quadrature.
+
+    For integrands as smooth as these, which vanish at both ends, sums over an even grid
+    converge faster than any power of its width.
+    """
+    reach = 14.0 * sigma + order + 1.0
+    x, width = np.linspace(-reach, reach, 4_001, retstep=True)
+    log_ratio = np.logaddexp(math.log1p(-rate), math.log(rate) + (2.0 * x - 1.0) / (2.0 * sigma**2))
+    log_density = -0.5 * (x / sigma) ** 2 - math.log(sigma * math.sqrt(2.0 * math.pi))
+    # E[r] = 1 is taken off under the integral, for the digits of small divergences; where
+    # the power is large, it has none to lose.
+    small = order * log_ratio < 30.0
+    part = np.exp(log_density + order * log_ratio, where=~small, out=np.zeros_like(x))
+    near = log_ratio[small]
+    gain = np.expm1(order * near) - order * np.expm1(near)
+    part[small] = np.exp(log_density[small]) * gain
+    return math.log(max(float(part.sum()) * width, 1e-300))
+
+
+def selected_curve(
+    one_run: NDArray[np.float64], runs: NumberOfRuns, orders: NDArray[np.float64] = ORDERS
+) -> NDArray[np.float64]:
+    """Renyi curve of the best of a random number of runs.
+
+    Theorem 2 of Papernot and Steinke, and then monotonicity in the order: what dp_accounting
+    charges for its ``RepeatAndSelectDpEvent``.
+    """
+    steady = (1.0 - 1.0 / orders) * one_run - math.log(runs.gamma) / orders
+    found = one_run + math.log(runs.mean) / (orders - 1.0) + (1.0 + runs.shape) * steady.min()
+    return np.minimum.accumulate(found[::-1])[::-1]
+
+
+def pure_curve(epsilon: float, orders: NDArray[np.float64] = ORDERS) -> NDArray[np.float64]:
+    """Largest Renyi divergence of any pure mechanism: that of randomised response."""
+    yes = -math.log1p(math.exp(-epsilon))
+    no = yes - epsilon
+    sides = np.logaddexp(orders * yes + (1 - orders) * no, orders * no + (1 - orders) * yes)
+    return np.maximum(sides, 0.0) / (orders - 1)

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from skfairdp.base import PrivateClassifier, PrivateEstimator
 from skfairdp.figures import as_given
-from skfairdp.parameters import Number
+from skfairdp.parameters import PROBABILITY, Number, check_arguments
 from skfairdp.preprocessing import PrivateTableEncoder
 from skfairdp.privacy.accounting.plan_cost import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -95,12 +95,7 @@ def fit_within(
             "'pipeline' must have one PrivateTableEncoder and end in a classifier of skfairdp "
             "with a parameter epsilon, and no other step may be private."
         )
-    for name, value, allowed in (
-        ("epsilon", epsilon, Number(1e-3)),
-        ("table_share", table_share, Number(0.0, 1.0, low_open=True, high_open=True)),
-    ):
-        if not allowed.accepts(value):
-            raise ValueError(f"{name!r} must be {allowed.describe()}; got {value!r}.")
+    check_arguments(locals(), epsilon=Number(1e-3), table_share=PROBABILITY)
     if any(getattr(step, "reproducible_noise", False) for step in (tables[0], final)):
         raise ValueError("reproducible_noise=True voids the guarantee: there is no budget to keep.")
     steps, rows = [], X
@@ -110,9 +105,8 @@ def fit_within(
             continue
         fitted = clone(step)
         if isinstance(fitted, PrivateTableEncoder):
-            fitted.set_params(
-                epsilon=table_share * epsilon, delta=min(step.delta, final.delta / 10)
-            )
+            delta = min(step.delta, final.delta / 10)
+            fitted.set_params(epsilon=table_share * epsilon, delta=delta)
             spent = fitted._quote(rows, None, **whose)
             rows = fitted.fit(rows, **whose).transform(rows)
         else:

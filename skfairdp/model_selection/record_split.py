@@ -13,6 +13,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils.validation import _num_samples
 
 from skfairdp.engine.keyed_draws import row_uniforms
+from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments
 
 
 class RecordSplit(BaseCrossValidator):
@@ -54,12 +55,13 @@ class RecordSplit(BaseCrossValidator):
     assigns_each_record = True
 
     def __init__(self, n_splits: int = 5, *, test_size: float | None = None, key: int = 0) -> None:
-        least = 2 if test_size is None else 1
-        if not isinstance(n_splits, int | np.integer) or n_splits < least:
-            raise ValueError(f"n_splits={n_splits!r} must be an integer of at least {least}.")
-        if test_size is not None and not 0.0 < test_size < 1.0:
-            raise ValueError(f"test_size={test_size!r} must lie strictly between 0 and 1, or None.")
-        if not isinstance(key, int | np.integer) or not 0 <= key < 2**64:
+        check_arguments(
+            locals(),
+            n_splits=Number(2 if test_size is None else 1, integer=True),
+            test_size=(NONE, PROBABILITY),
+            key=Number(0, integer=True),
+        )
+        if key >= 2**64:  # which no float tells from the number before
             raise ValueError(f"key={key!r} must be an integer from 0 to 2**64 - 1.")
         self.n_splits = n_splits
         self.test_size = test_size

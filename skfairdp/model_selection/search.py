@@ -13,24 +13,25 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from skfairdp.assumptions import LABELS_PUBLIC, SETS_PUBLIC
 from skfairdp.base import PrivateClassifier
 from skfairdp.deprecation import renamed
 from skfairdp.engine.processes import Processes
 from skfairdp.exceptions import PrivacyWarning, warn_user
-from skfairdp.fairness.notions import NOTIONS, Notion, get_notion
+from skfairdp.fairness.notions import NOTIONS, Notion
 from skfairdp.figures import significant_down
 from skfairdp.model_selection.budget import SearchBudget, search_budget
 from skfairdp.model_selection.candidates import (
+    Best,
+    best_of,
     check_distributions,
     check_estimator,
     final_of,
     planner,
     told,
 )
-from skfairdp.model_selection.contest import Best, Contest
 from skfairdp.model_selection.holding_out import SearchRows, divide
 from skfairdp.model_selection.number_of_runs import NumberOfRuns
-from skfairdp.model_selection.search_assumptions import search_guarantee
 from skfairdp.parameters import (
     MAPPING,
     NONE,
@@ -190,26 +191,12 @@ class PrivateSearchCV(PrivateClassifier):
         runs = NumberOfRuns(float(self.n_iter), float(self.shape))
         budget = self._budget(runs, parts.training)
         price = self._price(budget)
-        stated = search_guarantee(
-            budget,
-            noise=noise,
-            score_epsilon=price,
-            holdout_fraction=self.holdout_fraction,
-            with_groups=parts.groups is not None,
-        )
+        names = SETS_PUBLIC if parts.groups else LABELS_PUBLIC
+        stated = None
+        if budget is not None:
+            stated = budget.guarantee(noise, price, self.holdout_fraction, names)
         self._charge(stated)  # before a candidate sees a row
-        contest = Contest(
-            estimator=self.estimator,
-            distributions=self.param_distributions,
-            settings={"delta": self.delta},
-            budget=budget,
-            price=price,
-            objective=self._objective,
-            notion=get_notion(self.notion),
-            tolerance=self.tolerance,
-            reproducible=self.reproducible_noise,
-        )
-        best = contest.best_of(runs.draw(noise.sampling), parts, noise, prior)
+        best = best_of(self, budget, price, runs.draw(noise.sampling), parts, noise, prior)
         self._keep(best, stated, parts.groups, price)
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
@@ -269,9 +256,9 @@ class PrivateSearchCV(PrivateClassifier):
         self.score_epsilon_ = price
         self.classes_ = final.classes_
         self.groups_ = groups
-        self.n_features_in_ = model.n_features_in_
-        if hasattr(model, "feature_names_in_"):
-            self.feature_names_in_ = model.feature_names_in_
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
         self.privacy_ = stated
 
     def predict(self, X: ArrayLike) -> NDArray:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy, deepcopy
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -24,6 +25,7 @@ from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.figures import as_given, significant_up
 from skfairdp.inprocessing.fair_path.classifier import FairPathClassifier
+from skfairdp.model_selection.budget import MakePlan
 from skfairdp.model_selection.candidates import (
     check_distributions,
     check_estimator,
@@ -34,16 +36,20 @@ from skfairdp.model_selection.candidates import (
     told,
 )
 from skfairdp.model_selection.holding_out import divide
-from skfairdp.model_selection.specification_attempts import (
-    Shares,
+from skfairdp.model_selection.specification_result import (
+    Attempt,
+    Specification,
+    all_fits,
     attempt_of,
-    share_budget,
+    best_of,
 )
-from skfairdp.model_selection.specification_result import Specification, best_of
 from skfairdp.parameters import PROBABILITY, Choice, Number, check_arguments
+from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
+from skfairdp.privacy.accounting.calibration import noise_multiplier_for
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource, noise_text
+from skfairdp.privacy.plan import Plan
 
 
 def specify(
@@ -159,7 +165,7 @@ def specify(
         groups=parts.groups,
         n_certificates=len(points),
     )
-    attempts = []
+    attempts: list[Attempt] = []
     charge = book.charge(privacy, activity="search", estimator=name) if book else nullcontext()
     with charge:
         fits: dict[int, Any] = {}
@@ -169,21 +175,14 @@ def specify(
             else:
                 noise = {"epsilon": None, "noise_multiplier": shares.multipliers[len(fits)]}
                 model = fits[first] = told(estimator, point, delta=delta, **noise)
-                rows, told_of = parts.training, parts.training.sensitive_features
-                model.fit(deepcopy(rows.X), rows.y, **groups_by_name(model, told_of))
-                check_steps(model)
+                rows = parts.training
+                groups = groups_by_name(model, rows.sensitive_features)
+                check_steps(model.fit(deepcopy(rows.X), rows.y, **groups))
             at = dataclasses.replace(terms, certificate_index=number)
-            attempts.append(
-                attempt_of(model, point, parts, at, tolerance, objective, privacy, source)
-            )
-    return Specification(
-        float(epsilon),
-        float(tolerance),
-        privacy,
-        tuple(attempts),
-        float(confidence_level),
-        best_of(tuple(attempts)),
-    )
+            what = model, point, parts.held_out, at, tolerance, objective, privacy, source
+            attempts.append(attempt_of(*what))
+    tried, level = tuple(attempts), float(confidence_level)
+    return Specification(float(epsilon), float(tolerance), privacy, tried, level, best_of(tried))
 
 
 def _points(
@@ -201,17 +200,15 @@ def _points(
 
 
 def _firsts(estimator: Any, points: list[dict[str, Any]]) -> list[int]:
-    """Say for each point which one is the first that its fit serves.
-
-    Points that differ in the tolerance of a path alone share a fit.
-    """
+    """First point that the fit of each serves: of a path, one that differs in tolerance alone."""
     if not isinstance(final_of(estimator), FairPathClassifier):
         return list(range(len(points)))
-    rest = [
-        repr(sorted((k, v) for k, v in point.items() if k.rsplit("__", 1)[-1] != "tolerance"))
-        for point in points
-    ]
-    return [rest.index(text) for text in rest]
+
+    def rest(point: dict[str, Any]) -> str:
+        return repr(sorted(e for e in point.items() if e[0].rsplit("__", 1)[-1] != "tolerance"))
+
+    texts = list(map(rest, points))
+    return list(map(texts.index, texts))
 
 
 def _at(fitted: Any, asked: Any) -> Any:
@@ -227,12 +224,11 @@ def _at(fitted: Any, asked: Any) -> Any:
 def _stated(
     shares: Shares, n: int, holdout_fraction: float, source: NoiseSource
 ) -> PrivacyGuarantee:
+    price, fits = significant_up(shares.count_epsilon, 4), len(shares.multipliers)
     return dataclasses.replace(
         shares.privacy,
         assumptions=(
-            ALL_COMPOSE.format(
-                fits=len(shares.multipliers), n=n, epsilon=significant_up(shares.count_epsilon, 4)
-            ),
+            ALL_COMPOSE.format(fits=fits, n=n, epsilon=price),
             f"{HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))}, so the larger of "
             "the two costs holds for every record",
             SETS_PUBLIC,
@@ -241,3 +237,57 @@ def _stated(
             starts("specify"),
         ),
     )
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How a budget is shared by attempts."""
+
+    multipliers: tuple[float, ...]
+    count_epsilon: float  # Pure cost of each table of held-out counts
+    privacy: PrivacyGuarantee
+
+
+def share_budget(plans: Sequence[MakePlan], epsilon: float, delta: float, n_tables: int) -> Shares:
+    """Let every fit have the same share of a budget, and every table of held-out counts.
+
+    A record is either in the training rows of all attempts or in the held-out rows of
+    all: the fits compose, the tables compose, and the larger of the two is the cost.
+    """
+    n = len(plans)
+    adjacency = plans[0](1.0).adjacency
+    target = epsilon
+    while True:
+        # n fits of one plan are one plan with n times the steps.
+        multipliers = tuple(
+            noise_multiplier_for(target, delta, _repeated_plan(plan, n)) for plan in plans
+        )
+        fits = all_fits(p(s) for p, s in zip(plans, multipliers, strict=True))
+        spent = event_epsilon(fits, delta, adjacency)
+        if spent <= epsilon:
+            break
+        target *= 0.995 * epsilon / spent  # plans of different shapes, a little over
+    price = epsilon / n_tables  # pure, and they add up
+    return Shares(
+        multipliers,
+        price,
+        PrivacyGuarantee(
+            epsilon=max(spent, price * n_tables),
+            delta=delta,
+            adjacency=adjacency,
+            accountant=accountant_name(fits, delta, adjacency),
+            # A record is in one part or the other, and no one event says so: further
+            # releases compose with epsilon and delta themselves.
+            event=None,
+        ),
+    )
+
+
+def _repeated_plan(make_plan: MakePlan, times: int) -> MakePlan:
+    def made(multiplier: float) -> Plan:
+        plan = make_plan(multiplier)
+        segments = tuple(dataclasses.replace(s, steps=s.steps * times) for s in plan.segments)
+        counts = tuple(dataclasses.replace(c, releases=c.releases * times) for c in plan.counts)
+        return dataclasses.replace(plan, segments=segments, counts=counts)
+
+    return made

@@ -1,21 +1,75 @@
-"""What was found out about a named (epsilon, tolerance)."""
+"""What was found out about a named (epsilon, tolerance), attempt by attempt."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from dp_accounting.dp_event import ComposedDpEvent, DpEvent
+from numpy.typing import NDArray
 
-from skfairdp.certificate.counted_claims import noisy_cells
-from skfairdp.fairness.bounds.noisy_counts import private_gap_lower_bound, private_gap_upper_bound
+from skfairdp.assumptions import ANSWERS_ASSUMED
+from skfairdp.certificate import Certificate, certify
+from skfairdp.certificate.counted_claims import noisy_cells, noisy_claim
+from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
+from skfairdp.fairness.bounds.noisy_counts import (
+    NoisyCells,
+    private_gap_lower_bound,
+    private_gap_upper_bound,
+)
 from skfairdp.fairness.derivation import level_of_one
+from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
 from skfairdp.figures import as_given, epsilon_text, percent_text, rounded_up, significant_up
 from skfairdp.model_selection.candidates import final_of
-from skfairdp.model_selection.specification_attempts import Attempt, all_fits, as_text, verdict_on
+from skfairdp.model_selection.holding_out import SearchRows, noisy_table, score_of
 from skfairdp.privacy.accounting.accountants import event_epsilon
+from skfairdp.privacy.accounting.events import canonical, covering_event
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Plan
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """One model that was trained and measured; paid for, so all of it may be shown.
+
+    Parameters
+    ----------
+    parameters : dict
+        What it was trained with.
+    value : float
+        Noisy accuracy on the held-out rows, or area under the curve.
+    claim : FairnessGuarantee
+        Upper bound on its gap; the bounds of all attempts hold together.
+    lower : float
+        Lower bound on its gap; those of all attempts hold together too.
+    attainable : float
+        Bound that a model without any gap would have got on as many rows.
+    verdict : {"kept", "broken", "undecided"}
+        "kept": the upper bound is within the tolerance. "broken": the lower one is above
+        it. "undecided": the held-out rows are too few to tell.
+    model : estimator or Pipeline
+        The trained model.
+    certificate : Certificate
+        The claim, bound to the model, with the privacy of all attempts together.
+    noisy_counts : ndarray of int64, shape (n_groups, n_labels, n_classes, n_bins)
+        The noisy table that all figures are computed from.
+    """
+
+    parameters: dict[str, Any]
+    value: float
+    claim: FairnessGuarantee
+    lower: float
+    attainable: float
+    verdict: str
+    model: Any = field(repr=False)
+    certificate: Certificate = field(repr=False)
+    noisy_counts: NDArray[np.int64] = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,11 +177,9 @@ class Specification:
                 private_gap_upper_bound(cells, price, confidence_level=level),
                 private_gap_lower_bound(cells, price, confidence_level=level),
             )
-            if bounds != (attempt.claim.bound, attempt.lower):
-                return False
-            if verdict_on(*bounds, self.tolerance) != attempt.verdict:
-                return False
-            if not attempt.certificate.verify(attempt.model):
+            verdict = verdict_on(*bounds, self.tolerance)
+            stated = attempt.claim.bound, attempt.lower, attempt.verdict
+            if stated != (*bounds, verdict) or not attempt.certificate.verify(attempt.model):
                 return False
         finals = [final_of(attempt.model) for attempt in self.attempts]
         # Points of one path are one fit, and share its released tables.
@@ -169,3 +221,72 @@ def best_of(attempts: tuple[Attempt, ...]) -> int | None:
     """Position of the best attempt that keeps the tolerance."""
     kept = [i for i, attempt in enumerate(attempts) if attempt.verdict == "kept"]
     return max(kept, key=lambda i: attempts[i].value, default=None)
+
+
+def all_fits(plans: Iterable[Plan]) -> DpEvent:
+    """Composition of fits on the same records."""
+    return canonical(ComposedDpEvent([covering_event(plan) for plan in plans]))
+
+
+def verdict_on(upper: float, lower: float, tolerance: float) -> str:
+    """Say whether bounds on a gap keep a tolerance."""
+    if upper <= tolerance:
+        return "kept"
+    return "broken" if lower > tolerance else "undecided"
+
+
+def attempt_of(
+    model: Any,
+    point: dict[str, Any],
+    held: SearchRows,
+    terms: EvaluationSettings,
+    tolerance: float,
+    objective: str,
+    privacy: PrivacyGuarantee,
+    source: NoiseSource,
+) -> Attempt:
+    """Measure a trained model on the held-out rows, with noise.
+
+    `terms`: at which price and level, `privacy`: what all attempts cost together.
+    """
+    assert terms.count_epsilon is not None
+    price, level, (notion,) = terms.count_epsilon, terms.level_of_one_claim, terms.notions
+    final = final_of(model)
+    noisy = noisy_table(model, held, price, source, with_scores=objective == "auc")
+    flat = noisy.sum(axis=-1)
+    score, _ = score_of(
+        noisy, objective=objective, notion=notion, classes=final.classes_, tolerance=None
+    )
+    strata = notion.strata(final.classes_)
+    classes = np.asarray(final.classes_).tolist()
+    rests_on = tuple(holdout_assumptions(terms, held.groups, True, ANSWERS_ASSUMED, classes))
+    # Sizes are private: of the first table nothing is read.
+    claim = noisy_claim(notion, strata, flat, flat, held.groups.labels, terms, rests_on)
+    cells = noisy_cells(strata, flat)
+    lower = private_gap_lower_bound(cells, price, confidence_level=level)
+    final._state(privacy)  # what its rows have spent, not this fit alone
+    return Attempt(
+        parameters=point,
+        value=score.value,
+        claim=claim,
+        lower=lower,
+        attainable=private_gap_upper_bound(_even(cells), price, confidence_level=level),
+        verdict=verdict_on(claim.bound, lower, tolerance),
+        model=model,
+        certificate=dataclasses.replace(certify(model), privacy=privacy, fairness=(claim,)),
+        noisy_counts=noisy,
+    )
+
+
+def _even(cells: NoisyCells) -> NoisyCells:
+    """Cells as they would be if all groups had the same rates."""
+    hit, miss = np.maximum(cells.successes, 0), np.maximum(cells.failures, 0)
+    rows = hit + miss
+    share = hit.sum(axis=1, keepdims=True) / np.maximum(rows.sum(axis=1, keepdims=True), 1)
+    level = np.rint(rows * share).astype(np.int64)
+    return dataclasses.replace(cells, successes=level, failures=rows - level)
+
+
+def as_text(parameters: Mapping[str, Any]) -> str:
+    """Parameters in one line."""
+    return ", ".join(f"{key}={value!r}" for key, value in parameters.items()) or "as given"

@@ -74,7 +74,7 @@ class NoisyEvidence(NamedTuple):
         return type(self)(self.epsilon, -self.total, self.weight, self.costs)
 
     def with_batch(
-        self, hits: tuple[float, float], rows: tuple[float, float], terms: int
+        self, hits: Sequence[float], rows: Sequence[float], terms: int
     ) -> tuple[Self, Self]:
         """Add a batch; return the evidence with it, and that of the batch by itself.
 
@@ -112,18 +112,14 @@ def log_laplace_moment(s: Floats, epsilon: float) -> Floats:
 
 
 def upper_limit(evidence: PairedEvidence | NoisyEvidence, error: float) -> float:
-    """Smallest gap, rounded up, that the evidence excludes together with all larger ones.
-
-    `error`: probability that the true gap is ever excluded.
-    """
+    """Smallest gap, rounded up, that is excluded, the true one ever with chance `error` at most."""
     return _crossing(evidence.below, -math.log(error))
 
 
 def lower_limit(evidence: PairedEvidence | NoisyEvidence, error: float) -> float:
-    """Largest gap, rounded down, below which the size of the gap is excluded.
+    """Largest size of the gap, rounded down, below which it is excluded; as of `upper_limit`.
 
-    The mean of both directions' evidence is taken. `error`: probability that the true size is ever
-    excluded.
+    The mean of both directions' evidence is taken.
     """
 
     def either(negative: float) -> float:

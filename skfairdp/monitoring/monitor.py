@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import Self
 
@@ -21,18 +21,11 @@ from skfairdp.monitoring.pairs import Levels, PairState, bounds, first_states, s
 from skfairdp.monitoring.readings import EVENTS, Readings, labels_of
 from skfairdp.monitoring.store import Document, FileStore, MemoryStore
 from skfairdp.monitoring.waiting import Rows, binary, settled, take_labels, wait
-from skfairdp.parameters import NONE, PROBABILITY, Number, check_parameters
+from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
 
 __all__ = ["GapMonitor"]
-
-_PARAMETERS = {
-    "tolerance": (PROBABILITY,),
-    "confidence_level": (PROBABILITY,),
-    "count_epsilon": (NONE, Number(1e-4, 1e3)),
-    "run_length": (Number(1.0),),
-}
 
 
 class GapMonitor(Readings):
@@ -113,10 +106,15 @@ class GapMonitor(Readings):
     ) -> None:
         found = get_notion(notion)
         self.notion = found.name
-        self.tolerance, self.confidence_level = tolerance, confidence_level
-        self.count_epsilon, self.run_length = count_epsilon, run_length
-        check_parameters(self, _PARAMETERS)
+        check_arguments(
+            locals(),
+            tolerance=PROBABILITY,
+            confidence_level=PROBABILITY,
+            count_epsilon=(NONE, Number(1e-4, 1e3)),
+            run_length=Number(1.0),
+        )
         self.tolerance, self.confidence_level = float(tolerance), float(confidence_level)
+        self.count_epsilon, self.run_length = count_epsilon, run_length
         if count_epsilon is not None and groups is None:
             raise ValueError(
                 "count_epsilon protects the people, but the groups that occur among them are "
@@ -125,15 +123,8 @@ class GapMonitor(Readings):
         self.ledger = as_ledger(ledger)
         self._needs_labels = found.needs_labels
         self._strata = found.strata((0, 1), with_labels=found.needs_labels)
-        document = self._settings() | {
-            "groups": None,
-            "rows": 0,
-            "batches": 0,
-            "events": {},
-            "pairs": [],
-            "waiting": [],
-            "seen": [],
-        }
+        empty: Document = {"groups": None, "rows": 0, "batches": 0, "events": {}}
+        document = self._settings() | empty | {"pairs": [], "waiting": [], "seen": []}
         if groups is not None:
             self._begin(document, encode_groups([], n_rows=0, labels=groups).labels)
         store = MemoryStore(document, []) if state is None else FileStore(state, document)
@@ -303,9 +294,9 @@ class GapMonitor(Readings):
                 "nothing; put it together with another. Nothing was spent or used."
             )
         source = NoiseSource()
-        with ExitStack() as charges:
-            if self.ledger is not None:
-                cost = counts_guarantee(self.count_epsilon, public_sizes=True, source=source)
-                charge = self.ledger.charge(cost, activity="certify", estimator="GapMonitor")
-                charges.enter_context(charge)
+        charge: AbstractContextManager[object] = nullcontext()
+        if self.ledger is not None:
+            cost = counts_guarantee(self.count_epsilon, public_sizes=True, source=source)
+            charge = self.ledger.charge(cost, activity="certify", estimator="GapMonitor")
+        with charge:
             return table, table + source.discrete_laplace(self.count_epsilon, table.shape)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
 import pandas as pd
 
+from skfairdp.documentation import completed_by
 from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.guarantee import label_from_json
 from skfairdp.fairness.notions import Stratum
-from skfairdp.fairness.smallest_gap import SmallestGap, smallest_gap
+from skfairdp.fairness.smallest_gap import SmallestGap, certifiable, smallest_gap
 from skfairdp.figures import as_given, percent_text, rounded_down, rounded_up
 from skfairdp.monitoring.evidence import NoisyEvidence, PairedEvidence, upper_limit
 from skfairdp.monitoring.pairs import bounds, noise_terms, states_of
@@ -55,10 +57,8 @@ class Readings:
             )
 
     def _settings(self) -> Document:
-        figures = {name: getattr(self, name) for name in SETTINGS[1:]}
-        numbers = {
-            name: value if value is None else float(value) for name, value in figures.items()
-        }
+        figures = ((name, getattr(self, name)) for name in SETTINGS[1:])
+        numbers = {name: value if value is None else float(value) for name, value in figures}
         return {"format": FORMAT, "notion": self.notion} | numbers
 
     def refresh(self) -> Self:
@@ -126,6 +126,7 @@ class Readings:
         columns = ["batch", "time", "rows", "lower_bound", "upper_bound", *EVENTS]
         return pd.DataFrame(self._store.history(), columns=columns)
 
+    @completed_by(certifiable)
     def certifiable(
         self,
         group_sizes: Mapping[Any, int] | Sequence[int],
@@ -140,8 +141,6 @@ class Readings:
         group_sizes : mapping of group to int, or sequence of int
             Decisions that are expected in each group (for rates given a label, with that label):
             public, declared or bought numbers.
-        rate : float in [0, 1], default=0.5
-            Rate that is observed in all groups. One half asks for most rows.
         n_batches : int, default=1
             With `count_epsilon`, batches of one size that these rows come in.
 
@@ -150,11 +149,6 @@ class Readings:
         SmallestGap
             `upper_bound_` if all groups' rates are observed to be equal. Of streams with equal
             rates half clear within 1.3 times the rows that this asks for.
-
-        Raises
-        ------
-        ValueError
-            For fewer than two groups, or figures out of range.
 
         Examples
         --------
@@ -173,10 +167,11 @@ class Readings:
                 rows = [n / n_batches for n in sorted(sizes)[:2]]
                 if not all(rows):
                     return 1.0
-                hits, evidence = [rate * n for n in rows], NoisyEvidence.none(self.count_epsilon)
-                _, alone = evidence.with_batch(
-                    (hits[0], hits[1]), (rows[0], rows[1]), noise_terms(self._strata[0])
+                evidence, terms = (
+                    NoisyEvidence.none(self.count_epsilon),
+                    noise_terms(self._strata[0]),
                 )
+                _, alone = evidence.with_batch([rate * n for n in rows], rows, terms)
                 costs = [n_batches * cost for cost in alone.costs]
                 evidence = alone._replace(weight=n_batches * alone.weight, costs=costs)
             return upper_limit(evidence, 1.0 - self.confidence_level)
@@ -226,16 +221,15 @@ class Readings:
         Raises
         ------
         MonitorError
-            When the text is none.
+            When there is no state of a monitor.
         """
-        try:
+        with _no_state():
             content = json.loads(text)
             store = MemoryStore(content["state"], list(content["history"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise MonitorError(f"This is not a state of a monitor: {error!r}.") from error
         return cls._of(store, ledger)
 
     @classmethod
+    @completed_by(from_json)
     def from_file(
         cls,
         state: str | os.PathLike[str],
@@ -248,23 +242,12 @@ class Readings:
         ----------
         state : path-like
             The file, as `state` of a monitor.
-        ledger : None, path or PrivacyLedger, default=None
-            Where further noisy counts are charged.
-
-        Returns
-        -------
-        GapMonitor
-
-        Raises
-        ------
-        MonitorError
-            When there is no such file, or it is not a monitor's.
         """
         return cls._of(FileStore(state), ledger)
 
     @classmethod
     def _of(cls, store: MemoryStore | FileStore, ledger: Any) -> Self:
-        try:
+        with _no_state():
             document = store.read()
             settings = {name: document[name] for name in SETTINGS}
             settings |= {"groups": labels_of(document), "ledger": ledger}
@@ -274,8 +257,6 @@ class Readings:
             if [state[:2] for state in known] != [state[:2] for state in wanted]:
                 raise ValueError("pairs of groups are missing")
             monitor.refresh()
-        except (ValueError, KeyError, TypeError) as error:
-            raise MonitorError(f"This is not a state of a monitor: {error!r}.") from error
         return monitor
 
     def plot(self, ax: Any = None) -> Any:
@@ -295,9 +276,8 @@ class Readings:
         if ax is None:
             _, ax = plt.subplots(figsize=(7, 3.5))
         history = self.history_
-        ax.fill_between(
-            history["rows"], history["lower_bound"], history["upper_bound"], step="post", alpha=0.3
-        )
+        bounds_ = history["lower_bound"], history["upper_bound"]
+        ax.fill_between(history["rows"], *bounds_, step="post", alpha=0.3)
         ax.axhline(self.tolerance, color="black", linestyle="--", linewidth=1, label="tolerance")
         for name, color in _COLORS.items():
             first = history[history[name]]["rows"]
@@ -308,6 +288,15 @@ class Readings:
         ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.legend()
         return ax
+
+
+@contextmanager
+def _no_state() -> Iterator[None]:
+    """Say of what else goes wrong that it is no state of a monitor."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError) as error:
+        raise MonitorError(f"This is not a state of a monitor: {error!r}.") from error
 
 
 def labels_of(document: Document) -> tuple[Hashable, ...] | None:

@@ -20,8 +20,7 @@ from skfairdp.assumptions import QUERIERS
 from skfairdp.base import PrivateClassifier
 from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.fairness.bounds.gated_answers import answered_guarantee
-from skfairdp.fairness.disparity import smallest_cold_start
-from skfairdp.fairness.gate import ParityGate
+from skfairdp.fairness.gate import ParityGate, smallest_cold_start
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.labels import count_rows

@@ -30,11 +30,6 @@ def groups_to_train(
     sensitive_features: Any, n: int, group_sizes: Mapping[Any, int] | None
 ) -> tuple[Groups, dict[Any, int] | None]:
     """Groups of `n` rows that have models of their own, and their declared sizes."""
-    if sensitive_features is None:
-        raise ValueError(
-            "training='per_group' needs sensitive_features at fit: one model is trained for each "
-            "group."
-        )
     sizes = None if group_sizes is None else check_group_sizes(group_sizes)
     groups = groups_of_training(sensitive_features, n, None if sizes is None else tuple(sizes))
     if sizes is None and len(groups.labels) < 2:

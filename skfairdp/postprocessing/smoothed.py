@@ -193,6 +193,12 @@ class SmoothedClassifier(PrivateClassifier):
         self.distances_ = np.array(moved) if moved else None
 
     @property
+    def _needs_groups(self) -> str | None:  # type: ignore[override]
+        if self.training == "per_group":
+            return "training='per_group' trains a model for each group"
+        return getattr(self.estimator, "_needs_groups", None)
+
+    @property
     def _takes_images(self) -> bool:
         return getattr(self.estimator, "net", None) is not None
 

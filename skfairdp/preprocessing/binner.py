@@ -51,10 +51,6 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
     scale : {"both", "linear", "log"}, default="both"
         Bins of equal width, bins of equal width in ``sign(x) * log(1 + abs(x))``, or the edges
         of both.
-    encoding : {"levels", "onehot", "thermometer"}, default="levels"
-        A pandas DataFrame of categoricals, which :class:`skfairdp.DPAdditiveClassifier` takes; or
-        an array of zeros and ones for any other net, with a column for each level, or for each edge
-        that a number reaches.
     remainder : {"raise", "drop"}, default="raise"
         What to do with columns that nothing was declared for.
 

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Hashable
 from datetime import date
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -50,14 +51,7 @@ def read_cells(values: pd.Series) -> Cells:
     if pd.api.types.is_numeric_dtype(dtype):
         numbers = values.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0
         return Cells(numbers, np.full(len(numbers), -1, dtype=np.int64))
-    if isinstance(dtype, pd.CategoricalDtype):
-        codes, distinct = values.cat.codes.to_numpy().astype(np.int64), list(dtype.categories)
-    elif dtype != np.dtype(object) or pd.api.types.infer_dtype(values, skipna=True) == "string":
-        codes, distinct = factorized(values)
-    else:
-        # Equal values of different kinds, such as 1 and Decimal(1), would be read as the first.
-        codes, distinct = np.arange(len(values)), list(values)
-    codes = np.maximum(codes, -1)
+    codes, distinct = distinct_cells(values)
     found = [_read(value) for value in distinct]
     where: dict[str, int] = {}
     texts = [-1 if text is None else where.setdefault(text, len(where)) for _, text in found]
@@ -66,6 +60,23 @@ def read_cells(values: pd.Series) -> Cells:
         _taken(texts, -1, codes),
         tuple(where),
     )
+
+
+def distinct_cells(values: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
+    """Codes of cells, -1 for missing ones, and what the others stand for; kinds are kept apart."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return values.cat.codes.to_numpy().astype(np.int64), list(values.dtype.categories)
+    alike = values.dtype != np.dtype(object)
+    if alike or pd.api.types.infer_dtype(values, skipna=True) == "string":
+        codes, distinct = factorized(values)
+        return np.maximum(codes, -1), distinct
+    # Equal values of different kinds, such as 1 and Decimal(1), would be read as the first.
+    there = np.array([not _is_missing(value) for value in values], dtype=bool)
+    return np.where(there, np.cumsum(there) - 1, -1), list(values[there])
+
+
+def _is_missing(value: Any) -> bool:
+    return value.is_nan() if isinstance(value, Decimal) else pd.isna(value) is True
 
 
 def _taken(values: list[Any], missing: float, codes: NDArray[np.int64]) -> NDArray[Any]:
@@ -80,7 +91,7 @@ def _read(value: Any) -> tuple[float, str | None]:
         return (float(text) + 0.0, None) if _NUMBER.match(text) else (math.nan, text)
     if isinstance(value, date) and value is not pd.NaT:
         return math.nan, value.isoformat()[:10]
-    if isinstance(value, Real | bool | np.bool_):
+    if isinstance(value, Real | Decimal | bool | np.bool_):
         try:
             return float(value) + 0.0, None
         except OverflowError:  # a whole number beyond the floats

@@ -99,25 +99,32 @@ def encoded_levels(table: pd.DataFrame, encoding: str) -> tuple[NDArray[np.float
     parts: list[NDArray[np.float64]] = []
     names: list[str] = []
     for name in table.columns:
-        column = table[name].cat
-        codes, levels = column.codes.to_numpy(), len(column.categories)
         labels = level_names(table[name].dtype)
-        if encoding == "thermometer" and column.ordered:
-            reached = codes[:, None] >= np.arange(1, levels)[None, :]
-            missing = (codes < 0)[:, None]
-            parts.append(np.concatenate([reached, missing], axis=1).astype(np.float64))
-            starts = [f">= {one.left:.6g}" for one in column.categories[1:]]
-            names += [f"{name} {start}" for start in starts] + [f"{name} missing"]
-            continue
-        part = np.zeros((len(table), levels + 1))
-        part[np.arange(len(table)), np.where(codes < 0, levels, codes)] = 1.0
-        parts.append(part)
+        code_of = np.eye(len(labels))  # a row for each level, that of a missing value last
+        if encoding == "thermometer" and table[name].cat.ordered:
+            code_of[:-1, :-1] = np.tri(len(labels) - 1)
+            starts = [f">= {one.left:.6g}" for one in table[name].cat.categories[1:]]
+            code_of, labels = code_of[:, 1:], [*starts, "missing"]
+        parts.append(code_of[table[name].cat.codes])  # -1, for missing, is the last row
         names += [f"{name} {label}" for label in labels]
     return np.concatenate(parts, axis=1), names
 
 
 class LevelsMixin(TransformerMixin):
-    """What a transformer has that puts out levels, as its `encoding` says."""
+    """What a transformer has that puts out levels, as its `encoding` says.
+
+    Parameters
+    ----------
+    encoding : {"levels", "onehot", "thermometer"}
+        A pandas DataFrame of categoricals, which :class:`skfairdp.DPAdditiveClassifier` takes; or
+        an array of zeros and ones for any other net, with a column for each level, or for each edge
+        that a number reaches.
+
+    Attributes
+    ----------
+    levels_ : tuple of (str, Intervals or Categories)
+        Name and levels of each column that is put out.
+    """
 
     encoding: str
     levels_: tuple[tuple[str, Levels], ...]

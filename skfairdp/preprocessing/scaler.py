@@ -139,7 +139,18 @@ class PublicScaler(OneToOneFeatureMixin, DeclaredTransformer):
     ) -> tuple[dict[Hashable, int], NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:
         """Positions, limits (d, 2), whether bent (d,), constant for missing values (d,)."""
         interval(self.feature_range, "feature_range")
-        where, pairs = self._pairs(names)
+        bounds = self.bounds
+        if not isinstance(bounds, Mapping):
+            table = np.asarray(bounds, dtype=object)
+            if table.shape not in ((2,), (len(names), 2)):
+                raise ValueError(
+                    f"bounds has shape {table.shape}. Allowed are (2,) for one pair and "
+                    f"({len(names)}, 2), one row for each column of X; or give a mapping."
+                )
+            each = np.broadcast_to(table, (len(names), 2)).tolist()
+            bounds = dict(zip(names, map(tuple, each), strict=True))
+        where = positions_of(bounds, names, "bounds")
+        pairs = [interval(bounds[name], f"bounds[{name!r}]") for name in where]
         log_columns = [self.log_columns] if isinstance(self.log_columns, str) else self.log_columns
         bent = np.zeros(len(where), dtype=bool)
         bent[list(positions_of(log_columns, list(where), "log_columns").values())] = True
@@ -150,22 +161,6 @@ class PublicScaler(OneToOneFeatureMixin, DeclaredTransformer):
         elif self.fill is not None:
             filled[:] = float(self.fill)
         return where, np.array(pairs, dtype=float).reshape(-1, 2), bent, filled
-
-    def _pairs(self, names: list[Hashable]) -> tuple[dict[Hashable, int], list[Interval]]:
-        """Positions of the declared columns and their bounds."""
-        if isinstance(self.bounds, Mapping):
-            where = positions_of(self.bounds, names, "bounds")
-            return where, [interval(self.bounds[name], f"bounds[{name!r}]") for name in where]
-        where = {name: position for position, name in enumerate(names)}
-        table = np.asarray(self.bounds, dtype=object)
-        if table.shape == (2,):
-            return where, [interval(tuple(table), "bounds")] * len(names)
-        if table.shape == (len(names), 2):
-            return where, [interval(tuple(p), f"bounds[{i}]") for i, p in enumerate(table)]
-        raise ValueError(
-            f"bounds has shape {table.shape}. Allowed are (2,) for one pair and "
-            f"({len(names)}, 2), one row for each column of X; or give a mapping."
-        )
 
     def _numbers(
         self, X: Any, positions: Sequence[int], names: Sequence[Hashable]

@@ -56,14 +56,9 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
     id_columns : sequence of columns, default=()
         Identifiers, which are dropped. A column whose name is that of an identifier has to be
         here or in `columns`.
-    encoding : {"levels", "onehot", "thermometer"}, default="levels"
-        A pandas DataFrame of categoricals, which :class:`skfairdp.DPAdditiveClassifier` takes; or
-        an array of zeros and ones for any other net.
 
     Attributes
     ----------
-    levels_ : tuple of (str, Intervals or Categories)
-        Name and levels of each column that is put out.
     date_columns_ : tuple of str
         Columns that were read as dates, and became three each.
     plan_ : Plan

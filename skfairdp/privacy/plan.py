@@ -12,6 +12,7 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from skfairdp.documentation import completed_by
 from skfairdp.parameters import Number
 from skfairdp.privacy.relations import ADJACENCIES, check_name
 
@@ -149,13 +150,9 @@ class Segment:
         for block in self.blocks:
             _check_cells("weights", block.weights, len(self.rates))
 
+    @completed_by(Block.multiplier)
     def multiplier(self, cell: int) -> float:
         """Combined noise multiplier of one step for a record of one cell.
-
-        Parameters
-        ----------
-        cell : int
-            Position of the cell in the plan's `cells`.
 
         Returns
         -------
@@ -229,13 +226,9 @@ class LaplaceSum:
         _check_each("weights", self.weights, _NUMBER)
         _check("scale", self.scale, _NUMBER)
 
+    @completed_by(Block.multiplier)
     def epsilon(self, cell: int) -> float:
         """Pure epsilon, in nats, for a record of one cell.
-
-        Parameters
-        ----------
-        cell : int
-            Position of the cell in the plan's `cells`.
 
         Returns
         -------
@@ -361,13 +354,9 @@ class Plan:
                 f"{least!r}. Use more noise (a smaller 'epsilon'), or exact_noise=False."
             )
 
+    @completed_by(charged_multiplier)
     def charged_failure(self, segment: Segment) -> float:
         """Probability of failure that a step of a segment is charged with.
-
-        Parameters
-        ----------
-        segment : Segment
-            One of the plan's.
 
         Returns
         -------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,13 +11,13 @@ from skfairdp.certificate.sentence import certainty
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.scopes import DOWNSTREAM, DOWNSTREAM_LIKE
 from skfairdp.figures import rounded_up
+from skfairdp.inprocessing.fair_path.display import PanelDisplay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
-class TotalVariationDisplay:
+class TotalVariationDisplay(PanelDisplay):
     """How often each code occurs in each group, and what that proves of every predictor.
 
     Make one with `from_certificate`.
@@ -36,9 +36,6 @@ class TotalVariationDisplay:
     figure_ : matplotlib.figure.Figure
         Its figure.
     """
-
-    ax_: Axes
-    figure_: Figure
 
     def __init__(self, claim: FairnessGuarantee, any_population: float) -> None:
         self.claim = claim
@@ -78,22 +75,7 @@ class TotalVariationDisplay:
         everywhere = bounds[DOWNSTREAM].bound if DOWNSTREAM in bounds else 1.0
         return cls(bounds[DOWNSTREAM_LIKE], everywhere).plot(ax)
 
-    def plot(self, ax: Axes | None = None) -> TotalVariationDisplay:
-        """Draw the shares of the codes before noise.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes or None, default=None
-            Panel to draw in; None makes one.
-
-        Returns
-        -------
-        TotalVariationDisplay
-        """
-        if ax is None:
-            import matplotlib.pyplot as plt  # only where a picture is wanted
-
-            _, ax = plt.subplots(layout="constrained")
+    def _draw(self, ax: Axes) -> None:
         claim = self.claim
         codes = list(dict.fromkeys(count.stratum for count in claim.counts))
         places, width = np.arange(len(codes)), 0.8 / len(claim.groups)
@@ -106,6 +88,3 @@ class TotalVariationDisplay:
             title=f"Gap of whatever is predicted from one release: ≤ {rounded_up(claim.bound)}\n"
             f"({certainty(claim)}); for any population: ≤ {rounded_up(self.any_population)}",
         )
-        ax.legend()
-        self.ax_, self.figure_ = ax, cast("Figure", ax.get_figure(root=True))
-        return self

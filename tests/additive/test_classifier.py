@@ -190,8 +190,16 @@ def test_one_budget_for_table_and_classifier(tmp_path, unit, ids) -> None:
     [
         ([DPAdditiveClassifier()], {}, "one PrivateTableEncoder"),
         ([PrivateTableEncoder(), PrivateTableEncoder(), DPAdditiveClassifier()], {}, "one Private"),
-        ([PrivateTableEncoder(), DPAdditiveClassifier()], {"epsilon": math.inf}, "'epsilon'"),
-        ([PrivateTableEncoder(), DPAdditiveClassifier()], {"table_share": 1.0}, "'table_share'"),
+        (
+            [PrivateTableEncoder(), DPAdditiveClassifier()],
+            {"epsilon": math.inf},
+            "epsilon=inf is not allowed",
+        ),
+        (
+            [PrivateTableEncoder(), DPAdditiveClassifier()],
+            {"table_share": 1.0},
+            "table_share=1.0 is not allowed",
+        ),
         (
             [PrivateTableEncoder(), FairPathClassifier(protects="sensitive_features")],
             {},

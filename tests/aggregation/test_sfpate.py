@@ -159,7 +159,7 @@ def test_three_groups() -> None:
 def test_bad_input() -> None:
     X, y, groups = biased(200)
     model = SFPATEClassifier(**FAST)
-    with pytest.raises(ValueError, match="needs sensitive_features"):
+    with pytest.raises(ValueError, match="needs the group of every row: they are what it protects"):
         model.fit(X, y)
     with pytest.raises(ValueError, match="at least two groups"):
         model.fit(X, y, sensitive_features=np.full(200, "a"))

@@ -521,7 +521,7 @@ def test_verify_finds_the_published_forgery(folder, capsys) -> None:
     forge("f.json", lambda document: document["fairness"][0].update(confidence_level=7.0))
     code, said = verified(capsys, "f.json", "m.pkl")
     assert code == 2
-    assert "confidence_level=7.0 must lie between 0 and 1" in said
+    assert "confidence_level=7.0 is not allowed" in said
 
 
 def test_verify_names_what_it_could_not_recompute(folder, capsys, texts) -> None:

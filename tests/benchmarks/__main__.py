@@ -1,6 +1,6 @@
 """Print the ratios of running times that the project promises: ``python -m tests.benchmarks``.
 
-Names of benchmarks (steps, default, constrained, groups, persons, cnn, epochs, fits, many,
+Names of benchmarks (steps, default, constrained, path, groups, persons, cnn, epochs, fits, many,
 calibration, search, teachers, gating, draws, mechanisms, representations, tables) as arguments run
 only those.
 """
@@ -35,6 +35,7 @@ def main(names: list[str]) -> int:
     benchmarks = {
         "steps": lambda: steps.benchmark_steps(X, y),
         "constrained": lambda: constrained.benchmark_constrained(X, y, groups),
+        "path": lambda: constrained.benchmark_path(X, y, groups),
         "default": lambda: steps.benchmark_default_steps(X, y),
         "groups": lambda: steps.benchmark_groups(X, y),
         "persons": lambda: steps.benchmark_persons(X, y),

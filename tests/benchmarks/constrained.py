@@ -1,20 +1,24 @@
-"""A step under rate constraints against the same step of DP-SGD."""
+"""A step under rate constraints against one of DP-SGD; a fair path against rate constraints."""
 
 from __future__ import annotations
 
 import itertools
+import time
+import warnings
 from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import nn
 
+from skfairdp import FairPathClassifier, RateConstrainedClassifier, default_net
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
 from skfairdp.engine.optimizers import flat_optimizer
 from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
+from skfairdp.exceptions import FairnessWarning
 from skfairdp.inprocessing.rates.cell_costs import CostObjective
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.multipliers import ScaledAscent
@@ -26,7 +30,7 @@ from tests.benchmarks.rounds import interleaved, report
 from tests.benchmarks.steps import our_step
 from tests.privacy.plans import empty_plan, unlimited
 
-__all__ = ["benchmark_constrained"]
+__all__ = ["benchmark_constrained", "benchmark_path"]
 
 
 def constrained_step(
@@ -102,3 +106,36 @@ def benchmark_constrained(X: np.ndarray, y: np.ndarray, groups: np.ndarray) -> l
             ratio = times[key] / times["plain"]
             held.append(report(f"rate-constrained step / DP-SGD step, {work} {where}", ratio, 1.25))
     return held
+
+
+def benchmark_path(X: np.ndarray, y: np.ndarray, groups: np.ndarray) -> list[bool]:
+    """One fit, ten tolerances, and certificates of twenty; both fits with linear nets."""
+
+    def seconds(work: Callable[[], object]) -> float:
+        start = time.process_time()
+        work()
+        return time.process_time() - start
+
+    linear = default_net().set_params(module__hidden_sizes=())
+    rates = RateConstrainedClassifier(linear, random_state=0, progress=False)
+    path = FairPathClassifier(random_state=0, progress=False)
+    tolerances = np.linspace(0.01, 0.2, 20).tolist()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairnessWarning)
+        of_rates = seconds(lambda: rates.fit(X, y, sensitive_features=groups))
+        one = seconds(lambda: path.fit(X, y, sensitive_features=groups))
+        more = seconds(lambda: [path.at(tolerance) for tolerance in tolerances[::2]])
+        held = X[:10_000], y[:10_000]  # what they are does not change the time
+        certified = sorted(
+            seconds(
+                lambda: path.certify_path(
+                    *held, sensitive_features=groups[:10_000], tolerances=tolerances
+                )
+            )
+            for _ in range(5)
+        )[2]
+    return [
+        report("fit of a fair path / fit under rate constraints", one / of_rates, 1.5),
+        report("ten tolerances / one fit of a path", (one + more) / one, 1.1),
+        report("certify_path of 20 points, 10,000 rows: seconds", certified, 1.0),
+    ]

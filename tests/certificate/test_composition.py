@@ -197,7 +197,10 @@ def test_a_search_that_pays_for_itself_states_its_own_cost(rows):
     mechanism = DPSGDClassifier(max_epochs=1, progress=False)
     search = PrivateSearchCV(mechanism, {"max_grad_norm": [0.5, 1.0]}, random_state=0)
     search.fit(rows.X, rows.y)
-    assert certify(search).privacy == search.privacy_
+    certificate = certify(search, rows.X, sensitive_features=rows.groups)
+    assert certificate.privacy == search.privacy_
+    (alternatives,) = (fact for fact in certificate.facts if fact.name == "alternatives")
+    assert alternatives.value == "a number that is not told, by PrivateSearchCV"
     del search.fit_digests_
     assert "PrivateSearchCV was changed after its fit" in certify(search).privacy.assumptions[0]
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
 import pandas as pd
@@ -207,7 +208,7 @@ def test_private_counts_show_only_noisy_figures(rows, spread, cell_sizes):
     plain = certify(model, rows.X, sensitive_features=rows.groups)
     claim, odds, opportunity = certificate.fairness[:3]
     assert certificate.n_rows is None
-    assert "600" not in str(certificate)
+    assert re.search(r"(?<![.\d])600\b", str(certificate)) is None  # 0.600 is no count
     assert all(count.noisy for count in claim.counts + odds.counts)
     if cell_sizes == "private":
         assert claim.bound > plain.fairness[0].estimate
@@ -222,13 +223,13 @@ def test_private_counts_show_only_noisy_figures(rows, spread, cell_sizes):
 
 
 def test_noise_of_private_counts_is_fresh_and_reproducible_only_by_request(model, rows):
+    few, groups = rows.X[:60], rows.groups[:60]
+
     def successes(**kwargs):
-        certificate = certify(
-            model, rows.X, sensitive_features=rows.groups, count_epsilon=0.05, **kwargs
-        )
+        certificate = certify(model, few, sensitive_features=groups, count_epsilon=0.2, **kwargs)
         return [count.successes for count in certificate.fairness[0].counts], certificate
 
-    # Two fresh pairs of such wide noise agree with probability below 1e-3.
+    # Four fresh pairs agree with probability below 1e-7.
     fresh = {tuple(successes()[0]) for _ in range(4)}
     assert len(fresh) > 1
     one, certificate = successes(count_noise=NoiseSource(0))

@@ -83,6 +83,26 @@ def test_other_names_and_values(folder, capsys) -> None:
     assert "largest gap is between 0.000" in capsys.readouterr().out
 
 
+def test_the_favourable_outcome_is_the_certified_one(tmp_path, monkeypatch, capsys) -> None:
+    """The lesser of two values here: who takes the other one would compare other rates."""
+    monkeypatch.chdir(tmp_path)
+    groups, labels = np.tile(["a", "b"], 1000), np.repeat(["granted", "refused"], 1000)
+    X = np.zeros((2000, 1))
+    model = DummyClassifier(strategy="constant", constant="granted").fit(X, labels)
+    asked = {"sensitive_features": groups, "notion": "equal_opportunity"}
+    certificate = certify(model, X, labels, pos_label="granted", **asked)
+    Path("c.json").write_text(certificate.to_json(), encoding="utf-8")
+    rows = pd.DataFrame({"group": groups, "decision": "granted", "label": labels})
+    # All of those who deserve it get it; of the others, only those of one group.
+    rows.loc[(rows["label"] == "refused") & (groups == "b"), "decision"] = "refused"
+    rows.to_csv("d.csv", index=False)
+    assert monitor("d.csv", "--tolerance", "0.1") == 0
+    assert "largest gap is between 0.000" in capsys.readouterr().out
+    rows.assign(decision=1, label=1).to_csv("e.csv", index=False)
+    assert monitor("e.csv", "--tolerance", "0.1") == 2
+    assert "holds other values than granted and refused" in capsys.readouterr().err
+
+
 @pytest.fixture
 def labelled(folder: Path) -> Path:
     X, groups, y = np.zeros((2000, 1)), np.repeat(["a", "b"], 1000), np.tile([0, 1], 1000)

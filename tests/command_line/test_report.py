@@ -6,6 +6,7 @@ import json
 import pickle
 import sys
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from skfairdp.command_line import filing, main, reporting
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import read_rows
 from skfairdp.command_line.schema import Schema
-from skfairdp.command_line.table import people_of
+from skfairdp.command_line.table import _categories, people_of
 from tests.command_line.files import SCHEMA, report, table, written
 from tests.processes import in_one_worker, run_fresh
+
+ZONES = ("Asia/Tokyo", "America/Lima")
 
 pytestmark = pytest.mark.filterwarnings("ignore:No point of the path")
 
@@ -70,8 +73,15 @@ def test_everything_is_written_and_fits_together(folder, capsys) -> None:
 def test_what_is_not_shown_is_said_and_exits_with_one(folder, capsys) -> None:
     written(folder)
     assert main(report(tolerance="0.001")) == 1
-    assert "NOT shown by this certificate" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "NOT shown by this certificate" in said.out
+    fewest = int(0.3 * table()["white"].value_counts().min())
+    told = f"Before anything is spent: about {fewest} rows of the smallest group are held out. "
+    assert said.err.startswith(told + "Equal rates of 0.5 would show a gap of at most 0.1")
+    assert "They cannot show a tolerance of 0.001." in said.err
     assert "at most 0.001: NOT shown" in (folder / "report.html").read_text()
+    main(report("--mechanism", "dpsgd", tolerance="0.03"))
+    assert "a tolerance of 0.03. It takes about" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("all_epochs")
@@ -107,6 +117,7 @@ def test_several_notions_are_held_by_rate_constraints(folder, capsys) -> None:
     assert type(model).__name__ == "RateConstrainedClassifier"
     assert (model.notion, model.tolerance) == (("equalized_odds", "demographic_parity"), 0.05)
     (folder / "report.html").unlink()
+    assert capsys.readouterr().err.startswith("Before anything is spent: about ")
     said = refused(capsys, report("--mechanism", "fair-path", *two))
     assert "takes one --notion" in said
     main(report("--model", "m.pkl", "--mechanism", "fairdp", "--threshold", "0.7"))
@@ -352,6 +363,13 @@ def test_several_sensitive_columns_make_intersections(folder) -> None:
     assert GapMonitor.from_file("m.db").n_rows_ == 800
 
 
+def test_only_the_columns_with_gaps_are_called_missing(folder, capsys) -> None:
+    written(folder, table().assign(old=[None, *["yes", "no"] * 399, "yes"]))
+    said = refused(capsys, report("--sensitive", "old"))
+    assert "'old' is missing in some rows" in said
+    assert "'white'" not in said
+
+
 def changed(**columns: object) -> pd.DataFrame:
     return table().assign(**columns)
 
@@ -368,6 +386,7 @@ ONE_ROW = ["only"] + ["a"] * 300 + ["b"] * 499
         (table().drop(columns="debt"), "schema names columns that the table lacks: debt"),
         (changed(approve=np.arange(800) % 3), "has more than two values; it must have two"),
         (changed(approve=1), "has one value; it must have two"),
+        (changed(approve=np.arange(800) % 50), "an age has to be cut in two first"),
         (changed(approve=[np.nan] + [0, 1] * 399 + [1]), "'approve' is missing in some rows"),
         (changed(white="a"), "'white' makes one group; two are needed"),
         (changed(white=UNIQUE), "makes 800 groups; at most 20"),
@@ -639,3 +658,91 @@ def test_a_missing_cell_does_not_rename_the_categories_of_a_parquet_file(folder)
             bounds_are_public=False,
         )
         assert people.X["x"].value_counts().to_dict() == {"1": 100, "2": 100}
+
+
+def by_person(name: str = "id") -> list[str]:
+    return [*report("--ledger", "ledger.db", "--certificate", "c.json"), "--person-ids", name]
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_report_by_person_promises_charges_and_holds_out_persons(
+    folder, capsys, monkeypatch, declared
+) -> None:
+    rows = pd.concat([table(), table(seed=0)]).assign(id=lambda rows: [f"p{i}" for i in rows["id"]])
+    written(folder, rows)
+    seen = []
+    made = filing.certify
+
+    def watch(model, X, y, **options):
+        seen.append(options["person_ids"])
+        return made(model, X, y, **options)
+
+    monkeypatch.setattr(filing, "certify", watch)
+    command = by_person()
+    if not declared:
+        at = command.index("--schema")
+        del command[at : at + 2]
+    main(command)
+    (entry,) = PrivacyLedger(folder / "ledger.db", "data").entries()
+    assert entry.guarantee.protects == "person"
+    document = json.loads((folder / "c.json").read_text())
+    assert document["privacy"]["protects"] == "person"
+    (ids,) = seen
+    assert 2 * ids.nunique() == len(ids)  # all rows of those held out
+    assert 0.15 < ids.nunique() / 800 < 0.45
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "message"),
+    [
+        ({"id": [None, *range(799)]}, "id", "missing"),
+        ({"id": 0}, "id", "rows of different groups"),
+        ({"id": np.arange(800) // 2, "white": ["a", "b"] * 400}, "id", "rows of different groups"),
+        ({}, "white", "not two"),
+        ({}, "nobody", "--person-ids names 'nobody'"),
+    ],
+)
+def test_ids_of_persons_that_do_not_fit_are_refused_before_a_charge(
+    folder, capsys, change, name, message
+) -> None:
+    written(folder, table().assign(**change))
+    assert main(by_person(name)) == 2
+    assert message in capsys.readouterr().err
+    assert not (folder / "ledger.db").exists() or not PrivacyLedger("ledger.db", "data").entries()
+
+
+ODD = {
+    "infinite": ("inf", "1"),
+    "huge": ("1e300", "-1e300"),
+    "one huge value": ("1e300",),
+    "negative zero": ("-0.0", "0"),
+    "missing": ("",),
+    "old": ("1799-12-31", "2020-02-29"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_columns_read_off_public_rows_are_taken_or_refused_before_a_charge(
+    folder, capsys, name
+) -> None:
+    values = ODD[name]
+    written(folder, table().assign(odd=[values[i % len(values)] for i in range(800)]))
+    command = report("--bounds-are-public", "--ledger", "l.db", mechanism="dpsgd")
+    at = command.index("--schema")
+    code = main([*command[:at], *command[at + 2 :]])
+    if name == "infinite":
+        assert code == 2
+        assert "'odd' has infinite values" in capsys.readouterr().err
+        assert not PrivacyLedger("l.db", "data").entries()
+    else:
+        assert code in (0, 1)
+
+
+@pytest.mark.parametrize("first", [1, Decimal(1), True, "1", None])
+def test_equal_values_of_other_kinds_do_not_change_which_category_a_cell_is(first) -> None:
+    """In a Parquet file columns may mix kinds; each cell is read by itself."""
+    east, west = (pd.Timestamp("2026-01-01", tz="UTC").tz_convert(zone) for zone in ZONES)
+    column = pd.Series([first, 1, Decimal(2), east, west, "x", None], dtype=object, name="c")
+    read = _categories(column, [1, 2, "x", str(west), str(east)])
+    assert read[1:].tolist() == [1, 2, str(east), str(west), "x", None]
+    assert read[0] == (None if first is None else 1)

@@ -115,6 +115,8 @@ class MadeUp:
 
 def with_groups_made_up(estimator: Any) -> Any:
     """The same estimator; of a class that makes up groups, if it needs some and gets none."""
+    if getattr(estimator, "_needs_groups", None) is None:
+        return estimator
     kind = globals().get(f"MadeUp{type(estimator).__name__}", type(estimator))
     return kind(**estimator.get_params(deep=False))
 

@@ -125,11 +125,17 @@ GROUPS_ARE_OPTIONAL = {
 
 @pytest.mark.parametrize("kind", [*exported().values()], ids=lambda kind: kind.__name__)
 def test_who_needs_groups_and_gets_none_says_so_before_any_charge(kind: type, tmp_path) -> None:
-    needs = kind.__name__ not in GROUPS_ARE_OPTIONAL
-    assert needs == (kind._needs_groups is not None)
-    if needs:
-        estimator = kind(ledger=tmp_path / "ledger.db")
-        with pytest.raises(ValueError, match=f"{kind.__name__} got sensitive_features=None, and n"):
+    estimators = [clone(one) for one in SETTINGS[kind][1].values()]
+    needing = [one for one in estimators if one._needs_groups is not None]
+    assert (len(needing) == len(estimators)) == (kind.__name__ not in GROUPS_ARE_OPTIONAL)
+    for estimator in needing:
+        if takes_ledger(estimator):
+            estimator.set_params(ledger=tmp_path / "ledger.db")
+        if roster.SETTINGS[kind][0] == "voting":  # which makes up groups
+            estimator = kind(ledger=tmp_path / "ledger.db")
+        with pytest.raises(
+            ValueError, match=rf"{type(estimator).__name__} got sensitive_features=None, and n"
+        ):
             estimator.fit(X, Y)
         assert not [*tmp_path.iterdir()]
         assert not hasattr(estimator, "privacy_")

@@ -36,6 +36,22 @@ def is_committed(entry: Any, name: str, model: Any, ordinal: int) -> None:
     assert "_reservation" not in vars(model)
 
 
+def test_a_fit_that_is_broken_off_without_a_ledger_says_what_counts_as_spent(monkeypatch) -> None:
+    X, y, groups = people()
+    for wrong, told in ((X, True), (X[:, :0], False)):  # before anything is charged: nothing
+        with monkeypatch.context() as broken:
+            broken.setattr(MomentSums, "gaussian", interrupted)
+            with pytest.raises((KeyboardInterrupt, ValueError)) as caught:
+                FunctionalMechanismClassifier((-6.0, 6.0)).fit(wrong, y, sensitive_features=groups)
+        notes = getattr(caught.value, "__notes__", [])
+        assert ["as spent on these rows" in note for note in notes] == [True] * told
+        assert not told or notes[0].startswith("Count ε = ")
+
+
+def interrupted(*args: Any, **kwargs: Any) -> None:
+    raise KeyboardInterrupt
+
+
 @every
 def test_a_full_budget_refuses_before_rows_are_used(name, tmp_path, monkeypatch) -> None:
     ledger = ledger_in(tmp_path, budget=(0.5, 1e-5))

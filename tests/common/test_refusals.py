@@ -181,6 +181,10 @@ BAD_PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
     "net not skorch": ({"net": MLP(4)}, "'net' must be a skorch NeuralNet"),
     "module instance": ({"net": NeuralNet(MLP(4), nn.BCEWithLogitsLoss)}, "'net'.*instance of MLP"),
     "misspelt": ({"net": net(module__hiden_sizes=(3,))}, "module__hiden_sizes"),
+    "net of other rows": (
+        {"net": net(module__n_features=99)},
+        r"Rows have 4 features: set net__module__n_features accordingly\.",
+    ),
     "net batch": ({"net": net(batch_size=64)}, "batch_size"),
     "net epochs": ({"net": net(max_epochs=3)}, "max_epochs"),
     "net warm": ({"net": net(warm_start=True)}, "warm_start"),

@@ -284,6 +284,12 @@ def test_the_functional_mechanism_can_be_trained_on_thinned_rows() -> None:
     assert certify(fit(model)).privacy.epsilon == 1.0
 
 
+def test_bounds_that_were_not_declared_are_asked_for_at_fit() -> None:
+    X, y, _ = people()
+    with pytest.raises(ValueError, match="'feature_bounds' must be a pair .*; got None"):
+        FunctionalMechanismClassifier().fit(X, y)
+
+
 @pytest.mark.parametrize("settings", [{"delta": 0.001}, {"epsilon": math.inf}], ids=str)
 def test_warnings_point_at_the_call_of_fit(settings: dict) -> None:
     X, y, _ = people()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -45,16 +46,13 @@ def test_a_message_is_read_with_names_for_what_is_filled_in(messages, tmp_path) 
 
 def test_a_message_that_is_raised_is_on_the_page(messages) -> None:
     data = make_biased_gaussians(n_samples=50, random_state=0)
-    with pytest.raises(ValueError, match="must hold the group of each row") as caught:
+    with pytest.raises(ValueError, match="needs the group of every row") as caught:
         FairPathClassifier().fit(data.data, data.target)
-    assert str(caught.value) in {message.text for message in messages.collect()}
+    said = [re.escape(m.text) for m in messages.collect() if "the group of every row" in m.text]
+    patterns = [re.sub("‹[^›]*›", ".*", text) for text in said]
+    assert any(re.fullmatch(pattern, str(caught.value)) for pattern in patterns)
 
 
 def test_every_cure_belongs_to_a_message(messages) -> None:
+    assert [cure.begins for cure, found in messages.cures() if not found] == []
     assert len(messages.cures()) == 20
-
-
-def test_a_cure_without_a_message_is_refused(messages, monkeypatch) -> None:
-    monkeypatch.setattr(messages, "collect", list)
-    with pytest.raises(ValueError, match="a message that is not there"):
-        messages.cures()

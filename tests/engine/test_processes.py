@@ -68,6 +68,20 @@ def test_noise_is_added_once(found):
     assert found[2][0] == found[2][1]
 
 
+@pytest.mark.slow
+def test_an_audit_of_two_processes_stays_below_the_claim_and_catches_a_quarter_of_the_noise(
+    tmp_path,
+):
+    first, second = told(tmp_path, "audit")
+    assert first == second, "the models are one"
+    (claimed, right, p_value), (_, _, of_broken) = first
+    assert 1.9 < claimed <= 2.0
+    # Thresholds as in tests/slow/test_audit_claims.py.
+    assert p_value > 1e-9
+    assert right > 480
+    assert of_broken < 1e-3
+
+
 def test_what_cannot_be_one_fit_is_refused_in_both_processes(found):
     first, second = found[3]
     for name, said in (

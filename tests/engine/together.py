@@ -14,6 +14,8 @@ import torch
 from torch import distributed
 
 import skfairdp
+from skfairdp.audit import count_correct_guesses, one_run_p_value, orthogonal_canaries
+from skfairdp.audit.declared import claim_about, declare_sizes, fit_with
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import objective_for
@@ -23,6 +25,7 @@ from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.privacy import Block, NoiseSource, Plan, Segment
 from tests.inprocessing.rows import two_groups
+from tests.slow import test_audit_claims as claims
 
 warnings.simplefilter("ignore", PrivacyWarning)
 FOLDER, TASK = Path(sys.argv[1]), sys.argv[2]
@@ -133,7 +136,34 @@ def death():
     return [found, len(skfairdp.PrivacyLedger(LEDGER).entries())]
 
 
+def audited(divisor):
+    """An audit in one run, as in tests/slow/test_audit_claims.py; canaries and rows are shared out.
+
+    Each canary's score is how far its own weight moved towards its label.
+
+    `divisor`: of the noise that is drawn. Result: claimed epsilon, right guesses, p-value.
+    """
+    X, canaries = orthogonal_canaries(np.zeros((claims.N_ROWS, 1)), claims.N_CANARIES)
+    X[:, 0] = np.random.default_rng(0).normal(size=len(X))
+    y, coins = np.arange(len(X)) % 2, np.random.default_rng(1).random(len(canaries)) < 0.5
+    model = declare_sizes(claims.estimator("dpsgd", 1.0, 4), X, y, canaries, None)
+    own, guests = slice(RANK, None, 2), coins & (np.arange(len(coins)) % 2 == RANK)
+    gaussian = NoiseSource.gaussian
+    NoiseSource.gaussian = lambda self, size, std, out=None: gaussian(
+        self, size, std / divisor, out
+    )
+    fit_with(model, X[own], y[own], canaries.take(guests), None)
+    NoiseSource.gaussian = gaussian
+    guesses = claims.N_GUESSES
+    score = model.module_.head.weight.detach().numpy()[0, 1:] * (2 * canaries.y - 1)
+    right = count_correct_guesses(score, coins, n_guesses=guesses)
+    epsilon, delta = claim_about(model, canaries)
+    p_value = one_run_p_value(len(coins), guesses, right, epsilon=epsilon, delta=delta)
+    return [epsilon, right, p_value]
+
+
 TASKS = {
+    "audit": lambda: [audited(1.0), audited(4.0)],
     "same": lambda: [
         same_as_alone("DPSGDFClassifier", "FairDPClassifier", "RateConstrainedClassifier"),
         private(),

@@ -203,6 +203,22 @@ def test_the_bound_of_many_cells_is_the_largest_of_the_pairs():
     assert largest_gap_bound(strata, ALPHA) == pytest.approx(slow, rel=1e-4)
 
 
+def test_the_second_derivative_stays_below_its_bound():
+    """The intervals rest on it; a tenth of it would be too little."""
+    rng, ratios = np.random.default_rng(0), []
+    for n, m in ((3, 5), (40, 7), (60, 500)):
+        pair = binomial_pairs.CellPair(BinomialCell(n // 2, n), BinomialCell(m // 3, m), ALPHA)
+        for d in rng.uniform(0.0, 0.6, size=8):
+            q = np.sort(rng.uniform(0.02, 0.98 - d, size=16))
+            slopes = [pair.probability(q + d + e, q + e, slopes=True)[1] for e in (-1e-6, 1e-6)]
+            chance = pair.probability(q + d, q)[0]
+            bound = pair._curvature(q, q, d, chance)
+            seen = np.abs(slopes[1] - slopes[0]) / 2e-6
+            assert np.all(seen <= bound + 1e-3)
+            ratios += (seen / bound)[chance > 1e-3].tolist()
+    assert max(ratios) > 0.1
+
+
 def first_not_missed(n, m, gaps, alpha=ALPHA):
     """For each gap the outcomes, in their order, of which no more may have a bound below it.
 

@@ -124,7 +124,7 @@ def test_confidence_level_must_be_a_probability(level):
 
 
 def test_unknown_form_is_refused():
-    with pytest.raises(ValueError, match="'exact' or 'difference'"):
+    with pytest.raises(ValueError, match=r"'exact' \| 'difference'"):
         gap_upper_bound([1, 1], [2, 2], bound="asymptotic")
 
 

@@ -17,7 +17,7 @@ from skfairdp.engine.inference import outputs
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.inprocessing.fairdp.gap_stopping import _logits
-from skfairdp.inprocessing.fairdp.head_decisions import HeadEnsemble, row_uniforms
+from skfairdp.inprocessing.fairdp.head_ensembles import HeadEnsemble, row_uniforms
 from skfairdp.inprocessing.fairdp.plan import fairdp_plan
 from skfairdp.privacy.accounting.plan_cost import epsilons
 from skfairdp.privacy.sizes import Sizes

@@ -9,8 +9,13 @@ import pytest
 from dp_accounting import dp_event
 from scipy import stats
 
-from skfairdp.model_selection.number_of_runs import NumberOfRuns
-from skfairdp.model_selection.renyi_curves import ORDERS, curve, pure_curve, selected_curve
+from skfairdp.model_selection.number_of_runs import (
+    ORDERS,
+    NumberOfRuns,
+    curve,
+    pure_curve,
+    selected_curve,
+)
 from skfairdp.privacy import NoiseSource
 from skfairdp.privacy.accounting.accountants import event_epsilon
 

@@ -23,13 +23,17 @@ from skfairdp.base import PrivateEstimator
 from skfairdp.exceptions import PrivacyWarning
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import get_notion
-from skfairdp.model_selection import PrivateSearchCV, contest
+from skfairdp.model_selection import PrivateSearchCV, candidates
 from skfairdp.model_selection import search as search_module
-from skfairdp.model_selection.contest import Contest
-from skfairdp.model_selection.holding_out import SearchRows, divide
-from skfairdp.model_selection.number_of_runs import NumberOfRuns
-from skfairdp.model_selection.renyi_curves import curve
-from skfairdp.model_selection.scoring import BINS, Score, noisy_table, score_of
+from skfairdp.model_selection.holding_out import (
+    BINS,
+    Score,
+    SearchRows,
+    divide,
+    noisy_table,
+    score_of,
+)
+from skfairdp.model_selection.number_of_runs import NumberOfRuns, curve
 from skfairdp.privacy import NoiseSource
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.events import covering_event
@@ -101,7 +105,7 @@ def test_epsilon_is_the_same_whatever_the_scores(monkeypatch: pytest.MonkeyPatch
         for labels in (y, flipped, np.roll(y, 1))
     }
     for value in (0.0, 1.0):
-        monkeypatch.setattr(contest, "score_of", lambda *a, v=value, **k: (Score(0.0, v), v))
+        monkeypatch.setattr(candidates, "score_of", lambda *a, v=value, **k: (Score(0.0, v), v))
         promises.add(build(tolerance=0.1).fit(X, y, sensitive_features=groups).privacy_.epsilon)
     assert len(promises) == 1
 
@@ -121,14 +125,14 @@ def test_the_logarithmic_number_of_runs_leaves_less_noise_for_the_same_budget() 
 def test_every_candidate_is_covered_by_the_one_event(inner: Any, monkeypatch) -> None:
     X, y, groups = people()
     plans = []
-    keep = Contest._trained
+    keep = candidates.trained
 
-    def recorded(self, *arguments):
-        model = keep(self, *arguments)
+    def recorded(*arguments):
+        model = keep(*arguments)
         plans.append(model.plan_)
         return model
 
-    monkeypatch.setattr(Contest, "_trained", recorded)
+    monkeypatch.setattr(candidates, "trained", recorded)
     monkeypatch.setattr(NumberOfRuns, "draw", lambda self, generator: 5)
     prior = {"batch_size": [10, 30, 100], "max_epochs": [1, 2, 4], "max_grad_norm": [0.5, 2.0]}
     search = build(inner, prior, epsilon=2.0).fit(X, y, sensitive_features=groups)
@@ -159,7 +163,7 @@ def test_a_search_runs_as_often_as_the_law_says(mean, shape, monkeypatch) -> Non
     table = np.ones((1, 2, 2, 1), dtype=np.int64)
     counted: list[int] = []
 
-    def candidate(self, parameters, rows, budget):
+    def candidate(search, budget, parameters, rows, prior):
         counted[-1] += 1
         return one
 
@@ -167,9 +171,9 @@ def test_a_search_runs_as_often_as_the_law_says(mean, shape, monkeypatch) -> Non
     budget = search._budget(
         NumberOfRuns(float(mean), float(shape)), divide(X, y, None, 0.25, NoiseSource()).training
     )
-    monkeypatch.setattr(Contest, "_trained", candidate)
+    monkeypatch.setattr(candidates, "trained", candidate)
     monkeypatch.setattr(PrivateSearchCV, "_budget", lambda *a: budget)
-    monkeypatch.setattr(contest, "noisy_table", lambda *a, **k: table)
+    monkeypatch.setattr(candidates, "noisy_table", lambda *a, **k: table)
     monkeypatch.setattr(PrivateEstimator, "_bind", lambda self: None)  # of `one`, each time
     for _ in range(600):
         counted.append(0)
@@ -195,11 +199,11 @@ def test_a_failing_candidate_ends_the_search_and_is_not_replaced(monkeypatch) ->
     X, y, _ = people()
     tried = []
 
-    def candidate(self, parameters, rows, budget):
+    def candidate(search, budget, parameters, rows, prior):
         tried.append(parameters)
         raise RuntimeError("no such luck")
 
-    monkeypatch.setattr(Contest, "_trained", candidate)
+    monkeypatch.setattr(candidates, "trained", candidate)
     monkeypatch.setattr(NumberOfRuns, "draw", lambda self, generator: 5)
     search = build()
     with pytest.raises(RuntimeError, match="no such luck"):
@@ -249,7 +253,7 @@ def test_two_searches_share_neither_noise_nor_split_nor_candidates() -> None:
 def test_equal_scores_leave_the_first_candidate(fits, monkeypatch) -> None:
     X, y, _ = people()
     monkeypatch.setattr(NumberOfRuns, "draw", lambda self, generator: 4)
-    monkeypatch.setattr(contest, "score_of", lambda *a, **k: (Score(0.0, 0.5), None))
+    monkeypatch.setattr(candidates, "score_of", lambda *a, **k: (Score(0.0, 0.5), None))
     search = build(Recorded(**FAST)).fit(X, y)
     assert search.best_estimator_ is fits[0]
 
@@ -385,9 +389,9 @@ def test_a_good_candidate_is_found_and_an_unfair_one_is_not() -> None:
 def test_a_given_price_of_the_score_is_used_or_refused(monkeypatch) -> None:
     X, y, _ = people()
     priced = []
-    keep = contest.noisy_table
+    keep = candidates.noisy_table
     monkeypatch.setattr(
-        contest,
+        candidates,
         "noisy_table",
         lambda m, h, e, s, **k: priced.append(e) or keep(m, h, e, s, **k),
     )
@@ -476,7 +480,7 @@ def test_the_ledger_hears_of_one_search_and_keeps_a_crashed_one(tmp_path, monkey
     def crash(*arguments):
         raise RuntimeError("power")
 
-    monkeypatch.setattr(Contest, "_trained", crash)
+    monkeypatch.setattr(candidates, "trained", crash)
     with pytest.raises(RuntimeError, match="power"):
         search.fit(X, y)
     assert ledger.totals()[0].epsilon > 1.2 * 1.0  # charged although nothing came of it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -127,29 +128,28 @@ def test_the_error_is_shared_by_the_attempts() -> None:
     assert "certificate number 1 about these people of 2 that were planned" in text
 
 
-def bounds_hold(gap: float, n_draws: int, scale: float = 1.0) -> tuple[int, int]:
-    """How often the upper and the lower bound of a known gap hold, at 80 %."""
-    rng, source, epsilon = np.random.default_rng(1), NoiseSource(1), 0.5
-    upper = lower = 0
+def measured(gap: float, n_draws: int) -> Iterator[NoisyCells]:
+    """Noisy counts of groups of a known gap."""
+    rng, source = np.random.default_rng(1), NoiseSource(1)
     for _ in range(n_draws):
         rows = np.array([[400, 300, 500]])
         hit = rng.binomial(rows, [[0.4, 0.4 + gap, 0.4]])
-        noise = source.discrete_laplace(epsilon, (2, 1, 3))
+        noise = source.discrete_laplace(0.5, (2, 1, 3))
         one = np.array([1])
-        cells = NoisyCells(hit + noise[0], rows - hit + noise[1], one, one)
-        upper += private_gap_upper_bound(cells, epsilon, confidence_level=0.8) * scale >= gap
-        lower += private_gap_lower_bound(cells, epsilon, confidence_level=0.8) / scale <= gap
-    return upper, lower
+        yield NoisyCells(hit + noise[0], rows - hit + noise[1], one, one)
 
 
 @pytest.mark.parametrize("draws", [50, pytest.param(400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("gap", [0.02, 0.3])
 def test_bounds_from_noisy_counts_hold_as_often_as_stated(gap: float, draws: int) -> None:
-    for held in bounds_hold(gap, draws):
+    seen = list(measured(gap, draws))
+    upper = [private_gap_upper_bound(cells, 0.5, confidence_level=0.8) for cells in seen]
+    lower = [private_gap_lower_bound(cells, 0.5, confidence_level=0.8) for cells in seen]
+    for held in (sum(bound >= gap for bound in upper), sum(bound <= gap for bound in lower)):
         assert stats.binom.cdf(held, draws, 0.8) > 1e-6
     if gap > 0.1:  # the lower bound says something there
         few = 60 if draws > 50 else 20
-        assert bounds_hold(gap, few, scale=0.5)[1] < 0.8 * few
+        assert sum(bound / 0.5 <= gap for bound in lower[:few]) < 0.8 * few
 
 
 def test_the_ledger_hears_of_everything_once(tmp_path) -> None:

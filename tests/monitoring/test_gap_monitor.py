@@ -393,7 +393,7 @@ def test_a_killed_worker_leaves_whole_batches(tmp_path):
     for delay in (0.02, 0.05, 0.11):
         worker = context.Process(target=_work, args=(path, 1, 10_000))
         worker.start()
-        while GapMonitor(state=path).n_rows_ == 0:
+        while GapMonitor.from_file(path).n_rows_ == 0:
             time.sleep(0.005)
         time.sleep(delay)
         os.kill(worker.pid, signal.SIGKILL)

@@ -338,3 +338,5 @@ def test_equal_values_of_other_kinds_do_not_change_how_a_cell_is_read() -> None:
         assert read.numbers[1:3].tolist() == [1.0, 1.0]
         assert read.distinct == ("2020-01-01",)
         assert read.texts[3:].tolist() == [0, -1, -1]
+    decimals = pd.Series([Decimal("1.5"), Decimal("NaN"), Decimal("sNaN"), None], dtype=object)
+    assert np.array_equal(read_cells(decimals).numbers, [1.5, *[np.nan] * 3], equal_nan=True)

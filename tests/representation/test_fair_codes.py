@@ -270,7 +270,7 @@ def test_training_with_noise_has_a_promise_and_a_charge(tmp_path: Any) -> None:
         ({"tolerance": 1.0}, GROUPS[FIT], "tolerance"),
         ({"notion": "unknown"}, GROUPS[FIT], "notion"),
         ({"majority_share": 1.0}, GROUPS[FIT], "majority_share"),
-        ({}, None, "must hold the group of each row"),
+        ({}, None, "needs the group of every row"),
         ({}, np.zeros(600), "at least two groups"),
     ],
 )

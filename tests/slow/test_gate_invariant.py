@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from skfairdp.fairness import ParityGate
-from skfairdp.fairness.disparity import smallest_cold_start
+from skfairdp.fairness.gate import smallest_cold_start
 
 pytestmark = pytest.mark.slow
 

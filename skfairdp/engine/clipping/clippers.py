@@ -142,21 +142,6 @@ def make_clipper(
     :func:`skfairdp.engine.objectives.objective_for`. Result: with ``path`` "fused" for stacks of
     linear layers and elementwise activations (``nn.Sequential`` and our ``MLP``), else
     "functional". Raises ValueError: if a layer mixes the records of a batch.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skfairdp.engine.clipping.clippers import make_clipper
-    >>> from skfairdp.engine.parameter_vector import flatten
-    >>> from skfairdp.engine.objectives import objective_for
-    >>> module = torch.nn.Linear(2, 1)
-    >>> flat = flatten(module)
-    >>> clipper = make_clipper(module, flat, objective_for(torch.nn.BCEWithLogitsLoss()))
-    >>> X, y = 100 * torch.ones(5, 2), torch.zeros(5)
-    >>> weights = torch.full((5,), 0.2, dtype=torch.float64)
-    >>> total = clipper.clipped_sums(X, (y,), max_norm=1.0, weights=weights)
-    >>> bool(total.norm() <= 1.0), clipper.path
-    (True, 'fused')
     """
     refuse_mixing_modules(module)
     stack = linear_stack(module)

@@ -125,17 +125,7 @@ def _acts_on_rows(layer: nn.Module) -> bool:
 
 
 def linear_stack(module: nn.Module) -> LinearStack | None:
-    """Return the stack that a module is, None if it is anything else.
-
-    Examples
-    --------
-    >>> from torch import nn
-    >>> from skfairdp.engine.clipping.linear_stacks import linear_stack
-    >>> linear_stack(nn.Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 1))).prefixes
-    ['0', '2']
-    >>> linear_stack(nn.Sequential(nn.Conv1d(1, 1, 1), nn.Linear(2, 1))) is None
-    True
-    """
+    """Return the stack that a module is, None if it is anything else."""
     leaves = leaves_of(module)
     if leaves is None or type(module) is SmallCNN:
         return None

@@ -86,13 +86,6 @@ def rounding_margin(dtype: torch.dtype, n_terms: int = 1024) -> float:
     `dtype`: arithmetic of the module, ``torch.float32`` or ``torch.float64``. `n_terms`: largest
     number of squares that are added in that arithmetic to get one record's norm. Result: relative
     margin ``m``: vectors are clipped to ``(1 - m) * max_norm``.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skfairdp.engine.clipping.clippers import rounding_margin
-    >>> round(rounding_margin(torch.float32, n_terms=1024), 6)
-    3.2e-05
     """
     unit_roundoff = torch.finfo(dtype).eps / 2
     relative = n_terms * unit_roundoff
@@ -109,12 +102,6 @@ def row_capacity(expected: float, n_rows: int = 0) -> int:
 
     `expected`: declared or public number of rows. Result: four times what is expected, between
     2**16 and 2**32: a declared size need not be exact.
-
-    Examples
-    --------
-    >>> from skfairdp.engine.clipping.norms import row_capacity
-    >>> row_capacity(100), row_capacity(10**6)
-    (65536, 4000000)
     """
     capacity = min(max(_FEWEST_ROWS, 4 * math.ceil(expected)), _MOST_ROWS)
     if n_rows > capacity:
@@ -140,12 +127,6 @@ def sum_margin(
     block's sum. `of_persons`: relative error of an inner product of two rows' gradients, where
     records are persons of several rows. Result: relative margin, for the cell of the smallest
     weight.
-
-    Examples
-    --------
-    >>> from skfairdp.engine.clipping.norms import row_capacity, sum_margin
-    >>> round(sum_margin(288, row_capacity(32561), [1.0]), 11)
-    1.027e-08
     """
     used = [weight for weight in weights if weight > 0.0]
     if not used:

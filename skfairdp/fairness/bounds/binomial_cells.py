@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ __all__ = ["BinomialCell", "binomial_laws", "clopper_pearson"]
 
 # A window of a law leaves out a probability of exp(-_TAIL) on either side.
 _TAIL = 36.0
+_REMEMBERED = 50_000  # rows up to which the coefficients of a law are kept for the next one
 # At 0 and 1 nearly the same law: what is lost is far below the slack.
 _INNER = (1e-20, 1.0 - 2.0**-53)
 
@@ -74,9 +75,23 @@ def binomial_laws(
     inner = _inner(p)
     miss = np.log1p(-inner)
     law: NDArray[np.float64] = np.add((np.log(inner) - miss) * k, n * miss)
-    law += special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
+    if isinstance(n, int) and n <= _REMEMBERED:
+        law += _all_coefficients(n)[first : last + 1]
+    else:
+        law += _log_coefficients(n, k)
     np.exp(law, out=law)
     return first, law
+
+
+def _log_coefficients(n: int | NDArray[np.int64], k: NDArray[np.int64]) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = special.gammaln(n + 1.0) - special.gammaln(k + 1.0)
+    found -= special.gammaln(n - k + 1.0)
+    return found
+
+
+@lru_cache(maxsize=16)
+def _all_coefficients(n: int) -> NDArray[np.float64]:
+    return _log_coefficients(n, np.arange(n + 1))
 
 
 def _inner(p: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -85,21 +100,11 @@ def _inner(p: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class BinomialCell:
-    """What was observed of one cell: a binomial count, perhaps with noise.
+    """What was observed of one cell: a binomial count, perhaps with noise."""
 
-    Parameters
-    ----------
-    value : int
-        Successes; with `noise`, twice the successes plus the noise.
-    trials : int >= 1
-        Rows.
-    noise : ndarray of float64, or None
-        Law of the noise on -r, ..., r, symmetric.
-    """
-
-    value: int
-    trials: int
-    noise: NDArray[np.float64] | None = None
+    value: int  # successes; with noise, twice the successes plus the noise
+    trials: int  # rows, at least 1
+    noise: NDArray[np.float64] | None = None  # law of the noise on -r, ..., r, symmetric
 
     def __post_init__(self) -> None:
         impossible = self.noise is None and not 0 <= self.value <= self.trials

@@ -33,6 +33,7 @@ _TOLERANCE = 1e-4
 _LARGE, _OUTSIDE = 400, 1e-4
 _MANY = 10_000  # rows from which on Clopper and Pearson's limit would take too long
 _BLOCK = 2_048  # counts whose frontier is found together
+_TOGETHER = 24  # rates in one window; larger arrays are new memory each time, which takes longer
 _MOST_NODES, _ROUNDS = 100_000, 8
 
 
@@ -144,7 +145,7 @@ class CellPair:
         at, wide = q.tolist(), (4.0 * math.sqrt(n) + 16.0) / n
         parts, start = [], 0
         while start < len(at):
-            end = max(start + 1, min(start + 64, bisect_right(at, at[start] + wide)))
+            end = max(start + 1, min(start + _TOGETHER, bisect_right(at, at[start] + wide)))
             parts.append(self._probability(p[start:end], q[start:end], slopes))
             start = end
         return [np.concatenate(column) for column in zip(*parts, strict=True)]
@@ -178,17 +179,20 @@ class CellPair:
         seen = 0
         while len(low):
             seen += len(low)
+            # The smallest first rate and the largest second one.
+            corner = self.probability(low + d, high)[0]
+            open_ = np.flatnonzero(~(corner <= self._level))
+            low, high, corner = low[open_], high[open_], corner[open_]
+            if not len(low):
+                break
             middle, half = (low + high) / 2.0, (high - low) / 2.0
             value, slope = self.probability(middle + d, middle, slopes=True)
             worst = int(value.argmax())
             if value[worst] > self._level or seen > _MOST_NODES:
                 return float(middle[worst])
-            around = value + np.abs(slope) * half + self._curvature(low, high, d) * half**2 / 2.0
+            curvature = self._curvature(low, high, d, corner)
+            around = value + np.abs(slope) * half + curvature * half**2 / 2.0
             open_ = np.flatnonzero(~(around <= self._level))
-            if len(open_):
-                # The smallest first rate and the largest second one.
-                corner = self.probability(low[open_] + d, high[open_])[0]
-                open_ = open_[~(corner <= self._level)]
             low, middle, high = low[open_], middle[open_], high[open_]
             low, high = (
                 np.sort(np.concatenate([low, middle])),
@@ -196,15 +200,19 @@ class CellPair:
             )
         return None
 
-    def _curvature(self, low: NDArray, high: NDArray, d: float) -> NDArray:
-        """Bound on the second derivative: I_u + sqrt(I_u I_v) + I_v, I = n / (p (1 - p))."""
+    def _curvature(self, low: NDArray, high: NDArray, d: float, largest: NDArray) -> NDArray:
+        """Bound on the second derivative: sqrt(2 F (1 - F)) (I_u + I_v), I = n / (p (1 - p)).
+
+        `largest`: what F is at most.
+        """
         with np.errstate(divide="ignore"):
             first = self._u.trials / np.minimum(
                 (low + d) * (1 - low - d), (high + d) * (1 - high - d)
             )
             second = self._v.trials / np.minimum(low * (1 - low), high * (1 - high))
         first, second = (np.where(x > 0, x, np.inf) for x in (first, second))
-        return first + np.sqrt(first) * np.sqrt(second) + second
+        most = np.minimum(largest + _ABSOLUTE_NOISE, 0.5)
+        return np.sqrt(2.0 * most * (1.0 - most)) * (first + second)
 
     def bound(self) -> float:
         """Smallest d, up to a tolerance, that is excluded with all above it.
@@ -232,11 +240,11 @@ class CellPair:
         """Where the largest probability at these rates falls to alpha; 1 if it does not."""
         target = float(special.ndtri(self._level))
 
-        def excess(d: float) -> float:
-            rates = self._rates(shares, d)
-            if not len(rates):
+        def excess(d: float, shares: NDArray = shares) -> float:
+            ends = self._rates(np.array([0.0, 1.0]), d)
+            if not len(ends):
                 return -math.inf
-            rates = np.sort(np.append(rates, np.clip(hard, rates[0], rates[-1])))
+            rates = np.sort(np.append(self._rates(shares, d), np.clip(hard, *ends)))
             value = float(self.probability(rates + d, rates)[0].max())
             return float(special.ndtri(min(max(value, 1e-15), 1.0 - 1e-15))) - target
 
@@ -251,7 +259,11 @@ class CellPair:
             b = min(high, b + 4.0 * (b - a))
         if excess(a) <= 0.0:
             return a
-        return float(optimize.brentq(excess, a, b, xtol=1e-8))
+        # On a short way the largest stays among the same rates; others would be obstacles.
+        rates = self._rates(shares, a)
+        peak = int(self.probability(rates + a, rates)[0].argmax())
+        near = shares[max(0, peak - 8) : peak + 9]
+        return float(optimize.brentq(lambda d: excess(d, near), a, b, xtol=1e-8))
 
 
 def _seen(cell: BinomialCell) -> float:

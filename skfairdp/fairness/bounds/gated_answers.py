@@ -66,6 +66,7 @@ def answered_guarantee(
             f"groups, classes and asked must describe a gate of {gate.n_groups} groups and "
             f"{gate.n_classes} classes, with at least as many queries as answers of each group."
         )
+    checked = "every cell" if gate.rule == "all_cells" else "the queried cell"
     defined = len(groups) > 1 and bool(answers.all())
     shares = table / np.maximum(answers, 1)[:, np.newaxis]
     gap = float(np.ptp(shares, axis=0).max()) if defined else 1.0
@@ -74,15 +75,15 @@ def answered_guarantee(
         for group, n, of in zip(groups, answers, queries, strict=True)
     ]
     counts += [
-        CellCount(group, f"prediction {label}", int(table[z, k]), int(answers[z]))
-        for k, label in enumerate(classes)
-        for z, group in enumerate(groups)
+        CellCount(group, f"prediction {label}", int(n), int(of))
+        for label, column in zip(classes, table.T, strict=True)
+        for group, n, of in zip(groups, column, answers, strict=True)
     ]
     return FairnessGuarantee(
         notion="demographic_parity",
         bound=gap,
         scope=ANSWERED,
-        method=f"counted; parity gate over {_checked(gate)}, γ = {as_given(gate.tolerance)}, "
+        method=f"counted; parity gate over {checked}, γ = {as_given(gate.tolerance)}, "
         f"cold start {gate.cold_start}",
         estimate=gap if defined else None,
         groups=tuple(groups),
@@ -93,37 +94,17 @@ def answered_guarantee(
 
 
 def coverage_sentence(groups: Sequence[Hashable], answered: ArrayLike, asked: ArrayLike) -> str:
-    """Say how many queries were answered, over all and by group.
-
-    `answered`, `asked` (n_groups,): answers and queries of each group.
-
-    Examples
-    --------
-    >>> from skfairdp.fairness.bounds.gated_answers import coverage_sentence
-    >>> coverage_sentence(("a", "b"), [9, 5], [10, 10])
-    'Coverage: 14 of 20 queries were answered (0.700); by group a: 0.900, b: 0.500.'
-    """
+    """Say how many queries were answered, over all and by group."""
     return f"Coverage: {answered_of_asked(groups, answered, asked)}."
 
 
 def answered_of_asked(groups: Sequence[Hashable], answered: ArrayLike, asked: ArrayLike) -> str:
     """Say how many queries were answered; the part of `coverage_sentence` after the colon."""
     given, of = np.asarray(answered), np.asarray(asked)
-    by_group = ", ".join(
-        f"{group}: {_share(int(n), int(m))}" for group, n, m in zip(groups, given, of, strict=True)
-    )
-    return (
-        f"{given.sum()} of {of.sum()} queries were answered "
-        f"({_share(int(given.sum()), int(of.sum()))}); by group {by_group}"
-    )
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.3f}" if whole else "no query"
-
-
-def _checked(gate: ParityGate) -> str:
-    return "every cell" if gate.rule == "all_cells" else "the queried cell"
+    parts = zip([*given, given.sum()], [*of, of.sum()], strict=True)
+    *shares, whole = (f"{n / m:.3f}" if m else "no query" for n, m in parts)
+    by_group = ", ".join(f"{group}: {share}" for group, share in zip(groups, shares, strict=True))
+    return f"{given.sum()} of {of.sum()} queries were answered ({whole}); by group {by_group}"
 
 
 def _texts(

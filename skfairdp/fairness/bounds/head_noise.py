@@ -13,11 +13,12 @@ the forms below are the corrected ones.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 from scipy import special, stats
 
 from skfairdp import assumptions
+from skfairdp.documentation import completed_by
 from skfairdp.fairness.derivation import LAST_STEP, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
@@ -112,26 +113,23 @@ def theorem2_bound(
     if head_std == 0.0:
         return 1.0
     ratio = reach / head_std
+    one = float(special.erf(ratio / math.sqrt(2.0)))
     if prediction == "gibbs" or n_heads == 1:
-        return float(special.erf(ratio / math.sqrt(2.0)))
+        return one
     if prediction == "score_mean":
         # The average of the heads is one head with n_heads times less variance.
         return float(special.erf(ratio * math.sqrt(n_heads / 2.0)))
     if prediction == "vote":
-        return _vote(n_heads, 0.5 + 0.5 * float(special.erf(ratio / math.sqrt(2.0))))
+        # Chances of at least half of the votes.
+        p, fewer = 0.5 + 0.5 * one, math.ceil(n_heads / 2) - 1
+        high, low = stats.binom.sf(fewer, n_heads, [p, 1.0 - p])
+        return float(min(1.0, max(0.0, high - low)))
     raise ValueError(
         f"prediction={prediction!r} is not known; use 'score_mean', 'vote' or 'gibbs'."
     )
 
 
-def _vote(n_heads: int, p: float) -> float:
-    """Difference of the chance of at least half of the votes, at p and at 1 - p a vote."""
-    fewer = math.ceil(n_heads / 2) - 1
-    high = stats.binom.sf(fewer, n_heads, p)
-    low = stats.binom.sf(fewer, n_heads, 1.0 - p)
-    return float(min(1.0, max(0.0, high - low)))
-
-
+@completed_by(theorem2_bound)
 def theorem2_guarantee(
     notion: str,
     *,
@@ -154,18 +152,6 @@ def theorem2_guarantee(
         The notion; the theorem does not cover accuracy parity.
     groups : tuple
         Group labels that the statement is about.
-    max_head_norm, max_grad_norm, learning_rate, noise_std : float
-        See `theorem2_bound`.
-    n_heads : int, default=1
-        See `theorem2_bound`.
-    prediction : {"score_mean", "vote", "gibbs"}, default="score_mean"
-        See `theorem2_bound`.
-    group_update : {"mean", "sum"}, default="mean"
-        See `theorem2_bound`.
-    expected_batch_size : float, optional
-        See `theorem2_bound`.
-    n_groups : int, optional
-        See `theorem2_bound`.
 
     Returns
     -------
@@ -177,21 +163,11 @@ def theorem2_guarantee(
     ValueError
         For a notion that the theorem does not cover.
     """
+    inputs = {name: value for name, value in locals().items() if name not in ("notion", "groups")}
     if notion not in THEOREM2_NOTIONS:
         raise ValueError(
             f"notion={notion!r} is not covered by Theorem 2; use one of {list(THEOREM2_NOTIONS)}."
         )
-    inputs: dict[str, Any] = {
-        "max_head_norm": max_head_norm,
-        "max_grad_norm": max_grad_norm,
-        "learning_rate": learning_rate,
-        "noise_std": noise_std,
-        "n_heads": n_heads,
-        "prediction": prediction,
-        "group_update": group_update,
-        "expected_batch_size": expected_batch_size,
-        "n_groups": n_groups,
-    }
     return FairnessGuarantee(
         notion=notion,
         bound=theorem2_bound(**inputs),

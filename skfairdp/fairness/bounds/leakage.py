@@ -7,7 +7,6 @@ a guess of the group from the representation that is better than chance shows in
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from sklearn.model_selection import train_test_split
 from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.information import MutualInformation, nats_per, numeric_rows
+from skfairdp.parameters import PROBABILITY, check_arguments
 
 # Shares of the prior in the mixed prediction that are tried; one is chosen on training rows.
 _SHARES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 0.95)
@@ -35,7 +35,7 @@ def classifier_lower_bound(
     units: str = "nats",
     random_state: int | None = None,
 ) -> MutualInformation:
-    r"""Bound I(S; Z) from below by how well a classifier tells the group on held-out rows.
+    """Bound I(S; Z) from below by how well a classifier tells the group on held-out rows.
 
     Parameters
     ----------
@@ -69,25 +69,8 @@ def classifier_lower_bound(
 
     Notes
     -----
-    Let q(s|z) be a prediction and r(s) a distribution, both fixed before the held-out rows are
-    seen (r: the shares of the training rows). For rows that are i.i.d.,
-
-    .. math:: I(S;Z) = E[\log q(S|Z)/r(S)] + E[KL(p(.|Z) \| q(.|Z))] - KL(p_S \| r)
-              \ge E[\log q(S|Z)/r(S)] - KL(p_S \| r).
-
-    * The prediction is mixed with the prior, q = (1 - w) f + w r, so each term of the first mean
-      lies between log w and log((1 - w)/min r + w). Half of the error goes to a bound on that mean
-      by betting (Waudby-Smith and Ramdas 2024), which adapts to the variance
-      of the terms. w is chosen among seven values on a third of the training rows.
-    * The other half goes to Clopper-Pearson intervals of the shares p_S on all rows (two-sided;
-      divided over the groups where there are more than two). The generalised divergence
-      sum p log(p/r) - p + r equals KL on distributions and is convex in each share, so its maximum
-      over the intervals sits on their ends and bounds KL(p_S || r).
-
-    Bounding H(S) and the cross-entropy apart would be valid too, but each has an error of order
-    1/sqrt(n) that cancels here. The union of both halves fails with probability at most
-    1 - `confidence_level`. Rows must be i.i.d., all groups must occur in
-    `s`, and an encoder must have been trained on other rows.
+    Rows must be i.i.d., all groups must occur in `s`, and an encoder must have been trained on
+    other rows. docs/theory/information.md derives the bound.
 
     References
     ----------
@@ -104,12 +87,13 @@ def classifier_lower_bound(
     True
     """
     nats_per(units)
-    error = _share("confidence_level", 1.0 - _share("confidence_level", confidence_level))
+    check_arguments(locals(), confidence_level=PROBABILITY, test_size=PROBABILITY)
+    error = 1.0 - confidence_level
     rows, groups = numeric_rows(Z), encode_groups(s, n_rows=len(np.asarray(Z)), name="s")
     _enough(groups)
     train, test = train_test_split(
         np.arange(len(rows)),
-        test_size=_share("test_size", test_size),
+        test_size=test_size,
         # Not stratified: strata would tie the held-out shares to the training shares.
         random_state=np.random.RandomState(random_state),
     )
@@ -139,12 +123,9 @@ def classifier_lower_bound(
     held_out = np.bincount(groups.codes[test], minlength=n_groups) / len(test)
     unclipped = float(gains.mean() - _divergence(held_out, prior).sum())
     lowest, width = math.log(share), _width(prior, share)
-    scaled = np.clip((gains - lowest) / width, 0.0, 1.0)
-    bound = (
-        lowest
-        + width * _mean_below(scaled, error / 2)
-        - _prior_error(groups.counts, prior, error / 2)
-    )
+    # Half of the error is for the mean of the gains, half for the shares of the groups.
+    mean = _mean_below(np.clip((gains - lowest) / width, 0.0, 1.0), error / 2)
+    bound = lowest + width * mean - _prior_error(groups.counts, prior, error / 2)
     return MutualInformation(
         value=max(0.0, unclipped),
         method="classifier",
@@ -171,12 +152,6 @@ def held_out_prediction(
     model = _default_classifier(random_state).fit(rows[train], groups.codes[train])
     guess = _aligned(model.predict_proba(rows[test]), model.classes_, len(groups.labels))
     return 0.95 * guess + 0.05 / len(groups.labels), test
-
-
-def _share(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < value < 1.0:
-        raise ValueError(f"{name} is {value!r}. Allowed is a number strictly between 0 and 1.")
-    return float(value)
 
 
 def _enough(groups: Groups) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import signal, special, stats
 
 from skfairdp.fairness.bounds.binomial_cells import binomial_laws
+from skfairdp.parameters import COUNT, Number, check_arguments
 
 OUTSIDE_SHARE = 0.02  # of the error, for rates that one cell excludes by itself
 _NODES, _BLOCK = 512, 16  # rates that are looked at, and how many are first looked at together
@@ -57,6 +58,7 @@ class CellPValues:
         return np.minimum(*ends) / most + self.noise / most**2, top / least + self.noise / least**2
 
 
+@lru_cache(maxsize=256)  # who verifies a claim asks what its maker asked
 def cell_p_values(
     hit: int, miss: int, least: int, most: int, terms: tuple[int, int], epsilon: float, public: bool
 ) -> CellPValues:
@@ -157,29 +159,12 @@ def _largest_mean(x: NDArray, y: NDArray, ratios: tuple[NDArray, NDArray]) -> ND
 def noise_tail(terms: int, epsilon: float, error: float) -> int:
     """Smallest integer t with ``Pr(Z > t) <= error``, Z a sum of discrete Laplace variables.
 
-    `terms`: number of independent variables in the sum. `epsilon`: ``Pr(one variable = z)`` is
-    proportional to ``exp(-epsilon |z|)``. `error`: probability that the sum exceeds t; by
-    symmetry also that it is below -t.
-
-    Examples
-    --------
-    >>> from skfairdp.fairness.bounds.noisy_cells import noise_tail
-    >>> noise_tail(1, 1.0, 0.01)
-    4
+    `terms`: number of independent variables in the sum, each with ``Pr(z) ~ exp(-epsilon |z|)``.
     """
-    support, cdf = _noise_cdf(terms, epsilon)
-    # Survival by symmetry, Pr(Z > t) = Pr(Z < -t), which keeps relative accuracy.
-    middle = support.size // 2
-    survival = np.concatenate([cdf[:middle][::-1], [0.0]])
-    return int(np.argmax(survival <= error - min(1e-10, error / 100)))
-
-
-@lru_cache(maxsize=64)
-def _noise_cdf(terms: int, epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Support and distribution function of the sum of `terms` discrete Laplace variables."""
     law = noise_law(terms, epsilon)
-    reach = len(law) // 2
-    return np.arange(-reach, reach + 1), np.minimum(np.cumsum(law), 1.0)
+    # Survival by symmetry, Pr(Z > t) = Pr(Z < -t), which keeps relative accuracy.
+    survival = np.append(np.cumsum(law)[: len(law) // 2][::-1], 0.0)
+    return int(np.argmax(survival <= error - min(1e-10, error / 100)))
 
 
 @lru_cache(maxsize=64)
@@ -188,12 +173,8 @@ def noise_law(terms: int, epsilon: float) -> NDArray[np.float64]:
 
     The sum is a difference of two independent negative binomial variables.
     """
-    _require(terms >= 1, f"terms={terms} must be at least 1.")
-    _require(
-        1e-4 <= epsilon < math.inf,
-        f"epsilon={epsilon!r} of the count table must be finite and at least 1e-4; "
-        "less leaves nothing but noise.",
-    )
+    # A smaller epsilon leaves nothing but noise.
+    check_arguments(locals(), terms=COUNT, epsilon=Number(1e-4))
     p = -math.expm1(-epsilon)
     reach = int(stats.nbinom.isf(1e-15, terms, p)) + 1
     pmf = stats.nbinom.pmf(np.arange(reach + 1), terms, p)
@@ -218,8 +199,3 @@ def _weighted_noise(
 def noise_variance(epsilon: float) -> float:
     """Variance of one discrete Laplace variable, of ``Pr(z) ~ exp(-epsilon |z|)``."""
     return 2.0 * math.exp(-epsilon) / math.expm1(-epsilon) ** 2
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ValueError(message)

@@ -114,18 +114,7 @@ def private_rate_intervals(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Confidence interval of the rate of each cell by itself, from noisy counts.
 
-    `confidence_level`: probability that the interval of one cell, fixed beforehand, holds its
-    rate; each end fails with at most half of the error. Result (n_strata, n_groups).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_rate_intervals
-    >>> one = np.array([1])
-    >>> cells = NoisyCells(np.array([[300, 250]]), np.array([[700, 750]]), one, one)
-    >>> lower, upper = private_rate_intervals(cells, 1.0)
-    >>> lower.round(3).tolist(), upper.round(3).tolist()
-    ([[0.271, 0.223]], [[0.33, 0.278]])
+    Of one that is fixed beforehand; each end fails with at most half of the error.
     """
     alpha = 1.0 - confidence_level
     share = SIZES_SHARE if cells.trials is None else 0.0
@@ -140,19 +129,7 @@ def private_gap_lower_bound(
     """Lower confidence bound on the largest difference of rates, from noisy counts.
 
     Which pair of cells differs most is read off the counts here, so the bounds of all
-    cells must hold together, and the error is shared by their number.
-
-    `cells`: the noisy counts, with private numbers of rows. `confidence_level`: probability that
-    the largest difference is at least the bound. Result: the bound, at least 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_gap_lower_bound
-    >>> one = np.array([1])
-    >>> cells = NoisyCells(np.array([[600, 250]]), np.array([[400, 750]]), one, one)
-    >>> 0.25 < private_gap_lower_bound(cells, 1.0) < 0.35
-    True
+    cells must hold together, and the error is shared by their number. Sizes are private.
     """
     # Each of the bounds of a pair fails with at most half of its error; there are two a cell.
     alpha = (1.0 - confidence_level) / cells.successes.size
@@ -163,7 +140,7 @@ def private_gap_lower_bound(
 
 def _cells(cells: NoisyCells, epsilon: float, tail: float) -> list[list[CellPValues]]:
     """P-values of all cells; private sizes fail with at most `tail` on either side."""
-    found = []
+    found, public = [], cells.trials is not None
     for s, terms in enumerate(zip(cells.success_terms, cells.failure_terms, strict=True)):
         both = int(terms[0]), int(terms[1])
         total = cells.successes[s] + cells.failures[s]
@@ -172,18 +149,10 @@ def _cells(cells: NoisyCells, epsilon: float, tail: float) -> list[list[CellPVal
             sizes = np.maximum(total - reach, 0), np.maximum(total + reach, 0)
         else:
             sizes = cells.trials[s], cells.trials[s]
-        counts = zip(cells.successes[s], cells.failures[s], *sizes, strict=True)
+        counts = np.stack([cells.successes[s], cells.failures[s], *sizes], axis=1).tolist()
         found.append(
             [
-                cell_p_values(
-                    int(hit),
-                    int(miss),
-                    int(least),
-                    int(most),
-                    both,
-                    epsilon,
-                    cells.trials is not None,
-                )
+                cell_p_values(hit, miss, least, most, both, epsilon, public)
                 for hit, miss, least, most in counts
             ]
         )
@@ -191,17 +160,9 @@ def _cells(cells: NoisyCells, epsilon: float, tail: float) -> list[list[CellPVal
 
 
 def noisy_gap_estimate(cells: NoisyCells) -> float | None:
-    """Largest difference of noisy rates between two groups within one stratum.
-
-    Result: none when no stratum has rows of two groups.
-    """
-    hit: NDArray
-    rows: NDArray
-    if cells.trials is None:
-        hit, rows = cells.successes, cells.successes + cells.failures
-    else:
-        # Where the rows are known, both noisy counts measure the same number.
-        rows = cells.trials
-        hit = (rows + cells.successes - cells.failures) / 2.0
+    """Largest difference of noisy rates between two groups within a stratum; see `gap_estimate`."""
+    rows = cells.successes + cells.failures if cells.trials is None else cells.trials
+    # Where the rows are known, both noisy counts measure the same number.
+    hit: NDArray = (rows + cells.successes - cells.failures) / 2.0
     rows = np.maximum(rows, 0)
     return gap_estimate(np.clip(hit, 0, rows), rows)

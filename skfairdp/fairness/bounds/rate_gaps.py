@@ -9,13 +9,18 @@ trials of each cell.
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skfairdp.documentation import completed_by
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell
 from skfairdp.fairness.bounds.exact_gap import largest_gap_bound
+from skfairdp.parameters import PROBABILITY, Choice, check_arguments
+
+_BOUNDS = Choice(("exact", "difference"))
 
 
 def gap_estimate(successes: ArrayLike, trials: ArrayLike) -> float | None:
@@ -82,21 +87,16 @@ def gap_upper_bound(
     >>> round(gap_upper_bound([300, 250], [1000, 1000]), 4)
     0.0828
     """
-    hit, rows = _cells(successes, trials)
-    alpha = _error(confidence_level)
-    if bound == "exact":
-        problems = [
-            _exact_bound(counts, sizes, alpha)
-            for counts, sizes in zip(
-                hit.reshape(-1, *hit.shape[-2:]), rows.reshape(-1, *rows.shape[-2:]), strict=True
-            )
-        ]
-        return _plain(np.array(problems).reshape(hit.shape[:-2]))
+    check_arguments(locals(), confidence_level=PROBABILITY, bound=_BOUNDS)
     if bound == "difference":
-        return _plain(_difference_bound(hit, rows, alpha))
-    raise ValueError(f"bound={bound!r} is not known; use 'exact' or 'difference'.")
+        return score_gap_upper_bound(successes, trials, confidence_level=confidence_level)
+    hit, rows = _cells(successes, trials)
+    problems = [part.astype(np.int64).reshape(-1, *part.shape[-2:]) for part in (hit, rows)]
+    found = [_exact_bound(k, n, 1.0 - confidence_level) for k, n in zip(*problems, strict=True)]
+    return _plain(np.array(found).reshape(hit.shape[:-2]))
 
 
+@completed_by(gap_upper_bound)
 def score_gap_upper_bound(
     sums: ArrayLike, trials: ArrayLike, *, confidence_level: float = 0.95
 ) -> float | NDArray[np.float64]:
@@ -109,13 +109,6 @@ def score_gap_upper_bound(
     ----------
     sums, trials : array-like, shape (n_groups,) or (..., n_strata, n_groups)
         Sum of scores in [0, 1] and number of rows of each cell.
-    confidence_level : float in (0, 1), default=0.95
-        Probability that the bound holds.
-
-    Returns
-    -------
-    float, or ndarray of shape (...)
-        The bound, at most 1.
 
     Examples
     --------
@@ -123,31 +116,28 @@ def score_gap_upper_bound(
     >>> round(score_gap_upper_bound([300.0, 250.0], [1000, 1000]), 4)
     0.1047
     """
-    hit, rows = _cells(sums, trials)
-    return _plain(_difference_bound(hit, rows, _error(confidence_level)))
+    check_arguments(locals(), confidence_level=PROBABILITY)
+    return _plain(difference_bound(*_cells(sums, trials), 1.0 - confidence_level))
 
 
 def _exact_bound(hit: NDArray, rows: NDArray, alpha: float) -> float:
     if not rows.all():
         return 1.0
-    return largest_gap_bound(
-        [
-            [BinomialCell(int(k), int(n)) for k, n in zip(*stratum, strict=True)]
-            for stratum in zip(hit, rows, strict=True)
-        ],
-        alpha,
-    )
+    strata = zip(hit.tolist(), rows.tolist(), strict=True)
+    cells = [list(map(BinomialCell, *stratum)) for stratum in strata]
+    return largest_gap_bound(cells, alpha)
 
 
-def _difference_bound(hit: NDArray, rows: NDArray, alpha: float) -> NDArray[np.float64]:
-    """Observed difference plus the deviation of a difference of two means."""
+def difference_bound(
+    hit: NDArray, rows: NDArray, error: float, added: NDArray | float = 0.0
+) -> NDArray[np.float64]:
+    """Observed difference plus the deviation of a difference of two means, and what is added."""
     with np.errstate(divide="ignore", invalid="ignore"):
         inverse = np.where(rows > 0, 1.0 / rows, np.inf)
         rates = np.where(rows > 0, hit / rows, 0.0)
     spread = inverse[..., :, np.newaxis] + inverse[..., np.newaxis, :]
-    bound = (rates[..., :, np.newaxis] - rates[..., np.newaxis, :]) + np.sqrt(
-        np.log(1.0 / alpha) * spread / 2.0
-    )
+    apart = rates[..., :, np.newaxis] - rates[..., np.newaxis, :]
+    bound = apart + np.sqrt(math.log(1.0 / error) * spread / 2.0) + added
     index = np.arange(rows.shape[-1])
     bound[..., index, index] = -np.inf
     return np.clip(bound.max(axis=(-3, -2, -1)), 0.0, 1.0)
@@ -167,14 +157,6 @@ def _cells(successes: ArrayLike, trials: ArrayLike) -> tuple[NDArray, NDArray]:
     if not (np.all(hit >= 0) and np.all(hit <= rows * (1 + 1e-12))):
         raise ValueError("Every cell needs 0 <= successes <= trials.")
     return (hit[np.newaxis], rows[np.newaxis]) if hit.ndim == 1 else (hit, rows)
-
-
-def _error(confidence_level: float) -> float:
-    if not 0.0 < confidence_level < 1.0:
-        raise ValueError(
-            f"confidence_level={confidence_level!r} must lie strictly between 0 and 1, e.g. 0.95."
-        )
-    return 1.0 - confidence_level
 
 
 def _plain(value: NDArray[np.float64]) -> float | NDArray[np.float64]:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
+from skfairdp.fairness.bounds.rate_gaps import difference_bound
 from skfairdp.fairness.derivation import OWN_MODELS, Derivation, level_of_one
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion
@@ -27,17 +28,7 @@ _DRAWS = 0.1
 
 
 def smoothing_distance(distance: float | NDArray[Any], std: float) -> NDArray[np.float64]:
-    """Total variation between two Gaussian laws of one standard deviation.
-
-    `distance`: l2 distance of their centres. `std`: standard deviation of every coordinate, > 0.
-    Result: ``2 Phi(distance / (2 std)) - 1``.
-
-    Examples
-    --------
-    >>> from skfairdp.fairness.bounds.smoothing import smoothing_distance
-    >>> round(float(smoothing_distance(1.0, 1.0)), 4)
-    0.3829
-    """
+    """Total variation of two Gaussian laws from the l2 distance of their centres."""
     return np.asarray(erf(np.asarray(distance) / (2.0 * math.sqrt(2.0) * std)))
 
 
@@ -55,10 +46,8 @@ def own_models_bound(
     under u's model and v's under v's, plus both total variations.
 
     `sums`, `trials` (n_strata, n_groups): sum of smoothed decisions of each cell under its
-    group's own model, and its rows. `distances` (n_groups,): total variation between the common
-    model and each group's own. `error`: probability that the bound may fail, in (0, 1).
-    `n_draws`: draws that stand for the noise, shared by all models and rows; None where the
-    probabilities are exact. Result: in [0, 1]; 1 where a cell has no rows.
+    group's own model, and its rows. Other arguments: see `OwnModels`. Result: 1 where a cell has
+    no rows.
 
     Notes
     -----
@@ -75,13 +64,8 @@ def own_models_bound(
         events = n_strata * n_groups * (n_groups - 1)
         added = math.sqrt(8.0 * math.log(events / (_DRAWS * error)) / n_draws)
         error *= 1.0 - _DRAWS
-    rates = sums / trials
-    spread = 1.0 / trials[:, :, None] + 1.0 / trials[:, None, :]
-    bound = rates[:, :, None] - rates[:, None, :] + np.sqrt(math.log(1.0 / error) * spread / 2.0)
-    bound += distances[:, None] + distances[None, :] + added
-    index = np.arange(n_groups)
-    bound[:, index, index] = -np.inf
-    return float(np.clip(bound.max(), 0.0, 1.0))
+    apart = distances[:, np.newaxis] + distances + added
+    return float(difference_bound(sums, trials, error, apart))
 
 
 @dataclass(frozen=True)
@@ -105,11 +89,9 @@ class OwnModels:
         confidence_level: float,
         assumptions: tuple[str, ...],
     ) -> FairnessGuarantee:
-        """State the bound.
+        """State the bound, from successes and failures (n_strata, n_groups) under own models.
 
-        `counts` (n_strata, n_groups): successes and failures of each cell under its group's own
-        model. `claims`: how many claims share the error probability, this one among them.
-        `confidence_level`: what is stated, for all of them together.
+        `claims`: how many share the error, this one among them, at the level that is stated.
         """
         sums, rows = counts[0], counts[0] + counts[1]
         error = 1.0 - level_of_one(confidence_level, claims)

@@ -10,20 +10,23 @@ from torch import Tensor
 from skfairdp.engine.objectives import Objective
 from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.inprocessing.rates.constraints import RateConstraints
-from skfairdp.inprocessing.rates.objective import RateObjective
+from skfairdp.inprocessing.rates.objective import ConstrainedObjective, SoftCosts, hard_histogram
 from skfairdp.inprocessing.rates.training import DualAscent, Lagrangian
 
 
-class LossOrRates(RateObjective):
+class LossOrRates(SoftCosts, ConstrainedObjective):
     """Loss of a public record, or the share in the constraints of one of a secret batch.
 
-    The cell of a public record is `nobody`; no record of a secret batch has it.
+    The cell of a record is ``group * n_labels + label``; that of a public record is `nobody`, and
+    no record of a secret batch has it.
 
     `sharpness`: factor on the logits before they become soft predictions.
     """
 
     def __init__(self, loss: Objective, constraints: RateConstraints, sharpness: float) -> None:
-        super().__init__(None, loss, constraints, sharpness)
+        super().__init__(None, loss, constraints.shape, sharpness)
+        self.constraints = constraints
+        self.statistic = hard_histogram(loss, constraints.shape)
         self.nobody = constraints.shape[0] * constraints.shape[1]
 
     def __call__(self, output: Tensor, *targets: Tensor) -> Tensor:

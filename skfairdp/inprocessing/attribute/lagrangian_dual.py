@@ -6,29 +6,26 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from skfairdp.assumptions import DECLINING, of_attribute, seed_known
+from skfairdp.assumptions import DECLINING
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.objectives import Objective, objective_for
 from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.inprocessing.attribute.group_multipliers import BlockLagrangian, LossOrRates
 from skfairdp.inprocessing.attribute.plan import GRADIENT, TABLE, dual_segments
+from skfairdp.inprocessing.budgeted import ATTRIBUTE
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.training import ConstrainedClassifier, DualAscent, Lagrangian
+from skfairdp.inprocessing.run import label_cells
 from skfairdp.parameters import COUNT, NORM, POSITIVE, Choice, Number
-from skfairdp.privacy.accounting.plan_cost import guarantee
-from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.noise import NoiseSource, noise_text
+from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
-from skfairdp.privacy.relations import PROTECTS
 from skfairdp.privacy.sizes import Sizes, expected_batch_size
 
 _RELATION = "change-attribute"
-_PROTECTED = "sensitive_features"
 
 
 class LagrangianDualClassifier(ConstrainedClassifier):
@@ -148,6 +145,11 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         "loss_batch_size": (COUNT, Choice(("auto",))),
         "warmup_epochs": (Number(0, integer=True),),
     }
+    _unit = ATTRIBUTE
+
+    def _also_assumed(self) -> tuple[str, ...]:
+        return (DECLINING,)
+
     # -- rows, groups and plan --------------------------------------------------------
 
     def _used(
@@ -210,11 +212,7 @@ class LagrangianDualClassifier(ConstrainedClassifier):
         return LossOrRates(base, constraints, float(self.sharpness))
 
     def _targets(self, labels: Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
-        assert groups is not None
-        n_labels = int(labels.max()) + 1 if self.classes is None else len(self.classes)
-        codes = torch.from_numpy(groups).to(labels.device)
-        # Rows of no group are never drawn; any cell will do.
-        return labels, (codes * n_labels + labels.long()).clamp(min=0)
+        return labels, label_cells(labels, groups, self.classes)
 
     def _loss_rows(self, run: Run) -> PublicFeatures:
         loss = objective_for(run.prepared.criterion)
@@ -266,31 +264,6 @@ class LagrangianDualClassifier(ConstrainedClassifier):
             return apart + release.gradient(segment, **options), None
         gradient, histogram = release.gradient_and_statistic(segment, table, **options)
         return apart + gradient, histogram
-
-    # -- what is guaranteed -----------------------------------------------------------
-
-    def _guarantee(
-        self, plan: Plan, noise: NoiseSource, groups: Groups | None
-    ) -> PrivacyGuarantee | None:
-        if plan.noiseless or self._free:
-            return None
-        if noise.reproducible:
-            return PrivacyGuarantee.void(
-                seed_known(),
-                adjacency=_RELATION,
-                protects=_PROTECTED,
-            )
-        return guarantee(
-            plan,
-            protects=_PROTECTED,
-            budget=self.epsilon,
-            assumptions=of_attribute(
-                PROTECTS[_PROTECTED],
-                noise_text(noise),
-                groups=self.groups is not None,
-                also=(DECLINING,),
-            ),
-        )
 
 
 def _size(batch_size: int | str, n: int, largest: int) -> int:

@@ -14,13 +14,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skfairdp.base import PrivateClassifier
+from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_training
 from skfairdp.fairness.notions import get_notion
 from skfairdp.inprocessing.attribute.group_estimates import estimated_joint, even_decisions
 from skfairdp.inprocessing.attribute.local_guarantee import local_guarantee
 from skfairdp.inprocessing.attribute.reduction import MOMENTS, positive_votes, reduced
-from skfairdp.inprocessing.fairdp.head_decisions import row_uniforms
 from skfairdp.labels import encode_labels
 from skfairdp.parameters import COUNT, Choice, Number, check_parameters
 from skfairdp.privacy.mechanisms.randomized_response import RandomizedResponse

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skfairdp.assumptions import of_attribute, seed_known
 from skfairdp.engine.nets import PreparedNet, default_net
 from skfairdp.engine.objectives import Objective
-from skfairdp.fairness.groups import Groups, encode_groups
+from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import NOTIONS
+from skfairdp.inprocessing.budgeted import ATTRIBUTE
 from skfairdp.inprocessing.fair_path.points import OPEN, PathClassifier
 from skfairdp.inprocessing.fair_path.public_scores import (
     Beside,
@@ -26,18 +26,16 @@ from skfairdp.inprocessing.fair_path.public_scores import (
 from skfairdp.inprocessing.fair_path.scores import Chances, ScoresObjective
 from skfairdp.inprocessing.fair_path.tables import Tables, plan_tables
 from skfairdp.inprocessing.gradient import Run
+from skfairdp.inprocessing.rates.constraints import compared_groups
 from skfairdp.inprocessing.rates.training import TailAverage
 from skfairdp.parameters import Choice, Number
-from skfairdp.privacy.accounting.plan_cost import guarantee
-from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.noise import NoiseSource, noise_text
-from skfairdp.privacy.plan import LEAST_MULTIPLIER, Block, Plan, Segment
-from skfairdp.privacy.relations import PROTECTS
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
 __all__ = ["FairPathClassifier"]
 
-_RELATION, _ATTRIBUTE = "change-attribute", "sensitive_features"
+_RELATION = "change-attribute"
 
 
 class FairPathClassifier(PathClassifier):
@@ -179,7 +177,11 @@ class FairPathClassifier(PathClassifier):
 
     @property
     def _of_attribute(self) -> bool:
-        return self.protects == _ATTRIBUTE
+        return self.protects == ATTRIBUTE
+
+    @property
+    def _unit(self) -> str:
+        return ATTRIBUTE if self._of_attribute else super()._unit
 
     def _default_of(self, name: str) -> Any:
         if self._of_attribute:
@@ -216,17 +218,7 @@ class FairPathClassifier(PathClassifier):
             refuse_other_heads(prepared.module, row_shape)
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
-        groups = encode_groups(
-            sensitive_features,
-            n_rows=n,
-            labels=self.groups,
-            on_unknown="raise" if self.groups is None else "drop",
-        )
-        if len(groups.labels) < 2:
-            raise ValueError(
-                "'sensitive_features' must hold at least two groups, whose rates are compared; "
-                "got one. DPSGDClassifier trains without groups."
-            )
+        groups = compared_groups(sensitive_features, n, self.groups)
         self._n_groups = len(groups.labels)  # public, and the plan depends on it
         return groups
 
@@ -251,7 +243,9 @@ class FairPathClassifier(PathClassifier):
             first = plan_in_public(sizes, steps, size, noise_multiplier / math.sqrt(1.0 - share))
             overall = noise_multiplier / math.sqrt(share)
         else:
-            first = [self._training(n, steps, size, noise_multiplier)]
+            clip = float(self.max_grad_norm)
+            gradient = ("gradient", clip, noise_multiplier * clip)
+            first = [sizes.batches(self.max_epochs, size, gradient)]
             # All steps are about one Gaussian release of this multiplier.
             overall = noise_multiplier * n / (size * math.sqrt(steps))
             overall *= math.sqrt((1.0 - share) / share)
@@ -259,40 +253,6 @@ class FairPathClassifier(PathClassifier):
         ascent = len(self._rates.names) > 1 or getattr(self, "_n_groups", 2) > 2
         tables = plan_tables(sizes, overall, ascent=ascent)
         return sizes.plan(*first, *tables, delta=self.delta, exact_noise=self.exact_noise)
-
-    def _training(self, n: int, steps: int, size: int, noise_multiplier: float) -> Segment:
-        clip, weight = float(self.max_grad_norm), 1.0 / size
-        return Segment(
-            steps=steps,
-            rates=(size / n,),
-            expected_sizes=(float(size),),
-            blocks=(
-                Block(
-                    name="gradient",
-                    max_norm=clip,
-                    weights=(weight,),
-                    noise_std=noise_multiplier * clip * weight,
-                ),
-            ),
-        )
-
-    def _guarantee(
-        self, plan: Plan, noise: NoiseSource, groups: Groups | None
-    ) -> PrivacyGuarantee | None:
-        if plan.noiseless or not self._of_attribute:
-            return super()._guarantee(plan, noise, groups)
-        if noise.reproducible:
-            return PrivacyGuarantee.void(seed_known(), adjacency=_RELATION, protects=_ATTRIBUTE)
-        return guarantee(
-            plan,
-            protects=_ATTRIBUTE,
-            budget=self.epsilon,
-            assumptions=of_attribute(
-                PROTECTS[_ATTRIBUTE],
-                noise_text(noise, exact=plan.exact_noise),
-                groups=self.groups is not None,
-            ),
-        )
 
     # -- training ---------------------------------------------------------------------
 

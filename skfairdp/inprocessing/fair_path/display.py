@@ -1,9 +1,9 @@
-"""The path as a picture."""
+"""Pictures on one panel, and the path as one of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 
@@ -11,10 +11,51 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FairPathDisplay"]
+__all__ = ["FairPathDisplay", "PanelDisplay"]
 
 
-class FairPathDisplay:
+class PanelDisplay:
+    """Template of a picture on one panel.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        The panel that was drawn last.
+    figure_ : matplotlib.figure.Figure
+        Its figure.
+    """
+
+    ax_: Axes
+    figure_: Figure
+
+    def _draw(self, ax: Axes) -> None:
+        raise NotImplementedError
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw the picture.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes or None, default=None
+            Panel to draw in; None makes one.
+
+        Returns
+        -------
+        self
+        """
+        if ax is None:
+            import matplotlib.pyplot as plt  # only where a picture is wanted
+
+            _, ax = plt.subplots(layout="constrained")
+        self._draw(ax)
+        ax.legend()
+        figure = ax.get_figure(root=True)
+        assert figure is not None
+        self.ax_, self.figure_ = ax, figure
+        return self
+
+
+class FairPathDisplay(PanelDisplay):
     """Estimated accuracy against the tolerance that is kept, with what held-out rows prove.
 
     Make one with `from_estimator`.
@@ -35,9 +76,6 @@ class FairPathDisplay:
     figure_ : matplotlib.figure.Figure
         Its figure.
     """
-
-    ax_: Axes
-    figure_: Figure
 
     def __init__(
         self,
@@ -74,22 +112,7 @@ class FairPathDisplay:
         """
         return cls(estimator.path(), estimator.multiplier_, certificates).plot(ax)
 
-    def plot(self, ax: Axes | None = None) -> FairPathDisplay:
-        """Draw the path.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes or None, default=None
-            Panel to draw in; None makes one.
-
-        Returns
-        -------
-        FairPathDisplay
-        """
-        if ax is None:
-            import matplotlib.pyplot as plt  # only where a picture is wanted
-
-            _, ax = plt.subplots(layout="constrained")
+    def _draw(self, ax: Axes) -> None:
         # What `at` answers: the last point of each tolerance.
         path = self.path.drop_duplicates("tolerance", keep="last")
         low, high = (path["accuracy"] + side * path["accuracy_std"] for side in (-1.0, 1.0))
@@ -109,8 +132,3 @@ class FairPathDisplay:
                 label="held-out rows: gap seen, and bound" if place == 0 else None,
             )
         ax.set(xlabel="gap", ylabel="accuracy, estimated from the table")
-        ax.legend()
-        figure = ax.get_figure(root=True)
-        assert figure is not None
-        self.ax_, self.figure_ = ax, figure
-        return self

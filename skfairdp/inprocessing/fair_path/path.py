@@ -27,15 +27,15 @@ MULTIPLIERS: Floats = _T / (1.0 - np.abs(_T))
 MARGIN = 1.2815515655446004
 
 
-def decisions(scores: Floats, multiplier: float) -> Floats:
+def decisions(scores: Floats, multiplier: float | Floats) -> Floats:
     """Adjusted scores of rows: positive for those that are selected.
 
     Parameters
     ----------
     scores : ndarray of float64, shape (n, 2)
         Columns ``2 eta - 1`` and ``s``.
-    multiplier : float
-        The point of the path.
+    multiplier : float or ndarray of float64, shape (n,)
+        The point of the path, for all rows or for each.
 
     Returns
     -------
@@ -67,10 +67,13 @@ def flips(scores: Floats) -> tuple[Codes, Codes]:
     """
     selected = decisions(scores, 0.0) > 0.0
     positive = selected == (scores[:, 1] > 0.0)
-    kept = np.zeros(len(scores), dtype=np.int64)
-    for rows, side in ((~positive, -1), (positive, 1)):
-        for multiplier in side * MULTIPLIERS[SIDE + 1 :]:
-            kept[rows] += (decisions(scores[rows], multiplier) > 0.0) == selected[rows]
+    outwards = np.where(positive, 1, -1)
+    kept, most = np.zeros(len(scores), dtype=np.int64), np.full(len(scores), SIDE)
+    while (kept < most).any():
+        middle = (kept + most) // 2
+        multipliers = outwards * MULTIPLIERS[SIDE + 1 + np.minimum(middle, SIDE - 1)]
+        alike = (decisions(scores, multipliers) > 0.0) == selected
+        kept, most = np.where(alike, middle + 1, kept), np.where(alike, most, middle)
     return np.where(kept < SIDE, positive * SIDE + kept, -1), np.where(selected, -1, 1)
 
 

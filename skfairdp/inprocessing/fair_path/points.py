@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import field
 from typing import Any, Self
@@ -29,7 +29,8 @@ from skfairdp.privacy.plan import Plan
 __all__ = ["OPEN", "PathClassifier"]
 
 # Scores of rows that were asked for, while points of one path are certified together.
-_KNOWN: ContextVar[dict[tuple[Any, ...], np.ndarray] | None] = ContextVar("known", default=None)
+_Known = dict[tuple[Any, ...], list[tuple[np.ndarray, np.ndarray]]]
+_KNOWN: ContextVar[_Known | None] = ContextVar("known", default=None)
 OPEN = Number(0.0, 1.0, low_open=True, high_open=True)
 
 
@@ -92,17 +93,24 @@ class PathClassifier(GradientClassifier):
             Fitted, with the same net, table and guarantee: all of them are one release, and
             cost what one costs. Its digest is its own.
         """
+        self._check_movable((tolerance,))
+        return self._moved(tolerance, self._path_of(self.plan_))
+
+    def _check_movable(self, tolerances: Iterable[float]) -> None:
         check_is_fitted(self)
-        if not OPEN.accepts(tolerance):
-            raise ValueError(f"'tolerance' must be {OPEN.describe()}; got {tolerance!r}.")
+        for tolerance in tolerances:
+            if not OPEN.accepts(tolerance):
+                raise ValueError(f"'tolerance' must be {OPEN.describe()}; got {tolerance!r}.")
         if changed := self._changed_since_fit():
             raise ValueError(
                 f"The model is not as fit left it ({', '.join(changed)}), so it is not known what "
                 "its table is about: fit again, or undo the change."
             )
+
+    def _moved(self, tolerance: float, path: ReleasedPath) -> Self:
         other = copy.copy(self)
         other.tolerance = tolerance
-        other._stand_at(other._path_of(other.plan_))
+        other._stand_at(path)
         other._bind()
         return other
 
@@ -168,10 +176,13 @@ class PathClassifier(GradientClassifier):
             Of the model that `at` returns for each tolerance. Whichever is picked afterwards,
             its bound holds.
         """
+        asked = [float(tolerance) for tolerance in tolerances]
+        self._check_movable(asked)
+        path = self._path_of(self.plan_)
         with warnings.catch_warnings():
             # What a tolerance did not reach, its certificate says.
             warnings.simplefilter("ignore", FairnessWarning)
-            models = {float(tolerance): self.at(float(tolerance)) for tolerance in tolerances}
+            models = {tolerance: self._moved(tolerance, path) for tolerance in asked}
         known = _KNOWN.set({})  # one net serves all points: it is asked about the same rows once
         try:
             return {
@@ -209,46 +220,27 @@ class PathClassifier(GradientClassifier):
         return decisions(self._scores(X), self.multiplier_)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Estimate class probabilities, which no tolerance adjusts.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to score.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_samples, 2)
-            Columns in the order of ``classes_``.
-        """
         positive = 0.5 * (1.0 + self._scores(X)[:, 0])
         return np.column_stack([1.0 - positive, positive])
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict the class of each row at the tolerance in use.
-
-        Parameters
-        ----------
-        X : array-like, shape (n_samples, n_features)
-            Rows to classify. Their groups are not needed.
-
-        Returns
-        -------
-        ndarray, shape (n_samples,)
-            Entries of ``classes_``.
-        """
         selected = self.decision_function(X) > 0.0
         return self.classes_[selected.astype(np.int64)]
 
     def _scores(self, X: ArrayLike) -> np.ndarray:
-        X = self._features(X)
         known = _KNOWN.get()
         if known is None:
-            return self._scored(X)
-        rows = id(self.module_), X.shape, X.dtype.str, X.tobytes()
-        if rows not in known:
-            known[rows] = self._scored(X)
-        return known[rows].copy()
+            return self._scored(self._features(X))
+        as_asked = isinstance(X, np.ndarray) and X.ndim == 2
+        rows = np.asarray(X) if as_asked else self._features(X)
+        # Compared whole: a digest of many rows takes longer than their scores.
+        key = id(self.module_), rows.shape, rows.dtype.str, rows[:1].tobytes()
+        alike = known.setdefault(key, [])
+        for before, scores in alike:
+            if before is rows or np.array_equal(before, rows):
+                return scores.copy()
+        alike.append((rows, self._scored(self._features(rows) if as_asked else rows)))
+        return alike[-1][1].copy()
 
     def _scored(self, X: np.ndarray) -> np.ndarray:
         chances = Chances(self.module_, self._rates, len(self.direction_))

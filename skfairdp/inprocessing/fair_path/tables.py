@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.inprocessing.fair_path.path import SIDE, ReleasedPath, flips
-from skfairdp.inprocessing.fair_path.scores import Chances, Rates, Scores
+from skfairdp.inprocessing.fair_path.scores import Chances, Rates
 from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.multipliers import ScaledAscent
 from skfairdp.inprocessing.rates.training import Lagrangian
@@ -71,10 +71,11 @@ class Tables:
         self._notion = notion
         self._n_groups = n_groups
         self._planned = planned(release.meter.plan)
+        self._known: Floats | None = None
 
     def decided(self) -> Floats:
         """Release how many of each (group, label) are selected without a constraint, or not."""
-        return self._count("decisions", self._frozen(), np.zeros((self._n_groups, 2)))
+        return self._count("decisions", np.zeros((self._n_groups, 2)))
 
     def ascend(self, decided: Floats, tolerance: float) -> Floats:
         """Find the direction in which gaps fall at the least cost: by multipliers of the gaps.
@@ -93,24 +94,23 @@ class Tables:
         )
         std = segment.blocks[0].noise_std / n
         lagrangian = Lagrangian(constraints, dual, memory=0.0, noise_std=std)
-        frozen, costs = self._frozen(), []
+        costs: list[Floats] = []
         lagrangian.observe(decided / n)
         for _ in range(steps):
             costs.append(lagrangian.coefficients[..., 1] - lagrangian.coefficients[..., 0])
-            lagrangian.observe(self._count("ascent", frozen, costs[-1]) / n)
+            lagrangian.observe(self._count("ascent", costs[-1]) / n)
         return np.asarray(np.mean(costs[steps // 2 :], axis=0))
 
     def along(self, direction: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Release how successes and right decisions change along the path of a direction."""
         weights = self._rates.selected.sum(axis=0)
         rate_of = np.abs(self._rates.selected).argmax(axis=0)
-        module = Scores(self._chances, direction)
         found: list[Signed] = []
 
         def flipped(rows: Rows) -> Signed:
             if not found:
-                scores = outputs_by_row(module, rows.X).cpu().numpy()
-                found.append(flips(scores))
+                told = self._frozen(rows)
+                found.append(flips(np.column_stack([told[:, 0], weighted(direction, told)])))
             return found[0]
 
         def successes(rows: Rows) -> Signed:
@@ -130,34 +130,30 @@ class Tables:
         improved, _ = self._release.prefix_sums(self._planned["accuracy"], right, (2, SIDE))
         return changed, improved
 
-    def _frozen(self) -> Callable[[Rows], Floats]:
+    def _frozen(self, rows: Rows) -> Floats:
         """Chances of the rows, which stay as they are: computed once, and kept by no one else."""
-        found: list[Floats] = []
+        if self._known is None:
+            self._known = outputs_by_row(self._chances, rows.X).cpu().numpy()
+        return self._known
 
-        def chances(rows: Rows) -> Floats:
-            if not found:
-                found.append(outputs_by_row(self._chances, rows.X).cpu().numpy())
-            return found[0]
-
-        return chances
-
-    def _count(
-        self,
-        name: str,
-        chances: Callable[[Rows], Floats],
-        costs: Floats,
-    ) -> Floats:
+    def _count(self, name: str, costs: Floats) -> Floats:
         """Release who of each (group, label) is selected at some costs."""
 
         def entries(rows: Rows) -> Signed:
-            told, (groups, labels) = chances(rows), _codes(rows)
-            score = told[:, 0].copy()
-            for cost, column in zip(costs.ravel(), told[:, 1:].T, strict=True):
-                score -= cost * column
-            return (groups * 2 + labels) * 2 + (score > 0.0), np.ones(len(score), dtype=np.int64)
+            told, (groups, labels) = self._frozen(rows), _codes(rows)
+            selected = told[:, 0] > weighted(costs, told)
+            return (groups * 2 + labels) * 2 + selected, np.ones(len(told), dtype=np.int64)
 
         shape = self._n_groups, 2, 2, 1
         return self._release.prefix_sums(self._planned[name], entries, shape)[0].reshape(shape[:3])
+
+
+def weighted(costs: Floats, chances: Floats) -> Floats:
+    """Sum of costs (n_groups, 2) times chances of rows, added up as `Scores` does."""
+    score = np.zeros(len(chances))
+    for cost, column in zip(costs.ravel(), chances[:, 1:].T, strict=True):
+        score = score + cost * column
+    return score
 
 
 def planned(plan: Plan) -> Mapping[str, Segment]:

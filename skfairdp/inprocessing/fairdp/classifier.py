@@ -18,8 +18,7 @@ from skfairdp.fairness.bounds.head_noise import (
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.inprocessing.fairdp.gap_stopping import GapStop
-from skfairdp.inprocessing.fairdp.head_decisions import logit
-from skfairdp.inprocessing.fairdp.head_ensembles import EnsembleClassifier
+from skfairdp.inprocessing.fairdp.head_ensembles import EnsembleClassifier, logit
 from skfairdp.inprocessing.fairdp.linear_heads import check_head, clip_norm, train_heads
 from skfairdp.inprocessing.fairdp.plan import fairdp_plan, group_multipliers
 from skfairdp.inprocessing.gradient import NONE, Run

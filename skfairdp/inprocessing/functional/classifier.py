@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -15,7 +14,6 @@ from skfairdp.assumptions import BOUNDS_DECLARED, NOT_PURE
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.moment_sums import Moments, MomentSums, moment_margin
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
-from skfairdp.inprocessing.budgeted import BudgetedClassifier
 from skfairdp.inprocessing.functional.plan import (
     cell_weights,
     functional_plan,
@@ -24,26 +22,16 @@ from skfairdp.inprocessing.functional.plan import (
     weighted_total,
 )
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
-from skfairdp.inprocessing.grouped import declared_groups, settled_sizes
+from skfairdp.inprocessing.grouped import SizedByGroup, declared_groups
 from skfairdp.labels import encode_labels
-from skfairdp.parameters import (
-    MAPPING,
-    NONE,
-    NORM,
-    POSITIVE,
-    PROBABILITY,
-    Choice,
-    Number,
-    check_parameters,
-)
-from skfairdp.privacy.accounting.plan_cost import budget_guarantee
+from skfairdp.parameters import NORM, PROBABILITY, Choice, Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta, check_group_sizes
 from skfairdp.rows import check_features, check_rows
 
 
-class FunctionalMechanismClassifier(BudgetedClassifier):
+class FunctionalMechanismClassifier(SizedByGroup):
     """Logistic regression whose objective, not its training, is made private (FM, FairFM).
 
     The logistic loss is replaced by its second-order expansion at zero. Its coefficients
@@ -54,7 +42,7 @@ class FunctionalMechanismClassifier(BudgetedClassifier):
     Parameters
     ----------
     feature_bounds : pair (lower, upper)
-        Declared bounds, each a number for all features or a sequence of shape
+        Bounds that have to be declared, each a number for all features or a sequence of shape
         (n_features,), finite. Rows are clipped to them, here and in prediction. After
         `PublicScaler` and `PublicEncoder` they are ``(-1, 1)``.
     noise_multiplier : float or None, default=None
@@ -90,8 +78,6 @@ class FunctionalMechanismClassifier(BudgetedClassifier):
     group_sizes : mapping or None, default=None
         Declared number of records of each group; rows of others contribute nothing. A pooled
         objective uses their total alone.
-    group_sizes_epsilon : float or None, default=None
-        Part of `epsilon` that buys noisy group sizes instead, for "group_average".
 
     Attributes
     ----------
@@ -126,7 +112,7 @@ class FunctionalMechanismClassifier(BudgetedClassifier):
     (True, True)
     """
 
-    feature_bounds: Any = field(kw_only=False)
+    feature_bounds: Any = field(default=None, kw_only=False)
     noise: str = "gaussian"
     sensitivity: str = "tight"
     objective: str = "pooled"
@@ -136,8 +122,6 @@ class FunctionalMechanismClassifier(BudgetedClassifier):
     quadratic_share: float = 0.75
     repair: str = "floor"
     repair_strength: float = 0.5
-    group_sizes: Mapping[Any, int] | None = None
-    group_sizes_epsilon: float | None = None
 
     _multiclass: ClassVar[bool] = False
     _takes_persons = True
@@ -152,11 +136,9 @@ class FunctionalMechanismClassifier(BudgetedClassifier):
         "quadratic_share": (PROBABILITY,),
         "repair": (Choice(("floor", "trim", "ridge")),),
         "repair_strength": (Number(0.0),),
-        "group_sizes": (MAPPING, NONE),
-        "group_sizes_epsilon": (POSITIVE, NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (
-        *BudgetedClassifier._released,
+        *SizedByGroup._released,
         "group_thetas_",
         "rows_",
         "theta_",
@@ -230,10 +212,6 @@ class FunctionalMechanismClassifier(BudgetedClassifier):
                 "sensitivity='published' is a bound for Laplace noise; got noise="
                 f"{self.noise!r}. Set noise='laplace', or sensitivity='tight'."
             )
-        if self.group_sizes is not None and self.group_sizes_epsilon is not None:
-            raise ValueError(
-                "Set 'group_sizes' (declared) or 'group_sizes_epsilon' (bought), not both."
-            )
         if self.objective == "pooled" and self.group_sizes_epsilon is not None:
             raise ValueError(
                 "'group_sizes_epsilon' is for objective='group_average'; a pooled objective needs "
@@ -246,6 +224,11 @@ class FunctionalMechanismClassifier(BudgetedClassifier):
         if sensitive_features is None:
             return None
         return encode_groups(sensitive_features, n_rows=n)
+
+    @property
+    def _needs_groups(self) -> str | None:  # type: ignore[override]
+        averages = self.objective == "group_average"
+        return "objective='group_average' lets every group count alike" if averages else None
 
     @property
     def _each_cell(self) -> bool:
@@ -261,25 +244,10 @@ class FunctionalMechanismClassifier(BudgetedClassifier):
                     f"'dataset_size' = {size} must be the sum of 'group_sizes', {total}."
                 )
             size = max(2, total)
-        if self.group_sizes_epsilon is not None and groups is not None:
-            # The sizes that the plan is made from are bought first, and charged with all the rest.
-            self._charge(
-                budget_guarantee(
-                    self.epsilon,
-                    self.delta,
-                    reproducible=noise.reproducible,
-                    protects=self._unit,
-                )
-            )
-        return settled_sizes(
-            None if pooled else groups,
-            n,
-            dataset_size=size,
-            group_sizes=None if pooled else self.group_sizes,
-            group_sizes_epsilon=self.group_sizes_epsilon,
-            noise=noise,
-            free=self._free,
-        )
+        if pooled:
+            return Sizes.of_all(n, size)
+        self._buy_sizes(groups, noise)
+        return self._settled_sizes(groups, n, noise)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         return functional_plan(

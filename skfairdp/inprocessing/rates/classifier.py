@@ -11,12 +11,17 @@ import torch
 from torch import Tensor
 
 from skfairdp.engine.objectives import Objective
-from skfairdp.fairness.groups import Groups, groups_of_training
+from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.cell_costs import CostObjective
-from skfairdp.inprocessing.rates.constraints import RateConstraints, tolerance_of_notions
+from skfairdp.inprocessing.rates.constraints import (
+    RateConstraints,
+    compared_groups,
+    tolerance_of_notions,
+)
 from skfairdp.inprocessing.rates.multipliers import ScaledAscent
 from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian
+from skfairdp.inprocessing.run import label_cells
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size
@@ -130,13 +135,7 @@ default="linear"
         tolerance_of_notions(self.notion, self.tolerance)
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
-        groups = groups_of_training(sensitive_features, n, self.groups)
-        if len(groups.labels) < 2:
-            raise ValueError(
-                "'sensitive_features' must hold at least two groups, whose rates are compared; "
-                "got one. DPSGDClassifier trains without groups."
-            )
-        return groups
+        return compared_groups(sensitive_features, n, self.groups)
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
         return Sizes.of_all(n, self.dataset_size)
@@ -167,11 +166,7 @@ default="linear"
         return CostObjective(base, constraints)
 
     def _targets(self, labels: torch.Tensor, groups: np.ndarray | None) -> tuple[Tensor, ...]:
-        assert groups is not None
-        n_labels = int(labels.max()) + 1 if self.classes is None else len(self.classes)
-        codes = torch.from_numpy(groups).long().to(labels.device)
-        # The cell tells the label too. Rows of no group are never drawn; any cell will do.
-        return ((codes * n_labels + labels.long()).clamp(min=0),)
+        return (label_cells(labels, groups, self.classes),)  # the cell tells the label too
 
     def _lagrangian(self, run: Run, constraints: RateConstraints) -> Lagrangian:
         dual = ScaledAscent(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skfairdp.fairness.groups import Groups, groups_of_training
 from skfairdp.fairness.notions import Notion, Stratum, get_notions
 from skfairdp.parameters import Number
 
@@ -186,3 +187,14 @@ def _sides(n_groups: int, against: str) -> tuple[NDArray[np.int64], NDArray[np.i
 def _shares(masses: NDArray[np.float64]) -> NDArray[np.float64]:
     masses = np.maximum(masses, _TINY)
     return masses / masses.sum(axis=1, keepdims=True)
+
+
+def compared_groups(sensitive_features: Any, n: int, declared: Any) -> Groups:
+    """Groups of training rows, two at least, whose rates are compared."""
+    groups = groups_of_training(sensitive_features, n, declared)
+    if len(groups.labels) < 2:
+        raise ValueError(
+            "'sensitive_features' must hold at least two groups, whose rates are compared; "
+            "got one. DPSGDClassifier trains without groups."
+        )
+    return groups

@@ -82,28 +82,6 @@ class SoftCosts(Objective):
         return gradient.add_(centred.mul_(soft), alpha=self._sharpness)
 
 
-class RateObjective(SoftCosts, ConstrainedObjective):
-    """Loss of a record plus its share in the constraints.
-
-    The cell of a record is ``group * n_labels + label``.
-
-    `base`: loss of a record; None leaves it out. `kind`: tells what the module's outputs are;
-    mostly `base` itself. `constraints`: what is constrained; kept for the loop. `sharpness`:
-    factor s on the logits before they become soft predictions: ``sigmoid(s z)``.
-    """
-
-    def __init__(
-        self,
-        base: Objective | None,
-        kind: Objective,
-        constraints: RateConstraints,
-        sharpness: float,
-    ) -> None:
-        super().__init__(base, kind, constraints.shape, sharpness)
-        self.constraints = constraints
-        self.statistic = hard_histogram(kind, constraints.shape)
-
-
 def soft_predictions(output: Tensor, kind: Objective, sharpness: float) -> Tensor:
     """Turn outputs into sharpened class probabilities, shape (B, n_classes).
 

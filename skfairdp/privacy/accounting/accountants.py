@@ -24,7 +24,13 @@ from numpy.typing import NDArray
 
 from skfairdp.figures import significant_up
 from skfairdp.privacy.accounting.directions import both_directions, loss_epsilon
-from skfairdp.privacy.accounting.events import FailureDpEvent, canonical, parts_of, without_failures
+from skfairdp.privacy.accounting.events import (
+    FailureDpEvent,
+    canonical,
+    parts_of,
+    rewritten,
+    without_failures,
+)
 from skfairdp.privacy.relations import NEIGHBOURS, accounted
 
 
@@ -181,6 +187,10 @@ def renyi_form(event: DpEvent) -> DpEvent:
 
     Result: costs at least as much, failures apart; equal to `event` where nothing had to change.
     """
+    return rewritten(event, _renyi_part)
+
+
+def _renyi_part(event: DpEvent) -> DpEvent:
     match event:
         case FailureDpEvent():
             return dp_event.NoOpDpEvent()
@@ -189,11 +199,5 @@ def renyi_form(event: DpEvent) -> DpEvent:
             if pure <= 0.2:
                 return dp_event.ZCDpEvent(rho=pure**2 / 2)
             return dp_event.ZCDpEvent(rho=0.0, xi=pure)
-        case dp_event.ComposedDpEvent(events=parts):
-            return dp_event.ComposedDpEvent(tuple(map(renyi_form, parts)))
-        case dp_event.SelfComposedDpEvent(event=inner, count=count):
-            return dp_event.SelfComposedDpEvent(renyi_form(inner), count)
-        case dp_event.RepeatAndSelectDpEvent(event=inner, mean=mean, shape=shape):
-            return dp_event.RepeatAndSelectDpEvent(renyi_form(inner), mean, shape)
         case _:
             return event

@@ -27,7 +27,7 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 
 from skfairdp.privacy.accounting.composition import composed_epsilon
-from skfairdp.privacy.accounting.events import parts_of
+from skfairdp.privacy.accounting.events import parts_of, rewritten
 from skfairdp.privacy.accounting.loss_distributions import Losses, from_curve, gaussian, two_points
 from skfairdp.privacy.accounting.loss_grid import grid_interval
 from skfairdp.privacy.relations import NEIGHBOURS, accounted
@@ -76,15 +76,7 @@ def both_directions(event: DpEvent) -> DpEvent:
 
     Result: to be accounted under adding or removing a record.
     """
-    match event:
-        case dp_event.ComposedDpEvent(events=parts):
-            return dp_event.ComposedDpEvent(tuple(map(both_directions, parts)))
-        case dp_event.SelfComposedDpEvent(event=inner, count=count):
-            return dp_event.SelfComposedDpEvent(both_directions(inner), count)
-        case dp_event.RepeatAndSelectDpEvent(event=inner, mean=mean, shape=shape):
-            return dp_event.RepeatAndSelectDpEvent(both_directions(inner), mean, shape)
-        case _:
-            return dp_event.SelfComposedDpEvent(event, 2)
+    return rewritten(event, lambda part: dp_event.SelfComposedDpEvent(part, 2))
 
 
 def _gathered(event: DpEvent) -> list[tuple[DpEvent, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import attr
 from dp_accounting import dp_event
@@ -239,6 +239,19 @@ def _sampled(rate: float, inner: DpEvent) -> DpEvent:
         precision = sum(count * part.noise_multiplier**-2 for part, count in parts)
         inner = dp_event.GaussianDpEvent(precision**-0.5)
     return dp_event.PoissonSampledDpEvent(rate, inner)
+
+
+def rewritten(event: DpEvent, of_part: Callable[[DpEvent], DpEvent]) -> DpEvent:
+    """Rewrite what an event is composed of, and leave how."""
+    match event:
+        case dp_event.ComposedDpEvent(events=parts):
+            return dp_event.ComposedDpEvent(tuple(rewritten(part, of_part) for part in parts))
+        case dp_event.SelfComposedDpEvent(event=inner, count=count):
+            return dp_event.SelfComposedDpEvent(rewritten(inner, of_part), count)
+        case dp_event.RepeatAndSelectDpEvent(event=inner, mean=mean, shape=shape):
+            return dp_event.RepeatAndSelectDpEvent(rewritten(inner, of_part), mean, shape)
+        case _:
+            return of_part(event)
 
 
 def parts_of(event: DpEvent, count: int = 1) -> Iterator[tuple[DpEvent, int]]:

@@ -57,12 +57,6 @@ def prefix_norm(length: int) -> float:
     """L2 norm of what one record adds to the factored histogram of `length` bins, at most.
 
     The norm of L's first column, and a millionth for the rounding of its computation.
-
-    Examples
-    --------
-    >>> from skfairdp.privacy.mechanisms.prefix_sums import prefix_norm
-    >>> round(prefix_norm(64), 2)
-    1.55
     """
     return float(np.linalg.norm(_first_column(length))) * (1.0 + 2.0**-20)
 

@@ -1,0 +1,139 @@
+"""What a fit hands to the engine: its rows, its run, and what processes agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from skfairdp.assumptions import PROCESSES
+from skfairdp.certificate.fit_digests import bind_each
+from skfairdp.certificate.state import WITHOUT_EFFECT, Recipe
+from skfairdp.datasets.stored_rows import StoredRows
+from skfairdp.engine.nets import PreparedNet, as_tensor
+from skfairdp.engine.objectives import Objective
+from skfairdp.engine.processes import Processes
+from skfairdp.engine.release import NoisyRelease, Rows
+from skfairdp.engine.training import Progress, run_segment
+from skfairdp.fairness.groups import Groups
+from skfairdp.persons import Persons
+from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Plan, Segment
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything a mechanism needs while it trains; dropped afterwards."""
+
+    plan: Plan
+    prepared: PreparedNet
+    objective: Objective
+    release: NoisyRelease
+    noise: NoiseSource
+    learning_rates: list[float]
+    progress: Progress
+    steps_per_epoch: int
+
+    def descend(self, segments: Sequence[Segment] | None = None, **options: Any) -> None:
+        """Run planned steps, by default all, with the net's optimizer and learning rates.
+
+        `options` are those of `skfairdp.engine.training.run_segment`.
+        """
+        optimizer = self.prepared.optimizer()
+        for segment in self.plan.segments if segments is None else segments:
+            run_segment(
+                segment,
+                self.release,
+                optimizer,
+                progress=self.progress,
+                learning_rate=self.learning_rates.__getitem__,
+                **options,
+            )
+
+
+def refuse_idle_optimizer(prepared: PreparedNet) -> None:
+    """Refuse an optimizer that takes no step with a gradient alone; the weights stay."""
+    vector = prepared.flat.vector
+    before = vector.detach().clone()
+    try:
+        prepared.optimizer().step(torch.zeros_like(before))
+    except Exception as error:
+        raise ValueError(
+            f"'net' has the optimizer {getattr(prepared.net.optimizer, '__name__', '?')}, "
+            f"which takes no step with a gradient alone: {error}"
+        ) from error
+    finally:
+        vector.data.copy_(before)
+
+
+def joined(
+    model: Any, processes: Processes, X: Any, classes: np.ndarray, groups: Groups | None
+) -> tuple[int, Groups | None]:
+    """Agree on what is fitted; number of rows, and groups with theirs, of all processes."""
+    parameters = {n: Recipe(v) for n, v in model.get_params(deep=False).items()}
+    known = {
+        "class": type(model),
+        "classes": classes.tolist(),
+        "groups": None if groups is None else list(groups.labels),
+        "features": (X.shape[1:], list(getattr(model, "feature_names_in_", ()))),
+        "ledger": model.ledger is None,
+    }
+    facts = {n: v for n, v in parameters.items() if n not in WITHOUT_EFFECT}
+    processes.agree(bind_each(facts | known))
+    if groups is not None:
+        totals = processes.total(torch.from_numpy(groups.counts.astype(np.int64)))
+        groups = replace(groups, totals=totals.numpy())
+    return int(processes.total(torch.tensor(len(X)))), groups
+
+
+def watched(
+    processes: Processes,
+    rows: Rows,
+    stated: PrivacyGuarantee | None,
+    vector: torch.Tensor,
+    epoch: int,
+) -> PrivacyGuarantee | None:
+    """Have weights compared each epoch, refuse rows that others hold too, and say so."""
+    n = len(rows.X) if rows.stored is None else len(rows.stored)
+    places = np.unique(np.linspace(0, n - 1, 64).astype(np.int64))
+    taken = None if rows.stored is None else torch.from_numpy(rows.stored.take(places))
+    processes.refuse_copies(rows.X[places] if taken is None else taken)
+    processes.watch(vector, epoch)
+    if stated is None or stated.is_void:
+        return stated
+    also = PROCESSES.format(n=processes.size)
+    return replace(stated, assumptions=(*stated.assumptions, also))
+
+
+def label_cells(labels: torch.Tensor, groups: np.ndarray | None, classes: Any) -> torch.Tensor:
+    """Cell ``group * n_labels + label`` of each row; rows of no group are never drawn: any."""
+    assert groups is not None
+    n_labels = int(labels.max()) + 1 if classes is None else len(classes)
+    codes = torch.from_numpy(groups).long().to(labels.device)
+    return (codes * n_labels + labels.long()).clamp(min=0)
+
+
+def rows_of(
+    X: Any,
+    labels: np.ndarray,
+    cells: np.ndarray | None,
+    module: nn.Module,
+    link: str,
+    persons: Persons | None,
+) -> Rows:
+    """Rows as the engine takes them; those of no cell, and of no label, contribute nothing."""
+    stored = X if isinstance(X, StoredRows) else None
+    tensor = as_tensor(X if stored is None else np.empty((0, *stored.shape[1:])), module)
+    target = torch.from_numpy(labels.clip(min=0)).to(tensor.device)
+    codes = np.zeros(len(X), dtype=np.int8) if cells is None else cells
+    if labels.min() < 0:
+        codes = np.where(labels < 0, codes.dtype.type(-1), codes)
+    target = target.to(tensor.dtype if link == "logit" else torch.int64)
+    if stored is not None:
+        codes = codes.astype(np.min_scalar_type(-1 - int(codes.max())))
+    return Rows(tensor, (target,), codes, persons, stored)
