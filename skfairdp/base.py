@@ -128,7 +128,10 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep the digests of what was fitted with it; its fit explains why it takes no weights."""
-        cls._released = (*dict.fromkeys((*cls._released, "fit_digests_")),)
+        # Of several bases each has its own, and the first does not stand for all.
+        of_bases = (name for base in cls.__bases__ for name in getattr(base, "_released", ()))
+        own = cls.__dict__.get("_released", of_bases)
+        cls._released = (*dict.fromkeys((*own, "fit_digests_")),)
         if "fit" in vars(cls):
             setattr(cls, "fit", refusing_weights(vars(cls)["fit"]))  # noqa: B010
         super().__init_subclass__(**kwargs)

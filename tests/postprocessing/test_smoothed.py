@@ -339,7 +339,7 @@ def test_a_group_with_one_label_trains_and_is_not_named():
 
 def test_what_compares_groups_is_not_fitted_on_each_by_itself():
     still = LagrangianDualClassifier(max_epochs=1, warmup_epochs=1, progress=False)
-    with pytest.raises(ValueError, match="LagrangianDualClassifier needs several"):
+    with pytest.raises(ValueError, match="LagrangianDualClassifier\\) compares groups"):
         fitted(still, training="per_group", n_draws=2)
 
 
