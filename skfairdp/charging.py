@@ -1,16 +1,37 @@
-"""Fits that are charged before they use rows, and leave nothing behind when they fail."""
+"""Fits: charged before they use rows, without weights, and whole or not there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.figures import significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import Entry, PrivacyLedger, as_ledger
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+def refusing_weights(fit: Fit) -> Fit:
+    """Let a fit say why it takes no weights; its signature stays without them."""
+
+    @wraps(fit)
+    def unweighted(self: Any, *args: Any, **given: Any) -> Any:
+        if given.pop("sample_weight", None) is not None:
+            raise TypeError(
+                f"{type(self).__name__}.fit takes no sample_weight: noise is made for records that "
+                "count alike, and a weight would let one of them count for more. Leave it out. To "
+                "let small groups count for more, give sensitive_features to "
+                "ImportanceSamplingDPSGDClassifier or PrivateThinningClassifier; for several rows "
+                "of a person, give person_ids."
+            )
+        return fit(self, *args, **given)
+
+    return cast(Fit, unweighted)
 
 
 class _Quote(Exception):
@@ -22,6 +43,8 @@ class ChargedFit:
 
     ledger: str | PathLike[str] | PrivacyLedger | None
     _activity: ClassVar[str] = "fit"  # what a ledger calls a fit
+    # What the groups are for, where a fit must have them.
+    _needs_groups: ClassVar[str | None] = None
     _reservation: tuple[PrivacyLedger, Entry]
     _only_quoting: bool
     _learns_from_rows: bool
@@ -54,6 +77,15 @@ class ChargedFit:
         finally:
             for name in ("_reservation", "_charged_elsewhere", "_uncounted"):
                 self.__dict__.pop(name, None)
+
+    def _check_has_groups(self, sensitive_features: Any) -> None:
+        if sensitive_features is None and self._needs_groups is not None:
+            raise ValueError(
+                f"{type(self).__name__} got sensitive_features=None, and needs the group of every "
+                f"row: {self._needs_groups}. Call fit(X, y, sensitive_features=...), in a Pipeline "
+                "with the name of the step and two underscores in front; DPSGDClassifier trains "
+                "without groups."
+            )
 
     def _warn_of_another_fit(self) -> None:
         """Say that a second fit spends again, where no ledger counts; no trace of rows is kept."""

@@ -20,8 +20,8 @@ PACKAGE = Path(__file__).parents[1] / "skfairdp"
 # each other.
 LAYERS = (
     {"exceptions", "figures", "documentation"},
-    {"assumptions", "deprecation", "parameters", "datasets"},
-    {"labels"},
+    {"assumptions", "deprecation", "parameters"},
+    {"datasets", "labels"},
     {"persons", "rows"},
     {"privacy", "fairness"},
     {"protocol"},

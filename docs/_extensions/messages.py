@@ -160,7 +160,12 @@ def cures() -> list[tuple[Cure, list[Message]]]:
     """Read what was written by hand, with the messages that it belongs to."""
     with (HERE / "cures.toml").open("rb") as file:
         written = [Cure(**entry) for entry in tomllib.load(file)["cures"]]
-    return [(c, [m for m in collect() if m.text.startswith(c.begins)]) for c in written]
+    return [(c, [m for m in collect() if _begins(m.text, c.begins)]) for c in written]
+
+
+def _begins(text: str, words: str) -> bool:
+    """Whether a message begins so, whatever the names of what is filled in."""
+    return re.match(re.sub("‹[^›]*›", "‹[^›]*›", re.escape(words)), text) is not None
 
 
 class UsualMessages(SphinxDirective):

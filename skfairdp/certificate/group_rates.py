@@ -151,8 +151,9 @@ def _together(
     if claim.derivation is None or claim.derivation.kind != NOISY_COUNTS:
         return [(0.0, 1.0)] * len(counts)
     try:
-        ends = zip(*recomputed_intervals(claim, 1.0 - error), strict=True)
-    except ValueError:  # of counts that contradict each other nothing follows; `examine` says so
+        with np.errstate(invalid="raise"):
+            ends = zip(*recomputed_intervals(claim, 1.0 - error), strict=True)
+    except (ValueError, ArithmeticError):  # counts that contradict each other: see `examine`
         return [(0.0, 1.0)] * len(counts)
     pairs = zip(claim.counts, ends, strict=True)
     return [(float(a), float(b)) for count, (a, b) in pairs if count.stratum == stratum]

@@ -9,8 +9,6 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils import Bunch, check_random_state
 
-from skfairdp.parameters import COUNT, Number, check_arguments
-
 from .assembly import assemble
 from .source import read_card
 
@@ -56,12 +54,13 @@ def make_biased_gaussians(
     >>> drawn.target.groupby(drawn.sensitive_features).mean().to_dict()
     {'A': 0.8, 'B': 0.2}
     """
-    check_arguments(
-        locals(),
-        n_samples=Number(2, integer=True),
-        n_features=COUNT,
-        positive_rate=Number(0.0, 1.0),
-    )
+    if n_samples < 2 or n_features < 1:
+        raise ValueError(
+            f"n_samples={n_samples!r}, n_features={n_features!r}. Allowed are n_samples >= 2 and "
+            "n_features >= 1."
+        )
+    if not 0.0 <= positive_rate <= 1.0:
+        raise ValueError(f"positive_rate is {positive_rate!r}. Allowed is a number in [0, 1].")
     spread = np.eye(n_features) + 1.0 if covariance is None else np.asarray(covariance, dtype=float)
     if spread.shape != (n_features, n_features) or not np.allclose(spread, spread.T):
         raise ValueError(

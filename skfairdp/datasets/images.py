@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from skfairdp.documentation import completed_by
-from skfairdp.parameters import Choice, Number, check_arguments
 
 from .assembly import chosen_sensitive
 from .source import Card, read_arrays, read_card, refuse_other
@@ -150,13 +149,12 @@ def make_colored_mnist(
     >>> make_colored_mnist(size=10, part="test").data.shape  # doctest: +SKIP
     (10000, 3, 10, 10)
     """
-    check_arguments(
-        locals(),
-        utility=Choice(("digit", "color")),
-        correlation=Number(0.0, 1.0),
-        size=Number(2, _SIDE, integer=True),
-        part=Choice(("all", "train", "test")),
-    )
+    refuse_other("utility", utility, ("digit", "color"))
+    refuse_other("part", part, ("all", "train", "test"))
+    if not 0.0 <= correlation <= 1.0:
+        raise ValueError(f"correlation is {correlation!r}. Allowed is a number from 0 to 1.")
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or not 2 <= size <= _SIDE:
+        raise ValueError(f"size is {size!r}. Allowed are integers from 2 to {_SIDE}.")
     black, white = _checked_range(pixel_range)
     arrays = read_arrays(_DIGITS.file, _DIGIT_KEYS, data_home, verify=verify)
     parts = ("train", "test") if part == "all" else (part,)
@@ -165,7 +163,8 @@ def make_colored_mnist(
     split = np.repeat(np.array(parts, dtype=object), [len(arrays[f"y_{name}"]) for name in parts])
     rng = np.random.default_rng(random_state)
     if n_samples is not None:
-        check_arguments(locals(), n_samples=Number(1, len(images), integer=True))
+        if isinstance(n_samples, bool) or not 1 <= n_samples <= len(images):
+            raise ValueError(f"n_samples is {n_samples!r}. Allowed are 1 to {len(images)}.")
         chosen = rng.choice(len(images), size=n_samples, replace=False)
         images, digits, split = images[chosen], digits[chosen], split[chosen]
     by_digit = rng.random(len(digits)) < correlation

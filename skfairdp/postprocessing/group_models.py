@@ -81,10 +81,12 @@ def refuse_unfit(estimator: Any, *, sizes_declared: bool) -> None:
     `sizes_declared`: whether the sizes of groups are declared.
     """
     known = estimator.get_params(deep=False)
-    if known.get("objective") == "group_average" or "group_update" in known:
+    serves = getattr(estimator, "_needs_groups", None)
+    if serves is not None:
         raise ValueError(
             "training='per_group' trains on one group at a time, but 'estimator' "
-            f"({type(estimator).__name__}) compares groups in training; set training='together'."
+            f"({type(estimator).__name__}) compares groups in training ({serves}); set "
+            "training='together', or take an estimator that trains without groups."
         )
     if "X_public" in inspect.signature(estimator.fit).parameters:
         raise ValueError(

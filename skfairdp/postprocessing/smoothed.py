@@ -223,13 +223,6 @@ class SmoothedClassifier(PrivateClassifier):
     def _fit_per_group(
         self, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int, declared: bool
     ) -> None:
-        serves = getattr(self.estimator, "_needs_groups", None)
-        if serves is not None:
-            raise ValueError(
-                "training='per_group' fits a clone on each group alone, and "
-                f"{type(self.estimator).__name__} needs several ({serves}). Take an estimator that "
-                "trains without groups, such as DPSGDClassifier, or training='together'."
-            )
         groups, sizes = groups_to_train(sensitive_features, len(X), self.group_sizes)
         parts = group_parts(self.estimator, X, codes, groups, sizes=sizes, seed=seed)
         stated = parallel_privacy(
@@ -255,8 +248,7 @@ class SmoothedClassifier(PrivateClassifier):
 
         None with ``training="together"``: the fit inside charges it.
         """
-        alone = self.training == "per_group"
-        return getattr(self.estimator, "ledger", None) if alone else None
+        return getattr(self.estimator, "ledger", None) if self.training == "per_group" else None
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Compute smoothed decisions.
@@ -266,8 +258,7 @@ class SmoothedClassifier(PrivateClassifier):
         ndarray of float64, shape (n_samples, 2)
             Second column: probability, over the noise on the parameters, of the second class.
         """
-        X = self._features(X)
-        positive = self._smoothed(self.model_, X)
+        positive = self._smoothed(self.model_, self._features(X))
         return np.column_stack([1.0 - positive, positive])
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -287,9 +278,7 @@ class SmoothedClassifier(PrivateClassifier):
         return model.positive(X, float(self.std), rng, int(self.n_draws))
 
     def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
-        if self.decision != "draw":
-            return None
-        return self._smoothed(self.model_, self._features(X))
+        return self._smoothed(self.model_, self._features(X)) if self.decision == "draw" else None
 
     def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
         if self.decision != "draw" or self.groups_ is None or not self.model_.exact:

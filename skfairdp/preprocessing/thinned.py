@@ -7,6 +7,7 @@ import math
 import warnings
 from typing import Any
 
+from skfairdp.figures import as_given
 from skfairdp.privacy.inclusion_probabilities import SamplingRates
 
 
@@ -91,8 +92,8 @@ def _left_of(epsilon: float, price: float) -> float:
     """What the table leaves of a budget, such that both add up to no more."""
     if price >= epsilon:
         raise ValueError(
-            f"'epsilon_histogram' = {price:g} leaves nothing of the estimator's 'epsilon' = "
-            f"{epsilon:g}, which is that of table and training together; set it lower."
+            f"'epsilon_histogram' = {as_given(price)} leaves nothing of the estimator's 'epsilon' "
+            f"= {as_given(epsilon)}, which is that of table and training together; set it lower."
         )
     left = epsilon - price
     while left + price > epsilon:

@@ -367,6 +367,9 @@ def test_counts_of_more_rows_than_there_were_are_found(texts) -> None:
 def test_claims_that_share_an_error_are_as_many_as_the_bounds_allow_for(texts) -> None:
     document = json.loads(texts["difference"])
     document["fairness"] += copy.deepcopy(document["fairness"][:1]) * 3
+    with pytest.raises(ValueError, match="derived"):
+        Certificate.from_json(with_own_sentence(document))
+    del document["derived"]  # a forger may leave it out
     read = Certificate.from_json(with_own_sentence(document))
     assert any("share the error probability" in item for item in read.examine().wrong)
 

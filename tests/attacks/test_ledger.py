@@ -472,10 +472,11 @@ def test_a_fit_that_breaks_off_says_once_what_stays_charged(tmp_path, monkeypatc
         note,
     )
     assert [entry.state for entry in ledger.entries()] == ["reserved"]
-    # Without a ledger there is nothing to say, and before the charge neither.
+    # Without a ledger it says what counts as spent, and before the charge nothing.
     with pytest.raises(error) as plain:
         DPSGDClassifier(**FAST).fit(X, y)
     with pytest.raises(ValueError, match="epsilon") as early:
         DPSGDClassifier(epsilon=-1.0, ledger=ledger, **FAST).fit(X, y)
-    assert not hasattr(plain.value, "__notes__")
+    (note,) = plain.value.__notes__
+    assert re.match(r"Count ε = 0\.9\d+ as spent on these rows: .* no ledger was named\.", note)
     assert not hasattr(early.value, "__notes__")

@@ -200,7 +200,7 @@ def test_a_search_that_pays_for_itself_states_its_own_cost(rows):
     certificate = certify(search, rows.X, sensitive_features=rows.groups)
     assert certificate.privacy == search.privacy_
     (alternatives,) = (fact for fact in certificate.facts if fact.name == "alternatives")
-    assert alternatives.value == "a number that is not told, by PrivateSearchCV"
+    assert alternatives.value == "10 expected by PrivateSearchCV"
     del search.fit_digests_
     assert "PrivateSearchCV was changed after its fit" in certify(search).privacy.assumptions[0]
 

@@ -65,5 +65,5 @@ def test_bounds_come_from_the_distribution_and_not_from_rows():
     ],
 )
 def test_impossible_arguments_are_refused(arguments):
-    with pytest.raises(ValueError, match=r"Allowed|not allowed|eigenvalue"):
+    with pytest.raises(ValueError, match=r"Allowed|eigenvalue"):
         make_biased_gaussians(**arguments)
