@@ -33,14 +33,22 @@ class Accuracy:
         numbers = (self.rows, self.right, self.constant, self.error)
         if not all(math.isfinite(x) for x in numbers) or self.rows <= 0 or self.error < 0:
             raise ValueError("'accuracy' must hold finite numbers, with rows above 0.")
+        if not isinstance(self.noisy, bool):
+            raise ValueError("'noisy' of 'accuracy' must be true or false.")
+        least = 0.0 if self.noisy else abs(self.right - self.constant)
+        counted = sorted((0.0, self.right, self.constant, self.rows))
+        follows = self.noisy or (counted[0] == 0.0 and counted[-1] == self.rows)
+        if self.table is not None:
+            counts = np.array(self.table, dtype=np.float64)
+            follows = counts.shape == (2, 2) and bool(self.noisy or counts.min() >= 0)
+            if follows:
+                found = (counts.sum(), counts.trace(), counts.sum(axis=1).max())
+                least, follows = _differ(counts), bool(np.all(np.isclose(numbers[:3], found)))
+        # Who states less than the error of the counts alone calls a model better than it is.
+        if not follows or self.error < (1.0 - 1e-9) * math.sqrt(max(least, 1.0)):
+            raise ValueError("'accuracy' does not follow from its counts.")
         if self.table is None:
             return
-        counts = np.array(self.table, dtype=np.float64)
-        follows = counts.shape == (2, 2) and np.isclose(
-            numbers[:3], (counts.sum(), counts.trace(), counts.sum(axis=1).max())
-        )
-        if not np.all(follows):
-            raise ValueError("'accuracy' does not follow from its table of two labels.")
         object.__setattr__(self, "table", tuple(map(tuple, counts.tolist())))
 
     @classmethod
@@ -55,10 +63,8 @@ class Accuracy:
         most = int(counts.sum(axis=1).argmax())
         right = float(counts.trace())
         constant = float(counts[most].sum())
-        # Rows that only one of the two gets right.
-        differ = right + constant - 2.0 * float(counts[most, most])
         entries = len(table) * 2 * (n - 1)
-        error = math.sqrt(max(differ, 1.0) + entries * noise_variance)
+        error = math.sqrt(max(_differ(counts), 1.0) + entries * noise_variance)
         of_two = None if counts.shape != (2, 2) else counts.tolist()
         return cls(float(counts.sum()), right, constant, error, noise_variance > 0.0, of_two)
 
@@ -98,6 +104,12 @@ class Accuracy:
             f"{'Noisy accuracy' if self.noisy else 'Accuracy'} on the held-out rows: {model:.3f}; "
             f"of the most frequent label for everybody: {constant:.3f}."
         ) + " NO BETTER THAN A CONSTANT: the difference is within its error." * self.no_better
+
+
+def _differ(counts: NDArray) -> float:
+    """Rows that only one of the two gets right, from counts by label and answer."""
+    most = int(counts.sum(axis=1).argmax())
+    return float(counts.trace() + counts[most].sum() - 2.0 * counts[most, most])
 
 
 def _share(part: float, whole: float) -> float | None:

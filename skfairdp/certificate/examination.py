@@ -79,6 +79,9 @@ def examine(certificate: Claims) -> Examination:
     found: list[tuple[str, str]] = []
     for claim in certificate.fairness:
         found += [*_of_claim(claim), *_of_rows(claim, certificate.n_rows)]
+    known, n_rows = certificate.accuracy, certificate.n_rows
+    if known is not None and not known.noisy and n_rows is not None and known.rows != n_rows:
+        found.append((WRONG, f"n_rows is stated as {n_rows}, but accuracy counts {known.rows:g}"))
     found += _shared_errors(certificate.fairness)
     if certificate.privacy is not None and not certificate.privacy.is_void:
         found += _of_privacy(certificate.privacy, certificate.fairness)

@@ -29,8 +29,9 @@ class Fact:
     source: str
 
     def __post_init__(self) -> None:
-        if self.source not in SOURCES or not self.name or not self.value:
-            raise ValueError(f"A fact needs a name, a value and one of {SOURCES}; got {self!r}.")
+        texts = all(isinstance(text, str) and text for text in (self.name, self.value))
+        if not texts or self.source not in SOURCES:
+            raise ValueError(f"A fact needs two texts and one of {SOURCES}; got {self!r}.")
 
     def __str__(self) -> str:
         return f"{self.value} ({self.source})"

@@ -19,6 +19,7 @@ from scipy import stats
 from skfairdp import Certificate, DPSGDClassifier, PrivacyLedger, certify
 from skfairdp.certificate import render
 from skfairdp.certificate.accuracy import Accuracy
+from skfairdp.certificate.examination import examine
 from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import impact_ratios
 from skfairdp.certificate.render.templates import PLAIN, arranged, template_names
@@ -149,6 +150,43 @@ def test_bought_utility_is_read_off_the_noisy_table_alone(private: Certificate) 
 def test_a_table_that_says_otherwise_than_its_figures_is_refused() -> None:
     with pytest.raises(ValueError, match="does not follow"):
         Accuracy(10, 9, 5, 1.0, noisy=False, table=((4, 1), (1, 4)))
+
+
+IMPOSSIBLE = [
+    (10, 11, 5, 3.0, False, None),
+    (10, 9, -5, 9.0, False, None),
+    (100, 90, 50, 1.0, False, None),  # 40 rows differ at least
+    (10, 9, 5, 1.0, False, ((5, 0), (1, 4))),  # four do
+    (100, 90, 50, 1.0, True, ((50, 0), (10, 40))),
+    (10, 9, 5, 3.0, "no", None),
+]
+
+
+@pytest.mark.parametrize(("rows", "right", "constant", "error", "noisy", "table"), IMPOSSIBLE)
+def test_accuracies_that_no_rows_have_are_refused(
+    rows: Any, right: Any, constant: Any, error: Any, noisy: Any, table: Any
+) -> None:
+    with pytest.raises(ValueError, match="'accuracy'"):
+        Accuracy(rows, right, constant, error, noisy, table)
+
+
+def test_accuracy_of_other_rows_than_those_counted_is_found(public: Certificate) -> None:
+    document = json.loads(public.to_json())
+    assert examine(public).holds
+    accuracy = dict.fromkeys(("rows", "right", "constant"), 7.0) | {"error": 1.0, "noisy": False}
+    measure = {"measure": "accuracy", "model": 1.0, "constant_answer": 1.0}
+    document["accuracy"] = accuracy
+    document["derived"] |= {"utility": [measure], "nearly_constant": True}
+    (wrong,) = examine(Certificate.from_json(json.dumps(document))).wrong
+    assert "accuracy counts 7" in wrong
+
+
+@pytest.mark.parametrize("fact", [{"value": ["x"]}, {"name": 3}, {"value": ""}])
+def test_facts_are_texts(public: Certificate, fact: dict[str, Any]) -> None:
+    document = json.loads(public.to_json())
+    document["facts"][0] |= fact
+    with pytest.raises(ValueError, match="A fact needs"):
+        Certificate.from_json(json.dumps(document))
 
 
 def test_a_constant_model_is_flagged_wherever_it_is_shown() -> None:

@@ -271,7 +271,7 @@ def filed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         facts=tuple(
             Fact(f"what {i} is about", "income, debt, purpose, " * 5, "public") for i in range(6)
         ),
-        accuracy=Accuracy(10, 9, 5, 1.0, noisy=False, table=((5, 0), (1, 4))),
+        accuracy=Accuracy(10, 9, 5, 2.0, noisy=False, table=((5, 0), (1, 4))),
     )
     (folder / "page.html").write_text(
         case.to_html(ledger=ledger, epsilon=1.0, tolerance=0.05), encoding="utf-8"
