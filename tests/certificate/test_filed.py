@@ -26,6 +26,7 @@ from skfairdp.certificate.render.templates import PLAIN, arranged, template_name
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.fairness.guarantee import CellCount
 from skfairdp.fairness.recomputing import recomputed_intervals
+from skfairdp.privacy.guarantee import PrivacyGuarantee
 from tests.certificate.fakes import ThresholdClassifier
 from tests.certificate.test_report import CASES, claim, every_case
 
@@ -308,6 +309,19 @@ def test_a_template_that_there_is_not_is_refused(public: Certificate) -> None:
     with pytest.raises(ValueError, match="eu-ai-act"):
         public.to_html(template="gdpr")
     assert arranged((), PLAIN, ()) == ()
+
+
+def test_alternatives_of_a_search_stand_beside_those_of_the_ledger(
+    public: Certificate, tmp_path: Path
+) -> None:
+    ledger = PrivacyLedger(tmp_path / "ledger.db", "people")
+    spent = PrivacyGuarantee(0.1, 0.0, "zero-out")
+    with ledger.charge(spent, activity="fit", estimator="E"):
+        pass
+    searched = replace(public, facts=(Fact("alternatives", "12 by Search", "public"),))
+    told = "12 by Search (public); 1 entry in the ledger below (public)."
+    for template in set(template_names()) - {PLAIN}:
+        assert told in searched.to_html(template=template, ledger=ledger)
 
 
 # -- the published schema -------------------------------------------------------------

@@ -44,7 +44,9 @@ def arranged(
         return tuple(sections)
     summary, *others = sections
     document = _documents()[template]
-    left, known = {part.title: part for part in others}, {fact.name: str(fact) for fact in facts}
+    left, known = {part.title: part for part in others}, dict[str, str]()
+    for fact in facts:  # such as alternatives of a search, and of the ledger
+        known[fact.name] = "; ".join(filter(None, (known.get(fact.name), str(fact))))
     found = [summary, Section("How this is arranged", (Paragraph(document["note"]),), extra=True)]
     for heading in document["heading"]:
         lines = [
