@@ -26,6 +26,10 @@ __all__ = ["load_skops", "save_skops"]
 # or write a file that the sender chose.
 _TRUSTED = ("skfairdp.", "torch.nn.modules.", "dp_accounting.dp_event.")
 _COMMANDS = "skfairdp.command_line."
+_LAYERS = (
+    "torch.nn.modules.",
+    "skfairdp.engine.modules.",
+)  # their classes may be named, as nets do
 _METHODS = ("skfairdp.inprocessing.functional.unit_ball.BoundedRows.transform",)
 
 
@@ -60,9 +64,10 @@ def load_skops(path: str | PathLike[str], *, trusted: Sequence[str] = ()) -> Any
     """Read an estimator from a skops file.
 
     Objects of this package, layers of torch and events of dp-accounting are trusted, besides what
-    skops trusts, where a file only fills them: what would call a class, or hands out a class or a
-    method, is not. `skops.io.get_untrusted_types` lists all that a file names. A model may hold the
-    place of a ledger or of a shared table, which it opens when it is used: look at its parameters.
+    skops trusts, where a file only fills them: what would call a class, or hands out a method or a
+    class that is no layer, is not. `skops.io.get_untrusted_types` lists all that a file names. A
+    model may hold the place of a ledger or of a shared table, which it opens when it is used: look
+    at its parameters.
 
     Parameters
     ----------
@@ -101,7 +106,9 @@ def _not_filled(node: Any) -> Iterator[str]:
             handed_out = f"{whose}.{content.get('func')}"
             if handed_out not in _METHODS:
                 yield from (whose, handed_out)
-        elif kind is not None and kind != "ObjectNode":
+        elif kind not in (None, "ObjectNode") and (
+            kind != "TypeNode" or not whose.startswith(_LAYERS)
+        ):
             yield whose
     children = node.values() if isinstance(node, dict) else node
     for child in children if isinstance(node, dict | list) else ():

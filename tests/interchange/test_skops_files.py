@@ -105,3 +105,8 @@ def test_reading_calls_no_class_and_hands_out_no_method(kind: str, tmp_path: Pat
     with pytest.raises(UntrustedTypesFoundException, match="FileStore"):
         load_skops(file)
     assert not planted.exists()
+
+
+def test_a_net_may_name_the_class_of_its_layers(tmp_path: Path) -> None:
+    save_skops(DPSGDClassifier(epsilon=1.0, net=nn.Linear), tmp_path / "model.skops")
+    assert load_skops(tmp_path / "model.skops").net is nn.Linear
