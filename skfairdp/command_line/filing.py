@@ -73,6 +73,8 @@ class Run:
             charged = self._what_was_charged(known)
             if charged is not None:
                 files = ", ".join(map(str, self.written)) or "none"
+                # In place of what its parts say, of which none knows that the run is one charge.
+                error.__notes__ = []
                 error.add_note(f"What was charged stays charged: {charged}.")
                 error.add_note(f"Files written: {files}.")
             raise

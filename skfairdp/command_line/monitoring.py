@@ -39,6 +39,11 @@ def monitor(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         check_outputs({"--out": arguments.out}, {"--state": Path(state)})
     if arguments.data is None:
+        if not Path(state).is_file():
+            raise CommandError(
+                f"There is no monitor's file {str(state)!r} yet; the first file of decisions makes "
+                "it."
+            )
         return _told(certificate, GapMonitor.from_file(state), arguments.out)
     claim = _claim(certificate, arguments)
     if not claim.informative and arguments.tolerance is None:
