@@ -325,16 +325,15 @@ def test_a_search_over_epsilon_runs_and_its_certificate_is_void(parts) -> None:
 def test_ctrl_c_says_what_stays_and_leaves_no_part_of_a_file(office) -> None:
     files = dict(out="late.html", model="late.pkl", ledger="late.db")
     asked = office.arguments([*ASKED, "--epsilon", "2"], **files)
-    run = subprocess.Popen(
-        [sys.executable, "-m", "skfairdp", *asked], stderr=subprocess.PIPE, text=True
-    )
-    assert run.stderr is not None
-    for line in run.stderr:
-        if line.startswith("Training"):
-            run.send_signal(signal.SIGINT)
-            break
-    said = run.stderr.read()
-    assert run.wait() == 130
+    command = [sys.executable, "-m", "skfairdp", *asked]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stderr is not None
+        for line in run.stderr:
+            if line.startswith("Training"):
+                run.send_signal(signal.SIGINT)
+                break
+        said = run.stderr.read()
+    assert run.returncode == 130
     assert "Traceback" not in said
     assert "skfairdp: Interrupted." in said
     there = {path.name for path in office.folder.glob("late.*")}
