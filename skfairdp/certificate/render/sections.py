@@ -42,8 +42,7 @@ def certificate_sections(
     privacy, fairness = claims.privacy, claims.fairness
     facts = claims.facts
     if ledger is not None:
-        number = len(ledger.entries())
-        fits = f"{number} {'entry' if number == 1 else 'entries'} in the ledger below"
+        fits = f"fits in the ledger below: {len(ledger.entries())}"
         facts = (*facts, Fact("alternatives", fits, PUBLIC))
     about = [Table("What it is about", tuple((fact.name, str(fact)) for fact in facts))]
     summary = (_utility(claims), _asked(claims, epsilon, tolerance))
