@@ -100,10 +100,12 @@ class Accuracy:
 
     def __str__(self) -> str:
         (_, model, constant), *_ = self.measures
+        worse = self.constant - self.right >= 1.645 * self.error
+        why = "it is worse." if worse else "the difference is within its error."
         return (
             f"{'Noisy accuracy' if self.noisy else 'Accuracy'} on the held-out rows: {model:.3f}; "
             f"of the most frequent label for everybody: {constant:.3f}."
-        ) + " NO BETTER THAN A CONSTANT: the difference is within its error." * self.no_better
+        ) + f" NO BETTER THAN A CONSTANT: {why}" * self.no_better
 
 
 def _differ(counts: NDArray) -> float:

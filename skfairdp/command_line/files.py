@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -179,3 +181,9 @@ def _check_exists(path: Path) -> None:
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise CommandError(f"{path} {what}; give the name of a file.")
+
+
+def say(arguments: argparse.Namespace, text: str) -> None:
+    """Tell how far a run is."""
+    if not arguments.quiet:
+        print(text, file=sys.stderr, flush=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import pickle
-import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from skfairdp.assumptions import (
 )
 from skfairdp.base import PrivateEstimator
 from skfairdp.certificate.signing import sign_certificate
-from skfairdp.command_line.files import write_whole
+from skfairdp.command_line.files import say, write_whole
 from skfairdp.command_line.mechanisms import estimator_of
 from skfairdp.command_line.table import People
 from skfairdp.exceptions import PlanError, SkfairdpError
@@ -40,12 +39,6 @@ if TYPE_CHECKING:
 
 # What a path is printed at.
 TOLERANCES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
-
-
-def say(arguments: argparse.Namespace, text: str) -> None:
-    """Tell how far a run is."""
-    if not arguments.quiet:
-        print(text, file=sys.stderr, flush=True)
 
 
 @dataclass
@@ -73,6 +66,8 @@ class Run:
             charged = self._what_was_charged(known)
             if charged is not None:
                 files = ", ".join(map(str, self.written)) or "none"
+                # In place of what its parts say, of which none knows that the run is one charge.
+                error.__notes__ = []
                 error.add_note(f"What was charged stays charged: {charged}.")
                 error.add_note(f"Files written: {files}.")
             raise

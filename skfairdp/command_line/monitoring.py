@@ -22,6 +22,7 @@ from skfairdp.command_line.files import (
     read_text,
     write_whole,
 )
+from skfairdp.exceptions import MonitorError
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
 from skfairdp.fairness.scopes import DEPLOYED
@@ -39,6 +40,11 @@ def monitor(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         check_outputs({"--out": arguments.out}, {"--state": Path(state)})
     if arguments.data is None:
+        if not Path(state).is_file():
+            raise CommandError(
+                f"There is no monitor's file {str(state)!r} yet; the first file of decisions makes "
+                "it."
+            )
         return _told(certificate, GapMonitor.from_file(state), arguments.out)
     claim = _claim(certificate, arguments)
     if not claim.informative and arguments.tolerance is None:
@@ -77,16 +83,15 @@ def monitor(arguments: argparse.Namespace) -> int:
         assert labels is not None
         watched.add_labels(ids, labels)
     else:
+        batch = hashlib.sha256(read_bytes(arguments.data)).hexdigest()
         groups = rows[arguments.sensitive]
         if len(arguments.sensitive) == 1:
             groups = groups.iloc[:, 0]
-        watched.update(
-            _outcomes(rows[arguments.decision], arguments),
-            groups,
-            labels,
-            ids=ids if waits else None,
-            batch=hashlib.sha256(read_bytes(arguments.data)).hexdigest(),
-        )
+        answers = _outcomes(rows[arguments.decision], arguments)
+        try:
+            watched.update(answers, groups, labels, ids=ids if waits else None, batch=batch)
+        except MonitorError as error:
+            raise MonitorError(str(error).replace(batch, str(arguments.data))) from None
     return _told(certificate, watched, arguments.out)
 
 

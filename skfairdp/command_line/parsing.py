@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import skfairdp
 from skfairdp.command_line import report_options
@@ -50,6 +50,13 @@ already is refused.
 """
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with the options without printing all of them above it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message}\nAll options: {self.prog} --help\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
 
@@ -82,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="skfairdp",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,

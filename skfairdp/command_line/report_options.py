@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,7 @@ def add_options(add: Callable[..., Any]) -> None:
 
 def positive(text: str) -> float:
     """Read an epsilon."""
-    value = float(text)
+    value = _number(text)
     if not 1e-4 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is not a number of at least 0.0001")
     return value
@@ -136,7 +137,14 @@ def positive(text: str) -> float:
 
 def share(text: str) -> float:
     """Read a number between 0 and 1."""
-    value = float(text)
+    value = _number(text)
     if not 0.0 < value < 1.0:
         raise argparse.ArgumentTypeError(f"{text} is not a number between 0 and 1")
     return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan  # which the checks of its size refuse

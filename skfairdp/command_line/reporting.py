@@ -11,8 +11,7 @@ import pandas as pd
 
 from skfairdp import PrivacyLedger, certifiable
 from skfairdp.command_line.errors import CommandError
-from skfairdp.command_line.files import check_outputs, read_document, read_rows
-from skfairdp.command_line.filing import Run, say
+from skfairdp.command_line.files import check_outputs, read_document, read_rows, say
 from skfairdp.command_line.keys import private_key
 from skfairdp.command_line.mechanisms import choose_mechanism, enough_for_a_path
 from skfairdp.command_line.schema import schema_from
@@ -62,6 +61,9 @@ def report(arguments: argparse.Namespace) -> int:
     held = (noise.sampling.random(persons.count) < arguments.held_out)[persons.codes]
     _check_parts(people, held)
     _tell_what_can_be_shown(arguments, people, held)
+    # Brings torch: seconds that a wrong option or column need not cost.
+    from skfairdp.command_line.filing import Run
+
     return Run(arguments, people.part(~held), people.part(held), noise, ledger, key).file()
 
 

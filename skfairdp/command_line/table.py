@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -107,8 +108,8 @@ def _what_is_learned_from(
         alike = [name for name in X.columns if looks_like_an_identifier(name)]
         if alike:
             raise CommandError(
-                f"The columns {', '.join(alike)} have names of identifiers, from which a model "
-                "learns nothing but who is who; leave them out by --drop."
+                f"Columns with names of identifiers: {', '.join(alike)}. From these a model learns "
+                f"nothing but who is who; leave them out: {' '.join(f'--drop {n}' for n in alike)}."
             )
         if X.columns.empty:
             raise CommandError("No column is left as a feature.")
@@ -142,9 +143,12 @@ def _what_is_learned_from(
 def _check_columns(rows: pd.DataFrame, names: Sequence[str], option: str) -> None:
     missing = [name for name in names if name not in rows.columns]
     if missing:
+        spelt = {str(name).lower(): str(name) for name in rows.columns}
+        near = get_close_matches(missing[0].lower(), spelt, n=1)
+        meant = f" Is {spelt[near[0]]!r} meant?" if near else ""
         raise CommandError(
             f"{option} names {', '.join(map(repr, missing))}, which is not a column of the table. "
-            "Are the names of the columns in its first line, and spelt like this?"
+            f"Are the names of the columns in its first line, and spelt like this?{meant}"
         )
 
 

@@ -98,6 +98,7 @@ def fit_within(
     check_arguments(locals(), epsilon=Number(1e-3), table_share=PROBABILITY)
     if any(getattr(step, "reproducible_noise", False) for step in (tables[0], final)):
         raise ValueError("reproducible_noise=True voids the guarantee: there is no budget to keep.")
+    final._check_has_groups(sensitive_features)
     steps, rows = [], X
     whose = {} if person_ids is None else {"person_ids": person_ids}
     for name, step in pipeline.steps[:-1]:

@@ -21,7 +21,9 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _TRUTH = {"true": 1.0, "false": 0.0}
 _IDENTIFIER = re.compile(
     r"(?:^|[^a-z])(?:id|ids|uuid|guid|ssn|iban|passport|e?mail|phone|nbr|mrn|surname|"
-    r"first name|last name|full name)(?:$|[^a-z])"
+    r"first name|last name|full name|"
+    r"(?:account|case|client|contract|customer|member|patient|policy) (?:no|nr|num|number|key))"
+    r"(?:$|[^a-z])"
 )
 
 

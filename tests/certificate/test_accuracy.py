@@ -39,6 +39,12 @@ def test_a_model_that_is_no_better_is_called_so_as_often_as_it_should():
     assert stats.norm.isf(0.05) == pytest.approx(1.645, abs=1e-3)
 
 
+def test_a_model_that_is_worse_is_not_called_as_good():
+    worse, alike = [[600, 100], [250, 50]], [[690, 10], [290, 10]]
+    assert "NO BETTER THAN A CONSTANT: it is worse." in str(Accuracy.of_table(np.array([worse])))
+    assert "the difference is within its error." in str(Accuracy.of_table(np.array([alike])))
+
+
 @pytest.mark.parametrize("count_epsilon", [None, 1.0])
 def test_certificates_show_it(count_epsilon):
     rng = np.random.default_rng(0)

@@ -207,6 +207,9 @@ def test_identifiers_and_dropped_columns_are_not_looked_at() -> None:
     ).fit(table)
     assert set(levels(encoder)) == set(TABLE)
     assert looks_like_an_identifier("Passport No")
+    assert looks_like_an_identifier("client_no")
+    assert looks_like_an_identifier("policyNumber")
+    assert not looks_like_an_identifier("number_of_clients")
     assert not looks_like_an_identifier("idle_hours")
     assert not looks_like_an_identifier("paid")
 

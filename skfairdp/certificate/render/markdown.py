@@ -24,10 +24,11 @@ def markdown_card(title: str, subtitle: str, sections: Iterable[Section]) -> str
 
 
 def _section(section: Section, level: int) -> Iterator[str]:
-    yield f"{'#' * level} {_plain(section.title)}"
-    yield from filter(None, map(_element, section.elements))
+    found = [*filter(None, map(_element, section.elements))]
     for part in section.parts:
-        yield from _section(part, level + 1)
+        found += _section(part, level + 1)
+    if found:  # not only a picture
+        yield from (f"{'#' * level} {_plain(section.title)}", *found)
 
 
 def _element(element: Element) -> str:

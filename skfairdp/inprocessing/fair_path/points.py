@@ -69,11 +69,13 @@ class PathClassifier(GradientClassifier):
         point, kept = path.choose(self.tolerance)
         self.multiplier_, self.kept_tolerance_ = float(MULTIPLIERS[point]), kept
         if kept > self.tolerance:
+            figure = significant_up(kept, 3)
+            reached = f"a tolerance of {figure}" if kept < 1.0 else "no tolerance below 1"
             warn_user(
                 f"No point of the path keeps to 'tolerance' = {self.tolerance:g}: the smallest gap "
                 f"is estimated as {path.gaps[point]:.3g}, with a standard error of "
-                f"{path.gap_stds[point]:.2g}, and is used. It keeps to a tolerance of "
-                f"{significant_up(kept, 3)}; more rows, a larger 'epsilon' or 'path_share' help.",
+                f"{path.gap_stds[point]:.2g}, and is used. It keeps to {reached}; more rows, a "
+                "larger 'epsilon' or 'path_share' help.",
                 FairnessWarning,
             )
 
