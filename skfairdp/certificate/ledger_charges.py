@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 
 from skfairdp.certificate.composition import counts_guarantee, declared_public, model_privacy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
@@ -43,9 +44,14 @@ def _check_columns(deployed: Deployed, X: Any) -> None:
     except ValueError:  # rows of different lengths, which predict refuses without their number
         shape = ()
     # Steps that pick columns by name take more than they need; ours do so for ids alone.
-    if not charges_privacy(first) or hasattr(first, "id_column") or len(shape) != 2:
+    if not charges_privacy(first) or hasattr(first, "id_column"):
         return
-    if shape[1] != first.n_features_in_:
+    if len(shape) < 2 or issparse(X):
+        raise ValueError(
+            "X must be a dense table, with a row for each person and a column for each feature: an "
+            "array of two dimensions or a DataFrame."
+        )
+    if len(shape) == 2 and shape[1] != first.n_features_in_:
         raise ValueError(
             f"X has {shape[1]} features, but {type(first).__name__} was fitted with "
             f"{first.n_features_in_}; pass the columns that it was fitted with."

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from skfairdp import DPSGDClassifier, certify
 from skfairdp.exceptions import BudgetExceededError
@@ -43,6 +45,18 @@ def test_planned_certificates_end(model, tmp_path) -> None:
         certify(model, X, sensitive_features=groups, n_certificates=2, ledger=ledger)
     with pytest.raises(ValueError, match="a ledger counts the certificates"):
         certify(model, X, sensitive_features=groups, n_certificates=2, ledger=ledger)
+
+
+@pytest.mark.parametrize("form", [np.ravel, csr_array, lambda X: X[:, :2], lambda X: X[0, 0]])
+def test_rows_of_another_form_are_refused_before_the_charge(model, tmp_path, form) -> None:
+    X, y, groups = people(seed=1)
+    X = form(X)
+    n = np.shape(X)[0] if np.shape(X) else 1
+    y, groups = np.resize(y, n), np.resize(groups, n)
+    ledger = ledger_in(tmp_path)
+    with pytest.raises((ValueError, TypeError)):
+        certify(model, X, y, sensitive_features=groups, count_epsilon=0.5, ledger=ledger)
+    assert ledger.entries() == ()
 
 
 def test_private_counts_are_charged(model, tmp_path) -> None:
