@@ -12,11 +12,11 @@ def log_certificate(certificate: Certificate) -> None:
     """Log a certificate to the MLflow run that is active.
 
     Figures become metrics: ``epsilon`` and ``delta``, unless privacy is void, and ``gap_bound_``
-    with the notion's name for the deployed model; bounds of another scope have its name at the end, such as
-    ``gap_bound_demographic_parity_averaged_over_its_draws``. The model's digest and the sentence
-    become tags, and the certificate is stored whole as ``certificate.json``, ``certificate.html``
-    and ``model_card.md``. Everything that is logged is in the certificate: no row, no loss, no
-    score.
+    with the notion's name for the deployed model; bounds of another scope have its name at the
+    end, such as ``gap_bound_demographic_parity_averaged_over_its_draws``. The model's digest and
+    the sentence become tags, and the certificate is stored whole as ``certificate.json``,
+    ``certificate.html`` and ``model_card.md``. Everything that is logged is in the certificate:
+    no row, no loss, no score.
 
     Parameters
     ----------
