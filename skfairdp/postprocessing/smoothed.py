@@ -258,13 +258,13 @@ class SmoothedClassifier(PrivateClassifier):
         ndarray of float64, shape (n_samples, 2)
             Second column: probability, over the noise on the parameters, of the second class.
         """
-        positive = self._smoothed(self.model_, self._features(X))
+        positive = self._smoothed(self._features(X), self.model_)
         return np.column_stack([1.0 - positive, positive])
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict the class of each row; with ``decision="draw"`` the same row the same class."""
         X = self._features(X)
-        positive = self._smoothed(self.model_, X)
+        positive = self._smoothed(X, self.model_)
         cut = row_uniforms(X, self.key_) if self.decision == "draw" else 0.5
         return self.classes_[(positive > cut).astype(np.int64)]
 
@@ -272,13 +272,13 @@ class SmoothedClassifier(PrivateClassifier):
         check_is_fitted(self)
         return check_features(self, X, allow_nd=self._takes_images)
 
-    def _smoothed(self, model: SmoothModel, X: np.ndarray) -> np.ndarray:
+    def _smoothed(self, X: np.ndarray, model: SmoothModel) -> np.ndarray:
         # The same draws for every call, and for the models of all groups.
         rng = np.random.default_rng([int.from_bytes(self.key_, "little"), 1])
         return model.positive(X, float(self.std), rng, int(self.n_draws))
 
     def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
-        return self._smoothed(self.model_, self._features(X)) if self.decision == "draw" else None
+        return self._smoothed(self._features(X), self.model_) if self.decision == "draw" else None
 
     def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
         if self.decision != "draw" or self.groups_ is None or not self.model_.exact:
@@ -313,7 +313,7 @@ class SmoothedClassifier(PrivateClassifier):
         for code, model in enumerate(self.own_models_):
             member = codes == code
             if member.any():
-                scores[member] = self._smoothed(model, X[member])
+                scores[member] = self._smoothed(X[member], model)
         return scores
 
     @property
