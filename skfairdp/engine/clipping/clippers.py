@@ -1,8 +1,4 @@
-"""The only place where private rows turn into a bounded sum.
-
-``make_clipper`` looks at a module and picks the cheapest exact way to get the sum of
-its clipped per-record gradients.
-"""
+"""The only place where private rows turn into a bounded sum, in the cheapest way for a module."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Gradients of any module, record by record, through ``torch.func``.
 
-Every record is differentiated by itself (``vmap`` over ``grad``), so nothing that a
-module does can mix records: it only ever sees a batch of one. Nothing is hooked into
-the module and nothing stays behind on it. What ``vmap`` cannot take goes through ``grad`` one by
-one.
+Every record is differentiated by itself (``vmap`` over ``grad``; ``grad`` one by one where that
+cannot be), so nothing that a module does can mix records: it only ever sees a batch of one.
+Nothing is hooked into the module and nothing stays behind on it.
 """
 
 from __future__ import annotations
@@ -75,12 +74,11 @@ class RecordGradients:
         parameters = dict(module.named_parameters())
         trained = {slot.name: parameters[slot.name].detach() for slot in self._layout}
         buffers = dict(module.named_buffers())
-        places = self._places
 
         def loss(
             values: dict[str, torch.Tensor], row: torch.Tensor, *target: torch.Tensor
         ) -> tuple[torch.Tensor, torch.Tensor]:
-            state = {place: values[name] for place, name in places}
+            state = {place: values[name] for place, name in self._places}
             # Copies: what forward writes into a buffer must not stay on the module.
             state.update((name, buffer.clone()) for name, buffer in buffers.items())
             output = functional_call(module, state, (row.unsqueeze(0),), tie_weights=False)
@@ -103,10 +101,8 @@ class RecordGradients:
             kind, said = type(module).__name__, str(error)
             reason = next((text for key, text in _REFUSALS if key in said), None)
             if reason is None and any(key in said for key in _IN_PLACE):
-                if not _keeps_state(module, X):
-                    self.one_by_one = True
-                else:
-                    reason = _WRITES
+                self.one_by_one = not _keeps_state(module, X)
+                reason = None if self.one_by_one else _WRITES
             if reason is not None:
                 raise ValueError(f"The module {kind} {reason}") from error
             if not self.one_by_one:
@@ -126,16 +122,14 @@ class RecordGradients:
 
 def _keeps_state(module: nn.Module, X: torch.Tensor) -> bool:
     """Tell whether what a module does to one row shows in one of its tensors afterwards."""
-    rows = [X.new_full((1, *X.shape[1:]), value) for value in (0.0, 1.0)]
     left = []
-    for row in rows:
+    for value in (0.0, 1.0):
         probe = copy_module(module)
         with torch.no_grad():
-            probe(row)
-        left.append([value for layer in probe.modules() for value in vars(layer).values()])
-        left[-1] += probe.buffers()
-    tensors = [[value for value in values if isinstance(value, torch.Tensor)] for values in left]
-    return any(not torch.equal(a, b) for a, b in zip(*tensors, strict=True))
+            probe(X.new_full((1, *X.shape[1:]), value))
+        values = [value for layer in probe.modules() for value in vars(layer).values()]
+        left.append([v for v in (*values, *probe.buffers()) if isinstance(v, torch.Tensor)])
+    return any(not torch.equal(a, b) for a, b in zip(*left, strict=True))
 
 
 def _places(module: nn.Module, flat: FlatParameters) -> list[tuple[str, str]]:

@@ -22,9 +22,8 @@ def answered_guarantee(
 ) -> FairnessGuarantee:
     """State how even the answers are that a gate let pass, and what follows from them.
 
-    The bound is the largest difference between two groups in the share of any label
-    among their answers. It is counted on the gate's table as it stands, so it has no
-    statistical error; it is 1 while a group has no answer.
+    The bound is the largest difference between two groups in the share of any label among their
+    answers, counted on the gate's table: without error, and 1 while a group has no answer.
 
     Parameters
     ----------
@@ -40,8 +39,8 @@ def answered_guarantee(
     Returns
     -------
     FairnessGuarantee
-        Of scope "answered queries". Its counts hold the answers of each label, and
-        under the stratum "answered" the answered of all queries of a group.
+        Of scope "answered queries". Its counts: answers of each label; stratum "answered": the
+        answered of all queries of a group.
 
     Raises
     ------
@@ -57,8 +56,7 @@ def answered_guarantee(
     >>> claim.bound, claim.scope
     (0.5, 'answered queries')
     """
-    queries = np.asarray(asked)
-    table = gate.counts
+    queries, table = np.asarray(asked), gate.counts
     answers = table.sum(axis=1)
     shapes = (len(groups), len(classes), queries.shape)
     if shapes != (gate.n_groups, gate.n_classes, (gate.n_groups,)) or (queries < answers).any():
@@ -110,8 +108,7 @@ def answered_of_asked(groups: Sequence[Hashable], answered: ArrayLike, asked: Ar
 def _texts(
     gate: ParityGate, groups: Sequence[Hashable], classes: Sequence[Hashable], asked: NDArray
 ) -> tuple[str, ...]:
-    answers = gate.counts.sum(axis=1)
-    gaps = gate.gaps()
+    answers, gaps = gate.counts.sum(axis=1), gate.gaps()
     z, k = divmod(int(gaps.argmax()), gate.n_classes)
     texts = [
         assumptions.ANSWERS_SO_FAR.format(answers=int(answers.sum())),
@@ -121,10 +118,8 @@ def _texts(
         _invariant(gate, groups, answers),
     ]
     if gate.stuck:
-        texts.append(
-            "The gate is deadlocked: no answer of any group can pass any more, so every further "
-            "query will be refused."
-        )
+        deadlock = "no answer of any group can pass any more, so every further query is refused."
+        texts.append(f"The gate is deadlocked: {deadlock}")
     texts += [
         f"{coverage_sentence(groups, answers, asked)} {assumptions.REFUSALS}",
         assumptions.ORDER_OF_QUERIES,

@@ -19,8 +19,7 @@ from skfairdp.privacy.ledger.totals import Budget
 class Store:
     """What the records of an open ledger say; all of them were compared with their digests.
 
-    `connection`: open, inside a transaction if it writes. None stands for a file that does not
-    exist, which has no entries.
+    `connection`: inside a transaction if it writes; None for a file that does not exist.
     """
 
     def __init__(self, connection: sqlite3.Connection | None, records: list[Record]) -> None:
@@ -35,14 +34,11 @@ class Store:
 
     def holds(self, head: Head) -> bool:
         """Whether the chain went through a head that was noted earlier."""
-        return head == (0, "") or any(
-            head == (record.position, record.digest) for record in self._records
-        )
+        return head == (0, "") or any(head == (r.position, r.digest) for r in self._records)
 
     def entries(self, data_set: str) -> tuple[Entry, ...]:
         """All entries of a data set, oldest first."""
-        about = (r for r in self._records if r.entry and r.data_set == data_set)
-        return self._entries(about)
+        return self._entries(r for r in self._records if r.entry and r.data_set == data_set)
 
     @staticmethod
     def _entries(records: Iterable[Record]) -> tuple[Entry, ...]:
