@@ -32,23 +32,9 @@ from skfairdp.engine.schedules import schedule_factors
 from skfairdp.engine.training import Progress
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.inprocessing.budgeted import BudgetedClassifier
-from skfairdp.inprocessing.run import (
-    Run,
-    joined,
-    refuse_idle_optimizer,
-    rows_of,
-    watched,
-)
+from skfairdp.inprocessing.run import Run, joined, refuse_idle_optimizer, rows_of, watched
 from skfairdp.labels import encode_labels
-from skfairdp.parameters import (
-    COUNT,
-    NONE,
-    NORM,
-    SEQUENCE,
-    Choice,
-    Number,
-    check_parameters,
-)
+from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes, check_delta
@@ -166,15 +152,17 @@ class GradientClassifier(BudgetedClassifier):
         refuse_idle_optimizer(prepared)
 
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
-        with Processes(self.distributed is not None) as processes:
-            self._fit_rows(X, y, sensitive_features, processes)
-
-    def _fit_rows(self, X: Any, y: Any, sensitive_features: Any, processes: Processes) -> None:
+        processes = Processes(self.distributed is not None)
+        # Before they connect: who hangs up while others still do makes these fail otherwise.
         if processes.size > 1 and not self._in_parts:
             raise ValueError(
                 f"{type(self).__name__} is fitted by one process alone: set distributed=None, or "
                 "fit it outside torch's process group."
             )
+        with processes:
+            self._fit_rows(X, y, sensitive_features, processes)
+
+    def _fit_rows(self, X: Any, y: Any, sensitive_features: Any, processes: Processes) -> None:
         check_parameters(self, self._parameters)
         self._check_settings()
         given, stored = (X, y), stored_rows(X) if self._in_parts else None
