@@ -20,6 +20,10 @@ from skfairdp.inprocessing.gradient import GradientClassifier
 
 __all__ = ["save_onnx"]
 
+# What decides about a row: a class that answers by methods of its own is another model.
+_OF_NETS = ("predict_proba", "predict")
+_OF_PATHS = ("predict_proba", "predict", "decision_function", "_scores", "_scored")
+
 
 def save_onnx(
     model: Any, path: str | PathLike[str], *, certificate: Certificate | None = None
@@ -36,8 +40,9 @@ def save_onnx(
     Parameters
     ----------
     model : estimator
-        Fitted, and one whose answers are those of a single net: DPSGDClassifier,
-        RateConstrainedClassifier, FairPathClassifier and others that learn by gradients.
+        Fitted, and one whose answers are those of a single net: DPSGDClassifier, DPSGDFClassifier,
+        ImportanceSamplingDPSGDClassifier, DPFermiClassifier, LagrangianDualClassifier,
+        RateConstrainedClassifier or FairPathClassifier.
     path : str or path
         File to write.
     certificate : Certificate, optional
@@ -50,7 +55,8 @@ def save_onnx(
     TypeError
         For a model that does not answer by a single net.
     ValueError
-        For a certificate of another model. Nothing is written.
+        For a certificate of another model, or a net that torch's exporter does not take, such as
+        one of images. Nothing is written.
 
     Notes
     -----
@@ -77,15 +83,22 @@ def save_onnx(
         # What the exporter itself will have to change.
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
-        program = torch.onnx.export(
-            answer,
-            (example,),
-            input_names=["X"],
-            output_names=["place", "probabilities"],
-            dynamic_shapes=({0: torch.export.Dim("n")},),
-            dynamo=True,
-            verbose=False,
-        )
+        try:
+            program = torch.onnx.export(
+                answer,
+                (example,),
+                input_names=["X"],
+                output_names=["place", "probabilities"],
+                dynamic_shapes=({0: torch.export.Dim("n")},),
+                dynamo=True,
+                verbose=False,
+            )
+        except torch.onnx.OnnxExporterError as error:
+            raise ValueError(
+                "The net of 'model' cannot be written: torch's exporter does not take it for rows "
+                f"of {model.n_features_in_} numbers. Nets of images, and forward passes that "
+                "decide by values, are not covered."
+            ) from error
     assert program is not None  # the old exporter alone returns nothing
     facts = {"classes": json.dumps(model.classes_.tolist()), "privacy": str(model.privacy_)}
     if certificate is not None:
@@ -103,10 +116,10 @@ def save_onnx(
 def _answer(model: Any) -> nn.Module:
     check_is_fitted(model)
     kind = type(model)
-    if isinstance(model, PathClassifier):
+    if all(getattr(kind, name, None) is getattr(PathClassifier, name) for name in _OF_PATHS):
         chances = Chances(model.module_, model._rates, len(model.direction_))
         return _PathAnswer(Scores(chances, model.direction_), model.multiplier_).eval()
-    if getattr(kind, "predict_proba", None) is not GradientClassifier.predict_proba:
+    if any(getattr(kind, n, None) is not getattr(GradientClassifier, n) for n in _OF_NETS):
         raise TypeError(
             f"'model' is a {kind.__name__}, whose answers are not those of one net. Pass a fitted "
             "classifier that learns by gradients, such as FairPathClassifier or DPSGDClassifier; "

@@ -26,10 +26,8 @@ __all__ = ["load_skops", "save_skops"]
 # or write a file that the sender chose.
 _TRUSTED = ("skfairdp.", "torch.nn.modules.", "dp_accounting.dp_event.")
 _COMMANDS = "skfairdp.command_line."
-_LAYERS = (
-    "torch.nn.modules.",
-    "skfairdp.engine.modules.",
-)  # their classes may be named, as nets do
+# Classes of these may be named, as nets do.
+_LAYERS = ("torch.nn.modules.", "skfairdp.engine.modules.")
 _METHODS = ("skfairdp.inprocessing.functional.unit_ball.BoundedRows.transform",)
 
 

@@ -10,9 +10,11 @@ import onnx
 import pytest
 import torch
 from onnx.reference import ReferenceEvaluator
+from skorch import NeuralNet
+from torch import nn
 
 import skfairdp
-from skfairdp import certify
+from skfairdp import DPSGDClassifier, certify
 from skfairdp.interchange import save_onnx
 from tests.common.roster import once, people
 
@@ -52,4 +54,33 @@ def test_the_certificate_of_another_model_is_refused(tmp_path: Path) -> None:
 def test_models_of_several_nets_or_none_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="not those of one net"):
         save_onnx(once(name), tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_class_that_decides_by_itself_is_refused(tmp_path: Path) -> None:
+    class Lenient(DPSGDClassifier):
+        def predict(self, X):
+            return self.classes_[(self.predict_proba(X)[:, 1] > 0.1).astype(int)]
+
+    X, y, _ = people()
+    model = Lenient(max_epochs=1, progress=False).fit(X, y)
+    with pytest.raises(TypeError, match="not those of one net"):
+        save_onnx(model, tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+class OfImages(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 2))
+
+
+@pytest.mark.slow  # torch's exporter takes seconds
+def test_a_net_of_images_is_refused(tmp_path: Path) -> None:
+    net = NeuralNet(OfImages, nn.CrossEntropyLoss)
+    rng = np.random.default_rng(0)
+    images = rng.normal(size=(100, 1, 4, 4)).astype(np.float32)
+    model = DPSGDClassifier(net=net, delta=1e-3, max_epochs=1, progress=False)
+    model.fit(images, np.arange(100) % 2)
+    with pytest.raises(ValueError, match="exporter does not take it"):
+        save_onnx(model, tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
