@@ -22,6 +22,7 @@ from skfairdp.engine.inspection import find_head
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import Objective
 from skfairdp.engine.parameter_vector import copy_module
+from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.fair_path.scores import Rates, within
@@ -46,8 +47,11 @@ def plan_in_public(sizes: Sizes, steps: int, size: int, multiplier: float) -> li
     ]
 
 
-def learn_in_public(run: Run, rates: Rates, n_groups: int, average: TailAverage) -> None:
-    """Train the net of a run: the label's logit without noise, those of the groups from a table."""
+def learn_in_public(run: Run, rates: Rates, n_groups: int, average: TailAverage) -> PublicFeatures:
+    """Train the net of a run: the label's logit without noise, those of the groups from a table.
+
+    Result: the rows.
+    """
     training, of_table, *_ = run.plan.segments
     module = run.prepared.module
     name, head = find_head(module)
@@ -83,6 +87,7 @@ def learn_in_public(run: Run, rates: Rates, n_groups: int, average: TailAverage)
         with torch.no_grad():
             head.weight[logits] = torch.from_numpy(weights[:, :-1]).to(head.weight)
             head.bias[logits] = torch.from_numpy(weights[:, -1]).to(head.bias)
+    return rows
 
 
 def refuse_other_heads(module: nn.Module, row_shape: tuple[int, ...]) -> None:
