@@ -193,8 +193,10 @@ class ManyReleases:
         assert delta is not None  # asked for before
         slopes = delta.view(logits.shape)
         # Column by column: the order of additions depends on nothing else.
-        norms = sum(column.square() for column in slopes.unbind(-1))
-        norms = norms.add_(self._delta_offset).mul_(squares)
+        norms = torch.zeros_like(slopes[..., 0])
+        for column in slopes.unbind(-1):
+            norms.addcmul_(column, column)
+        norms.add_(self._delta_offset).mul_(squares)
         scale, all_finite = clip_factors(norms, limits, self._margin)
         if not all_finite:
             slopes = slopes.masked_fill((scale == 0).unsqueeze(-1), 0.0)
