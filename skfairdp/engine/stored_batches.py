@@ -41,7 +41,7 @@ class StoredBatches:
         """Draw the next batch of a segment that has so many steps to go."""
         if not self._batches or self._of != segment:
             self._of = segment
-            expected = max(1.0, sum(segment.expected_sizes)) * self._row_bytes
+            expected = max(1.0, sum(segment.expected_sizes)) * self._sampler.most * self._row_bytes
             rounds = max(1, min(steps, int(self._stored.cache_bytes / expected)))
             self._batches = [self._sampler.draw(segment.rates) for _ in range(rounds)][::-1]
             self._read()
@@ -80,7 +80,11 @@ class StoredBatches:
 
 
 def _without(batch: Batch, rows: np.ndarray) -> Batch:
+    """Take rows out of a batch, and persons who have no other one in it."""
     kept = np.isin(batch.rows, rows, invert=True)
-    cells = np.repeat(np.arange(len(batch.sizes)), batch.sizes)[kept]
+    left, persons = kept, batch.persons
+    if persons is not None:
+        left, persons = persons.with_rows(kept)
+    cells = np.repeat(np.arange(len(batch.sizes)), batch.sizes)[left]
     sizes = np.bincount(cells, minlength=len(batch.sizes)).tolist()
-    return Batch(batch.rows[kept], tuple(sizes))
+    return Batch(batch.rows[kept], tuple(sizes), persons)

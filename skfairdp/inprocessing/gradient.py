@@ -178,10 +178,11 @@ class GradientClassifier(BudgetedClassifier):
         persons = self._persons(len(X))
         X, labels, groups = self._used(X, labels, groups)
         seed, noise = self._randomness()
-        if persons is not None and (stored is not None or processes.size > 1):
+        if persons is not None and processes.size > 1:
             raise ValueError(
-                "'person_ids' needs the rows of all persons in the memory of one process. Load the "
-                "rows and set distributed=None, or give one row of each person."
+                "'person_ids' needs all rows in one process: a person with rows in two of them "
+                "would be clipped in each, and count twice. Set distributed=None, or give one row "
+                "of each person."
             )
         n = len(X) if persons is None else persons.count
         if processes.size > 1:
