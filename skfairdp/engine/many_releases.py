@@ -27,8 +27,6 @@ from skfairdp.engine.sum_margins import rows_of
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.plan import Segment
 
-__all__ = ["ManyReleases", "one_linear_layer", "refuse_unbounded"]
-
 _VECTOR = 32
 _NUMBERS_AT_ONCE = 1 << 19
 # From this rate on, all rows are multiplied by all models rather than gathered for each.

@@ -10,8 +10,6 @@ import numpy as np
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.persons import Persons
 
-__all__ = ["Batch", "PersonSampler", "PoissonSampler"]
-
 
 @dataclass(frozen=True)
 class Batch:

@@ -10,8 +10,6 @@ from skfairdp.datasets.stored_rows import StoredRows, refuse_changes
 from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.privacy.plan import Segment
 
-__all__ = ["StoredBatches"]
-
 # Squares of larger values overflow in float32: rows in memory are refused for them.
 _LARGEST = 1e18
 
