@@ -21,12 +21,13 @@ from skfairdp.certificate.steps import takes_groups
 from skfairdp.certificate.unwrap import Deployed
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
+from skfairdp.fairness.bounds.smoothing import own_models_bound
 from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
-from skfairdp.fairness.derivation import TOTAL_VARIATION
+from skfairdp.fairness.derivation import OWN_MODELS, TOTAL_VARIATION
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Stratum
-from skfairdp.fairness.scopes import DOWNSTREAM_LIKE
+from skfairdp.fairness.scopes import AVERAGED, DOWNSTREAM_LIKE
 from skfairdp.figures import as_given, rounded_down, rounded_up
 from skfairdp.labels import count_rows
 from skfairdp.privacy.noise import NoiseSource
@@ -119,17 +120,23 @@ def _averages(
     if own is not None:
         # Every row is scored by the model of its own group, and else counted alike.
         own_table = held.averaged(own.scores(rows, groups.codes))
-        claims += [
-            own.claim(
-                notion,
-                stack(cells, own_table),
-                groups=groups.labels,
-                claims=settings.claims,
-                confidence_level=settings.confidence_level,
-                assumptions=rests_on,
+        for notion, cells in notions:
+            sums, misses = stack(cells, own_table)
+            given: dict[str, Any] = {"sums": sums, "trials": sums + misses}
+            given |= {"distances": own.distances, "n_draws": own.n_draws}
+            claims.append(
+                counted_claims.counted_claim(
+                    notion,
+                    settings,
+                    OWN_MODELS,
+                    given,
+                    bound=own_models_bound(**given, error=1.0 - settings.level_of_one_claim),
+                    scope=AVERAGED,
+                    method="smoothing: every group's own model, and its distance to the common one",
+                    groups=groups.labels,
+                    assumptions=rests_on,
+                )
             )
-            for notion, cells in notions
-        ]
     return claims
 
 

@@ -10,7 +10,7 @@ from skfairdp.certificate.group_rates import GroupRate, ImpactRatio, group_rates
 from skfairdp.certificate.render.elements import Element, Picture, Section, Table
 from skfairdp.certificate.render.plot import draw_bounds, draw_rates, draw_shift, height_of_bounds
 from skfairdp.certificate.sentence import SCOPE_TEXT, certainty, population
-from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED, coverage_sentence
+from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED, answered_of_asked
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.scopes import ANSWERED, AVERAGED, DEPLOYED
 from skfairdp.figures import rounded_down, rounded_up
@@ -125,7 +125,7 @@ def coverage(claims: Claims) -> Iterator[str]:
         asked = [count for count in claim.counts if count.stratum == ANSWERED_OF_ASKED]
         if claim.scope == ANSWERED and asked:
             given, of = [int(c.successes) for c in asked], [int(c.trials) for c in asked]
-            yield coverage_sentence([c.group for c in asked], given, of)
+            yield f"Coverage: {answered_of_asked([c.group for c in asked], given, of)}."
     if any(claim.scope == DEPLOYED for claim in claims.fairness):
         n_rows = claims.n_rows
         rows = "their number is private" if n_rows is None else f"{n_rows} rows"
