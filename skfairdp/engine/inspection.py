@@ -17,15 +17,6 @@ from skfairdp.engine.parameter_vector import copy_module
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.row_blocks import DEFAULT_ROWS
 
-__all__ = [
-    "find_head",
-    "refuse_mixed_block",
-    "refuse_mixing_modules",
-    "refuse_rows_it_cannot_take",
-    "refuse_unstable_rows",
-    "refuse_wrong_outputs",
-]
-
 _CHUNK = 16384
 
 

@@ -21,8 +21,6 @@ from skfairdp.engine.optimizers import FlatOptimizer, flat_optimizer, make_optim
 from skfairdp.engine.parameter_vector import FlatParameters, flatten
 from skfairdp.engine.randomness import SeededDraws
 
-__all__ = ["PreparedNet", "check_net", "default_net", "prepare_net"]
-
 _OURS = {"batch_size": 128, "max_epochs": 10}  # skorch's defaults
 
 

@@ -11,14 +11,6 @@ from torch import Tensor, nn
 
 from skfairdp.engine.parameter_vector import FlatParameters
 
-__all__ = [
-    "ELEMENTWISE",
-    "FlatOptimizer",
-    "ManyOptimizers",
-    "flat_optimizer",
-    "make_optimizer",
-]
-
 # Optimisers that treat every coordinate by itself: one flat vector gives the same
 # updates as many tensors, in a fraction of the time.
 ELEMENTWISE = {

@@ -8,8 +8,6 @@ from typing import Any
 
 from skfairdp.parameters import Number
 
-__all__ = ["schedule_factors"]
-
 _FRACTION = Number(0.0, 1.0)
 _FACTOR = Number(0.0, low_open=True)
 

@@ -15,8 +15,6 @@ from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.sum_margins import rows_of
 from skfairdp.privacy.plan import Segment
 
-__all__ = ["Progress", "run_segment"]
-
 
 @dataclass
 class Progress:

@@ -25,8 +25,6 @@ from skfairdp.preprocessing.columns import (
 )
 from skfairdp.preprocessing.levels import Categories, Intervals, Levels, LevelsMixin
 
-__all__ = ["PublicBinner"]
-
 ENCODINGS = ("levels", "onehot", "thermometer")
 
 
