@@ -38,11 +38,7 @@ from skfairdp.representation.objective import (
     Weights,
 )
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
-from skfairdp.representation.training_plan import (
-    resolved_epochs,
-    training_plan,
-    training_promise,
-)
+from skfairdp.representation.training_plan import resolved_epochs, training_plan, training_promise
 
 
 @dataclass(frozen=True)
