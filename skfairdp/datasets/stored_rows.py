@@ -14,17 +14,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = [
-    "MemmapRows",
-    "StoredRows",
-    "in_chunks",
-    "made_up",
-    "refuse_changes",
-    "refuse_values",
-    "stored_rows",
-    "with_columns_of",
-]
-
 CHUNK = 1 << 16
 
 

@@ -21,7 +21,7 @@ from skfairdp.engine.parameter_vector import flatten, unflatten
 from skfairdp.engine.processes import Processes
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.row_blocks import few_threads
-from skfairdp.engine.schedules import schedule_factors
+from skfairdp.engine.training import schedule_factors
 from skfairdp.inprocessing.dpsgd import DPSGDClassifier
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.parameters import check_parameters
