@@ -36,10 +36,11 @@ class StoredBatches:
     def draw(self, segment: Segment, steps: int) -> Batch:
         """Draw the next batch of a segment that has so many steps to go."""
         if not self._batches or self._of != segment:
-            self._of = segment
-            expected = max(1.0, sum(segment.expected_sizes)) * self._row_bytes
-            rounds = max(1, min(steps, int(self._stored.cache_bytes / expected)))
-            self._batches = [self._sampler.draw(segment.rates) for _ in range(rounds)][::-1]
+            self._of, self._batches, room = segment, [], self._stored.cache_bytes
+            while not self._batches or (len(self._batches) < steps and room > 0):
+                self._batches.append(self._sampler.draw(segment.rates))
+                room -= len(self._batches[-1].rows) * self._row_bytes
+            self._batches.reverse()
             self._read()
         return self._batches.pop()
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from skfairdp.certificate.fit_digests import bind_each
-from skfairdp.datasets.stored_rows import in_chunks, stored_rows
+from skfairdp.datasets.stored_rows import SparseRows, in_chunks, stored_rows
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.inspection import (
@@ -90,8 +90,6 @@ class GradientClassifier(BudgetedClassifier):
 
     _plans_ahead = True
     _takes_persons = True
-    # Whether rows may lie on disk, or with several processes: they are read in batches of steps.
-    _in_parts: ClassVar[bool] = False
     _parameters = {
         "max_grad_norm": (NORM,),
         "batch_size": (COUNT, Choice(("auto",))),
@@ -177,7 +175,8 @@ class GradientClassifier(BudgetedClassifier):
         persons = self._persons(len(X))
         X, labels, groups = self._used(X, labels, groups)
         seed, noise = self._randomness()
-        if persons is not None and (stored is not None or processes.size > 1):
+        on_disk = stored is not None and not isinstance(stored, SparseRows)
+        if persons is not None and (on_disk or processes.size > 1):
             raise ValueError(
                 "'person_ids' needs the rows of all persons in the memory of one process. Load the "
                 "rows and set distributed=None, or give one row of each person."
@@ -215,7 +214,7 @@ class GradientClassifier(BudgetedClassifier):
                 return
             raise ValueError(
                 f"A plan with {plan.counts[0].name!r} tables reads all rows at once, so 'X' has to "
-                "be in memory. Switch the tables off, or load the rows."
+                f"be in memory, and dense. Switch the tables off, or {stored.to_load}."
             )
         rows = rows_of(X, labels, self._cells(plan, groups), prepared.module, link, persons)
         del labels  # as large as what was made of them
