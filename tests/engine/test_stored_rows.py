@@ -12,6 +12,7 @@ from skfairdp import (
     DPSGDClassifier,
     DPSGDFClassifier,
     FairDPClassifier,
+    FairPathClassifier,
     ImportanceSamplingDPSGDClassifier,
     LagrangianDualClassifier,
     PrivacyLedger,
@@ -20,6 +21,7 @@ from skfairdp import (
 )
 from skfairdp.datasets import ParquetRows
 from skfairdp.datasets.stored_rows import StoredRows
+from skfairdp.engine import stored_batches
 from tests.inprocessing.rows import two_groups
 
 X, Y, GROUPS = two_groups(900)
@@ -32,6 +34,12 @@ GROUPED = [
     ImportanceSamplingDPSGDClassifier,
     RateConstrainedClassifier,
     DPFermiClassifier,
+]
+WITH_TABLES = [
+    (FairDPClassifier, {"stop_tolerance": 0.1, "check_every": 1}),
+    (DPFermiClassifier, {"notion": "equalized_odds"}),
+    (FairPathClassifier, {"epsilon": 30.0, "tolerance": 0.9}),
+    (FairPathClassifier, {"epsilon": 30.0, "tolerance": 0.9, "notion": "equalized_odds"}),
 ]
 
 
@@ -134,6 +142,30 @@ def test_bad_values_of_sparse_rows_are_refused_before_a_charge(tmp_path, value):
     assert len(ledger.entries()) == 0
 
 
+@pytest.mark.parametrize(("kind", "options"), WITH_TABLES)
+def test_tables_count_all_rows_a_part_at_a_time(tmp_path, monkeypatch, kind, options):
+    monkeypatch.setattr(stored_batches, "CHUNK", 256)
+    memory = repeated(kind, **options).fit(X, Y, sensitive_features=GROUPS)
+    stored = repeated(kind, **options).fit(parquet(tmp_path))
+    assert stored.plan_ == memory.plan_
+    np.testing.assert_array_equal(weights(stored), weights(memory))
+    for name in ("decided_", "changed_", "improved_", "direction_"):
+        if hasattr(memory, name):
+            np.testing.assert_array_equal(getattr(stored, name), getattr(memory, name))
+    np.testing.assert_array_equal(stored.predict(parquet(tmp_path)), memory.predict(X))
+
+
+@pytest.mark.filterwarnings("ignore:epsilon=inf")
+def test_a_row_with_a_nan_is_in_no_table(tmp_path):
+    bad = X.copy()
+    bad[::7, 1] = np.nan
+    options = {"epsilon": np.inf, "dataset_size": 900, "max_epochs": 1, "tolerance": 0.9}
+    model = FairPathClassifier(**(PLANNED | options)).fit(parquet(tmp_path, bad))
+    whole = np.isfinite(bad).all(axis=1)
+    found = [[np.sum(whole & (g == GROUPS) & (label == Y)) for label in (0, 1)] for g in ("a", "b")]
+    np.testing.assert_array_equal(model.decided_.sum(axis=2), found)
+
+
 def test_labels_and_groups_may_be_declared(tmp_path):
     rows = parquet(tmp_path)
     options = {"classes": [0, 1], "group_sizes": {"b": 200, "a": 700}}
@@ -173,20 +205,11 @@ def test_what_reads_all_rows_at_once_refuses_them(tmp_path):
     rows = parquet(tmp_path)
     with pytest.raises(TypeError, match="in memory"):
         LagrangianDualClassifier().fit(rows)
-    with pytest.raises(ValueError, match="has to be in memory.*load the rows"):
-        FairDPClassifier(delta=1e-5, stop_tolerance=0.1).fit(rows)
-    with pytest.raises(ValueError, match=r"in memory, and dense.*X\.toarray"):
-        FairDPClassifier(delta=1e-5, stop_tolerance=0.1).fit(
-            csr_array(X), Y, sensitive_features=GROUPS
-        )
+    with pytest.raises(TypeError, match="in memory"):
+        FairPathClassifier(protects="sensitive_features").fit(rows)
     model = LagrangianDualClassifier(delta=1e-5, max_epochs=1)
     model.fit(mapped(tmp_path), Y, sensitive_features=GROUPS)  # a mapped array is an array
     assert model.module_ is not None
-    halting = [
-        repeated(FairDPClassifier, stop_tolerance=0.1).fit(rows, Y, sensitive_features=GROUPS)
-        for rows in (X, mapped(tmp_path))
-    ]
-    np.testing.assert_array_equal(*map(weights, halting))
 
 
 def test_masks_and_slices_choose_rows_and_places_outside_are_refused():
