@@ -151,7 +151,8 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         ----------
         X : array-like, shape (n_samples, n_features)
             Private training rows; numbers, no missing values. Mechanisms that learn by gradients
-            leave a `numpy.memmap` and `skfairdp.datasets.ParquetRows` on disk.
+            leave a `numpy.memmap` and `skfairdp.datasets.ParquetRows` on disk, and make sparse
+            rows dense a batch at a time.
         y : array-like, shape (n_samples,)
             Labels. None for rows that come with them.
         sensitive_features : array-like, Series or DataFrame, shape (n_samples,) or \
@@ -330,6 +331,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     """
 
     _multiclass: ClassVar[bool] = True
+    # Whether rows may be sparse, lie on disk, or with several processes: they are read in batches.
+    _in_parts: ClassVar[bool] = False
 
     classes_: np.ndarray = field(init=False)
 
@@ -337,6 +340,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """Describe the estimator to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = not self.reproducible_noise
+        tags.input_tags.sparse = self._in_parts
         tags.classifier_tags.poor_score = True
         tags.classifier_tags.multi_class = self._multiclass
         return tags

@@ -29,8 +29,6 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.relations import NEIGHBOURS
 
-__all__ = ["BatchSums", "Rows", "Statistic"]
-
 
 @dataclass(frozen=True)
 class Rows:

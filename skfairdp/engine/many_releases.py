@@ -30,8 +30,6 @@ from skfairdp.engine.sum_margins import rows_of
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.plan import Segment
 
-__all__ = ["ManyReleases", "one_linear_layer", "refuse_unbounded"]
-
 _VECTOR = 32
 _NUMBERS_AT_ONCE = 1 << 16
 _NOISE_AHEAD = 1 << 18

@@ -10,8 +10,6 @@ import numpy as np
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.persons import Persons
 
-__all__ = ["Batch", "PersonSampler", "PoissonSampler"]
-
 
 @dataclass(frozen=True)
 class Batch:
@@ -85,8 +83,6 @@ class PoissonSampler:
     system unless the run is a reproducible test.
     """
 
-    most = 1  # Rows that a record brings to a batch, at most
-
     def __init__(self, codes: np.ndarray, n_cells: int, generator: np.random.Generator) -> None:
         # None for a cell of all rows, which takes no list of them.
         self._members = tuple(_members(codes == cell) for cell in range(n_cells))
@@ -141,7 +137,7 @@ class PersonSampler(PoissonSampler):
         self._rows = used[np.argsort(persons.codes[used], kind="stable")]
         self._counts = np.bincount(persons.codes[used], minlength=persons.count)
         self._starts = np.cumsum(self._counts) - self._counts
-        self.most = persons.most
+        self._most = persons.most
 
     def draw(self, rates: tuple[float, ...]) -> Batch:
         """Draw one batch.
@@ -150,16 +146,16 @@ class PersonSampler(PoissonSampler):
         """
         drawn = super().draw(rates)
         held = self._counts[drawn.rows]
-        taken = np.minimum(held, self.most)
+        taken = np.minimum(held, self._most)
         first = np.repeat(np.cumsum(taken) - taken, taken)
         place = np.arange(len(first)) - first
-        many = held > self.most
+        many = held > self._most
         if many.any():
             place[np.repeat(many, taken)] = self._some(held[many]).ravel()
         rows = self._rows[np.repeat(self._starts[drawn.rows], taken) + place]
         # Where none has several, rows go the way of rows.
         several = len(rows) > len(taken)
-        return Batch(rows, drawn.sizes, PersonRows(taken, self.most) if several else None)
+        return Batch(rows, drawn.sizes, PersonRows(taken, self._most) if several else None)
 
     def one_row_each(self) -> np.ndarray:
         """Draw one row of every person that has any: row numbers."""
@@ -169,9 +165,9 @@ class PersonSampler(PoissonSampler):
 
     def _some(self, counts: np.ndarray) -> np.ndarray:
         """Choose so many different places below each count, every set alike (Floyd's way)."""
-        chosen = np.empty((len(counts), self.most), dtype=np.int64)
-        for k in range(self.most):
-            last = counts - self.most + k
+        chosen = np.empty((len(counts), self._most), dtype=np.int64)
+        for k in range(self._most):
+            last = counts - self._most + k
             place = self._generator.integers(last + 1)
             known = (chosen[:, :k] == place[:, None]).any(axis=1)
             chosen[:, k] = np.where(known, last, place)

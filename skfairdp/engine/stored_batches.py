@@ -12,8 +12,6 @@ from skfairdp.datasets.stored_rows import CHUNK, StoredRows, refuse_changes
 from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.privacy.plan import Segment
 
-__all__ = ["StoredBatches"]
-
 # Squares of larger values overflow in float32: rows in memory are refused for them.
 _LARGEST = 1e18
 
@@ -40,10 +38,11 @@ class StoredBatches:
     def draw(self, segment: Segment, steps: int) -> Batch:
         """Draw the next batch of a segment that has so many steps to go."""
         if not self._batches or self._of != segment:
-            self._of = segment
-            expected = max(1.0, sum(segment.expected_sizes)) * self._sampler.most * self._row_bytes
-            rounds = max(1, min(steps, int(self._stored.cache_bytes / expected)))
-            self._batches = [self._sampler.draw(segment.rates) for _ in range(rounds)][::-1]
+            self._of, self._batches, room = segment, [], self._stored.cache_bytes
+            while not self._batches or (len(self._batches) < steps and room > 0):
+                self._batches.append(self._sampler.draw(segment.rates))
+                room -= len(self._batches[-1].rows) * self._row_bytes
+            self._batches.reverse()
             self._read()
         return self._batches.pop()
 
@@ -63,8 +62,9 @@ class StoredBatches:
 
     def parts(self) -> Iterator[tuple[np.ndarray, Tensor]]:
         """All rows that may be in a batch, a part at a time: their places, and the rows."""
-        for start in range(0, len(self._stored), CHUNK):
-            places = np.arange(start, min(start + CHUNK, len(self._stored)))
+        at_once = max(1, min(CHUNK, self._stored.cache_bytes // self._row_bytes))
+        for start in range(0, len(self._stored), at_once):
+            places = np.arange(start, min(start + at_once, len(self._stored)))
             rows, whole = self._values(places)
             rows, places = (rows, places) if whole.all() else (rows[whole], places[whole])
             yield places, torch.from_numpy(rows).to(self._like.device)

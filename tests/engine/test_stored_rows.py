@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.sparse import coo_array, csr_array
 
 from skfairdp import (
     DPFermiClassifier,
@@ -105,6 +106,42 @@ def test_every_mechanism_of_steps_reads_them(tmp_path, kind):
     assert stored.groups_ == memory.groups_
     assert stored.plan_ == memory.plan_
     np.testing.assert_array_equal(weights(stored), weights(memory))
+
+
+def test_sparse_rows_become_dense_a_batch_at_a_time(monkeypatch):
+    monkeypatch.setattr(StoredRows, "cache_bytes", 4000)
+    dense = np.where(np.abs(X) > 1, X, 0.0).astype(np.float64)
+    sparse, seen = csr_array(dense), []
+    toarray = csr_array.toarray
+    monkeypatch.setattr(csr_array, "toarray", lambda rows: seen.append(rows.shape) or toarray(rows))
+    ids = np.arange(len(X)) // 2
+    for options in ({}, {"person_ids": ids, "sensitive_features": None}):
+        given = {"sensitive_features": GROUPS} | options
+        memory, stored = (repeated().fit(rows, Y, **given) for rows in (dense, sparse))
+        assert stored.plan_ == memory.plan_
+        assert stored.privacy_ == memory.privacy_
+        np.testing.assert_array_equal(weights(stored), weights(memory))
+        np.testing.assert_array_equal(stored.predict_proba(sparse), memory.predict_proba(dense))
+    assert {columns for _, columns in seen} == {X.shape[1]}
+    assert max(rows for rows, _ in seen) < 400  # 4,000 bytes and a batch
+    # Twice the same cell adds up, in any format.
+    rows, columns = np.nonzero(dense)
+    halves = np.tile(dense[rows, columns] / 2, 2)
+    twice = coo_array((halves, (np.tile(rows, 2), np.tile(columns, 2))), shape=X.shape)
+    np.testing.assert_array_equal(
+        weights(repeated().fit(twice, Y)), weights(repeated().fit(dense, Y))
+    )
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1e30])
+def test_bad_values_of_sparse_rows_are_refused_before_a_charge(tmp_path, value):
+    ledger, bad = PrivacyLedger(tmp_path / "ledger.json"), csr_array(X)
+    bad.data[-1] = value
+    with pytest.raises(ValueError, match="contains NaN, infinity, missing"):
+        DPSGDClassifier(ledger=ledger, **PLANNED).fit(bad, Y)
+    with pytest.raises(ValueError, match="Expected 2D array, got 1D"):
+        DPSGDClassifier(ledger=ledger, **PLANNED).fit(coo_array(Y), Y)
+    assert len(ledger.entries()) == 0
 
 
 @pytest.mark.parametrize(("kind", "options"), WITH_TABLES)
