@@ -118,14 +118,6 @@ def largest_gap_bound(strata: Sequence[Sequence[BinomialCell]], alpha: float) ->
 
     It fails with probability `alpha` at most, in (0, 1), which is not split over pairs: the pair
     with the largest true difference is a fixed one.
-
-    Examples
-    --------
-    >>> from skfairdp.fairness.bounds.binomial_cells import BinomialCell
-    >>> from skfairdp.fairness.bounds.rate_gaps import largest_gap_bound
-    >>> cells = [BinomialCell(300, 1000), BinomialCell(250, 1000), BinomialCell(270, 1000)]
-    >>> round(largest_gap_bound([cells], 0.05), 4)
-    0.0828
     """
     pairs = [CellPair(u, v, alpha) for cells in strata for u, v in itertools.permutations(cells, 2)]
     best = 0.0
