@@ -37,7 +37,7 @@ class GroupRate:
 
 @dataclass(frozen=True)
 class ImpactRatio:
-    """Selection rate of a group over the highest one; intervals of compared groups hold together."""
+    """Selection rate of a group over the highest one; intervals of a comparison hold together."""
 
     group: str
     stratum: str
