@@ -63,8 +63,6 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
     ----------
     coef_ : ndarray, shape (1, n_features)
         Coefficients.
-    groups_ : tuple or None
-        Groups; None when fitted without any.
     intercept_ : ndarray, shape (1,)
         Intercept.
     n_iter_ : int

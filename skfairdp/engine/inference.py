@@ -140,13 +140,9 @@ def features_and_output(
 
 
 def link_of(criterion: nn.Module) -> str:
-    """Tell what the outputs of a module trained with a criterion are.
-
-    Result: as `probabilities` takes it.
-    """
-    for kind, link in _LINKS.items():
-        if type(criterion) is kind:
-            return link
+    """Tell what outputs of a module trained with a criterion are, as `probabilities` takes it."""
+    if type(criterion) in _LINKS:
+        return _LINKS[type(criterion)]
     allowed = ", ".join(kind.__name__ for kind in _LINKS)
     raise ValueError(
         f"'net' has the criterion {type(criterion).__name__}; allowed are {allowed}: their loss of "

@@ -1,10 +1,8 @@
 """Losses of single records, made from a torch criterion.
 
-A criterion reduces a batch to one number and may mix its records on the way. An
-objective gives one loss per record, so that each record's gradient can be clipped.
-Records enter a private step with the weight that the plan gives them; `reduction`
-of the criterion, and the normaliser of a class-weighted mean (which is a sum over
-the secret batch), play no part.
+A criterion reduces a batch to one number and may mix its records on the way. An objective gives one
+loss per record, so that each record's gradient can be clipped. `reduction` of the criterion, and
+the normaliser of a class-weighted mean (a sum over the secret batch), play no part.
 """
 
 from __future__ import annotations
@@ -17,11 +15,7 @@ from torch.nn import functional
 
 
 class Objective:
-    """Loss of each record, given the module's output and the targets.
-
-    Subclasses define :meth:`__call__`; those that know the derivative in closed form
-    also define :meth:`gradient`.
-    """
+    """Loss of each record, given the module's output and the targets."""
 
     def __call__(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
         """Return the losses, shape (B,), of outputs of shape (B,) or (B, K)."""

@@ -72,11 +72,9 @@ class PublicFeatures:
         return outputs_by_row(module, self._X)
 
     def batch(self, size: int) -> PublicBatch:
-        """Draw the next batch, for a sum that it joins.
+        """Draw the next `size` rows (all, if there are fewer), for a sum that they join.
 
         Batches go through all rows in a random order, then through another one.
-
-        `size`: rows of the batch; the number of rows if that is smaller.
         """
         size = min(size, len(self))
         if len(self._order) < size:
@@ -99,10 +97,7 @@ class PublicFeatures:
         return torch.cat([part.reshape(-1) for part in found]).double()
 
     def gradient(self, size: int) -> Tensor:
-        """Mean gradient of the objective over the next batch, without noise.
-
-        `size`: as in `batch`. Result (p,).
-        """
+        """Mean gradient of the objective over the next batch, without noise."""
         rows = self.batch(size).rows
         index = torch.from_numpy(rows).to(self._X.device)
         X = self._X.index_select(0, index)

@@ -254,9 +254,7 @@ def attempt_of(
     final = final_of(model)
     noisy = noisy_table(model, held, price, source, with_scores=objective == "auc")
     flat = noisy.sum(axis=-1)
-    score, _ = score_of(
-        noisy, objective=objective, notion=notion, classes=final.classes_, tolerance=None
-    )
+    score, _ = score_of(noisy, objective, notion, final.classes_, tolerance=None)
     strata = notion.strata(final.classes_)
     classes = np.asarray(final.classes_).tolist()
     rests_on = tuple(holdout_assumptions(terms, held.groups, True, ANSWERS_ASSUMED, classes))

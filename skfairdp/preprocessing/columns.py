@@ -73,7 +73,6 @@ class DeclaredTransformer(Certifiable, TransformerMixin, WithParameters):
         raise NotImplementedError
 
     def __sklearn_tags__(self) -> Tags:
-        """Describe the transformer to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.requires_fit = True
         return tags

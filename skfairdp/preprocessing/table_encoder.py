@@ -259,7 +259,6 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         return self._output(codes, X)
 
     def __sklearn_tags__(self) -> Any:
-        """Describe the transformer to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = not self.reproducible_noise
         return tags

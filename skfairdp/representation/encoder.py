@@ -75,9 +75,7 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     label_law : {"gaussian", "categorical"}, default="gaussian"
         q(u | z): a normal law of variance 1/2 around the probabilities that the decoder
         predicts, whose log-likelihood is a squared error (Brier score), or the paper's
-        categorical law. The latter asks what is worth most bits, so that encoders sort people
-        far below even odds apart; the former is closer to right decisions, and had the
-        better accuracy on Adult, with a large `beta`.
+        categorical law. The former had the better accuracy on Adult, with a large `beta`.
     n_components : int, default=2
         d, numbers in a representation.
     bound : float, default=0.5
@@ -170,10 +168,9 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
 
     Notes
     -----
-    Published settings: d = 2, t = 0.5 and learning rate 0.001; Adult 150 epochs in batches
-    of 512 (codes: 128), Compas 100 epochs of 64, with beta between 0.001 and 1000. In
-    training, gradients pass the truncation as ``t * tanh``, since a hard one has no
-    gradient outside of the box.
+    The documentation's page on private representations has the proofs. Published settings: d = 2,
+    t = 0.5 and learning rate 0.001; Adult 150 epochs in batches of 512 (codes: 128), Compas 100
+    epochs of 64, with beta between 0.001 and 1000.
 
     References
     ----------
@@ -310,7 +307,6 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         return (*super()._what_is_covered(), said_of_training(self.training_privacy_))
 
     def __sklearn_tags__(self) -> Tags:
-        """Describe the encoder to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = not self.reproducible_noise
         tags.target_tags.required = True

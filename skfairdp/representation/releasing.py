@@ -187,7 +187,6 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         return self.releases_.reproducible or bool(self.reproducible_noise)
 
     def _start_releasing(self, randomizer: Randomizer) -> None:
-        """Make the fitted attributes of a release."""
         if math.isinf(randomizer.epsilon):
             warn_user("epsilon=inf releases without noise: nothing is protected.", PrivacyWarning)
         self.randomizer_ = randomizer
@@ -229,7 +228,6 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
                 yield streams
 
     def _stated(self, n_releases: int) -> PrivacyGuarantee:
-        """State what a number of releases promise together to one person."""
         epsilon, event = self.randomizer_.epsilon, self.randomizer_.event
         if self._repeatable:
             return PrivacyGuarantee.void(
