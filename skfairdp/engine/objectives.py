@@ -58,10 +58,7 @@ class BinaryObjective(Objective):
 
     Accepts (output, target) shapes (B,) or (B, 1) in any combination, and (B, K) with
     (B, K): the loss of a record is then the mean over its K entries. Never broadcasts
-    records against each other.
-
-    `weight`: scalar or (K,) weight of the entries. `pos_weight`: scalar or (K,) weight of
-    positive targets.
+    records against each other. Weights, of entries and of positive targets, are scalars or (K,).
     """
 
     weight: torch.Tensor | None = None
@@ -153,11 +150,8 @@ class CrossEntropyObjective(Objective):
 class NegativeLogLikelihoodObjective(Objective):
     """Per-record ``NLLLoss`` under skorch's convention.
 
-    The module returns probabilities of shape (B, K); the loss is
-    ``-weight[y] * log(p[y] + eps)`` with eps the resolution of the dtype, as in
-    ``skorch.NeuralNetClassifier.get_loss``.
-
-    `weight` (K,).
+    The module returns probabilities of shape (B, K); the loss is ``-weight[y] * log(p[y] + eps)``
+    with eps the resolution of the dtype, as in ``skorch.NeuralNetClassifier.get_loss``.
     """
 
     weight: torch.Tensor | None = None
@@ -180,11 +174,7 @@ class NegativeLogLikelihoodObjective(Objective):
 
 
 def objective_for(criterion: nn.Module) -> Objective:
-    """Return the per-record losses of a torch criterion.
-
-    `criterion`: instance of ``BCEWithLogitsLoss``, ``CrossEntropyLoss`` or ``NLLLoss``, exactly:
-    a subclass may do anything with the batch.
-    """
+    """Return the per-record losses of a torch criterion; a subclass of one may mix the batch."""
     if type(criterion) is nn.BCEWithLogitsLoss:
         for name in ("weight", "pos_weight"):
             weight = getattr(criterion, name)

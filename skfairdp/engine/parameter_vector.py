@@ -70,8 +70,7 @@ def flatten(module: nn.Module) -> FlatParameters:
 def unflatten(module: nn.Module) -> None:
     """Give every parameter of a module its own memory again, in place.
 
-    Values do not change. A module that was flattened keeps the whole vector alive
-    through each of its parameters; this ends that.
+    A module that was flattened keeps the whole vector alive through each of its parameters.
     """
     for parameter in module.parameters():
         parameter.data = parameter.detach().clone()
@@ -92,10 +91,7 @@ def copy_module(module: nn.Module) -> nn.Module:
 
 
 def copy_parameters(source: nn.Module, target: nn.Module) -> None:
-    """Give every parameter of `target` the value of its namesake, in memory of its own.
-
-    `target`: of the same structure; buffers and other attributes stay as they are.
-    """
+    """Give every parameter of `target`, of the same structure, its namesake's value as its own."""
     values = dict(source.named_parameters())
     for name, parameter in target.named_parameters():
         parameter.data = values[name].detach().clone()

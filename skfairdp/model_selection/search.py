@@ -75,7 +75,7 @@ class PrivateSearchCV(PrivateClassifier):
     shape : float >= 0, default=1
         Shape of the (truncated negative binomial) distribution of the number of
         candidates: 1 is geometric; 0 is logarithmic, cheaper for the same mean, and half
-        of the searches then run at most 5 candidates.
+        of the searches then run at most 4 candidates.
     epsilon : float, default=1.0
         Budget of the whole search in nats, at least 0.01. Infinity searches without noise.
     scoring : {"accuracy", "roc_auc"}, default="accuracy"

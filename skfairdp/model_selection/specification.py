@@ -13,13 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
-from skfairdp.assumptions import (
-    ALL_COMPOSE,
-    HELD_OUT_WITH_CHANCE,
-    SETS_PUBLIC,
-    TIME_OF_MANY,
-    starts,
-)
+from skfairdp import assumptions
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.figures import as_given, significant_up
@@ -154,17 +148,18 @@ def specify(
         for first in sorted(set(firsts))
     ]
     price = float(epsilon) / len(points)  # of a table: pure, and they add up
-    assumptions = (
-        ALL_COMPOSE.format(fits=len(plans), n=len(points), epsilon=significant_up(price, 4)),
-        f"{HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))}, so the larger of "
-        "the two costs holds for every record",
-        SETS_PUBLIC,
+    figures = {"fits": len(plans), "n": len(points), "epsilon": significant_up(price, 4)}
+    drawn = assumptions.HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))
+    rests_on = (
+        assumptions.ALL_COMPOSE.format(**figures),
+        f"{drawn}, so the larger of the two costs holds for every record",
+        assumptions.SETS_PUBLIC,
         f"{noise_text(source)} (counts get noise in integers)",
-        TIME_OF_MANY,
-        starts("specify"),
+        assumptions.TIME_OF_MANY,
+        assumptions.starts("specify"),
     )
     multipliers, privacy = share_budget(plans, float(epsilon), float(delta), price * len(points))
-    privacy = dataclasses.replace(privacy, assumptions=assumptions)
+    privacy = dataclasses.replace(privacy, assumptions=rests_on)
     book = as_ledger(ledger)
     name = type(final_of(estimator)).__name__
     terms = EvaluationSettings(

@@ -117,10 +117,7 @@ class Specification:
 
     @property
     def nearest(self) -> tuple[Attempt, ...]:
-        """Attempts of which no other has both a smaller bound and a better objective.
-
-        The first has the smallest bound.
-        """
+        """Attempts that no other beats in bound and objective; that of the smallest bound first."""
         order = sorted(self.attempts, key=lambda a: (a.claim.bound, -a.value))
         kept: list[Attempt] = []
         for attempt in order:

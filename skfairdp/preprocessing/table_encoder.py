@@ -120,11 +120,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         "id_columns": (SEQUENCE,),
         "encoding": (Choice(ENCODINGS),),
     }
-    _released: ClassVar[tuple[str, ...]] = (
-        *PrivateEstimator._released,
-        "levels_",
-        "date_columns_",
-    )
+    _released: ClassVar[tuple[str, ...]] = (*PrivateEstimator._released, "levels_", "date_columns_")
     _nets: ClassVar[tuple[str, ...]] = ()
     _takes_persons = True
 

@@ -75,7 +75,9 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
     label_law : {"gaussian", "categorical"}, default="gaussian"
         q(u | z): a normal law of variance 1/2 around the probabilities that the decoder
         predicts, whose log-likelihood is a squared error (Brier score), or the paper's
-        categorical law. The former had the better accuracy on Adult, with a large `beta`.
+        categorical law. The latter asks what is worth most bits, so that encoders sort people
+        far below even odds apart; the former is closer to right decisions, and had the
+        better accuracy on Adult, with a large `beta`.
     n_components : int, default=2
         d, numbers in a representation.
     bound : float, default=0.5
