@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
+from sklearn.utils import get_tags
 
 from skfairdp.certificate.composition import counts_guarantee, declared_public, model_privacy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
@@ -46,7 +47,7 @@ def _check_columns(deployed: Deployed, X: Any) -> None:
     # Steps that pick columns by name take more than they need; ours do so for ids alone.
     if not charges_privacy(first) or hasattr(first, "id_column"):
         return
-    if len(shape) < 2 or issparse(X):
+    if len(shape) < 2 or (issparse(X) and not get_tags(first).input_tags.sparse):
         raise ValueError(
             "X must be a dense table, with a row for each person and a column for each feature: an "
             "array of two dimensions or a DataFrame."

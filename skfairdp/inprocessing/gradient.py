@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from skfairdp.certificate.fit_digests import bind_each
-from skfairdp.datasets.stored_rows import in_chunks, stored_rows
+from skfairdp.datasets.stored_rows import SparseRows, in_chunks, stored_rows
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.inspection import (
@@ -90,8 +90,6 @@ class GradientClassifier(BudgetedClassifier):
 
     _plans_ahead = True
     _takes_persons = True
-    # Whether rows may lie on disk, or with several processes: they are read in batches of steps.
-    _in_parts: ClassVar[bool] = False
     _parameters = {
         "max_grad_norm": (NORM,),
         "batch_size": (COUNT, Choice(("auto",))),
@@ -164,7 +162,7 @@ class GradientClassifier(BudgetedClassifier):
     def _fit_rows(self, X: Any, y: Any, sensitive_features: Any, processes: Processes) -> None:
         check_parameters(self, self._parameters)
         self._check_settings()
-        given, stored = (X, y), stored_rows(X) if self._in_parts else None
+        stored = stored_rows(X) if self._in_parts else None
         X, y = check_rows(
             self,
             X if stored is None else stored,
@@ -177,7 +175,8 @@ class GradientClassifier(BudgetedClassifier):
         persons = self._persons(len(X))
         X, labels, groups = self._used(X, labels, groups)
         seed, noise = self._randomness()
-        if persons is not None and (stored is not None or processes.size > 1):
+        on_disk = stored is not None and not isinstance(stored, SparseRows)
+        if persons is not None and (on_disk or processes.size > 1):
             raise ValueError(
                 "'person_ids' needs the rows of all persons in the memory of one process. Load the "
                 "rows and set distributed=None, or give one row of each person."
@@ -209,14 +208,6 @@ class GradientClassifier(BudgetedClassifier):
         link = link_of(prepared.criterion)
         self._check_net(prepared, plan, X.shape[1:])
         refuse_wrong_outputs(prepared.module, X.shape[1:], len(classes), link, self._n_logits)
-        if stored is not None and plan.counts:
-            if isinstance(given[0], np.memmap) and processes.size == 1:  # then as any array
-                self._fit_rows(np.array(given[0]), given[1], sensitive_features, processes)
-                return
-            raise ValueError(
-                f"A plan with {plan.counts[0].name!r} tables reads all rows at once, so 'X' has to "
-                "be in memory. Switch the tables off, or load the rows."
-            )
         rows = rows_of(X, labels, self._cells(plan, groups), prepared.module, link, persons)
         del labels  # as large as what was made of them
         chunks = () if stored is None else stored.chunks()

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -204,7 +205,7 @@ class PrivateSearchCV(PrivateClassifier):
         """Rows as the estimator will take them; a Pipeline checks them itself."""
         if y is None:
             raise ValueError("PrivateSearchCV requires y to be passed, but the target y is None.")
-        if isinstance(self.estimator, Pipeline):
+        if isinstance(self.estimator, Pipeline) and not issparse(X):
             return X, y
         checked, labels = check_rows(
             self,
