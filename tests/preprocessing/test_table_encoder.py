@@ -21,7 +21,7 @@ from skfairdp.model_selection import search_cost
 from skfairdp.preprocessing import PrivateTableEncoder, PublicBinner, PublicScaler
 from skfairdp.preprocessing.cells import looks_like_an_identifier, read_cells
 from skfairdp.preprocessing.levels import OTHER, Categories, Intervals
-from skfairdp.preprocessing.universal_grid import EDGES, N_CELLS, bins, divided
+from skfairdp.preprocessing.table_levels import EDGES, N_CELLS, bins, divided
 from tests.common.test_scikit_learn_checks import unexpected
 
 N = 4000
