@@ -62,7 +62,8 @@ def unforeseen(model: PrivateFairEncoder, expected: dict[str, str]) -> list[str]
     return [line for line in unexpected(model, expected) if "is non deterministic" not in line]
 
 
-@pytest.mark.parametrize("name", ["laplace", pytest.param("codes", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["laplace", "codes"])
 def test_scikit_learns_checks_pass_with_repeatable_noise(name: str) -> None:
     model = build(name, reproducible_noise=True, random_state=0, max_epochs=1)
     assert unforeseen(model, EXPECTED) == []
@@ -535,7 +536,7 @@ def test_a_pipeline_promises_what_the_release_promises() -> None:
 # -- images ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("private", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_images_have_representations_of_their_own_shape(private: bool) -> None:
     rng = np.random.default_rng(0)
     X = rng.random((20, 3, 3, 3))

@@ -10,6 +10,7 @@ trials of each cell.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -21,6 +22,7 @@ from skfairdp.fairness.bounds.exact_gap import largest_gap_bound
 from skfairdp.parameters import PROBABILITY, Choice, check_arguments
 
 _BOUNDS = Choice(("exact", "difference"))
+_Table = tuple[tuple[int, ...], ...]
 
 
 def gap_estimate(successes: ArrayLike, trials: ArrayLike) -> float | None:
@@ -92,7 +94,10 @@ def gap_upper_bound(
         return score_gap_upper_bound(successes, trials, confidence_level=confidence_level)
     hit, rows = _cells(successes, trials)
     problems = [part.astype(np.int64).reshape(-1, *part.shape[-2:]) for part in (hit, rows)]
-    found = [_exact_bound(k, n, 1.0 - confidence_level) for k, n in zip(*problems, strict=True)]
+    found = [
+        _exact_bound(_table(k), _table(n), 1.0 - confidence_level)
+        for k, n in zip(*problems, strict=True)
+    ]
     return _plain(np.array(found).reshape(hit.shape[:-2]))
 
 
@@ -120,11 +125,15 @@ def score_gap_upper_bound(
     return _plain(difference_bound(*_cells(sums, trials), 1.0 - confidence_level))
 
 
-def _exact_bound(hit: NDArray, rows: NDArray, alpha: float) -> float:
-    if not rows.all():
+def _table(counts: NDArray) -> _Table:
+    return tuple(map(tuple, counts.tolist()))
+
+
+@lru_cache(maxsize=256)  # who verifies a claim asks what its maker asked
+def _exact_bound(hit: _Table, rows: _Table, alpha: float) -> float:
+    if not all(map(all, rows)):
         return 1.0
-    strata = zip(hit.tolist(), rows.tolist(), strict=True)
-    cells = [list(map(BinomialCell, *stratum)) for stratum in strata]
+    cells = [list(map(BinomialCell, *stratum)) for stratum in zip(hit, rows, strict=True)]
     return largest_gap_bound(cells, alpha)
 
 
