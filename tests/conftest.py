@@ -16,7 +16,7 @@ import hypothesis
 import pytest
 
 from tests.entropy import repeated
-from tests.processes import in_one_worker
+from tests.processes import fork_for_joblib, in_one_worker
 
 # Two pytest workers with two torch threads each run many times slower than with one. Said before
 # torch is imported, which the process that hands out tests to workers never does.
@@ -81,6 +81,12 @@ def _group_of(item: pytest.Item) -> str:
     if item.get_closest_marker("slow"):
         return ""
     return "tests/common" if file.startswith("tests/common/") else file
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let joblib's workers be forks of the server of fresh processes, not import all anew."""
+    if _starts_processes(item):
+        fork_for_joblib()
 
 
 @pytest.hookimpl(wrapper=True)
