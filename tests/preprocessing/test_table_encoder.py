@@ -309,8 +309,11 @@ def test_the_grid_has_a_cell_for_every_float() -> None:
     [
         PrivateTableEncoder(100.0, encoding="onehot", reproducible_noise=True, random_state=0),
         PublicBinner((-10, 10), encoding="onehot", n_bins=4),
-        DPAdditiveClassifier(
-            (-10, 10), n_bins=8, max_epochs=8, reproducible_noise=True, random_state=0
+        pytest.param(
+            DPAdditiveClassifier(
+                (-10, 10), n_bins=8, max_epochs=8, reproducible_noise=True, random_state=0
+            ),
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["table", "binner", "additive"],
