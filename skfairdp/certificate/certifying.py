@@ -29,6 +29,7 @@ from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
 from skfairdp.fairness.scopes import TRAINING
 from skfairdp.labels import count_rows
+from skfairdp.persons import warn_of_ids
 from skfairdp.privacy.accounting.events import parts_of
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
@@ -61,6 +62,7 @@ def certify(
     public_steps: Sequence[str] = (),
     count_noise: NoiseSource | None = None,
     ledger: str | PathLike[str] | PrivacyLedger | None = None,
+    check_ids: bool = False,
 ) -> Certificate:
     """State what a fitted model guarantees about privacy and fairness.
 
@@ -127,6 +129,10 @@ def certify(
         the same rows, in whatever order and under whatever name, where they are public; else
         under the ledger's name. Sets that share only some rows are counted apart.
         None takes that of the model, or of the search that found it, if there is one.
+    check_ids : bool, default=False
+        Warn of columns of `X` that look like identifiers: people may have several rows, and ε then
+        speaks of one. Names and how many values differ are looked at without noise. The warning
+        is for you alone: no guarantee covers it, and nothing of it is in the certificate.
 
     Returns
     -------
@@ -171,6 +177,8 @@ def certify(
         raise ValueError(
             "y, sensitive_features or person_ids were given without X; pass the held-out rows."
         )
+    if check_ids:
+        warn_of_ids(X, persons_known=person_ids is not None)
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
     deployed = unwrap(model)
     facts = known_facts(deployed, y, sensitive_features, pos_label)

@@ -39,6 +39,12 @@ def add_options(add: Callable[..., Any]) -> None:
         help="whose row it is, where a person has several: epsilon is then for all rows of a "
         "person, and people are held out, not rows. Never a feature",
     )
+    add(
+        "--check-ids",
+        action="store_true",
+        help="look, without noise, for columns that seem to say whose row it is, and name them to "
+        "you alone",
+    )
     add("--target", required=True, metavar="COLUMN", help="the outcome, one of two values")
     add(
         "--sensitive",

@@ -35,11 +35,8 @@ class StoredRows(ABC):
 
     `shape`: number of rows, then the shape of one. `dtype`: of the features. `cache_bytes`: memory
     for the rows of several batches, which are read at once, in the order of the file. `target`,
-    `sensitive_features`: columns that come with the features. `to_load`: how the user gets an
-    array of them.
+    `sensitive_features`: columns that come with the features.
     """
-
-    to_load = "load the rows"
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -138,8 +135,6 @@ class MemmapRows(StoredRows):
 
 class SparseRows(StoredRows):
     """Rows of a sparse matrix, dense a few at a time."""
-
-    to_load = "pass X.toarray()"
 
     def __init__(self, rows: Any) -> None:
         if rows.ndim != 2:

@@ -163,7 +163,7 @@ class GradientClassifier(BudgetedClassifier):
     def _fit_rows(self, X: Any, y: Any, sensitive_features: Any, processes: Processes) -> None:
         check_parameters(self, self._parameters)
         self._check_settings()
-        given, stored = (X, y), stored_rows(X) if self._in_parts else None
+        stored = stored_rows(X) if self._in_parts else None
         X, y = check_rows(
             self,
             X if stored is None else stored,
@@ -209,14 +209,6 @@ class GradientClassifier(BudgetedClassifier):
         link = link_of(prepared.criterion)
         self._check_net(prepared, plan, X.shape[1:])
         refuse_wrong_outputs(prepared.module, X.shape[1:], len(classes), link, self._n_logits)
-        if stored is not None and plan.counts:
-            if isinstance(given[0], np.memmap) and processes.size == 1:  # then as any array
-                self._fit_rows(np.array(given[0]), given[1], sensitive_features, processes)
-                return
-            raise ValueError(
-                f"A plan with {plan.counts[0].name!r} tables reads all rows at once, so 'X' has to "
-                f"be in memory, and dense. Switch the tables off, or {stored.to_load}."
-            )
         rows = rows_of(X, labels, self._cells(plan, groups), prepared.module, link, persons)
         del labels  # as large as what was made of them
         chunks = () if stored is None else stored.chunks()

@@ -17,8 +17,9 @@ from skfairdp.assumptions import CELLS, COLUMNS, COUNTED_CELLS, one_row_each, se
 from skfairdp.base import PrivateEstimator
 from skfairdp.engine.table_release import Cells, TableRelease
 from skfairdp.parameters import MAPPING, NONE, SEQUENCE, Choice, Number, check_parameters
+from skfairdp.persons import looks_like_an_identifier
 from skfairdp.preprocessing.binner import ENCODINGS
-from skfairdp.preprocessing.cells import looks_like_an_identifier, read_cells, refuse_dtype
+from skfairdp.preprocessing.cells import read_cells, refuse_dtype
 from skfairdp.preprocessing.columns import checked, column, column_names, positions_of
 from skfairdp.preprocessing.dates import days, month_and_weekday, names_of_parts
 from skfairdp.preprocessing.levels import Categories, Levels, LevelsMixin

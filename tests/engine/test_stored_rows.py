@@ -173,20 +173,29 @@ def test_what_reads_all_rows_at_once_refuses_them(tmp_path):
     rows = parquet(tmp_path)
     with pytest.raises(TypeError, match="in memory"):
         LagrangianDualClassifier().fit(rows)
-    with pytest.raises(ValueError, match="has to be in memory.*load the rows"):
-        FairDPClassifier(delta=1e-5, stop_tolerance=0.1).fit(rows)
-    with pytest.raises(ValueError, match=r"in memory, and dense.*X\.toarray"):
-        FairDPClassifier(delta=1e-5, stop_tolerance=0.1).fit(
-            csr_array(X), Y, sensitive_features=GROUPS
-        )
     model = LagrangianDualClassifier(delta=1e-5, max_epochs=1)
     model.fit(mapped(tmp_path), Y, sensitive_features=GROUPS)  # a mapped array is an array
     assert model.module_ is not None
-    halting = [
-        repeated(FairDPClassifier, stop_tolerance=0.1).fit(rows, Y, sensitive_features=GROUPS)
-        for rows in (X, mapped(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (FairDPClassifier, {"stop_tolerance": 0.1, "check_every": 1, "max_epochs": 4}),
+        (DPFermiClassifier, {"notion": "equalized_odds"}),
+    ],
+)
+def test_tables_of_counts_are_those_of_rows_in_memory(tmp_path, monkeypatch, kind, options):
+    monkeypatch.setattr(StoredRows, "cache_bytes", 4000)
+    fits = [
+        repeated(kind, **options).fit(rows, Y, sensitive_features=GROUPS)
+        for rows in (X, parquet(tmp_path), mapped(tmp_path), csr_array(X))
     ]
-    np.testing.assert_array_equal(*map(weights, halting))
+    assert fits[0].plan_.counts
+    for stored in fits[1:]:
+        np.testing.assert_array_equal(weights(stored), weights(fits[0]))
+        if kind is FairDPClassifier:
+            assert stored.released_gaps_ == fits[0].released_gaps_ != ()
 
 
 def test_masks_and_slices_choose_rows_and_places_outside_are_refused():
