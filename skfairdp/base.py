@@ -295,9 +295,9 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         state = self._digest_state()
         return {name: part for name, part in state.items() if name not in self._changes_by_use}
 
-    def _bind(self) -> None:
+    def _bind(self, known: dict[Any, Any] | None = None) -> None:
         """Note what was fitted; what is put in its place later is not what was promised for."""
-        self.fit_digests_ = bind_each(self._bound_state())
+        self.fit_digests_ = bind_each(self._bound_state(), known)
 
     def _state(self, privacy: PrivacyGuarantee | None) -> None:
         """Let a fitted model state what its rows have spent beyond its own fit."""

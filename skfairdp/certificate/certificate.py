@@ -11,12 +11,11 @@ import pandas as pd
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import Examination, contradictions, examine
 from skfairdp.certificate.render.html import html_page, notebook_html
-from skfairdp.certificate.render.markdown import markdown_card
 from skfairdp.certificate.render.plot import draw_bounds
 from skfairdp.certificate.render.record_sections import Watch
 from skfairdp.certificate.render.sections import certificate_sections
 from skfairdp.certificate.render.templates import PLAIN
-from skfairdp.certificate.render.text import plain_text
+from skfairdp.certificate.render.text import markdown_card, plain_text
 from skfairdp.certificate.unwrap import unwrap
 from skfairdp.documentation import completed_by
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
@@ -229,5 +228,4 @@ class Certificate(Claims):
     def __str__(self) -> str:
         return plain_text(certificate_sections(self))
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
 import platform
 from collections.abc import Hashable, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from os import PathLike
 
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
@@ -15,12 +12,12 @@ from numpy.typing import ArrayLike
 
 from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
-from skfairdp.certificate.evaluation import Evaluation, evaluate
+from skfairdp.certificate.evaluation import Evaluation, evaluate, leakage_remarks
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.facts import known_facts
 from skfairdp.certificate.holdout import check_positive, comparable_groups, one_row_each
+from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
 from skfairdp.certificate.ledger_charges import charged, check_answerable, tell_ledgers
-from skfairdp.certificate.released_rows import leakage_remarks
 from skfairdp.certificate.steps import charges_privacy, releases_rows
 from skfairdp.certificate.unwrap import Deployed, unwrap
 from skfairdp.datasets.stored_rows import with_columns_of
@@ -264,15 +261,7 @@ def _chosen_from_several(final: object) -> bool:
 
 def _versions(packages: frozenset[str]) -> tuple[tuple[str, str], ...]:
     """Versions of the usual libraries, and of others under whose names packages are installed."""
-    found = {"python": platform.python_version()}
-    usual = ("skfairdp", *LIBRARIES)
-    found |= dict.fromkeys(usual, "not installed as a distribution")
-    found |= {name: v for name in (*usual, *sorted(packages)) if (v := _version(name)) is not None}
-    return tuple(found.items())
-
-
-@cache
-def _version(package: str) -> str | None:
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return importlib.metadata.version(package)
-    return None
+    found = {name: version_of(name) for name in ("skfairdp", *LIBRARIES)}
+    others = {name: version_of(name) for name in sorted(packages)}
+    found |= {name: version for name, version in others.items() if version != NOT_INSTALLED}
+    return ("python", platform.python_version()), *found.items()

@@ -25,24 +25,11 @@ _REPLACED: dict[type, tuple[tuple[Any, ...], dict[str, Any]]] = {}
 _LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 # Written by the interpreter or for people; no call depends on them.
 _NO_CODE = {
-    "__abstractmethods__",
-    "__annotate__",
-    "__annotate_func__",
-    "__annotations__",
-    "__annotations_cache__",
-    "__conditional_annotations__",
-    "__dict__",
-    "__doc__",
-    "__firstlineno__",
-    "__module__",
-    "__orig_bases__",
-    "__parameters__",
-    "__slotnames__",
-    "__static_attributes__",
-    "__type_params__",
-    "__weakref__",
-    "_abc_impl",
-}
+    "__abstractmethods__", "__annotate__", "__annotate_func__", "__annotations__",
+    "__annotations_cache__", "__conditional_annotations__", "__dict__", "__doc__",
+    "__firstlineno__", "__module__", "__orig_bases__", "__parameters__", "__slotnames__",
+    "__static_attributes__", "__type_params__", "__weakref__", "_abc_impl",
+}  # fmt: skip
 
 
 def is_library(module: object) -> bool:

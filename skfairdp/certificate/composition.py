@@ -40,9 +40,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     # What post-processing learns from, besides the model inside it, is not looked into here.
     if place is not None and shown is deployed:
         return _of_releases(deployed, place, public_steps)
-    public = [(name, step) for name, step in leaves if _listed(name, public_steps)]
-    other = [(name, step) for name, step in leaves if not _listed(name, public_steps)]
-
+    other, declared = _sorted(leaves, public_steps)
     stated = [step.privacy_ for _, step in other if charges_privacy(step)]
     own_search = next((search for search in deployed.searches if charges_privacy(search)), None)
     if own_search is not None:
@@ -62,7 +60,6 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     if len(relations) > 1:
         kinds = "; ".join(f"{protects} under {adjacency}" for adjacency, protects in relations)
         reasons.append(f"The steps make promises of different kinds, which have no total: {kinds}")
-    declared = _declared(public)
     if reasons:
         return _void(reasons, stated, declared)
     total = stated[0] if len(stated) == 1 else compose(stated)
@@ -71,8 +68,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
 
 def declared_public(deployed: Deployed, public_steps: Sequence[str]) -> tuple[str, ...]:
     """Say which steps were declared public, as `model_privacy` says it."""
-    leaves = deployed.trained.leaves()
-    return _declared([leaf for leaf in leaves if _listed(leaf[0], public_steps)])
+    return _sorted(deployed.trained.leaves(), public_steps)[1]
 
 
 def with_counts(
@@ -184,8 +180,7 @@ def _of_releases(
         return None
     earlier = dataclasses.replace(deployed, stages=deployed.stages[:place]).leaves()
     later = dataclasses.replace(deployed, stages=deployed.stages[place + 1 :]).leaves()
-    public = [leaf for leaf in earlier if _listed(leaf[0], public_steps)]
-    other = [leaf for leaf in earlier if not _listed(leaf[0], public_steps)]
+    other, declared = _sorted(earlier, public_steps)
     reasons = [*deployed.changes, *_unpaid(other)]
     reasons += [
         f"Step {where!r} ({type(one).__name__}) comes before the releases of {name!r} and learned "
@@ -198,7 +193,6 @@ def _of_releases(
         "releases are not counted; search on public rows, or on one release made before."
         for search in deployed.searches
     ]
-    declared = _declared(public)
     if reasons:
         return _void(reasons, [own], declared)
     beside = [*later, (type(deployed.final).__name__, deployed.final)]
@@ -232,11 +226,14 @@ def _unpaid(steps: Sequence[tuple[str, Any]]) -> list[str]:
     ]
 
 
-def _declared(steps: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
-    return tuple(
+def _sorted(
+    leaves: Sequence[tuple[str, Any]], public_steps: Sequence[str]
+) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
+    """Steps that were not declared public, and what is assumed of the others."""
+    return [leaf for leaf in leaves if not _listed(leaf[0], public_steps)], tuple(
         assumptions.DECLARED_PUBLIC.format(name=name, kind=kind_of(step))
-        for name, step in steps
-        if charges_privacy(step) or learns_from_rows(step)
+        for name, step in leaves
+        if _listed(name, public_steps) and (charges_privacy(step) or learns_from_rows(step))
     )
 
 

@@ -131,7 +131,7 @@ def load_private_key(path: Path, passphrase: bytes | None = None) -> Ed25519Priv
     wrong.
     """
     serialization, ed25519 = _library()
-    content = _read(path)
+    content = read_key(path)
     try:
         key = serialization.load_pem_private_key(content, passphrase or None)
     except TypeError:  # one is needed and was not given, or the other way round
@@ -146,7 +146,7 @@ def load_private_key(path: Path, passphrase: bytes | None = None) -> Ed25519Priv
 def load_public_key(path: Path) -> Ed25519PublicKey:
     """Read a public key from a PEM file; a SignatureError where it holds none."""
     serialization, ed25519 = _library()
-    content = _read(path)
+    content = read_key(path)
     if b"PRIVATE KEY" in content:
         raise SignatureError(f"{path} holds a private key; give the public one.")
     try:
@@ -184,7 +184,8 @@ def _library() -> tuple[Any, Any]:
     return serialization, ed25519
 
 
-def _read(path: Path) -> bytes:
+def read_key(path: Path) -> bytes:
+    """Read the file of a key."""
     try:
         return path.read_bytes()
     except OSError as error:

@@ -13,6 +13,7 @@ from skfairdp.certificate.signing import (
     fingerprint,
     load_private_key,
     load_public_key,
+    read_key,
     write_new_key,
 )
 from skfairdp.command_line.errors import CommandError
@@ -33,10 +34,7 @@ def keygen(arguments: argparse.Namespace) -> int:
 
 def private_key(path: Path) -> Ed25519PrivateKey:
     """Read a private key, and ask for its passphrase where it has one."""
-    try:
-        locked = b"ENCRYPTED PRIVATE KEY" in path.read_bytes()
-    except OSError as error:
-        raise CommandError(f"The key {path} cannot be read: {error.strerror}.") from None
+    locked = b"ENCRYPTED PRIVATE KEY" in read_key(path)
     return load_private_key(path, _asked(f"Passphrase of {path}: ") if locked else None)
 
 

@@ -13,7 +13,7 @@ from skfairdp import PrivacyLedger, certifiable
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, read_rows, say
 from skfairdp.command_line.keys import private_key
-from skfairdp.command_line.mechanisms import choose_mechanism, enough_for_a_path
+from skfairdp.command_line.report_options import ENOUGH_FOR_TABLES, MECHANISMS
 from skfairdp.command_line.schema import schema_from
 from skfairdp.command_line.table import People, people_of
 from skfairdp.persons import warn_of_ids
@@ -27,7 +27,7 @@ def report(arguments: argparse.Namespace) -> int:
     """
     arguments.notion = arguments.notion or ["demographic_parity"]
     asked = arguments.mechanism
-    choose_mechanism(arguments)  # wrong options show before a file is read
+    _choose_mechanism(arguments)  # wrong options show before a file is read
     for option, names in (("--sensitive", arguments.sensitive), ("--notion", arguments.notion)):
         twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if twice:
@@ -59,7 +59,7 @@ def report(arguments: argparse.Namespace) -> int:
         person_ids=arguments.person_ids,
     )
     persons = people.persons
-    if asked is None and not enough_for_a_path(persons.count, arguments.epsilon):
+    if asked is None and persons.count * arguments.epsilon < ENOUGH_FOR_TABLES:
         arguments.mechanism = "rates"
     noise = NoiseSource()
     # Each person by a draw of its own: who is held out then depends on nobody else.
@@ -70,6 +70,18 @@ def report(arguments: argparse.Namespace) -> int:
     from skfairdp.command_line.filing import Run
 
     return Run(arguments, people.part(~held), people.part(held), noise, ledger, key).file()
+
+
+def _choose_mechanism(arguments: argparse.Namespace) -> None:
+    """Take the usual mechanism where none is named, and refuse options that it has not."""
+    several = len(arguments.notion) > 1
+    name = arguments.mechanism = arguments.mechanism or MECHANISMS[several]
+    if several and name == "fair-path":
+        raise CommandError("--mechanism fair-path takes one --notion; for several take rates.")
+    if arguments.threshold is not None and name != "fairdp":
+        raise CommandError(
+            f"--threshold has no meaning for --mechanism {name}; leave it out, or take fairdp."
+        )
 
 
 def _check_parts(people: People, held: np.ndarray) -> None:

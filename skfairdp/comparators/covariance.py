@@ -116,16 +116,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         "max_iter": (COUNT,),
         "tol": (POSITIVE,),
     }
-    _released: ClassVar = (
-        "classes_",
-        "coef_",
-        "feature_names_in_",
-        "groups_",
-        "intercept_",
-        "n_features_in_",
-        "n_iter_",
-        "privacy_",
-    )
+    _released: ClassVar = (*PrivateClassifier._released, "coef_", "intercept_", "n_iter_")
 
     _needs_groups = "scores are made uncorrelated with them"
 
@@ -135,7 +126,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
         X, y = check_rows(self, X, y)
-        classes, labels = encode_labels(y, None, multiclass=False)
+        self.classes_, labels = encode_labels(y, None, multiclass=False)
         groups = encode_groups(sensitive_features, n_rows=len(X))
         stated = PrivacyGuarantee.void(
             "CovarianceConstrainedClassifier trains without noise: it is a yardstick for private "
@@ -162,7 +153,6 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
                 f"{violation:.2g}. Scale the features, or raise max_iter, alpha or tol.",
                 ConvergenceWarning,
             )
-        self.classes_ = classes
         self.coef_, self.intercept_ = weights[np.newaxis, :-1], weights[-1:]
         self.groups_ = groups.labels
         self.privacy_ = stated

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -134,8 +134,7 @@ class Losses(nn.Module):
     batch before all other networks take one by `loss`.
     """
 
-    adversarial: ClassVar[bool] = False
-    rival_steps: int = 1
+    rival_steps: int = 0
     encoder: nn.Module
     rival: nn.Module
 

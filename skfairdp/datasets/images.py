@@ -12,8 +12,7 @@ from sklearn.utils import Bunch
 
 from skfairdp.documentation import completed_by
 
-from .assembly import chosen_sensitive
-from .source import Card, read_arrays, read_card, refuse_other
+from .source import Card, chosen_sensitive, read_arrays, read_card, refuse_other
 
 _FACES = read_card("faces")
 _FACE_KEYS = ("images_delta", "age", "gender", "race", "stamp")

@@ -15,15 +15,6 @@ from skfairdp.engine.exact_products import ExactProducts
 from skfairdp.engine.nets import as_tensor
 from skfairdp.engine.row_blocks import DEFAULT_ROWS, blocks, fill
 
-__all__ = [
-    "features_and_output",
-    "in_blocks",
-    "link_of",
-    "outputs",
-    "outputs_by_row",
-    "probabilities",
-]
-
 _LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLLoss: "identity"}
 
 

@@ -6,8 +6,6 @@ import hashlib
 
 import numpy as np
 
-__all__ = ["row_uniforms"]
-
 
 def row_uniforms(X: np.ndarray, key: bytes) -> np.ndarray:
     """Draw one number in [0, 1) a row that depends on the row and a key alone.

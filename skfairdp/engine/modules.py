@@ -12,8 +12,6 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-__all__ = ["MLP", "SmallCNN"]
-
 
 class MLP(nn.Module):
     """Multi-layer perceptron.

@@ -15,15 +15,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-__all__ = [
-    "BinaryObjective",
-    "CrossEntropyObjective",
-    "NegativeLogLikelihoodObjective",
-    "Objective",
-    "check_losses",
-    "objective_for",
-]
-
 
 class Objective:
     """Loss of each record, given the module's output and the targets.

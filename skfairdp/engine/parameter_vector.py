@@ -13,8 +13,6 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-__all__ = ["FlatParameters", "Slot", "copy_module", "copy_parameters", "flatten", "unflatten"]
-
 
 @dataclass(frozen=True)
 class Slot:

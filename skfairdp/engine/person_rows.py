@@ -18,8 +18,6 @@ from torch import Tensor
 
 from skfairdp.engine.clipping.norms import CANCELLED, product_error
 
-__all__ = ["PersonRows"]
-
 # Inputs and upstream gradients of a layer, and whether its weight and its bias are trained.
 Sides = Sequence[tuple[Tensor, Tensor, bool, bool]]
 

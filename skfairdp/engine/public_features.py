@@ -24,8 +24,6 @@ from skfairdp.engine.randomness import OwnDraws, are_served
 from skfairdp.engine.row_blocks import block_rows
 from skfairdp.privacy.streams import stream_of
 
-__all__ = ["PublicBatch", "PublicFeatures"]
-
 
 @dataclass(frozen=True)
 class PublicBatch:

@@ -15,8 +15,6 @@ from skfairdp.engine.sum_margins import refuse_unbounded_sums
 from skfairdp.persons import Persons
 from skfairdp.privacy.plan import Plan
 
-__all__ = ["rehearse"]
-
 # Rows whose whole gradients are compared: fewer where they are large.
 _PROBES, _PROBED_NUMBERS = 8, 1 << 22
 

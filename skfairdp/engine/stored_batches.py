@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -9,8 +11,6 @@ from torch import Tensor
 from skfairdp.datasets.stored_rows import StoredRows, refuse_changes
 from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.privacy.plan import Segment
-
-__all__ = ["StoredBatches"]
 
 # Squares of larger values overflow in float32: rows in memory are refused for them.
 _LARGEST = 1e18
@@ -54,15 +54,27 @@ class StoredBatches:
     def _read(self) -> None:
         self._rows = self._like  # makes room
         places = np.unique(np.concatenate([batch.rows for batch in self._batches]))
-        kind = torch.empty(0, dtype=self._like.dtype).numpy().dtype
-        rows = self._stored.take(places, kind)
+        rows, whole = self._values(places)
         refuse_changes(self._stored)
-        flat = rows.reshape(len(rows), int(np.prod(rows.shape[1:])))  # there may be none
-        # NaN is neither.
-        whole = (flat.max(axis=1) <= _LARGEST) & (flat.min(axis=1) >= -_LARGEST)
         self._places, self._rows = places, torch.from_numpy(rows).to(self._like.device)
         if not whole.all():
             self._batches = [_without(batch, places[~whole]) for batch in self._batches]
+
+    def parts(self) -> Iterator[tuple[np.ndarray, Tensor]]:
+        """All rows that may be in a batch, a part at a time: their places, and the rows."""
+        for places in self._stored.places():
+            rows, whole = self._values(places)
+            rows, places = (rows, places) if whole.all() else (rows[whole], places[whole])
+            yield places, torch.from_numpy(rows).to(self._like.device)
+        refuse_changes(self._stored)
+
+    def _values(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows, and which of them are whole."""
+        kind = torch.empty(0, dtype=self._like.dtype).numpy().dtype
+        rows = self._stored.take(places, kind)
+        flat = rows.reshape(len(rows), int(np.prod(rows.shape[1:])))  # there may be none
+        # NaN is neither.
+        return rows, (flat.max(axis=1) <= _LARGEST) & (flat.min(axis=1) >= -_LARGEST)
 
 
 def _without(batch: Batch, rows: np.ndarray) -> Batch:

@@ -28,8 +28,7 @@ from skfairdp.engine.processes import Processes
 from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease
-from skfairdp.engine.schedules import schedule_factors
-from skfairdp.engine.training import Progress
+from skfairdp.engine.training import Progress, schedule_factors
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.inprocessing.budgeted import BudgetedClassifier
 from skfairdp.inprocessing.run import Run, joined, refuse_idle_optimizer, rows_of, watched

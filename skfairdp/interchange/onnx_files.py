@@ -18,8 +18,6 @@ from skfairdp.inprocessing.fair_path.points import PathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores
 from skfairdp.inprocessing.gradient import GradientClassifier
 
-__all__ = ["save_onnx"]
-
 # What decides about a row: a class that answers by methods of its own is another model.
 _OF_NETS = ("predict_proba", "predict")
 _OF_PATHS = ("predict_proba", "predict", "decision_function", "_scores", "_scored")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skfairdp.engine.table_release import Cells, TableRelease
-from skfairdp.preprocessing.dates import MONTHS, WEEKDAYS, days
+from skfairdp.preprocessing.cells import MONTHS, WEEKDAYS, days
 from skfairdp.preprocessing.levels import Categories, Intervals, Levels
 from skfairdp.preprocessing.universal_grid import EDGES, N_CELLS, bins, divided
 from skfairdp.privacy.accounting.calibration import noise_multiplier_for

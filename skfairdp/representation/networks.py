@@ -10,6 +10,7 @@ from skorch import NeuralNet
 from torch import Tensor, nn
 
 from skfairdp.engine.modules import MLP
+from skfairdp.engine.nets import default_net
 
 
 class RepresentationModule(nn.Module):
@@ -126,12 +127,6 @@ def _normalised(
 
 def representation_net() -> NeuralNet:
     """Build the net that stands behind ``net=None`` of a `PrivateFairEncoder`."""
-    return NeuralNet(
-        RepresentationModule,
-        criterion=nn.CrossEntropyLoss,
-        optimizer=torch.optim.Adam,
-        lr=0.001,
-        train_split=None,
-        callbacks=None,
-        verbose=0,
+    return default_net().set_params(
+        module=RepresentationModule, criterion=nn.CrossEntropyLoss, lr=0.001
     )

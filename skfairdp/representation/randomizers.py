@@ -122,12 +122,9 @@ class LaplaceRandomizer(Randomizer):
 
     Notes
     -----
-    Laplace noise of scale ``2 t d / epsilon`` (Dwork et al., 2006; Xie et al., arXiv
-    2402.10473, eq. (53)) is epsilon-private for real numbers, but not for floating-point ones
-    (Mironov, 2012). Here coordinates are integers ``|k| <= M / 2`` of grid steps ``2 t / M``, M a
-    power of two from `epsilon` and `n_components` alone, and the noise is an integer of cost
-    ``floor(2**32 epsilon / (M d)) / 2**32`` a step: two vectors differ by at most M steps in each
-    of d coordinates, so that a release costs at most epsilon.
+    Laplace noise of scale ``2 t d / epsilon`` (Xie et al., arXiv 2402.10473, eq. (53)) is
+    epsilon-private for real numbers, but not for floating-point ones (Mironov, 2012); in whole
+    steps of a grid it is. The documentation's page on private representations has the proof.
 
     Examples
     --------

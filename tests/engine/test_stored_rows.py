@@ -12,6 +12,7 @@ from skfairdp import (
     DPSGDClassifier,
     DPSGDFClassifier,
     FairDPClassifier,
+    FairPathClassifier,
     ImportanceSamplingDPSGDClassifier,
     LagrangianDualClassifier,
     PrivacyLedger,
@@ -32,6 +33,12 @@ GROUPED = [
     ImportanceSamplingDPSGDClassifier,
     RateConstrainedClassifier,
     DPFermiClassifier,
+]
+WITH_TABLES = [
+    (FairDPClassifier, {"stop_tolerance": 0.1, "check_every": 1}),
+    (DPFermiClassifier, {"notion": "equalized_odds"}),
+    (FairPathClassifier, {"epsilon": 30.0, "tolerance": 0.9}),
+    (FairPathClassifier, {"epsilon": 30.0, "tolerance": 0.9, "notion": "equalized_odds"}),
 ]
 
 
@@ -134,6 +141,31 @@ def test_bad_values_of_sparse_rows_are_refused_before_a_charge(tmp_path, value):
     assert len(ledger.entries()) == 0
 
 
+@pytest.mark.parametrize(("kind", "options"), WITH_TABLES)
+def test_tables_count_all_rows_a_part_at_a_time(tmp_path, monkeypatch, kind, options):
+    monkeypatch.setattr(StoredRows, "cache_bytes", 10_000)
+    memory = repeated(kind, **options).fit(X, Y, sensitive_features=GROUPS)
+    for rows in (csr_array(X), parquet(tmp_path))[: 1 + (kind is not FairPathClassifier)]:
+        stored = repeated(kind, **options).fit(rows, Y, sensitive_features=GROUPS)
+        assert stored.plan_ == memory.plan_
+        np.testing.assert_array_equal(weights(stored), weights(memory))
+        for name in ("released_gaps_", "decided_", "changed_", "improved_", "direction_"):
+            if hasattr(memory, name):
+                np.testing.assert_array_equal(getattr(stored, name), getattr(memory, name))
+        np.testing.assert_array_equal(stored.predict(rows), memory.predict(X))
+
+
+@pytest.mark.filterwarnings("ignore:epsilon=inf")
+def test_a_row_with_a_nan_is_in_no_table(tmp_path):
+    bad = X.copy()
+    bad[::7, 1] = np.nan
+    options = {"epsilon": np.inf, "dataset_size": 900, "max_epochs": 1, "tolerance": 0.9}
+    model = FairPathClassifier(**(PLANNED | options)).fit(parquet(tmp_path, bad))
+    whole = np.isfinite(bad).all(axis=1)
+    found = [[np.sum(whole & (g == GROUPS) & (label == Y)) for label in (0, 1)] for g in ("a", "b")]
+    np.testing.assert_array_equal(model.decided_.sum(axis=2), found)
+
+
 def test_labels_and_groups_may_be_declared(tmp_path):
     rows = parquet(tmp_path)
     options = {"classes": [0, 1], "group_sizes": {"b": 200, "a": 700}}
@@ -173,29 +205,11 @@ def test_what_reads_all_rows_at_once_refuses_them(tmp_path):
     rows = parquet(tmp_path)
     with pytest.raises(TypeError, match="in memory"):
         LagrangianDualClassifier().fit(rows)
+    with pytest.raises(TypeError, match="in memory"):
+        FairPathClassifier(protects="sensitive_features").fit(rows)
     model = LagrangianDualClassifier(delta=1e-5, max_epochs=1)
     model.fit(mapped(tmp_path), Y, sensitive_features=GROUPS)  # a mapped array is an array
     assert model.module_ is not None
-
-
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        (FairDPClassifier, {"stop_tolerance": 0.1, "check_every": 1, "max_epochs": 4}),
-        (DPFermiClassifier, {"notion": "equalized_odds"}),
-    ],
-)
-def test_tables_of_counts_are_those_of_rows_in_memory(tmp_path, monkeypatch, kind, options):
-    monkeypatch.setattr(StoredRows, "cache_bytes", 4000)
-    fits = [
-        repeated(kind, **options).fit(rows, Y, sensitive_features=GROUPS)
-        for rows in (X, parquet(tmp_path), mapped(tmp_path), csr_array(X))
-    ]
-    assert fits[0].plan_.counts
-    for stored in fits[1:]:
-        np.testing.assert_array_equal(weights(stored), weights(fits[0]))
-        if kind is FairDPClassifier:
-            assert stored.released_gaps_ == fits[0].released_gaps_ != ()
 
 
 def test_masks_and_slices_choose_rows_and_places_outside_are_refused():

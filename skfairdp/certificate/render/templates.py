@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from skfairdp.certificate.render.elements import Listing, Paragraph, Section
+from skfairdp.certificate.render.elements import Section
 
 if TYPE_CHECKING:
     from skfairdp.certificate.facts import Fact
@@ -47,7 +47,7 @@ def arranged(
     left, known = {part.title: part for part in others}, dict[str, str]()
     for fact in facts:  # such as alternatives of a search, and of the ledger
         known[fact.name] = "; ".join(filter(None, (known.get(fact.name), str(fact))))
-    found = [summary, Section("How this is arranged", (Paragraph(document["note"]),), extra=True)]
+    found = [summary, Section("How this is arranged", (document["note"],), extra=True)]
     for heading in document["heading"]:
         lines = [
             f"{line['ask']}: {known.get(line.get('fact', ''), NOT_STATED)}."
@@ -55,6 +55,6 @@ def arranged(
         ]
         lines += [f"{title}: {NOT_STATED}." for title in heading["holds"] if title not in left]
         parts = tuple(left.pop(title) for title in heading["holds"] if title in left)
-        content = (Listing(tuple(lines)),) if lines else ()
+        content = (tuple(lines),) if lines else ()
         found.append(Section(heading["name"], content, parts))
     return (*found, *left.values())

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell
-from skfairdp.fairness.bounds.exact_gap import largest_gap_bound
 from skfairdp.fairness.bounds.noisy_cells import (
     CellPValues,
     cell_p_values,
@@ -24,7 +23,7 @@ from skfairdp.fairness.bounds.noisy_cells import (
     noise_law,
     noise_tail,
 )
-from skfairdp.fairness.bounds.rate_gaps import gap_estimate
+from skfairdp.fairness.bounds.rate_gaps import gap_estimate, largest_gap_bound
 
 # Part of the error probability, fixed before any data is seen, for the numbers of rows where these
 # are private.

@@ -9,7 +9,7 @@ between two Gaussian laws.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,6 @@ from numpy.typing import NDArray
 from scipy.special import erf
 
 from skfairdp.fairness.bounds.rate_gaps import difference_bound
-from skfairdp.fairness.derivation import OWN_MODELS, Derivation, level_of_one
-from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.notions import Notion
-from skfairdp.fairness.scopes import AVERAGED
 
 # Share of the error probability that is set aside for the draws of the noise.
 _DRAWS = 0.1
@@ -78,38 +74,3 @@ class OwnModels:
     # (n_groups,): total variation between the common model and each group's own
     distances: NDArray[np.float64]
     n_draws: int | None  # Draws that stand for the noise; None for exact probabilities
-
-    def claim(
-        self,
-        notion: Notion,
-        counts: tuple[NDArray[Any], NDArray[Any]],
-        *,
-        groups: tuple[Hashable, ...],
-        claims: int,
-        confidence_level: float,
-        assumptions: tuple[str, ...],
-    ) -> FairnessGuarantee:
-        """State the bound, from successes and failures (n_strata, n_groups) under own models.
-
-        `claims`: how many share the error, this one among them, at the level that is stated.
-        """
-        sums, rows = counts[0], counts[0] + counts[1]
-        error = 1.0 - level_of_one(confidence_level, claims)
-        return FairnessGuarantee(
-            notion=notion.name,
-            words=notion.words,
-            bound=own_models_bound(sums, rows, self.distances, error=error, n_draws=self.n_draws),
-            scope=AVERAGED,
-            method="smoothing: every group's own model, and its distance to the common one",
-            confidence_level=confidence_level,
-            groups=groups,
-            assumptions=assumptions,
-            derivation=Derivation.of(
-                OWN_MODELS,
-                claims=claims,
-                sums=sums,
-                trials=rows,
-                distances=self.distances,
-                n_draws=self.n_draws,
-            ),
-        )

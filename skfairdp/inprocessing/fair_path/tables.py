@@ -108,9 +108,9 @@ class Tables:
         found: list[Signed] = []
 
         def flipped(rows: Rows) -> Signed:
-            if not found:
+            if not found or rows.stored is not None:
                 told = self._frozen(rows)
-                found.append(flips(np.column_stack([told[:, 0], weighted(direction, told)])))
+                found[:] = [flips(np.column_stack([told[:, 0], weighted(direction, told)]))]
             return found[0]
 
         def successes(rows: Rows) -> Signed:
@@ -131,9 +131,10 @@ class Tables:
         return changed, improved
 
     def _frozen(self, rows: Rows) -> Floats:
-        """Chances of the rows, which stay as they are: computed once, and kept by no one else."""
-        if self._known is None:
-            self._known = outputs_by_row(self._chances, rows.X).cpu().numpy()
+        """Chances of the rows, which stay as they are: kept, here alone, of rows in memory."""
+        if self._known is not None and rows.stored is None:
+            return self._known
+        self._known = outputs_by_row(self._chances, rows.X).cpu().numpy()
         return self._known
 
     def _count(self, name: str, costs: Floats) -> Floats:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import chain
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from skfairdp.engine.inference import outputs_by_row
-from skfairdp.engine.nets import as_tensor
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.fairness.notions import Notion
 from skfairdp.privacy.plan import CountRelease
@@ -72,12 +69,9 @@ class GapStop:
             self.vector.copy_(self._kept)
 
     def _cell(self, rows: Rows) -> np.ndarray:
-        stored = () if rows.stored is None else rows.stored.chunks()
-        parts = chain((rows.X,), (as_tensor(part, self.module) for part in stored))
-        logits = torch.cat([_logits(self.module, part) for part in parts if len(part)])
-        predicted = (logits > self.cut).long().cpu().numpy()
+        predicted = (_logits(self.module, rows.X) > self.cut).long().cpu().numpy()
         label = rows.targets[0].long().cpu().numpy()
-        cell = (rows.codes.astype(np.int64) * 2 + label) * 2 + predicted
+        cell = (rows.codes * 2 + label) * 2 + predicted
         return np.where(rows.codes >= 0, cell, -1)
 
 
