@@ -75,10 +75,7 @@ class PersonRows:
         return (total / counts.view(-1, *(1,) * (total.dim() - 1))).to(of_rows.dtype)
 
     def shares(self, of_persons: Tensor, rows: int) -> Tensor:
-        """Give each row its part of a number (..., P) of its person; 0 to the last of `rows` rows.
-
-        Result (..., rows).
-        """
+        """Give each row its part of a number (..., P) of its person; 0 to the last of `rows`."""
         parts = of_persons.cpu().numpy() / self._counts
         found = np.zeros((*parts.shape[:-1], rows))
         found[..., : self._counts.sum()] = np.repeat(parts, self._counts, axis=-1)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skfairdp.datasets.stored_rows import CHUNK, StoredRows, refuse_changes
+from skfairdp.datasets.stored_rows import StoredRows, refuse_changes
 from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.privacy.plan import Segment
 
@@ -62,9 +62,7 @@ class StoredBatches:
 
     def parts(self) -> Iterator[tuple[np.ndarray, Tensor]]:
         """All rows that may be in a batch, a part at a time: their places, and the rows."""
-        at_once = max(1, min(CHUNK, self._stored.cache_bytes // self._row_bytes))
-        for start in range(0, len(self._stored), at_once):
-            places = np.arange(start, min(start + at_once, len(self._stored)))
+        for places in self._stored.places():
             rows, whole = self._values(places)
             rows, places = (rows, places) if whole.all() else (rows[whole], places[whole])
             yield places, torch.from_numpy(rows).to(self._like.device)
