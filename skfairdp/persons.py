@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from skfairdp.labels import factorized, label_column
 
-__all__ = ["Persons", "encode_persons"]
-
 
 @dataclass(frozen=True, eq=False)
 class Persons:

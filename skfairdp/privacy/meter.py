@@ -7,8 +7,6 @@ from collections import Counter
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.plan import CountRelease, LaplaceSum, Plan, Segment
 
-__all__ = ["Meter"]
-
 
 class Meter:
     """What is still to be released of a plan.
@@ -44,10 +42,7 @@ class Meter:
         self._stopped = False
 
     def draw(self, release: Segment | CountRelease | LaplaceSum) -> None:
-        """Take one step of a segment, one table or one sum out of the plan.
-
-        `release`: one of the plan's; which of two equal ones does not matter.
-        """
+        """Take one step of a segment, one table or one sum out of the plan."""
         left = self._left.get(release)
         if left is None:
             raise PlanError(

@@ -62,7 +62,8 @@ def filtered_epsilon(
     charges = [math.inf]
     if all(item.delta == 0.0 or curve is None for item, curve in zip(parts, curves, strict=True)):
         charges.append(math.fsum(item.epsilon for item in parts))
-    if sum(map(_failure, parts)) > TAILS * (delta - aside):
+    told = [canonical(item.event) for item in parts if item.event is not None]
+    if sum(without_failures(event)[1] for event in told) > TAILS * (delta - aside):
         return math.inf
     chosen = _orders(epsilon, (delta - aside) / 3.0)
     if chosen:
@@ -84,10 +85,6 @@ def _curve(item: PrivacyGuarantee, adjacency: str) -> NDArray[np.float64] | None
     if item.event is None or accounted(adjacency) is None:
         return None
     return renyi_divergences(item.event, ORDERS, adjacency)
-
-
-def _failure(item: PrivacyGuarantee) -> float:
-    return 0.0 if item.event is None else without_failures(canonical(item.event))[1]
 
 
 def _pure_curve(epsilon: float) -> NDArray[np.float64]:

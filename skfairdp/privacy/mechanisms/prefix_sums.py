@@ -19,12 +19,10 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import solve_triangular, toeplitz
 
 from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS
 from skfairdp.privacy.noise import NoiseSource
-
-__all__ = ["PrefixSums", "prefix_norm"]
 
 
 def _first_column(length: int) -> NDArray[np.float64]:
@@ -33,9 +31,7 @@ def _first_column(length: int) -> NDArray[np.float64]:
 
 
 def _factor(length: int) -> NDArray[np.float64]:
-    first = _first_column(length)
-    lag = np.subtract.outer(np.arange(length), np.arange(length))
-    return np.where(lag >= 0, first[np.abs(lag)], 0.0)
+    return np.asarray(np.tril(toeplitz(_first_column(length))), dtype=np.float64)
 
 
 @lru_cache(maxsize=4)

@@ -21,7 +21,6 @@ class Integers(Protocol):
 
     def integers(self, high: int, size: int) -> NDArray[np.int64]:
         """Draw `size` uniform integers in ``0 .. high-1``."""
-        ...
 
 
 @dataclass(frozen=True)
