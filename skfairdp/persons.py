@@ -22,7 +22,7 @@ class Persons:
     def one_each(self, of_rows: NDArray[np.int64], error: str) -> NDArray[np.int64]:
         """Turn a code of each row into one of each person; negative where no row has one.
 
-        Raises ValueError: with the text `error`, where two rows of a person have different codes.
+        `error`: what is said where two rows of a person have different codes.
         """
         used = of_rows >= 0
         own = np.full(self.count, -1, dtype=np.int64)

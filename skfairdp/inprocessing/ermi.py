@@ -49,24 +49,20 @@ class DualMatrix:
         return np.asarray(own - (self.W**2).sum(axis=1)[None])
 
     def slopes(self) -> NDArray[np.float64]:
-        """Derivative of psi by W per unit of soft prediction.
+        """Derivative of psi by W per unit of soft prediction, (n_groups, n_strata, *W.shape).
 
-        Result (n_groups, n_strata, n_strata, n_groups, n_classes): a record's derivative by
-        ``W[y, r, j]`` is the entry of its cell times its soft prediction of j.
+        A record's derivative by ``W[y, r, j]`` is the entry of its cell times its soft
+        prediction of j.
         """
         n_strata, n_groups, n_classes = self.W.shape
         slopes = np.zeros((n_groups, n_strata, n_strata, n_groups, n_classes))
-        for stratum in range(n_strata):
-            slopes[:, stratum, stratum] = -2.0 * self.W[stratum]
-            for group in range(n_groups):
-                slopes[group, stratum, stratum, group] += 2.0 * self._scales[group, stratum]
+        group, stratum = np.ogrid[:n_groups, :n_strata]
+        slopes[group, stratum, stratum] = -2.0 * self.W
+        slopes[group, stratum, stratum, group] += 2.0 * self._scales[:, :, None]
         return slopes
 
     def ascend(self, gradient: NDArray[np.float64], rate: float) -> None:
-        """Move W along a released gradient, then back into its ball.
-
-        `gradient` (n_strata * n_groups * n_classes,).
-        """
+        """Move W along a released gradient, flat, then back into its ball."""
         self.W = self._projected(self.W + rate * gradient.reshape(self.W.shape))
 
     def _projected(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -91,10 +87,7 @@ class ErmiObjective(SoftCosts):
         self.statistic = Statistic(size, self._dual_gradients)
 
     def follow(self, dual: DualMatrix, like: Tensor) -> None:
-        """Take over the present W.
-
-        `like`: gives dtype and device of the module.
-        """
+        """Take over the present W, in dtype and on the device of `like`."""
         self.set_coefficients(self._weight * dual.coefficients(), like)
         n_groups, n_strata, n_classes = self.shape
         slopes = dual.slopes().reshape(n_groups * n_strata, -1, n_classes)

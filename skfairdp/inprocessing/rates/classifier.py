@@ -81,13 +81,6 @@ default="linear"
     released_gaps_ : ndarray of float64, shape (n_constraints,)
         Noisy gaps of the last steps that moved them; not those of the averaged model.
 
-    Raises
-    ------
-    ValueError
-        At fit: no sensitive features or one group only, an unknown or repeated notion, a
-        tolerance outside [0, 1), a criterion that weighs classes, or another parameter
-        that is not what it should be.
-
     Notes
     -----
     `predict_proba` is calibrated to costs, not to frequencies: what tells classes apart
@@ -128,8 +121,6 @@ default="linear"
 
     released_gaps_: np.ndarray = field(init=False)
 
-    # -- groups, sizes and plan -------------------------------------------------------
-
     def _check_settings(self) -> None:
         super()._check_settings()
         tolerance_of_notions(self.notion, self.tolerance)
@@ -155,8 +146,6 @@ default="linear"
             self.max_epochs, size, ("gradient", clip, of_gradient), ("histogram", 1.0, of_histogram)
         )
         return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
-
-    # -- training ---------------------------------------------------------------------
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         assert groups is not None
