@@ -4,10 +4,9 @@ For soft predictions p and the share P_r of group r,
 
     psi_i(W) = sum_j p_ij (2 W[s_i, j] / sqrt(P_{s_i}) - sum_r W[r, j]**2) - 1
 
-is concave in W, and the largest mean over records is the chi-square divergence between
-the joint law of (group, prediction) and the product of its marginals:
-``sum_rj P(r, j)**2 / (P_r P(j)) - 1``, zero only for independence. Under equalized odds
-there is one W for each label, and shares are those within the label.
+is concave in W, and the largest mean over records is the chi-square divergence of (group,
+prediction) from independence (``docs/theory/group_gradients.md``). Under equalized odds there is
+one W for each label, and shares are those within the label.
 """
 
 from __future__ import annotations
@@ -29,9 +28,8 @@ class DualMatrix:
     labels there is one stratum. W starts where a prediction that does not depend on the
     group has it: ``sqrt(P_r)`` in every column, which makes psi zero.
 
-    `shares` (n_groups, n_strata): public or released share of each group in each stratum, in (0,
-    1]. `max_norm`: largest Frobenius norm of the W of a stratum. `W` (n_strata, n_groups,
-    n_classes).
+    `shares` (n_groups, n_strata): public or released, of each group in each stratum. `max_norm`:
+    largest Frobenius norm of the W of a stratum. `W` (n_strata, n_groups, n_classes).
     """
 
     def __init__(self, shares: NDArray[np.float64], n_classes: int, max_norm: float) -> None:

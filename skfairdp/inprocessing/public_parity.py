@@ -23,9 +23,7 @@ class PublicParity(WithParameters):
 
     The gradient of ``weight * max(0, gap - tolerance)`` is added to each *released*
     gradient of `DPSGDClassifier`. It depends on public rows and released weights alone,
-    so it is post-processing: privacy costs what it costs without the penalty. (On
-    private rows the gap mixes records, and clipping single gradients would bound
-    nothing.)
+    so it is post-processing: privacy costs what it costs without the penalty.
 
     Parameters
     ----------

@@ -171,10 +171,9 @@ def try_teacher(
 ) -> None:
     """Refuse a teacher that cannot be fitted, or that remembers earlier fits.
 
-    A teacher that fails on private rows is silent and votes for class 0. So that not all of
-    them do, one is fitted on public rows with made-up labels, twice as many as an average
-    shard holds. It is fitted on others then, and on the first ones again: if it answers
-    otherwise than before, something in it outlived the fit in between (a generator or a
+    A teacher that fails on private rows is silent and votes for class 0. So one is fitted on
+    public rows with made-up labels first, then on others, and on the first ones again: if it
+    answers otherwise than before, something in it outlived the fit in between (a generator or a
     cache that all its clones share), and one record would change other teachers too.
     """
     pattern, prepared = check_teacher(teacher, X_public.shape[1:], n_classes)

@@ -63,11 +63,9 @@ def fairdp_plan(
 
     The first phase uses the net's optimizer, the second plain gradient descent, and
     the last step, alone, trains the heads. A group's sum enters with the weight
-    ``1 / (K b_k)`` ("mean") or ``1 / K`` ("sum"), b_k its expected batch size.
-    Noise of multiplier sigma_k on every group's sum adds up, over the weighted
-    groups, to a standard deviation ``s = C sqrt(sum_k (w_k sigma_k)^2)``. A record
-    of group k moves the weighted total by at most ``w_k C``, so when only the total
-    leaves a step its multiplier is ``s / (w_k C)``, which is at least sigma_k.
+    ``1 / (K b_k)`` ("mean") or ``1 / K`` ("sum"), b_k its expected batch size. When only the total
+    leaves a step its noise is ``s = C sqrt(sum_k (w_k sigma_k)^2)``, and its multiplier for a
+    record of group k is ``s / (w_k C)``, at least sigma_k: see ``docs/theory/fairdp.md``.
 
     Settings are those of `FairDPClassifier`.
     """

@@ -32,9 +32,8 @@ class RateConstrainedClassifier(ConstrainedClassifier):
 
     Say how large the gap between groups may be; no search for a weight is needed. Every
     step draws one batch and releases two noisy sums from it: the clipped gradients of the
-    Lagrangian, and a table (group x label x prediction) of present decisions. Multipliers
-    of the constraints follow the released tables and set what each decision costs for a
-    record of each group and label. Both sums are charged as one query.
+    Lagrangian, and a table (group x label x prediction) of present decisions, which multipliers of
+    the constraints follow. Both sums are charged as one query.
 
     The target is a target: sampling and noise leave the gap on new rows around it, on
     Adult and Default-CCC within .01. `certify` states what can be guaranteed.

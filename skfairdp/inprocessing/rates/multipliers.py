@@ -56,9 +56,8 @@ class ScaledAscent(DualAscent):
     """Dual ascent whose steps do not depend on how large gaps and noise happen to be.
 
     A violation is divided by the largest of: the root mean square of the gap so far, its
-    tolerance, and three standard deviations of its privacy noise. So a data set with a
-    gap of .02 to begin with reaches its multiplier as soon as one with .2, and where the
-    noise is large multipliers wander less. Steps shrink with the learning rate.
+    tolerance, and three standard deviations of its privacy noise. Steps shrink with the learning
+    rate. See "Multipliers" in ``docs/theory/rate_constrained.md``.
 
     `rate`: most that a multiplier moves in a step, in units of the loss, and `penalty`: what it
     adds to the one in force, for a violation as large as its scale. `factors`: on `rate`, by step.

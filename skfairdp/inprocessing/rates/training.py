@@ -28,14 +28,11 @@ _TINY = float(np.finfo(np.float64).tiny)
 class Lagrangian:
     """What is known of the constraints while a model is trained, all of it released.
 
-    Masses do not change while a model is trained, so theirs is the mean over all steps.
-    Rates do: they follow, with a memory, what the predictions of a step say beyond the
-    rate that was believed, ``(successes - rate * mass) / mean mass``. This has less
-    noise than a quotient of two noisy sums, and no bias from a noisy divisor.
-
-    A (group, label) cell may be empty, and whether it is is private: nothing is raised.
-    Where a mass is below three standard deviations of its noise, its rate is taken to be
-    unknown, the gap to be 0, and the mass to be at that floor.
+    Masses are means over all steps; rates follow, with a memory, what the predictions of a step
+    say beyond the rate that was believed, ``(successes - rate * mass) / mean mass``. A cell may be
+    empty, and whether it is is private: where a mass is below three standard deviations of its
+    noise, its rate is taken to be unknown, the gap to be 0, and the mass to be at that floor. See
+    "Multipliers" in ``docs/theory/rate_constrained.md``.
 
     `memory`: weight in [0, 1) of the past in the rates. `noise_std`: on an entry of one released
     histogram. `coefficients`: see `RateConstraints.coefficients_of`.

@@ -46,9 +46,8 @@ def composed_epsilon(
 ) -> float | None:
     """Upper bound on epsilon of independent releases between the same two data sets.
 
-    `parts`: each with how often it occurs, on one grid. `delta`: probability in [0, 1). Result:
-    epsilon in nats; infinity where delta does not cover the infinite losses; None where the grid
-    is too fine for memory.
+    `parts`: each with how often it occurs, on one grid. Result: infinity where delta does not cover
+    the infinite losses; None where the grid is too fine for memory.
     """
     certain = sum(count * math.log1p(-part.infinity) for part, count in parts)
     left = delta + math.expm1(certain) * (1.0 + 1e-9)

@@ -37,17 +37,10 @@ def filtered_epsilon(
 
     `parts`: at least one, none void, all read in the budget's relation, in the order of their
     choice. The first was fixed beforehand; each other one may have been chosen by looking at what
-    the earlier ones released. `epsilon`: the budget in nats. Orders follow from it, so they are
+    the earlier ones released. Orders follow from the budget's `epsilon` and `delta`, so they are
     fixed in advance. Result: if it is at most `epsilon` after every choice, everything together
-    is (epsilon, delta)-private. Infinity where deltas alone are too large.
-
-    Notes
-    -----
-    The first part alone is not a choice, and costs what its loss distribution says. Of more,
-    one half of `delta` is for statements without an event, each of which is pure but for
-    an event of its own delta (or as much as the first part has taken, when it is one). The
-    other half is shared by the orders: a run of choices ends within the limit of one of
-    them, and the failure probabilities of all of them are added. Pure releases need none.
+    is (epsilon, delta)-private ("A budget" in ``docs/theory/ledger.md``). Infinity where deltas
+    alone are too large.
     """
     first, *others = parts
     if not others:
