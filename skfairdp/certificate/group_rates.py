@@ -6,15 +6,15 @@ import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
-from skfairdp.fairness.derivation import NOISY_COUNTS, Derivation
+from skfairdp.fairness.derivation import DEPLOYED, NOISY_COUNTS, Derivation
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee, group_text
 from skfairdp.fairness.recomputing import recomputed_intervals
-from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.figures import rounded_down, rounded_up
 
 LEVEL = 0.95
@@ -83,30 +83,20 @@ def _merged(claim: FairnessGuarantee) -> Iterator[FairnessGuarantee]:
             group: tuple(value if i == column else ANY for i, value in enumerate(group))
             for group in groups
         }
-        labels = tuple(dict.fromkeys(of.values()))
-        cells: dict[tuple[tuple[Hashable, ...], str], list[CellCount]] = {
-            (label, stratum): [] for stratum in strata for label in labels
-        }
-        for count in claim.counts:
-            cells[of[count.group], count.stratum].append(count)
-        merged = tuple(
-            CellCount(
-                label,
-                stratum,
-                sum(count.successes for count in counts),
-                sum(count.trials for count in counts),
-                any(count.noisy for count in counts),
-            )
-            for (label, stratum), counts in cells.items()
-        )
-        how, sizes = claim.derivation, {len(counts) for counts in cells.values()}
+        labels, merged, sizes = tuple(dict.fromkeys(of.values())), [], set()
+        for stratum, label in product(strata, labels):
+            cell = [c for c in claim.counts if (c.stratum, of[c.group]) == (stratum, label)]
+            hits, rows = sum(c.successes for c in cell), sum(c.trials for c in cell)
+            merged.append(CellCount(label, stratum, hits, rows, any(c.noisy for c in cell)))
+            sizes.add(len(cell))
+        how = claim.derivation
         if how is not None and how.kind == NOISY_COUNTS:
             if len(sizes) > 1:
                 continue  # sums of unlike numbers of noisy counts
             terms = np.array(how.values["terms"]) * sizes.pop()
             how = Derivation.of(NOISY_COUNTS, **(how.values | {"terms": terms}))
         if len(labels) > 1:
-            yield replace(claim, groups=labels, counts=merged, derivation=how, estimate=None)
+            yield replace(claim, groups=labels, counts=tuple(merged), derivation=how, estimate=None)
 
 
 def _ratios(claim: FairnessGuarantee, stratum: str) -> Iterator[ImpactRatio]:

@@ -13,16 +13,12 @@ from typing import Any, Literal
 from scipy import special, stats
 
 from skfairdp import assumptions
-from skfairdp.fairness.derivation import LAST_STEP, Derivation
+from skfairdp.fairness.derivation import LAST_STEP, TRAINING, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
-from skfairdp.fairness.scopes import TRAINING
 
 # Events that do not depend on the prediction; accuracy parity is not among them.
 THEOREM2_NOTIONS = tuple(n.name for n in NOTIONS.values() if n.compares_predictions)
-
-Prediction = Literal["score_mean", "vote", "gibbs"]
-GroupUpdate = Literal["mean", "sum"]
 
 
 def theorem2_bound(
@@ -32,12 +28,14 @@ def theorem2_bound(
     learning_rate: float,
     noise_std: float,
     n_heads: int = 1,
-    prediction: Prediction = "score_mean",
-    group_update: GroupUpdate = "mean",
+    prediction: Literal["score_mean", "vote", "gibbs"] = "score_mean",
+    group_update: Literal["mean", "sum"] = "mean",
     expected_batch_size: float | None = None,
     n_groups: int | None = None,
 ) -> float:
     """Bound on the difference of averaged rates between any two groups (Theorem 2).
+
+    Its conditions, which `theorem2_guarantee` words, are the caller's to check.
 
     Parameters
     ----------
@@ -48,10 +46,9 @@ def theorem2_bound(
     learning_rate : float > 0
         Learning rate of the last step.
     noise_std : float >= 0
-        Standard deviation of the noise on each coordinate of the last head update
-        before the learning rate is applied, with a single head. In the published mean
-        form ``(sigma C / K) sqrt(sum_k 1 / b_k**2)``; in the sum form
-        ``C sigma / sqrt(K)``.
+        Standard deviation of the noise on each coordinate of the last head update, before the
+        learning rate, with a single head: ``(sigma C / K) sqrt(sum_k 1 / b_k**2)`` in the
+        published mean form, ``C sigma / sqrt(K)`` in the sum form.
     n_heads : int, default=1
         Number N of heads from the micro-batches of the last step.
     prediction : {"score_mean", "vote", "gibbs"}, default="score_mean"
@@ -72,11 +69,6 @@ def theorem2_bound(
     ------
     ValueError
         When ``group_update="sum"`` lacks its two figures, or a name is unknown.
-
-    Notes
-    -----
-    The conditions under which the theorem holds are the caller's to check; see
-    `theorem2_guarantee` for their wording.
 
     Examples
     --------

@@ -55,10 +55,8 @@ def private_gap_upper_bound(
 ) -> float:
     """Upper confidence bound on the largest difference of rates, from noisy counts.
 
-    The error probability covers the sampling of rows and the noise together. With
-    public numbers of rows the exact test of a pair of cells takes the law of (binomial +
-    noise). With private ones, or where noise is very wide, the p-values of two cells are
-    combined, each the largest over all numbers of rows that the noise allows.
+    The error probability covers the sampling of rows and the noise together;
+    docs/theory/certificate.md derives the bound.
 
     Parameters
     ----------
