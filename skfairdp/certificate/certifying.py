@@ -26,6 +26,7 @@ from skfairdp.fairness.derivation import TRAINING
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
 from skfairdp.labels import count_rows
+from skfairdp.persons import warn_of_ids
 from skfairdp.privacy.accounting.events import parts_of
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
@@ -58,6 +59,7 @@ def certify(
     public_steps: Sequence[str] = (),
     count_noise: NoiseSource | None = None,
     ledger: str | PathLike[str] | PrivacyLedger | None = None,
+    check_ids: bool = False,
 ) -> Certificate:
     """State what a fitted model guarantees about privacy and fairness.
 
@@ -120,6 +122,10 @@ def certify(
         Where the cost of `count_epsilon` is charged before the rows are used, and certificates
         are counted: from the same rows where they are public, else under the ledger's name.
         None takes that of the model, or of the search that found it, if there is one.
+    check_ids : bool, default=False
+        Warn of columns of `X` that look like identifiers: people may have several rows, and ε then
+        speaks of one. Names and how many values differ are looked at without noise. The warning
+        is for you alone: no guarantee covers it, and nothing of it is in the certificate.
 
     Returns
     -------
@@ -164,6 +170,8 @@ def certify(
         raise ValueError(
             "y, sensitive_features or person_ids were given without X; pass the held-out rows."
         )
+    if check_ids:
+        warn_of_ids(X, persons_known=person_ids is not None)
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
     deployed = unwrap(model)
     facts = known_facts(deployed, y, sensitive_features, pos_label)

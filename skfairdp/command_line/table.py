@@ -12,8 +12,8 @@ import pandas as pd
 
 from skfairdp.command_line.errors import CommandError, all_complaints
 from skfairdp.command_line.schema import Schema, public_schema, stated
-from skfairdp.persons import Persons, encode_persons
-from skfairdp.preprocessing.cells import distinct_cells, looks_like_an_identifier, read_cells
+from skfairdp.persons import Persons, encode_persons, looks_like_an_identifier
+from skfairdp.preprocessing.cells import distinct_cells, read_cells
 
 # Sizes and names of groups are public in what follows; a bound about fewer says nothing.
 SMALLEST_GROUP = 20

@@ -17,10 +17,10 @@ from skfairdp.assumptions import CELLS, COLUMNS, COUNTED_CELLS, one_row_each, se
 from skfairdp.base import PrivateEstimator
 from skfairdp.engine.table_release import Cells, TableRelease
 from skfairdp.parameters import MAPPING, NONE, SEQUENCE, Choice, Number, check_parameters
+from skfairdp.persons import looks_like_an_identifier
 from skfairdp.preprocessing.binner import ENCODINGS
 from skfairdp.preprocessing.cells import (
     days,
-    looks_like_an_identifier,
     month_and_weekday,
     names_of_parts,
     read_cells,
@@ -120,11 +120,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         "id_columns": (SEQUENCE,),
         "encoding": (Choice(ENCODINGS),),
     }
-    _released: ClassVar[tuple[str, ...]] = (
-        *PrivateEstimator._released,
-        "levels_",
-        "date_columns_",
-    )
+    _released: ClassVar[tuple[str, ...]] = (*PrivateEstimator._released, "levels_", "date_columns_")
     _nets: ClassVar[tuple[str, ...]] = ()
     _takes_persons = True
 
@@ -259,7 +255,6 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         return self._output(codes, X)
 
     def __sklearn_tags__(self) -> Any:
-        """Describe the transformer to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = not self.reproducible_noise
         return tags

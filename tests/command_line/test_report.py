@@ -691,6 +691,16 @@ def test_a_report_by_person_promises_charges_and_holds_out_persons(
     assert 0.15 < ids.nunique() / 800 < 0.45
 
 
+@pytest.mark.filterwarnings("always::skfairdp.exceptions.PrivacyWarning")
+def test_identifiers_are_looked_for_when_asked(folder, capsys) -> None:
+    written(folder, table().assign(id=np.arange(800) // 2))
+    broken = ["--positive", "none of them"]
+    said = refused(capsys, [*report(), *broken, "--check-ids"])
+    assert "several rows each, as it seems: 'id'. Epsilon is about one row" in said
+    assert "'debt'" not in said
+    assert "as it seems" not in refused(capsys, [*report(), *broken])
+
+
 @pytest.mark.parametrize(
     ("change", "name", "message"),
     [
