@@ -59,9 +59,8 @@ class EvaluationSettings:
                 "cell_sizes='public' contradicts person_ids: which row of a person is counted is "
                 "drawn, so sizes of cells are not public; leave cell_sizes='private'."
             )
-        if self.holdout in ("public", "per_record", "by_index") and (
-            self.private is (self.holdout == "public")
-        ):
+        of_either = self.holdout in (None, "by_person")
+        if not of_either and self.private is (self.holdout == "public"):
             raise ValueError(
                 f"holdout={self.holdout!r} contradicts count_epsilon={self.count_epsilon!r}: rows "
                 "that need protection need count_epsilon, and public ones do not."

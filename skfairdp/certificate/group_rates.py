@@ -61,8 +61,7 @@ def group_rates(claim: FairnessGuarantee) -> tuple[GroupRate, ...]:
 @lru_cache(maxsize=32)
 def impact_ratios(claim: FairnessGuarantee) -> tuple[ImpactRatio, ...]:
     """Ratios of selection rates: of all groups, and of each column's values; else empty."""
-    counted = claim.confidence_level is not None and claim.scope == DEPLOYED
-    if claim.notion != "demographic_parity" or not counted:
+    if (claim.notion, claim.scope) != ("demographic_parity", DEPLOYED):
         return ()
     found: list[ImpactRatio] = []
     for compared in (claim, *_merged(claim)):
@@ -123,8 +122,7 @@ def _together(
     """Intervals of rates that hold together, with 95 %; all of [0, 1] where nothing is known."""
     error = (1.0 - LEVEL) / len(counts)
     if not any(count.noisy for count in counts):
-        hits = np.array([count.successes for count in counts])
-        rows = np.array([count.trials for count in counts])
+        hits, rows = np.array([(count.successes, count.trials) for count in counts]).T
         low, high = clopper_pearson(hits, rows - hits, error / 2.0)
         return [(float(a), float(b)) for a, b in zip(low, high, strict=True)]
     if claim.derivation is None or claim.derivation.kind != NOISY_COUNTS:
@@ -144,8 +142,7 @@ def _rate(count: CellCount, *, sampled: bool) -> GroupRate:
     low, high = (count.low, count.high) if sampled else (None, None)
     if sampled and not count.noisy and rate is not None:
         if isinstance(k, int):
-            lower, upper = clopper_pearson(k, n - k, (1.0 - LEVEL) / 2.0)
-            low, high = float(lower), float(upper)
+            low, high = map(float, clopper_pearson(k, n - k, (1.0 - LEVEL) / 2.0))
         else:  # means of probabilities: Hoeffding
             half = math.sqrt(math.log(2.0 / (1.0 - LEVEL)) / (2.0 * n))
             low, high = max(rate - half, 0.0), min(rate + half, 1.0)

@@ -20,6 +20,9 @@ from skfairdp.fairness.notions import NOTIONS
 # Events that do not depend on the prediction; accuracy parity is not among them.
 THEOREM2_NOTIONS = tuple(n.name for n in NOTIONS.values() if n.compares_predictions)
 
+Prediction = Literal["score_mean", "vote", "gibbs"]
+GroupUpdate = Literal["mean", "sum"]
+
 
 def theorem2_bound(
     *,
@@ -28,8 +31,8 @@ def theorem2_bound(
     learning_rate: float,
     noise_std: float,
     n_heads: int = 1,
-    prediction: Literal["score_mean", "vote", "gibbs"] = "score_mean",
-    group_update: Literal["mean", "sum"] = "mean",
+    prediction: Prediction = "score_mean",
+    group_update: GroupUpdate = "mean",
     expected_batch_size: float | None = None,
     n_groups: int | None = None,
 ) -> float:
@@ -82,8 +85,7 @@ def theorem2_bound(
     std = learning_rate * noise_std
     if group_update == "mean":
         # Each micro-batch mean has the norm of the whole mean and n_heads times its noise.
-        step = max_grad_norm
-        head_std = n_heads * std
+        step, head_std = max_grad_norm, n_heads * std
     elif group_update == "sum":
         if expected_batch_size is None or n_groups is None:
             raise ValueError(
@@ -91,8 +93,7 @@ def theorem2_bound(
                 "a sum of gradients grows with the batch."
             )
         # Micro-batch sums are n_heads times shorter and have the same noise.
-        step = expected_batch_size * max_grad_norm / (n_groups * n_heads)
-        head_std = std
+        step, head_std = expected_batch_size * max_grad_norm / (n_groups * n_heads), std
     else:
         raise ValueError(f"group_update={group_update!r} is not known; use 'mean' or 'sum'.")
     reach = max_head_norm + learning_rate * step
