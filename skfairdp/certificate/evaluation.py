@@ -32,8 +32,7 @@ from skfairdp.labels import count_rows
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable, answers_of
 
-# Where a group has fewer held-out rows, a classifier cannot show anything.
-_LEAST = 20
+_LEAST = 20  # where a group has fewer held-out rows, a classifier cannot show anything
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,7 @@ from skfairdp.protocol import answers_of
 
 NotionStrata = Sequence[tuple[Notion, Sequence[Stratum]]]
 
-# A model that tosses one coin a call, for all of its rows, passes with chance 2**-20.
-_CALLS = 20
+_CALLS = 20  # a model that tosses one coin a call, for all its rows, passes with chance 2**-20
 
 
 def one_row_each(

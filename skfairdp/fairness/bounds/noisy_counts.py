@@ -25,8 +25,7 @@ from skfairdp.fairness.bounds.rate_gaps import gap_estimate, largest_gap_bound
 # Part of the error probability, fixed before any data is seen, for the numbers of rows where these
 # are private.
 SIZES_SHARE = 0.02
-# Longer laws of noise take too much time to convolve.
-LONGEST_LAW = 2_000
+LONGEST_LAW = 2_000  # longer laws of noise take too much time to convolve
 
 
 @dataclass(frozen=True, eq=False)

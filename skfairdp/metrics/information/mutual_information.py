@@ -25,10 +25,8 @@ from skfairdp.metrics.information.mine import mine
 from skfairdp.parameters import COUNT, Choice, check_arguments
 
 _METHODS = ("auto", "plug_in", "nearest_neighbours", "mine", "classifier")
-# A table needs this many rows per cell on average for the correction of its bias to hold.
-_ROWS_PER_CELL = 5
-# Above this many columns distances to neighbours say little.
-_MOST_DIMENSIONS = 5
+_ROWS_PER_CELL = 5  # on average, for the correction of a table's bias to hold
+_MOST_DIMENSIONS = 5  # of more columns distances to neighbours say little
 
 
 @completed_by(nearest_neighbours)
