@@ -44,6 +44,11 @@ def add_options(add: Callable[..., Any]) -> None:
         help="whose row it is, where a person has several: epsilon is then for all rows of a "
         "person, and people are held out, not rows. Never a feature",
     )
+    flag(
+        "--check-ids",
+        help="look, without noise, for columns that seem to say whose row it is, and name them to "
+        "you alone",
+    )
     column("--target", required=True, help="the outcome, one of two values")
     groups = "the groups; again for intersections. Never a feature"
     column("--sensitive", required=True, action="append", help=groups)

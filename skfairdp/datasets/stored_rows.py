@@ -56,11 +56,15 @@ class StoredRows(ABC):
         ------
         ndarray or DataFrame
         """
+        for places in self.places():
+            yield self._as_given(self.take(places))
+
+    def places(self) -> Iterator[NDArray[np.int64]]:
+        """Places of all rows, of so many at a time as there is memory for."""
         row_bytes = max(1, int(np.prod(self.shape[1:])) * self.dtype.itemsize)
         step = max(1, min(CHUNK, self.cache_bytes // row_bytes))
         for start in range(0, len(self), step):
-            places = np.arange(start, min(start + step, len(self)))
-            yield self._as_given(self.take(places))
+            yield np.arange(start, min(start + step, len(self)))
 
     @abstractmethod
     def _take(self, places: NDArray[np.integer], dtype: Any) -> NDArray[Any]: ...

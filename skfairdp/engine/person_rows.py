@@ -41,6 +41,15 @@ class PersonRows:
         """Return the number of persons."""
         return len(self._counts)
 
+    def with_rows(self, kept: np.ndarray) -> tuple[np.ndarray, PersonRows]:
+        """Take rows out: which persons have others, and these persons.
+
+        `kept` (rows,): whether each row stays.
+        """
+        owners = np.repeat(np.arange(len(self)), self._counts)
+        counts = np.bincount(owners[kept], minlength=len(self))
+        return counts > 0, PersonRows(counts[counts > 0], self.most)
+
     def blocks(self, rows: int) -> Iterator[tuple[slice, slice, PersonRows]]:
         """Cut a batch into blocks of at most `rows` rows that hold whole persons.
 

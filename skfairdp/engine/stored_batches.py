@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skfairdp.datasets.stored_rows import CHUNK, StoredRows, refuse_changes
+from skfairdp.datasets.stored_rows import StoredRows, refuse_changes
 from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.privacy.plan import Segment
 
@@ -62,8 +62,7 @@ class StoredBatches:
 
     def parts(self) -> Iterator[tuple[np.ndarray, Tensor]]:
         """All rows that may be in a batch, a part at a time: their places, and the rows."""
-        for start in range(0, len(self._stored), CHUNK):
-            places = np.arange(start, min(start + CHUNK, len(self._stored)))
+        for places in self._stored.places():
             rows, whole = self._values(places)
             rows, places = (rows, places) if whole.all() else (rows[whole], places[whole])
             yield places, torch.from_numpy(rows).to(self._like.device)
@@ -79,7 +78,11 @@ class StoredBatches:
 
 
 def _without(batch: Batch, rows: np.ndarray) -> Batch:
+    """Take rows out of a batch, and persons who have no other one in it."""
     kept = np.isin(batch.rows, rows, invert=True)
-    cells = np.repeat(np.arange(len(batch.sizes)), batch.sizes)[kept]
+    left, persons = kept, batch.persons
+    if persons is not None:
+        left, persons = persons.with_rows(kept)
+    cells = np.repeat(np.arange(len(batch.sizes)), batch.sizes)[left]
     sizes = np.bincount(cells, minlength=len(batch.sizes)).tolist()
-    return Batch(batch.rows[kept], tuple(sizes))
+    return Batch(batch.rows[kept], tuple(sizes), persons)

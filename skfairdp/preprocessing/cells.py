@@ -27,18 +27,6 @@ MONTHS = Categories(
     ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 )
 WEEKDAYS = Categories(("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"))
-_IDENTIFIER = re.compile(
-    r"(?:^|[^a-z])(?:id|ids|uuid|guid|ssn|iban|passport|e?mail|phone|nbr|mrn|surname|"
-    r"first name|last name|full name|"
-    r"(?:account|case|client|contract|customer|member|patient|policy) (?:no|nr|num|number|key))"
-    r"(?:$|[^a-z])"
-)
-
-
-def looks_like_an_identifier(name: Hashable) -> bool:
-    """Whether a column's name is that of an identifier; no value is looked at."""
-    split = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)).lower()
-    return bool(_IDENTIFIER.search(re.sub(r"[_\W]+", " ", split)))
 
 
 def refuse_dtype(values: pd.Series, name: Hashable) -> None:

@@ -17,10 +17,10 @@ from skfairdp.assumptions import CELLS, COLUMNS, COUNTED_CELLS, one_row_each, se
 from skfairdp.base import PrivateEstimator
 from skfairdp.engine.table_release import Cells, TableRelease
 from skfairdp.parameters import MAPPING, NONE, SEQUENCE, Choice, Number, check_parameters
+from skfairdp.persons import looks_like_an_identifier
 from skfairdp.preprocessing.binner import ENCODINGS
 from skfairdp.preprocessing.cells import (
     days,
-    looks_like_an_identifier,
     month_and_weekday,
     names_of_parts,
     read_cells,

@@ -156,7 +156,8 @@ def test_a_candidate_with_a_quarter_of_the_noise_would_be_noticed(fits) -> None:
 # -- the number of runs ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("mean", "shape"), [(5, 1), pytest.param(5, 0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("mean", "shape"), [(5, 1), (5, 0)])
 def test_a_search_runs_as_often_as_the_law_says(mean, shape, monkeypatch) -> None:
     X, y, _ = people(60)
     one = DPSGDClassifier(**FAST).fit(X, y)
