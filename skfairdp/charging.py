@@ -52,16 +52,19 @@ class ChargedFit:
     _charged_elsewhere: bool
     _uncounted: PrivacyGuarantee  # what is spent where there is no ledger
     fit: Callable[..., Any]
-    _bind: Callable[[], None]
+    _bind: Callable[..., None]
     _forget: Callable[[], None]
 
     @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Leave nothing behind if a fit fails, but for its charge in the ledger."""
+    def _all_or_nothing(self, known: dict[Any, Any] | None = None) -> Iterator[None]:
+        """Leave nothing behind if a fit fails, but for its charge in the ledger.
+
+        `known`: of models that are bound together, as in `bind_each`.
+        """
         self._forget()
         try:
             yield
-            self._bind()
+            self._bind(known)
             self._settle()
         except BaseException as error:
             self._forget()

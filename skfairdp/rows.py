@@ -34,8 +34,9 @@ _MISSING = (
     "that is fitted on protected rows voids the guarantee."
 )
 _SPARSE = (
-    "Sparse data was passed for X, but dense data is required. Pass X.toarray(), or let the step "
-    "before make dense columns (sparse_output=False, sparse_threshold=0)."
+    "Sparse data was passed for X, but dense data is required. Pass X.toarray(), of a DataFrame "
+    "X.sparse.to_dense(), or let the step before make dense columns (sparse_output=False, "
+    "sparse_threshold=0)."
 )
 
 

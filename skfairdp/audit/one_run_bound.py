@@ -57,8 +57,14 @@ def one_run_p_value(
     >>> round(one_run_p_value(100, 100, 90, epsilon=1.0, delta=1e-5), 6)
     0.000109
     """
-    _check_guesses(n_canaries, n_guesses, n_correct)
-    check_arguments(locals(), epsilon=Number(0.0, finite=False), delta=Number(0.0, 1.0))
+    check_arguments(
+        locals(),
+        n_canaries=COUNT,
+        n_guesses=Number(0, n_canaries, integer=True),
+        n_correct=Number(0, n_guesses, integer=True),
+        epsilon=Number(0.0, finite=False),
+        delta=Number(0.0, 1.0),
+    )
     if n_correct == 0:
         return 1.0
     # Under the hypothesis a guess is right with probability e^eps / (1 + e^eps).
@@ -175,8 +181,3 @@ def count_correct_guesses(
     half = guesses // 2
     guessed_out, guessed_in = order[:half], order[len(order) - half :]
     return int(coins[guessed_in].sum() + (~coins[guessed_out]).sum())
-
-
-def _check_guesses(n_canaries: int, n_guesses: int, n_correct: int) -> None:
-    check_arguments(locals(), n_canaries=COUNT, n_guesses=Number(0, n_canaries, integer=True))
-    check_arguments(locals(), n_correct=Number(0, n_guesses, integer=True))

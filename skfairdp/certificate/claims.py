@@ -9,7 +9,7 @@ from typing import Any, Self
 from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import ImpactRatio, impact_ratios
-from skfairdp.certificate.json_document import FORMAT, checked_document, own_version
+from skfairdp.certificate.json_document import FORMAT, checked_document, version_of
 from skfairdp.certificate.sentence import certificate_sentence
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
@@ -268,7 +268,7 @@ class Claims:
                 f"The text is not a whole certificate: {type(error).__name__}: {error}."
             ) from error
         # Other versions may say the same in other words; the first ones named no file.
-        same = found.library_versions.get("skfairdp") == own_version()
+        same = found.library_versions.get("skfairdp") == version_of("skfairdp")
         if same and "model_file" in document and document["sentence"] != found.sentence:
             raise ValueError(
                 "The sentence of the certificate is not what its figures say, which is: "

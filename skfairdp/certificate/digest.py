@@ -55,11 +55,8 @@ class Bound(NamedTuple):
 def state_digest(value: object) -> str:
     """SHA-256 over a value, such as a fitted estimator with all its parts, as "sha256:..." in hex.
 
-    The value may be made of estimators, nets, arrays, frames, functions, and containers and objects
-    of them. The digest is equal for a pickled and restored model; another weight, threshold or
-    state of an earlier pipeline step gives another one, and so does another body, default, closure
-    or global of a function or class of yours. Functions and classes of installed libraries count by
-    their names. Raises an UnboundModelError that names what cannot be covered.
+    docs/theory/certificate.md says what it covers. Raises an UnboundModelError that names what
+    cannot be covered.
     """
     return bind(value).digest
 
@@ -127,10 +124,8 @@ class _Walk:
             return self._callable(value)
         if isinstance(value, _SLOTS):
             # The object that it is bound to, or its class.
-            owner = (
-                value.__self__ if isinstance(value, types.MethodWrapperType) else value.__objclass__
-            )
-            return [b"slot", value.__name__.encode(), self.digest(owner)]
+            owner = "__self__" if isinstance(value, types.MethodWrapperType) else "__objclass__"
+            return [b"slot", value.__name__.encode(), self.digest(getattr(value, owner))]
         inside = wrapped(value)
         if inside is not None:
             return [kind.__name__.encode(), *map(self.digest, inside)]
@@ -197,9 +192,8 @@ class _Walk:
             return [b"met", str(self._met[id(value)][0]).encode()]
         self._met[id(value)] = (len(self._met), value)
         self.with_code = True
-        return (
-            self._function(value) if isinstance(value, types.FunctionType) else self._class(value)
-        )
+        function = isinstance(value, types.FunctionType)
+        return self._function(value) if function else self._class(value)
 
     def _function(self, function: types.FunctionType) -> list[bytes]:
         code = function.__code__
@@ -247,13 +241,13 @@ class _Walk:
         evaluating = self._evaluating
         self._evaluating = evaluating or evaluates(value)
         try:
-            state = state_of(value, training=not self._evaluating)
+            attributes, stored = state_of(value, training=not self._evaluating)
         except Exception as error:  # whatever an object raises that refuses to be stored
             raise self._unbound(
                 f"a {type(value).__module__}.{type(value).__qualname__} ({error})"
             ) from error
-        parts = [b"object", self.digest(type(value)), *self._named(state.attributes)]
-        parts += [self.digest(part) for part in state.stored]
+        parts = [b"object", self.digest(type(value)), *self._named(attributes)]
+        parts += [self.digest(part) for part in stored]
         self._evaluating = evaluating
         return parts
 

@@ -100,11 +100,9 @@ def fingerprint(key: Ed25519PublicKey) -> str:
 
 
 def write_new_key(path: Path, passphrase: bytes | None = None) -> Path:
-    """Make a pair of keys as PEM files; the private one can be read by its owner alone.
+    """Make a pair of keys as PEM files, and return where the public one is: beside the private.
 
-    Nothing is overwritten. Returns where the public key is: beside the private one, ``.public`` in
-    its name. Raises a SignatureError where one of the files exists or cannot be written, or where
-    ``cryptography`` is missing.
+    Only their owner can read the private one. Raises a SignatureError where a file exists.
     """
     serialization, ed25519 = _library()
     public = path.with_name(f"{path.stem}.public{path.suffix or '.pem'}")
@@ -125,13 +123,9 @@ def write_new_key(path: Path, passphrase: bytes | None = None) -> Path:
 
 
 def load_private_key(path: Path, passphrase: bytes | None = None) -> Ed25519PrivateKey:
-    """Read a private key from a PEM file.
-
-    Raises a SignatureError where the file holds no such key, or the passphrase is missing or
-    wrong.
-    """
+    """Read a private key from a PEM file; a SignatureError where that is not possible."""
     serialization, ed25519 = _library()
-    content = _read(path)
+    content = read_key(path)
     try:
         key = serialization.load_pem_private_key(content, passphrase or None)
     except TypeError:  # one is needed and was not given, or the other way round
@@ -146,7 +140,7 @@ def load_private_key(path: Path, passphrase: bytes | None = None) -> Ed25519Priv
 def load_public_key(path: Path) -> Ed25519PublicKey:
     """Read a public key from a PEM file; a SignatureError where it holds none."""
     serialization, ed25519 = _library()
-    content = _read(path)
+    content = read_key(path)
     if b"PRIVATE KEY" in content:
         raise SignatureError(f"{path} holds a private key; give the public one.")
     try:
@@ -184,7 +178,8 @@ def _library() -> tuple[Any, Any]:
     return serialization, ed25519
 
 
-def _read(path: Path) -> bytes:
+def read_key(path: Path) -> bytes:
+    """Read the file of a key."""
     try:
         return path.read_bytes()
     except OSError as error:

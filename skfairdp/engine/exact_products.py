@@ -26,16 +26,6 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = [
-    "DispatchMode",
-    "ExactProducts",
-    "bits_for",
-    "exact_matmul",
-    "on_grid",
-    "parts_of",
-    "product",
-]
-
 
 class _Active(threading.local):
     block = False

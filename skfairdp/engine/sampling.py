@@ -10,8 +10,6 @@ import numpy as np
 from skfairdp.engine.person_rows import PersonRows
 from skfairdp.persons import Persons
 
-__all__ = ["Batch", "PersonSampler", "PoissonSampler"]
-
 
 @dataclass(frozen=True)
 class Batch:
@@ -40,17 +38,22 @@ class _Coins:
         self._rate = rate
         self._generator = generator
         self._ahead = max(1, min(64, int(8192 / (n * rate + 1.0))))
-        self._rounds: list[np.ndarray] = []
-        self._process = os.getpid()
+        self._places, self._cuts = np.arange(n if rate == 1.0 else 0), [0]
+        self._left, self._process = 0, os.getpid()
 
     def successes(self) -> np.ndarray:
         """Positions in ``range(n)`` at which the coins of the next round succeed."""
-        if not self._rounds or self._process != os.getpid():
-            # A forked process must not go through the rounds that its parent has yet to use.
-            self._rounds, self._process = self._draw(), os.getpid()
-        return self._rounds.pop()
+        if self._rate == 1.0:
+            return self._places
+        # A forked process must not go through the rounds that its parent has yet to use.
+        if not self._left or self._process != os.getpid():
+            self._draw()
+            self._left, self._process = self._ahead, os.getpid()
+        self._left -= 1
+        first, stop = self._cuts[self._left : self._left + 2]
+        return self._places[first:stop]
 
-    def _draw(self) -> list[np.ndarray]:
+    def _draw(self) -> None:
         end = self._n * self._ahead
         found: list[np.ndarray] = []
         last = -1
@@ -62,12 +65,10 @@ class _Coins:
             last = int(places[-1])
             found.append(places)
         places = np.concatenate(found) if found else np.empty(0, dtype=np.int64)
-        starts = np.arange(self._ahead) * self._n
-        cuts = np.searchsorted(places, np.append(starts, end))
-        return [
-            places[first:stop] - start
-            for first, stop, start in zip(cuts[:-1], cuts[1:], starts, strict=True)
-        ]
+        starts = np.arange(self._ahead + 1) * self._n
+        cuts = np.searchsorted(places, starts)
+        self._places = places[: cuts[-1]] - np.repeat(starts[:-1], np.diff(cuts))
+        self._cuts = cuts.tolist()
 
 
 class PoissonSampler:
@@ -95,19 +96,22 @@ class PoissonSampler:
 
         `rates`: probability that a row of each cell is drawn.
         """
+        drawn = self.cells(rates)
+        rows = drawn[0] if len(drawn) == 1 else np.concatenate(drawn)
+        return Batch(rows, tuple(len(part) for part in drawn))
+
+    def cells(self, rates: tuple[float, ...]) -> list[np.ndarray]:
+        """Draw one batch: the row numbers of each cell."""
         if rates != self._rates:
             self._rates = rates
             self._coins = tuple(
                 _Coins(self._n_rows if members is None else len(members), rate, self._generator)
                 for members, rate in zip(self._members, rates, strict=True)
             )
-        pairs = zip(self._members, self._coins, strict=True)
-        drawn = [
+        return [
             coins.successes() if members is None else members[coins.successes()]
-            for members, coins in pairs
+            for members, coins in zip(self._members, self._coins, strict=True)
         ]
-        rows = drawn[0] if len(drawn) == 1 else np.concatenate(drawn)
-        return Batch(rows, tuple(len(part) for part in drawn))
 
     def slots(self, size: int, n_slots: int) -> np.ndarray:
         """Draw a slot in ``range(n_slots)`` for each of `size` rows, independently."""

@@ -17,7 +17,8 @@ from skfairdp.persons import Persons
 
 _SEVERAL = (
     "Some person in 'person_ids' has rows of different groups in 'sensitive_features'. A person is "
-    "in one group: give all rows of a person the same value, for instance that of the latest row."
+    "in one group: give all rows of a person the same value, for instance that of the latest row, "
+    "or the names of all its groups, such as 'a and b', which are then a group of their own."
 )
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from skfairdp.certificate import Certificate
 from skfairdp.fairness.scopes import DEPLOYED
 
-__all__ = ["log_certificate"]
-
 
 def log_certificate(certificate: Certificate) -> None:
     """Log a certificate to the MLflow run that is active.

@@ -17,8 +17,6 @@ from skfairdp.privacy.accounting.plan_cost import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger.totals import covered
 
-__all__ = ["fit_within"]
-
 # A total from this share of the budget on is near enough.
 _NEAR = 0.99
 _MOST_TRIES = 12

@@ -25,8 +25,6 @@ from skfairdp.preprocessing.columns import (
 )
 from skfairdp.preprocessing.levels import Categories, Intervals, Levels, LevelsMixin
 
-__all__ = ["PublicBinner"]
-
 ENCODINGS = ("levels", "onehot", "thermometer")
 
 
@@ -94,8 +92,7 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
     def _check(self, X: Any) -> None:
         categories = self.categories or {}
         named = self.bounds if isinstance(self.bounds, Mapping) else {}
-        both = [name for name in named if name in categories]
-        if both:
+        if both := [name for name in named if name in categories]:
             raise ValueError(f"Columns {both!r} have both bounds and categories; declare one.")
         refuse_categories(categories)
         names = column_names(X)
@@ -131,16 +128,13 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
         return self._output(self._coded(X), X)
 
     def _coded(self, X: Any) -> list[NDArray[np.int64]]:
-        names = column_names(X)
-        places = [i for i, name in enumerate(names) if self._declared(name)]
+        places = [(i, n) for i, n in enumerate(column_names(X)) if self._declared(n)]
         codes = []
-        for place, (_, level) in zip(places, self.levels_, strict=True):
-            values = column(X, place)
+        for (place, name), (_, level) in zip(places, self.levels_, strict=True):
+            values: Any = column(X, place)
             if isinstance(level, Intervals):
-                numbers = floats(values, names[place], np.float64, "has declared bounds")
-                codes.append(level.codes(numbers))
-            else:
-                codes.append(level.codes(values))
+                values = floats(values, name, np.float64, "has declared bounds")
+            codes.append(level.codes(values))
         return codes
 
     def _declared(self, name: Hashable) -> bool:
@@ -148,8 +142,8 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
         return everything or name in self.bounds or name in (self.categories or {})
 
     def _levels(self, name: Hashable) -> Levels:
-        if name in (self.categories or {}):
-            return Categories(tuple((self.categories or {})[name]))
+        if name in (listed := self.categories or {}):
+            return Categories(tuple(listed[name]))
         pair = self.bounds[name] if isinstance(self.bounds, Mapping) else self.bounds
         low, high = interval(pair, f"bounds of {name!r}", largest=1e300)
         shares = np.arange(1, self.n_bins) / self.n_bins

@@ -83,8 +83,7 @@ class PrivateThinningClassifier(PrivateClassifier):
     -----
     Each record's fate depends on its own cell, the released table and its own draw, so a
     neighbouring data set changes at most one kept row. How many rows are kept is secret:
-    the clone is told the sizes that table and rates predict, and sees two rows of zeros
-    with no label, so that it can't fail because there are no rows. Which plan it makes depends on
+    the clone is told the sizes that table and rates predict. Which plan it makes depends on
     the table, hence basic composition. Equal label rates in training do not make
     predictions equal: `certify` states the gap.
 
@@ -170,7 +169,6 @@ class PrivateThinningClassifier(PrivateClassifier):
         self.estimator_ = inner
 
     def _budget(self, noise: NoiseSource) -> PrivacyGuarantee | None:
-        """What table and training will cost together."""
         repeats = noise.reproducible or getattr(self.estimator, "reproducible_noise", False)
         return budget_guarantee(
             self.estimator.epsilon, self.estimator.delta, reproducible=repeats, protects=self._unit
@@ -179,7 +177,6 @@ class PrivateThinningClassifier(PrivateClassifier):
     def _guarantee(
         self, inner: PrivateClassifier, noise: NoiseSource, *, grouped: bool
     ) -> PrivacyGuarantee | None:
-        """State what table and training promise together."""
         stated: PrivacyGuarantee | None = inner.privacy_
         if stated is None:
             return None
@@ -244,19 +241,16 @@ class PrivateThinningClassifier(PrivateClassifier):
         return inner, rows, targets, names[np.append(groups.codes[kept], [0, 0])]
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        X = self._features(X)
-        return self.classes_[self.estimator_.predict(X)]
+        return self.classes_[self.estimator_.predict(self._features(X))]
 
     @available_if(lambda self: hasattr(self.estimator, "predict_proba"))
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        X = self._features(X)
-        return self.estimator_.predict_proba(X)
+        return self.estimator_.predict_proba(self._features(X))
 
     @available_if(lambda self: hasattr(self.estimator, "decision_function"))
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Compute the scores that `estimator_` decides by."""
-        X = self._features(X)
-        return self.estimator_.decision_function(X)
+        return self.estimator_.decision_function(self._features(X))
 
     def _features(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
@@ -269,7 +263,6 @@ class PrivateThinningClassifier(PrivateClassifier):
         return self.estimator_._success_scores(self._features(X))
 
     def __sklearn_tags__(self) -> Any:
-        """Describe the estimator to scikit-learn."""
         tags = super().__sklearn_tags__()
         repeatable = getattr(self.estimator, "reproducible_noise", False)
         tags.non_deterministic = not (self.reproducible_noise and repeatable)

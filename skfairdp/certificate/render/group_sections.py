@@ -7,17 +7,10 @@ from functools import partial
 
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.group_rates import GroupRate, ImpactRatio, group_rates, impact_ratios
-from skfairdp.certificate.render.elements import (
-    Element,
-    Listing,
-    Paragraph,
-    Picture,
-    Section,
-    Table,
-)
+from skfairdp.certificate.render.elements import Element, Picture, Section, Table
 from skfairdp.certificate.render.plot import draw_bounds, draw_rates, draw_shift, height_of_bounds
 from skfairdp.certificate.sentence import SCOPE_TEXT, certainty, population
-from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED, coverage_sentence
+from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED, answered_of_asked
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.scopes import ANSWERED, AVERAGED, DEPLOYED
 from skfairdp.figures import rounded_down, rounded_up
@@ -42,7 +35,7 @@ def fairness_section(claims: Claims) -> Section:
         remarks = (str(claims.accuracy), *remarks)
     if not fairness and not remarks:
         remarks = ("Nothing is claimed: the model was not evaluated on held-out rows with groups.",)
-    elements: list[Element] = [Listing(remarks)] if remarks else []
+    elements: list[Element] = [remarks] if remarks else []
     if fairness:
         words = "; ".join(
             f"{words_of(claim.notion)} ({claim.scope}): {_bound(claim)}{_observed(claim)}"
@@ -73,7 +66,7 @@ def _claim(claim: FairnessGuarantee, n_rows: int | None) -> Section:
         words = f"Bound if the people change: {claim.figure} + 2 v at a distance v."
         shift = Picture(words, 2.4, partial(draw_shift, claim))
         parts.append(Section("If the people change", (shift,), extra=True))
-    return Section(title, tuple(map(Paragraph, texts)), tuple(parts))
+    return Section(title, texts, tuple(parts))
 
 
 def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> Section:
@@ -102,7 +95,7 @@ def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> Section:
     with_intervals = any(item.low is not None for item in rates)
     notes = (*([_INTERVALS] if with_intervals else []), *([_NOISY] if noisy else []))
     table = _by_group(f"{title}, {claim.scope}", ("Rate", "95 % interval", *counts), rows)
-    return Section(title, (table, picture, *map(Paragraph, notes)), extra=True)
+    return Section(title, (table, picture, *notes), extra=True)
 
 
 def _ratios(ratios: tuple[ImpactRatio, ...]) -> Section:
@@ -111,7 +104,7 @@ def _ratios(ratios: tuple[ImpactRatio, ...]) -> Section:
         for item in ratios
     )
     table = _by_group("Selection rate over the highest one", ("Ratio", "95 % interval"), rows)
-    return Section("Impact ratios", (table, Paragraph(_RATIOS)), extra=True)
+    return Section("Impact ratios", (table, _RATIOS), extra=True)
 
 
 def _by_group(caption: str, figures: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> Table:
@@ -132,7 +125,7 @@ def coverage(claims: Claims) -> Iterator[str]:
         asked = [count for count in claim.counts if count.stratum == ANSWERED_OF_ASKED]
         if claim.scope == ANSWERED and asked:
             given, of = [int(c.successes) for c in asked], [int(c.trials) for c in asked]
-            yield coverage_sentence([c.group for c in asked], given, of)
+            yield f"Coverage: {answered_of_asked([c.group for c in asked], given, of)}."
     if any(claim.scope == DEPLOYED for claim in claims.fairness):
         n_rows = claims.n_rows
         rows = "their number is private" if n_rows is None else f"{n_rows} rows"

@@ -91,13 +91,8 @@ def answered_guarantee(
     )
 
 
-def coverage_sentence(groups: Sequence[Hashable], answered: ArrayLike, asked: ArrayLike) -> str:
-    """Say how many queries were answered, over all and by group."""
-    return f"Coverage: {answered_of_asked(groups, answered, asked)}."
-
-
 def answered_of_asked(groups: Sequence[Hashable], answered: ArrayLike, asked: ArrayLike) -> str:
-    """Say how many queries were answered; the part of `coverage_sentence` after the colon."""
+    """Say how many queries were answered, over all and by group."""
     given, of = np.asarray(answered), np.asarray(asked)
     parts = zip([*given, given.sum()], [*of, of.sum()], strict=True)
     *shares, whole = (f"{n / m:.3f}" if m else "no query" for n, m in parts)
@@ -121,7 +116,7 @@ def _texts(
         deadlock = "no answer of any group can pass any more, so every further query is refused."
         texts.append(f"The gate is deadlocked: {deadlock}")
     texts += [
-        f"{coverage_sentence(groups, answers, asked)} {assumptions.REFUSALS}",
+        f"Coverage: {answered_of_asked(groups, answers, asked)}. {assumptions.REFUSALS}",
         assumptions.ORDER_OF_QUERIES,
         assumptions.RECORDED.format(what="Groups are"),
     ]

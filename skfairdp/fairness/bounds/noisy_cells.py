@@ -157,10 +157,7 @@ def _largest_mean(x: NDArray, y: NDArray, ratios: tuple[NDArray, NDArray]) -> ND
 
 
 def noise_tail(terms: int, epsilon: float, error: float) -> int:
-    """Smallest integer t with ``Pr(Z > t) <= error``, Z a sum of discrete Laplace variables.
-
-    `terms`: number of independent variables in the sum, each with ``Pr(z) ~ exp(-epsilon |z|)``.
-    """
+    """Smallest integer t with ``Pr(Z > t) <= error``, Z a sum of discrete Laplace variables."""
     law = noise_law(terms, epsilon)
     # Survival by symmetry, Pr(Z > t) = Pr(Z < -t), which keeps relative accuracy.
     survival = np.append(np.cumsum(law)[: len(law) // 2][::-1], 0.0)
@@ -169,10 +166,8 @@ def noise_tail(terms: int, epsilon: float, error: float) -> int:
 
 @lru_cache(maxsize=64)
 def noise_law(terms: int, epsilon: float) -> NDArray[np.float64]:
-    """Law of the sum of `terms` discrete Laplace variables on -r, ..., r.
-
-    The sum is a difference of two independent negative binomial variables.
-    """
+    """Law of a sum of `terms` variables ``Pr(z) ~ exp(-epsilon |z|)``, on -r, ..., r."""
+    # The sum is a difference of two independent negative binomial variables.
     # A smaller epsilon leaves nothing but noise.
     check_arguments(locals(), terms=COUNT, epsilon=Number(1e-4))
     p = -math.expm1(-epsilon)

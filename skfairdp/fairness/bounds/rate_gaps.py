@@ -1,15 +1,14 @@
 """Upper bounds on the largest difference of rates between groups.
 
-The bound holds for the *largest* difference without a union over pairs, directions or
-strata: which ordered pair of cells has the largest true difference is a fixed fact
-about the population, so an error happens only if the level-alpha bound of that one
-pair fails (an intersection-union argument). Counts are binomial given the number of
-trials of each cell.
+Counts are binomial given the number of trials of each cell. The bound holds for the *largest*
+difference without a union over pairs, directions or strata: see docs/theory/certificate.md.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -18,10 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.documentation import completed_by
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell
-from skfairdp.fairness.bounds.exact_gap import largest_gap_bound
+from skfairdp.fairness.bounds.binomial_pairs import CellPair
 from skfairdp.parameters import PROBABILITY, Choice, check_arguments
 
-_BOUNDS = Choice(("exact", "difference"))
 _Table = tuple[tuple[int, ...], ...]
 
 
@@ -44,13 +42,9 @@ def gap_estimate(successes: ArrayLike, trials: ArrayLike) -> float | None:
     >>> round(gap_estimate([[300, 250]], [[1000, 1000]]), 3)
     0.05
     """
-    hit, rows = _cells(successes, trials)
-    gaps = []
-    for k, n in zip(hit, rows, strict=True):
-        rates = np.clip(k[n > 0] / n[n > 0], 0.0, 1.0)
-        if rates.size > 1:
-            gaps.append(float(rates.max() - rates.min()))
-    return max(gaps, default=None)
+    cells = zip(*_cells(successes, trials), strict=True)
+    rates = [np.clip(k[n > 0] / n[n > 0], 0.0, 1.0) for k, n in cells]
+    return max((float(np.ptp(found)) for found in rates if found.size > 1), default=None)
 
 
 def gap_upper_bound(
@@ -89,7 +83,7 @@ def gap_upper_bound(
     >>> round(gap_upper_bound([300, 250], [1000, 1000]), 4)
     0.0828
     """
-    check_arguments(locals(), confidence_level=PROBABILITY, bound=_BOUNDS)
+    check_arguments(locals(), confidence_level=PROBABILITY, bound=Choice(("exact", "difference")))
     if bound == "difference":
         return score_gap_upper_bound(successes, trials, confidence_level=confidence_level)
     hit, rows = _cells(successes, trials)
@@ -123,6 +117,22 @@ def score_gap_upper_bound(
     """
     check_arguments(locals(), confidence_level=PROBABILITY)
     return _plain(difference_bound(*_cells(sums, trials), 1.0 - confidence_level))
+
+
+def largest_gap_bound(strata: Sequence[Sequence[BinomialCell]], alpha: float) -> float:
+    """Upper confidence bound on the largest difference of rates within any stratum.
+
+    It fails with probability `alpha` at most, in (0, 1), which is not split over pairs: the pair
+    with the largest true difference is a fixed one.
+    """
+    pairs = [CellPair(u, v, alpha) for cells in strata for u, v in itertools.permutations(cells, 2)]
+    best = 0.0
+    for pair in sorted(pairs, key=lambda entry: -entry.place):
+        if not (best > 0.0 and best >= pair.observed and pair.excludes(best)):
+            best = max(best, pair.bound())
+        if best >= 1.0:
+            break
+    return best
 
 
 def _table(counts: NDArray) -> _Table:

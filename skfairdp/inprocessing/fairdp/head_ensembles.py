@@ -171,10 +171,7 @@ class EnsembleClassifier(GradientClassifier):
         return self.classes_[positive.astype(np.int64)]
 
     def _success_scores(self, X: ArrayLike) -> np.ndarray | None:
-        if not self._ensemble().randomised:
-            return None
-        X = self._features(X)
-        return self._ensemble().positive(self._embed(X))
+        return self.predict_proba(X)[:, 1] if self._ensemble().randomised else None
 
     def _head(self) -> nn.Linear:
         head = dict(self.module_.named_modules())[self.head_name_]
