@@ -90,8 +90,14 @@ def _told(certificate: Certificate, watched: GapMonitor, out: Path | None) -> in
     print(f"Certified: {certificate.sentence}\nSince then: {watched}")
     if not (watched.alarm_ or watched.cleared_):
         needed = watched.certifiable([1, 1]).rows_needed
-        rows = "more than ten million" if needed is None else f"some {needed:,}"
-        print(f"To be cleared, equal rates of one half take {rows} rows in each group.")
+        if needed is not None and watched.n_rows_ >= needed * len(watched.groups_ or ()) > 0:
+            print(
+                f"Not cleared by {watched.n_rows_:,} rows: the gap is near {watched.tolerance:g}, "
+                "or a group has few of them."
+            )
+        else:
+            rows = "more than ten million" if needed is None else f"some {needed:,}"
+            print(f"To be cleared, equal rates of one half take {rows} rows in each group.")
     if out is not None:
         write_whole(out, certificate.to_html(monitor=watched))
     return int(watched.alarm_ or watched.drift_)
