@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy import stats
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -34,6 +35,7 @@ from skfairdp.model_selection.holding_out import (
     score_of,
 )
 from skfairdp.model_selection.number_of_runs import NumberOfRuns, curve
+from skfairdp.preprocessing import PublicScaler
 from skfairdp.privacy import NoiseSource
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.events import covering_event
@@ -515,6 +517,25 @@ def test_bad_settings_are_refused_and_leave_nothing_behind(search, message) -> N
     with pytest.raises(ValueError, match=message):
         search.fit(X, y)
     assert not hasattr(search, "privacy_")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X: np.where(X > 2, np.nan, X), "NaN in .*PublicScaler does not guess"),
+        (lambda X: np.where(X > 2, np.inf, X), "infinity in"),
+        (csr_array, "Sparse data was passed"),
+    ],
+)
+def test_rows_that_a_pipeline_refuses_are_refused_before_any_charge(
+    tmp_path, change, message
+) -> None:
+    X, y, _ = people()
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
+    steps = Pipeline([("scale", PublicScaler((-6, 6))), ("clf", DPSGDClassifier(**FAST))])
+    with pytest.raises((ValueError, TypeError), match=message):
+        build(steps, {"clf__max_grad_norm": [1.0]}, ledger=ledger).fit(change(X), y)
+    assert ledger.entries() == ()
 
 
 def test_old_names_of_parameters_work_for_one_release() -> None:
