@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -27,6 +28,7 @@ from skfairdp.model_selection.candidates import (
     best_of,
     check_distributions,
     check_estimator,
+    check_steps,
     final_of,
     planner,
     told,
@@ -206,8 +208,11 @@ class PrivateSearchCV(PrivateClassifier):
             raise ValueError("PrivateSearchCV requires y to be passed, but the target y is None.")
         rows = X
         while isinstance(candidate, Pipeline):
-            rows = candidate[:-1].fit_transform(rows) if len(candidate) > 1 else rows
-            candidate = candidate.steps[-1][1]
+            *steps, (_, last) = candidate.steps
+            if steps:
+                rows = candidate[:-1].fit_transform(rows)
+                check_steps(Pipeline([*steps, ("rest", FunctionTransformer())]))
+            candidate = last
         if rows is not X and get_tags(candidate).input_tags.categorical:  # a table of levels
             return X, y
         checked, labels = check_rows(

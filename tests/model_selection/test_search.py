@@ -35,7 +35,7 @@ from skfairdp.model_selection.holding_out import (
     score_of,
 )
 from skfairdp.model_selection.number_of_runs import NumberOfRuns, curve
-from skfairdp.preprocessing import PublicScaler
+from skfairdp.preprocessing import PrivateTableEncoder, PublicScaler
 from skfairdp.privacy import NoiseSource
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.events import covering_event
@@ -520,19 +520,21 @@ def test_bad_settings_are_refused_and_leave_nothing_behind(search, message) -> N
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "step", "message"),
     [
-        (lambda X: np.where(X > 2, np.nan, X), "NaN in .*PublicScaler does not guess"),
-        (lambda X: np.where(X > 2, np.inf, X), "infinity in"),
-        (csr_array, "Sparse data was passed"),
+        (lambda X: np.where(X > 2, np.nan, X), PublicScaler((-6, 6)), "NaN in .* does not guess"),
+        (lambda X: np.where(X > 2, np.inf, X), PublicScaler((-6, 6)), "infinity in"),
+        (csr_array, PublicScaler((-6, 6)), "Sparse data was passed"),
+        (np.asarray, StandardScaler(), "Step 'scale' .* learned from rows"),
+        (np.asarray, PrivateTableEncoder(encoding="onehot"), "Step 'scale' .* pays for itself"),
     ],
 )
-def test_rows_that_a_pipeline_refuses_are_refused_before_any_charge(
-    tmp_path, change, message
+def test_rows_and_steps_of_a_pipeline_are_refused_before_any_charge(
+    tmp_path, change, step, message
 ) -> None:
     X, y, _ = people()
     ledger = PrivacyLedger(tmp_path / "ledger.db")
-    steps = Pipeline([("scale", PublicScaler((-6, 6))), ("clf", DPSGDClassifier(**FAST))])
+    steps = Pipeline([("scale", step), ("clf", DPSGDClassifier(**FAST))])
     with pytest.raises((ValueError, TypeError), match=message):
         build(steps, {"clf__max_grad_norm": [1.0]}, ledger=ledger).fit(change(X), y)
     assert ledger.entries() == ()
