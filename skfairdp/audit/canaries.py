@@ -74,10 +74,9 @@ def orthogonal_canaries(
 ) -> tuple[NDArray[np.floating], Canaries]:
     """Give every canary a feature of its own, so that canaries do not blur each other.
 
-    The training rows get `n_canaries` more columns of zeros. Canary ``j`` is zero but
-    for its own column, where it is `norm`; labels alternate between the classes. A
-    model whose first layer is linear has one weight per canary that only this canary
-    and the noise move.
+    The training rows get `n_canaries` more columns of zeros. A canary is zero but for its own
+    column, where it is `norm`. A model whose first layer is linear has one weight per canary that
+    only this canary and the noise move.
 
     Parameters
     ----------

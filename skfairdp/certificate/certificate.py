@@ -30,13 +30,7 @@ class Certificate(Claims):
     __module__ = "skfairdp.certificate"
 
     def examine(self) -> Examination:
-        """Recompute what is claimed from what is stored.
-
-        Returns
-        -------
-        Examination
-            Which figures follow, which do not, and which could not be recomputed.
-        """
+        """Recompute what is claimed: what follows from what is stored, what doesn't, what can't."""
         return examine(self)
 
     def verify(self, model: object) -> bool:
@@ -50,11 +44,9 @@ class Certificate(Claims):
         Returns
         -------
         bool
-            True if the digest is that of the model, and neither what `examine` recomputes nor
-            what the model itself promises about its training records contradicts the
-            certificate. False too where the model depends on something that no
-            digest can cover. It does not show who issued the certificate; for that see
-            `skfairdp.certificate.signing`.
+            False too where the model depends on something that no digest can cover, and where it
+            promises less about its training records. It does not show who issued the certificate;
+            for that see `skfairdp.certificate.signing`.
 
         Raises
         ------
@@ -87,14 +79,7 @@ class Certificate(Claims):
         return replace(self, monitor_file=fspath(path))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a claim.
-
-        Returns
-        -------
-        DataFrame
-            The value is epsilon for privacy, and an upper bound on the difference of
-            rates for a notion.
-        """
+        """Return one row a claim; of privacy the value is epsilon, of a notion the upper bound."""
         privacy: dict[str, Any] = {
             "value": float("inf"),
             "scope": "none: trained with epsilon=inf",

@@ -63,9 +63,8 @@ def certify(
 ) -> Certificate:
     """State what a fitted model guarantees about privacy and fairness.
 
-    Without rows the certificate says what is known before any evaluation. With rows
-    that were held out from training and selection it also bounds how far the deployed
-    model's rates differ between groups in the population the rows come from.
+    With rows that were held out from training and selection it also bounds how far the deployed
+    model's rates differ between groups in the population that the rows come from.
 
     Parameters
     ----------
@@ -98,12 +97,11 @@ def certify(
         Whether the number of rows of each (group, label) cell is public; used with
         `count_epsilon` only. Public sizes give narrower bounds.
     holdout : {"public", "per_record", "by_index", "by_person"}, optional
-        "public": the held-out rows need no protection (default without
-        `count_epsilon`). "per_record": each record went to training or hold-out by a
-        draw of its own, so the larger of the two costs counts. "by_person": each person did, with
-        all rows; needs `person_ids`, and may be said of public rows too. "by_index": it went by
-        its position, as in ``train_test_split``, and the costs compose (default with
-        `count_epsilon`).
+        Whether held-out rows need no protection (default without `count_epsilon`), or how a
+        record went to training or hold-out: by a draw of its own, so that the larger of the two
+        costs counts; by its position, as in ``train_test_split``, so that they compose (default
+        with `count_epsilon`); with its person, which needs `person_ids`. See
+        docs/theory/certificate.md.
     groups : sequence, optional
         Declared groups, in place of those that the model was fitted with.
     pos_label : scalar, optional
@@ -121,10 +119,8 @@ def certify(
         Where the noise of the counts comes from; None takes a fresh one seeded by the
         operating system.
     ledger : None, path or PrivacyLedger, default=None
-        Where the cost of `count_epsilon` is charged before the rows are used, and where
-        certificates from held-out rows are counted, so that each says which one it is: on
-        the same rows, in whatever order and under whatever name, where they are public; else
-        under the ledger's name. Sets that share only some rows are counted apart.
+        Where the cost of `count_epsilon` is charged before the rows are used, and certificates
+        are counted: from the same rows where they are public, else under the ledger's name.
         None takes that of the model, or of the search that found it, if there is one.
     check_ids : bool, default=False
         Warn of columns of `X` that look like identifiers: people may have several rows, and ε then

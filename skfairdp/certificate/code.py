@@ -58,10 +58,7 @@ def _library_folders() -> tuple[Path, ...]:
 
 
 def library_name(value: Any) -> str | None:
-    """Name by which a library holds a class or function.
-
-    None for what is the user's, or is not found under its name.
-    """
+    """Name by which a library holds a class or function; None for what is not found so."""
     if isinstance(value, np.ufunc):
         own = value.__name__
         holders = (h for h in (np, scipy.special) if getattr(h, own, None) is value)
@@ -78,21 +75,14 @@ def library_name(value: Any) -> str | None:
 
 
 def is_elementwise(function: object) -> bool:
-    """Whether a function is known to treat every number by itself.
-
-    True for the ufuncs of one argument of numpy and scipy; one that was made of a Python function
-    may do anything.
-    """
+    """Whether a function treats every number by itself: a library's ufunc of one argument."""
     if not isinstance(function, np.ufunc) or library_name(function) is None:
         return False
     return function.nin == 1 and function.signature is None
 
 
 def code_parts(code: types.CodeType) -> list[Any]:
-    """Everything that decides what a code object does, without its file and its lines.
-
-    Its constants come last, as a list.
-    """
+    """What decides what a code object does, without its file and lines; its constants last."""
     return [
         code.co_code,
         code.co_exceptiontable,

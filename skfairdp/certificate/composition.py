@@ -30,8 +30,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     """Compose what the parts of a deployed model promise.
 
     Void, with the reasons first among its assumptions, when a part is not covered; None when a
-    part was trained with ``epsilon=inf``. Raises a ValueError when `public_steps`, the names of
-    steps that were fitted without protected rows, names one that does not exist.
+    part was trained with ``epsilon=inf``.
     """
     shown, deployed = deployed, deployed.trained
     leaves = deployed.leaves()
@@ -76,10 +75,8 @@ def with_counts(
 ) -> PrivacyGuarantee | None:
     """Add the cost of a noisy table of counts of held-out rows, where they are protected.
 
-    With ``holdout="per_record"`` each record was assigned to training or hold-out by its own draw,
-    with "by_person" each person: then it is in one of the two, and the larger cost counts. With
-    "by_index" the costs compose, for records that are blanked and keep their position: add-remove
-    has no finite cost.
+    A record, or person, that found its side by a draw of its own is in one of the two: the larger
+    cost counts. Cut "by_index" the costs compose, for records that are blanked in their place.
     """
     if privacy is None or settings.count_epsilon is None:
         return privacy
@@ -100,7 +97,6 @@ def with_counts(
     alone = counts_guarantee(
         count_epsilon, public_sizes=settings.public_sizes, source=source, protects=unit
     )
-    assert alone is not None
     counts = dataclasses.replace(alone, adjacency=adjacency)
     if by_index:
         total = compose([model, counts])
@@ -127,10 +123,7 @@ def with_counts(
 
 
 def refuse_other_unit(privacy: PrivacyGuarantee | None, settings: EvaluationSettings) -> None:
-    """Refuse noisy counts of rows beside a promise about persons, and the other way round.
-
-    No one sentence would be true of training and held-out rows. Raises ValueError.
-    """
+    """Refuse noisy counts of rows beside a promise about persons, and the other way round."""
     units = ("record", "person")
     if not settings.private or privacy is None or privacy.is_void or privacy.protects not in units:
         return
@@ -144,15 +137,9 @@ def refuse_other_unit(privacy: PrivacyGuarantee | None, settings: EvaluationSett
 
 
 def counts_guarantee(
-    count_epsilon: float | None,
-    *,
-    public_sizes: bool,
-    source: NoiseSource,
-    protects: str = "record",
-) -> PrivacyGuarantee | None:
-    """State what a table of counts of held-out rows costs by itself; None for public rows."""
-    if count_epsilon is None:
-        return None
+    count_epsilon: float, *, public_sizes: bool, source: NoiseSource, protects: str = "record"
+) -> PrivacyGuarantee:
+    """State what a table of counts of held-out rows costs by itself."""
     if source.reproducible:
         return PrivacyGuarantee.void(_REPRODUCIBLE)
     return PrivacyGuarantee(

@@ -112,10 +112,7 @@ def noisy_claim(
     settings: EvaluationSettings,
     rests_on: tuple[str, ...],
 ) -> FairnessGuarantee:
-    """Make a claim from the noisy table; the true one is read for public sizes alone.
-
-    Both tables have the shape (n_groups, n_labels, n_classes), and `settings` a `count_epsilon`.
-    """
+    """Make a claim from the noisy table; the true one is read for public sizes alone."""
     epsilon = settings.count_epsilon
     assert epsilon is not None
     cells = noisy_cells(strata, noisy)

@@ -55,11 +55,8 @@ class Bound(NamedTuple):
 def state_digest(value: object) -> str:
     """SHA-256 over a value, such as a fitted estimator with all its parts, as "sha256:..." in hex.
 
-    The value may be made of estimators, nets, arrays, frames, functions, and containers and objects
-    of them. The digest is equal for a pickled and restored model; another weight, threshold or
-    state of an earlier pipeline step gives another one, and so does another body, default, closure
-    or global of a function or class of yours. Functions and classes of installed libraries count by
-    their names. Raises an UnboundModelError that names what cannot be covered.
+    docs/theory/certificate.md says what it covers. Raises an UnboundModelError that names what
+    cannot be covered.
     """
     return bind(value).digest
 

@@ -65,10 +65,7 @@ def evaluate(
     settings: EvaluationSettings,
     source: NoiseSource,
 ) -> Evaluation:
-    """Bound the differences between `groups` from held-out rows; other arguments as of `certify`.
-
-    Raises a ValueError for rows and labels that do not fit together, unless counts are private.
-    """
+    """Bound the differences between `groups` from held-out rows; arguments as of `certify`."""
     held = ask_holdout(
         deployed, X, y, sensitive_features, groups, settings.private, settings.positive
     )
@@ -205,11 +202,7 @@ def _downstream_claims(
 def leakage_remarks(
     deployed: Deployed, X: Any, sensitive_features: ArrayLike | None, confidence_level: float
 ) -> tuple[str, ...]:
-    """Measure how much a release of held-out rows tells about the group.
-
-    The rows must need no protection; those without a group are left out. Empty for a model that
-    releases nothing.
-    """
+    """Measure what a release of public rows tells about the group; empty without a release."""
     place, release = deployed.release
     if release is None or sensitive_features is None:
         return ()

@@ -72,10 +72,7 @@ Findings = Iterator[tuple[str, str]]
 
 
 def examine(certificate: Claims) -> Examination:
-    """Recompute every figure of a certificate that follows from others in it.
-
-    Counts give estimates, intervals and bounds; events give epsilon.
-    """
+    """Recompute every figure of a certificate that follows from its counts or its events."""
     found: list[tuple[str, str]] = []
     for claim in certificate.fairness:
         found += [*_of_claim(claim), *_of_rows(claim, certificate.n_rows)]
@@ -93,9 +90,8 @@ def examine(certificate: Claims) -> Examination:
 def contradictions(certificate: Claims, deployed: Deployed) -> Iterator[str]:
     """What a certificate states otherwise than the model that its digest names.
 
-    Its name, or a promise about training records that is stronger than the model's own. What
-    other steps, counts of held-out rows and a search cost on top is not compared. Nothing for a
-    model with another digest.
+    Its name, or a promise about training records that is stronger than the model's own; what other
+    steps, counts and a search cost on top is not compared.
     """
     python = certificate.library_versions.get("python", "")
     if not deployed.matches(certificate.model_digest, python):

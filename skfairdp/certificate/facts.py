@@ -18,11 +18,7 @@ PUBLIC, DECLARED, BOUGHT = SOURCES = ("public", "declared", "bought")
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that is known, and how it may be told.
-
-    "public": it costs nobody anything, as the certificate's assumptions say; "declared": by whoever
-    trained or certified the model; "bought": with noise, out of the epsilon that is stated.
-    """
+    """One thing that is known: public, declared by somebody, or bought out of epsilon."""
 
     name: str
     value: str

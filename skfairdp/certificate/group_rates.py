@@ -23,14 +23,10 @@ ANY = "any"
 
 @dataclass(frozen=True)
 class GroupRate:
-    """Rate of one cell, with the interval of the true rate where one is known.
-
-    The counts are noisy ones where `noisy`; `stratum` is what the rate is conditioned on, "all"
-    for nothing; `rate` is None without rows.
-    """
+    """Rate of one cell, None without rows, with the interval of the true rate where known."""
 
     group: str
-    stratum: str
+    stratum: str  # what the rate is conditioned on; "all" for nothing
     successes: float
     trials: float
     rate: float | None
@@ -41,11 +37,7 @@ class GroupRate:
 
 @dataclass(frozen=True)
 class ImpactRatio:
-    """Selection rate of a group over the highest of the groups that it is compared with.
-
-    `low` and `high` are the ends of an interval of the true ratio, where one is known; those of all
-    groups that are compared hold together.
-    """
+    """Selection rate of a group over the highest one; intervals of a comparison hold together."""
 
     group: str
     stratum: str
@@ -68,10 +60,7 @@ def group_rates(claim: FairnessGuarantee) -> tuple[GroupRate, ...]:
 
 @lru_cache(maxsize=32)
 def impact_ratios(claim: FairnessGuarantee) -> tuple[ImpactRatio, ...]:
-    """Ratios of selection rates: of all groups, and of the values of each of several columns.
-
-    Empty for another notion than demographic parity, and where no rows were counted.
-    """
+    """Ratios of selection rates: of all groups, and of each column's values; else empty."""
     counted = claim.confidence_level is not None and claim.scope == DEPLOYED
     if claim.notion != "demographic_parity" or not counted:
         return ()

@@ -59,10 +59,7 @@ _PRIVACY = {part.name for part in fields(PrivacyGuarantee)} - {"exposures"}
 
 
 def strict_json(text: str) -> Any:
-    """Parse JSON that has one meaning: no number beyond floats, no key twice.
-
-    Raises a ValueError for anything else.
-    """
+    """Parse JSON that has one meaning: no number beyond floats, no key twice."""
     try:
         return json.loads(
             text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_without_repeats

@@ -54,10 +54,7 @@ class FitsOfSearch:
 
 
 def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
-    """Compose the fits of a search of scikit-learn, of which `final` is the model that it kept.
-
-    None where the cost of the other candidates cannot be read off their parameters.
-    """
+    """Compose the fits of a search that kept `final`; None where their cost cannot be read off."""
     if any(charges_privacy(step) for _, step in unwrap(search).leaves()):
         return None  # a step that was fitted, and charged, as often as the last one
     stated: PrivacyGuarantee | None = getattr(final, "privacy_", None)

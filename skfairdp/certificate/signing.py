@@ -100,11 +100,9 @@ def fingerprint(key: Ed25519PublicKey) -> str:
 
 
 def write_new_key(path: Path, passphrase: bytes | None = None) -> Path:
-    """Make a pair of keys as PEM files; the private one can be read by its owner alone.
+    """Make a pair of keys as PEM files, and return where the public one is: beside the private.
 
-    Nothing is overwritten. Returns where the public key is: beside the private one, ``.public`` in
-    its name. Raises a SignatureError where one of the files exists or cannot be written, or where
-    ``cryptography`` is missing.
+    Only their owner can read the private one. Raises a SignatureError where a file exists.
     """
     serialization, ed25519 = _library()
     public = path.with_name(f"{path.stem}.public{path.suffix or '.pem'}")
@@ -125,11 +123,7 @@ def write_new_key(path: Path, passphrase: bytes | None = None) -> Path:
 
 
 def load_private_key(path: Path, passphrase: bytes | None = None) -> Ed25519PrivateKey:
-    """Read a private key from a PEM file.
-
-    Raises a SignatureError where the file holds no such key, or the passphrase is missing or
-    wrong.
-    """
+    """Read a private key from a PEM file; a SignatureError where that is not possible."""
     serialization, ed25519 = _library()
     content = read_key(path)
     try:

@@ -55,10 +55,8 @@ class Deployed:
 
     @property
     def place_of_release(self) -> int | None:
-        """Place of the first step whose output, a private release, is all that later steps see.
-
-        None without one; a step inside a container is none, since columns pass beside it.
-        """
+        """Place of the first step whose output, a private release, is all that later steps see."""
+        # A step inside a container is none, since columns pass beside it.
         places = (i for i, (_, stage) in enumerate(self.stages) if releases_rows(stage))
         return next(places, None)
 
@@ -71,10 +69,7 @@ class Deployed:
 
     @property
     def bound(self) -> Bound:
-        """Digest of everything that predictions depend on, whatever search found it.
-
-        Raises an UnboundModelError that names what no digest can cover.
-        """
+        """Digest of everything that predictions depend on; an UnboundModelError if none."""
         return bind([*self.stages, self.final])
 
     def matches(self, digest: str, python: str = "") -> bool:
@@ -158,21 +153,13 @@ class Deployed:
         return answers_of(self.final)._post_processes is not None
 
     def predict(self, X: Any, sensitive_features: Any) -> Any:
-        """Predict as deployed; groups go only to a model that asks for them.
-
-        The model gets a copy of the rows: steps such as ``StandardScaler(copy=False)`` write into
-        what they are given, and would answer other rows when asked again.
-        """
-        X = deepcopy(X)
-        if self.group_aware:
-            return self.model.predict(X, sensitive_features=sensitive_features)
-        return self.model.predict(X)
+        """Predict as deployed; groups go only to a model that asks for them."""
+        # A copy: steps such as StandardScaler(copy=False) write into what they are given.
+        given = {"sensitive_features": sensitive_features} if self.group_aware else {}
+        return self.model.predict(deepcopy(X), **given)
 
     def after_declared_steps(self, X: Any) -> tuple[Deployed, Any]:
-        """Push a copy of the rows through leading steps that turn each into the same every time.
-
-        Result: the rest of the model, and what it is given.
-        """
+        """The model after leading steps that treat each row alike every time, and its rows."""
         n = 0
         if type(self.model) is Pipeline and is_transparent(self.model):
             alike = (
@@ -197,11 +184,7 @@ class Deployed:
 
 
 def unwrap(model: object) -> Deployed:
-    """Take a fitted model apart: an estimator, Pipeline or search.
-
-    Raises a NotFittedError for one that is not fitted, or a search without ``refit``, and a
-    TypeError for what is not an estimator.
-    """
+    """Take a fitted model apart: an estimator, Pipeline or search."""
     check_is_fitted(model)
     predictor, searches = _best(model, ())
     final, stages = predictor, []
@@ -213,18 +196,16 @@ def unwrap(model: object) -> Deployed:
 
 
 def _best(model: Any, searches: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    while is_transparent(model) and (
-        isinstance(model, FrozenEstimator)
-        or hasattr(model, "cv_results_")
-        or hasattr(model, "best_estimator_")
-    ):
+    while is_transparent(model):
         if isinstance(model, FrozenEstimator):
             model = model.estimator
-            continue
-        if not hasattr(model, "best_estimator_"):
+        elif hasattr(model, "best_estimator_"):
+            model, searches = model.best_estimator_, (*searches, model)
+        elif hasattr(model, "cv_results_"):
             raise NotFittedError(
                 f"This {type(model).__name__} has no best_estimator_, because refit=False; set "
                 "refit=True, or certify the estimator that you deploy."
             )
-        model, searches = model.best_estimator_, (*searches, model)
+        else:
+            break
     return model, searches

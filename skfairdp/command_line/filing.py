@@ -24,6 +24,7 @@ from skfairdp.assumptions import (
 from skfairdp.base import PrivateEstimator
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.command_line.files import say, write_whole
+from skfairdp.command_line.schema import stated
 from skfairdp.command_line.table import People
 from skfairdp.exceptions import PlanError, SkfairdpError
 from skfairdp.figures import as_given
@@ -54,11 +55,7 @@ class Run:
     written: list[Path] = field(default_factory=list)
 
     def file(self) -> int:
-        """Train, certify, write: first what cannot be made again without another charge.
-
-        Result: 0 if the certificate shows what was asked for, 1 if it doesn't. An error says what
-        was charged, which stays so, and which files are there.
-        """
+        """Train, certify, write; an error says what was charged, and which files are there."""
         known = () if self.ledger is None else [entry.number for entry in self.ledger.entries()]
         try:
             return self._charged()
@@ -264,8 +261,10 @@ def trained(people: People, estimator: Any) -> Pipeline:
             person_ids=people.ids,
         )
     else:
-        scaler = PublicScaler(schema.bounds, log_columns=schema.log, fill=schema.fill or None)
-        encoder = PublicEncoder(schema.categories)
+        log = tuple(name for name, bent in stated(schema, "log").items() if bent)
+        fill = stated(schema, "fill") or None
+        scaler = PublicScaler(stated(schema, "bounds"), log_columns=log, fill=fill)
+        encoder = PublicEncoder(stated(schema, "categories"))
         fitted = Pipeline([("scale", scaler), ("encode", encoder), ("classify", estimator)])
         fitted.fit(
             people.X,

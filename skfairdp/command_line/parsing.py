@@ -121,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--key", type=Path, metavar="FILE", help="public key (PEM) that must have signed it")
     strict = "exit with 1 too where a figure can't be recomputed"
     add("--strict", action="store_true", help=strict)
-    add = command("keygen keys keygen", "make a pair of keys for signing certificates", KEYGEN)
+    add = command("keygen checking keygen", "make a pair of keys for signing certificates", KEYGEN)
     beside = "private key; the public one goes beside it"
     add("--out", required=True, type=Path, metavar="FILE", help=beside)
     asked = f"encrypt the private key; the passphrase is asked for, or taken from {PASSPHRASE}"

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from skfairdp import PrivacyLedger, certifiable
+from skfairdp.command_line.checking import private_key
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, read_rows, say
-from skfairdp.command_line.keys import private_key
 from skfairdp.command_line.report_options import ENOUGH_FOR_TABLES, MECHANISMS
 from skfairdp.command_line.schema import schema_from
 from skfairdp.command_line.table import People, people_of
@@ -21,10 +21,7 @@ from skfairdp.privacy.noise import NoiseSource
 
 
 def report(arguments: argparse.Namespace) -> int:
-    """Train a model, certify it on rows held out, write the page.
-
-    Result: 0 if the certificate shows what was asked for, 1 if it doesn't.
-    """
+    """Train, certify, write the page; 1 if the certificate doesn't show what was asked for."""
     arguments.notion = arguments.notion or ["demographic_parity"]
     asked = arguments.mechanism
     _choose_mechanism(arguments)  # wrong options show before a file is read

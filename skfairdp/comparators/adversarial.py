@@ -99,8 +99,6 @@ default="demographic_parity"
     adversary_steps : int, default=3
         Steps of the adversary for each step of the encoder. The published code takes one,
         after which the encoder still outruns its adversary with two components.
-    learning_rate : float, default=0.001
-        Of Adam, for both sides; they take one step each in turn.
 
     References
     ----------

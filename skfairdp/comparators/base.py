@@ -271,7 +271,6 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
         return "encoder_" in vars(self)
 
     def __sklearn_tags__(self) -> Tags:
-        """Describe the transformer to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = self._needs_labels
         tags.requires_fit = True

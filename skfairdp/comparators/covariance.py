@@ -63,8 +63,6 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
     ----------
     coef_ : ndarray, shape (1, n_features)
         Coefficients.
-    groups_ : tuple or None
-        Groups; None when fitted without any.
     intercept_ : ndarray, shape (1,)
         Intercept.
     n_iter_ : int
@@ -230,10 +228,9 @@ def fit_constrained(
     rows, which are differences of convex functions, to a stationary point. Result: weights,
     steps, largest excess of a covariance over its bound, and whether it converged.
 
-    `bound`: largest absolute value of each covariance. `ridge` (d,): strength of the penalty
-    ``ridge @ weights**2 / 2``; its small positive entries keep the Hessian regular. `tol`: ends
-    when a full step would move no weight by more, or when loss and penalty fall by less than
-    ``tol**2``; counts as converged if no covariance exceeds its bound by more than `tol` then.
+    `ridge` (d,): strength of the penalty ``ridge @ weights**2 / 2``. `tol`: ends when a full step
+    would move no weight by more, or when loss and penalty fall by less than ``tol**2``; counts as
+    converged if no covariance exceeds its bound by more than `tol` then.
     """
     weights = np.zeros(X.shape[1])
     margins = X @ weights
@@ -285,8 +282,7 @@ def _quadratic_step(
 ) -> tuple[NDArray, NDArray]:
     """Minimise the quadratic model where ``|covariances + matrix @ move| <= bound``.
 
-    There are few constraints, so the dual is solved: a lasso in their multipliers, one
-    coordinate at a time.
+    There are few constraints, so the dual is solved: a lasso in their multipliers.
     """
     factor = cho_factor(hessian)
     newton = -cho_solve(factor, gradient)

@@ -21,9 +21,8 @@ def perceptron(
     Weights and biases are uniform within ±1/√fan-in, torch's own default, but drawn from
     `generator`: torch's global state is neither read nor moved.
     """
-    widths = [n_inputs, *hidden_sizes, n_outputs]
     layers: list[nn.Module] = []
-    for width, following in pairwise(widths):
+    for width, following in pairwise([n_inputs, *hidden_sizes, n_outputs]):
         layer = nn.utils.skip_init(nn.Linear, width, following)
         for weights in (layer.weight, layer.bias):
             nn.init.uniform_(weights, -(width**-0.5), width**-0.5, generator=generator)
@@ -102,11 +101,9 @@ class Batch:
 
     @property
     def groups(self) -> Tensor:
-        """Group codes, shape (n,)."""
         return self.s[:, 0]
 
     def take(self, index: Tensor) -> Batch:
-        """Return the rows with these positions."""
         return Batch(*(part.index_select(0, index) for part in (self.x, self.y, self.s)))
 
 
@@ -123,15 +120,14 @@ class Widths:
 
     @property
     def n_groups(self) -> int:
-        """Number of groups."""
         return self.n_values[0]
 
 
 class Losses(nn.Module):
     """The networks of one method, made in `_build`, and the losses that train them.
 
-    Where a method is adversarial, ``rival`` takes `rival_steps` steps by `rival_loss` on every
-    batch before all other networks take one by `loss`.
+    Where a method is adversarial, ``rival`` works against the encoder: it takes `rival_steps` steps
+    by `rival_loss` on every batch before all other networks take one by `loss`.
     """
 
     rival_steps: int = 0
@@ -150,9 +146,7 @@ class Losses(nn.Module):
         return perceptron(n_inputs, self.sizes.hidden, n_outputs, self._generator)
 
     def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
-        """Loss of the encoder and of what helps it."""
         raise NotImplementedError
 
     def rival_loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
-        """Loss of the network that works against the encoder."""
         raise NotImplementedError

@@ -72,9 +72,11 @@ def load_mortgage_approvals(
     {'other': 0.708, 'white': 0.908}
     """
     rows = _rows()
-    table = _filled(rows.drop(columns=["approve", *_REDUNDANT]))
+    table = rows.drop(columns=["approve", *_REDUNDANT])
+    for column, code in _NOT_AVAILABLE.items():
+        table[column] = table[column].where(table[column] < code)
     return assemble(
-        table,
+        table.fillna(_FILL),
         _CARD,
         target=rows["approve"],
         sensitive=sensitive,
@@ -112,10 +114,3 @@ def _attributes(rows: pd.DataFrame) -> dict[str, pd.Series]:
         ),
         "age": rows["old"].map({1: "older", 0: "younger"}).astype(object),
     }  # fmt: skip
-
-
-def _filled(table: pd.DataFrame) -> pd.DataFrame:
-    table = table.copy()
-    for column, code in _NOT_AVAILABLE.items():
-        table[column] = table[column].where(table[column] < code)
-    return table.fillna(_FILL)

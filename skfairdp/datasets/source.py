@@ -113,11 +113,7 @@ def read_card(name: str) -> Card:
 def find_file(
     raw: RawFile, data_home: str | os.PathLike[str] | None, *, verify: bool = False
 ) -> Path | None:
-    """Path of the raw file, or None where neither argument nor environment leads to it.
-
-    `data_home`: a folder. None reads the environment variable ``SKFAIRDP_DATA``. `verify`:
-    compare the SHA-256 checksum.
-    """
+    """Path of the raw file, or None where neither `data_home` nor ``SKFAIRDP_DATA`` leads to it."""
     folder = data_home if data_home is not None else os.environ.get(DATA_ENVIRONMENT_VARIABLE)
     if not folder:
         return None
@@ -148,10 +144,6 @@ def read_rows(
 
     From a local file nothing is interpreted: ``?`` and ``None`` stay text. `from_openml` brings
     OpenML's table into that shape, where this takes more than texts and whole numbers.
-
-    Result `rows`: the raw table; `source`: ``"file <name>"`` or ``"OpenML <id>"``. Raises
-    FileNotFoundError: if the rows can be found nowhere; the message says how to get them. Raises
-    ValueError: if the file is not the expected table.
     """
     path = find_file(raw, data_home, verify=verify)
     if path is not None:

@@ -19,10 +19,7 @@ _LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLL
 
 
 def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
-    """Compute a module's outputs without touching its state, as `in_blocks` does.
-
-    `X` (n, ...): rows. Result (n, n_outputs).
-    """
+    """Compute a module's outputs (n, n_outputs) without touching its state, as `in_blocks` does."""
     module.eval()
     with torch.inference_mode():
         certain = linear_stack(module) is not None
@@ -116,11 +113,7 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
 def features_and_output(
     module: nn.Module, head: nn.Linear, X: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute what enters a module's linear head, and the module's outputs.
-
-    `head`: a layer of `module`. `X` (n, ...): rows. Result `features` (n, head.in_features);
-    `output` (n, n_outputs).
-    """
+    """Compute what enters a linear head, a layer of the module, and the module's outputs."""
     caught: dict[str, Tensor] = {}
 
     def both(part: Tensor) -> Tensor:
@@ -140,13 +133,9 @@ def features_and_output(
 
 
 def link_of(criterion: nn.Module) -> str:
-    """Tell what the outputs of a module trained with a criterion are.
-
-    Result: as `probabilities` takes it.
-    """
-    for kind, link in _LINKS.items():
-        if type(criterion) is kind:
-            return link
+    """Tell what outputs of a module trained with a criterion are, as `probabilities` takes it."""
+    if type(criterion) in _LINKS:
+        return _LINKS[type(criterion)]
     allowed = ", ".join(kind.__name__ for kind in _LINKS)
     raise ValueError(
         f"'net' has the criterion {type(criterion).__name__}; allowed are {allowed}: their loss of "
@@ -155,11 +144,10 @@ def link_of(criterion: nn.Module) -> str:
 
 
 def probabilities(output: np.ndarray, link: str) -> np.ndarray:
-    """Turn outputs into class probabilities.
+    """Turn outputs (n, n_outputs) into class probabilities (n, n_classes); rows sum to one.
 
-    `output` (n, n_outputs): outputs of a module. `link`: "logit" for one logit of a binary model,
-    "softmax" for a logit a class, "identity" for probabilities. Result (n, n_classes): rows sum
-    to one.
+    `link`: "logit" for one logit of a binary model, "softmax" for a logit a class, "identity" for
+    probabilities.
     """
     if link == "logit":
         positive = 0.5 * (1.0 + np.tanh(0.5 * output[:, 0]))

@@ -118,9 +118,7 @@ def refuse_wrong_outputs(
 ) -> None:
     """Refuse a module whose outputs do not fit the classes, before a label is used.
 
-    `module`: takes such rows (`refuse_unstable_rows`). Left as it is. `n_classes`: number of
-    classes, declared or of the rows. `n_logits`: number of outputs that the mechanism asks for;
-    None: what the classes need.
+    `n_logits`: number of outputs that the mechanism asks for; None: what the classes need.
     """
     probe = _as_at_prediction(module)
     reference = next(probe.parameters())
@@ -148,8 +146,6 @@ def refuse_rows_it_cannot_take(module: nn.Module, parts: Iterable[torch.Tensor])
     """Refuse rows that a module fails on, such as codes beyond an embedding.
 
     Modules made of layers that take any finite number are not run.
-
-    `parts`: each (n, ...): rows in the module's dtype.
     """
     indexes = any(isinstance(layer, nn.Embedding | nn.EmbeddingBag) for layer in module.modules())
     if not indexes and type(module).__module__.startswith(("skfairdp.", "torch.nn.")):
@@ -204,11 +200,9 @@ def refuse_mixed_block(module: nn.Module, row_shape: tuple[int, ...]) -> None:
 
 
 def find_head(module: nn.Module, name: str | None = None) -> tuple[str, nn.Linear]:
-    """Return the linear output layer of a module.
+    """Return the linear output layer of a module, and its name in ``module.named_modules()``.
 
-    `name`: name of the layer in ``module.named_modules()``. None takes the attribute ``head`` if
-    it is linear, else the last ``torch.nn.Linear`` in the order of definition. Result `name`: its
-    name in ``module.named_modules()`` (``""`` if the module itself is linear).
+    `name`: of that layer. None takes ``head`` if it is linear, else the last ``torch.nn.Linear``.
     """
     kind = type(module).__name__
     layers = dict(module.named_modules())

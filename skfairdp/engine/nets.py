@@ -84,8 +84,7 @@ class PreparedNet:
     def learning_rates(self, steps: int, steps_per_epoch: int) -> list[float]:
         """List the net's learning rate at every step.
 
-        The net's LRScheduler, if it has one, is run ahead on a dummy parameter:
-        its policy cannot depend on the rows then.
+        An LRScheduler is run ahead on a dummy parameter: its policy cannot depend on the rows then.
         """
         if not self.schedulers:
             return [self.learning_rate] * steps
@@ -106,10 +105,7 @@ class PreparedNet:
 
 
 def check_net(net: Any) -> NeuralNet:
-    """Refuse a net whose settings would publish or change private training.
-
-    `net`: the ``net`` parameter of an estimator, not None.
-    """
+    """Refuse a net whose settings would publish or change private training."""
     if not isinstance(net, NeuralNet):
         raise TypeError(
             f"'net' must be a skorch NeuralNet or None; got {type(net).__name__}. "
@@ -167,12 +163,11 @@ def prepare_net(
 ) -> PreparedNet:
     """Clone and initialise a net with seeded weights and flat parameters.
 
-    `net`: none stands for `default_net`. Never changed. `n_features`: number of input columns;
-    given to modules that take an ``n_features`` argument and have none set. `n_classes`: number
-    of classes. Modules that take an ``n_outputs`` argument and have none set get one logit for
-    two classes under BCEWithLogitsLoss, else one a class. `seed`: seeds the initial weights,
-    without touching torch's global generator. `n_logits`: number of outputs of a mechanism whose
-    criterion, BCEWithLogitsLoss, has several binary targets; None: what `n_classes` says.
+    `net`: none stands for `default_net`. `n_features`: given to modules that take an argument of
+    that name and have none set. Those that take ``n_outputs`` and have none set get one logit for
+    two classes under BCEWithLogitsLoss, else one a class. `seed`: of the initial weights; torch's
+    global generator is left alone. `n_logits`: number of outputs of a mechanism whose criterion,
+    BCEWithLogitsLoss, has several binary targets; None: what `n_classes` says.
     """
     working = default_net() if net is None else clone(check_net(net))
     schedulers = tuple(map(clone, _callbacks(working)))
@@ -229,10 +224,7 @@ def module_dtype(module: nn.Module) -> torch.dtype:
 
 
 def as_tensor(X: Any, module: nn.Module) -> Tensor:
-    """Rows as one contiguous tensor in the module's dtype and on its device.
-
-    Never the memory of `X`: layers may work in place.
-    """
+    """Copy rows, as layers may work in place, to a tensor of the module's dtype and device."""
     device = next(module.parameters()).device
     # torch warns of memory it may not write to, e.g. rows that joblib mapped from a file.
     rows = np.require(X, requirements=["C_CONTIGUOUS", "WRITEABLE"])

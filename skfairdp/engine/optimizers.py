@@ -43,10 +43,7 @@ class FlatOptimizer:
         return sum(parameter.numel() for parameter in self._parameters)
 
     def step(self, gradient: Tensor) -> None:
-        """Apply one update.
-
-        `gradient` (p,): a released gradient; cast to the parameters' dtype.
-        """
+        """Apply one update by a released gradient, shape (p,)."""
         if self._plain:
             # torch's own step costs ten times the update of a single vector.
             # A cast in front is cheaper than an update in two dtypes.
@@ -147,9 +144,8 @@ def flat_optimizer(
 ) -> FlatOptimizer:
     """Build an optimizer on flat parameters.
 
-    `args`, `kwargs`: its arguments; the first of `args`, if any, holds parameters or groups of
-    them. Result: on the vector itself where the optimizer treats every coordinate alike, else on
-    the parameters, which share its memory.
+    `args`: the first, if any, holds parameters or groups of them. Result: on the vector itself
+    where the optimizer treats every coordinate alike, else on parameters that share its memory.
     """
     listed = list(args[0]) if len(args) == 1 else []
     several = len(listed) > 1 and isinstance(listed[0], dict)

@@ -39,18 +39,18 @@ class _Coins:
         self._generator = generator
         self._ahead = max(1, min(64, int(8192 / (n * rate + 1.0))))
         self._places, self._cuts = np.arange(n if rate == 1.0 else 0), [0]
-        self._round, self._process = self._ahead, os.getpid()
+        self._left, self._process = 0, os.getpid()
 
     def successes(self) -> np.ndarray:
         """Positions in ``range(n)`` at which the coins of the next round succeed."""
         if self._rate == 1.0:
             return self._places
         # A forked process must not go through the rounds that its parent has yet to use.
-        if self._round == self._ahead or self._process != os.getpid():
+        if not self._left or self._process != os.getpid():
             self._draw()
-            self._round, self._process = 0, os.getpid()
-        first, stop = self._cuts[self._round : self._round + 2]
-        self._round += 1
+            self._left, self._process = self._ahead, os.getpid()
+        self._left -= 1
+        first, stop = self._cuts[self._left : self._left + 2]
         return self._places[first:stop]
 
     def _draw(self) -> None:

@@ -78,7 +78,11 @@ class StoredBatches:
 
 
 def _without(batch: Batch, rows: np.ndarray) -> Batch:
+    """Take rows out of a batch, and persons who have no other one in it."""
     kept = np.isin(batch.rows, rows, invert=True)
-    cells = np.repeat(np.arange(len(batch.sizes)), batch.sizes)[kept]
+    left, persons = kept, batch.persons
+    if persons is not None:
+        left, persons = persons.with_rows(kept)
+    cells = np.repeat(np.arange(len(batch.sizes)), batch.sizes)[left]
     sizes = np.bincount(cells, minlength=len(batch.sizes)).tolist()
-    return Batch(batch.rows[kept], tuple(sizes))
+    return Batch(batch.rows[kept], tuple(sizes), persons)

@@ -60,10 +60,9 @@ def run_segment(
 ) -> bool:
     """Run all steps of one segment.
 
-    `segment`: what is sampled, weighted and noised. `release`: the only access to the rows.
-    `optimizer`: turns a released gradient into new weights. `before_step`: post-processing of
-    released weights before each step, e.g. a projection. `learning_rate`: learning rate of a
-    step, from the number of steps done. `after_step`: called with the number of steps done;
+    `release`: the only access to the rows. `before_step`: post-processing of released weights
+    before each step, e.g. a projection. `learning_rate`: learning rate of a step, from the
+    number of steps done. `after_step`: called with the number of steps done;
     training ends early when it returns True, and the rest of the plan may be left. It sees
     released values only. `adjust_gradient`: post-processing of each released gradient, shape (p,)
     and float64, before the optimizer gets it. `released_gradient`: releases the gradient of a

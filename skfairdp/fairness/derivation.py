@@ -20,6 +20,10 @@ TOTAL_VARIATION = "total variation of codes"
 LAST_STEP = "last head step"
 WEIGHT_LENGTH = "length of the weights"
 
+_OF_LAST_STEP = (
+    "max_head_norm", "max_grad_norm", "learning_rate", "noise_std", "n_heads", "prediction",
+    "group_update", "expected_batch_size", "n_groups",
+)  # fmt: skip
 # Inputs of each kind. "claims": how many claims share the error probability.
 KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -30,17 +34,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         COUNTED: (),
         RELEASE: ("epsilon",),
         TOTAL_VARIATION: ("claims", "attenuation", "n_codes"),
-        LAST_STEP: (
-            "max_head_norm",
-            "max_grad_norm",
-            "learning_rate",
-            "noise_std",
-            "n_heads",
-            "prediction",
-            "group_update",
-            "expected_batch_size",
-            "n_groups",
-        ),
+        LAST_STEP: _OF_LAST_STEP,
         WEIGHT_LENGTH: ("norm", "std"),
     }
 )

@@ -71,20 +71,12 @@ class FairnessGuarantee:
     bound : float in [0, 1]
         The largest difference is at most this.
     scope : str
-        What the claim is about.
-
-        * "deployed model": the answers of this very model, with the key of its random
-          draws if it has one, to people like those held out. Counted.
-        * "averaged over its draws": the same people, and the average over all keys that
-          the model's draws could have had.
-        * "any population": that average, for all people.
-        * "training mechanism": the average over the noise of training.
-        * "any downstream predictor": whatever is predicted from a private release,
-          averaged over its noise.
-        * "any downstream predictor of such people": the same of one fair code, for people
-          like those held out.
-        * "answered queries": the answers that a parity gate has let pass, and no
-          others.
+        What the claim is about. "deployed model": this very model's answers to people like those
+        held out, counted. "averaged over its draws", "any population": the average over all keys
+        that its draws could have had, for such people or for all. "training mechanism": the average
+        over the noise of training. "any downstream predictor", or "... of such people": whatever is
+        predicted from a private release, or from one fair code, averaged over its noise. "answered
+        queries": the answers that a parity gate let pass. See docs/theory/certificate.md.
     method : str
         How the bound was derived.
     estimate : float or None
@@ -264,12 +256,7 @@ class FairnessGuarantee:
         return get_notion(self.notion).meaning if self.words is None else self.words[1]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types.
-
-        Returns
-        -------
-        dict
-        """
+        """Return a dict of JSON types."""
         document = asdict(self) | {
             "groups": [json_label(group) for group in self.groups],
             "counts": [asdict(one) | {"group": json_label(one.group)} for one in self.counts],

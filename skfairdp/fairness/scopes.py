@@ -34,11 +34,7 @@ FROM_ROWS = (DEPLOYED, AVERAGED, DOWNSTREAM_LIKE)
 def check_scope(
     scope: str, *, confidence_level: float | None, kind: str | None, whole_counts: bool
 ) -> None:
-    """Refuse a scope that a claim with this content cannot have.
-
-    `scope`: what the claim is said to be about. `kind`: kind of its derivation, where it has one.
-    `whole_counts`: whether its successes are whole numbers, or noisy.
-    """
+    """Refuse a scope that a claim cannot have, with successes that are whole numbers or noisy."""
     if scope not in SCOPES:
         raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
     if (confidence_level is None) is (scope in FROM_ROWS):

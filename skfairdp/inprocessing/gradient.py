@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from skfairdp.certificate.fit_digests import bind_each
-from skfairdp.datasets.stored_rows import SparseRows, in_chunks, stored_rows
+from skfairdp.datasets.stored_rows import in_chunks, stored_rows
 from skfairdp.engine.clipping.clippers import make_clipper
 from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.inspection import (
@@ -175,11 +175,11 @@ class GradientClassifier(BudgetedClassifier):
         persons = self._persons(len(X))
         X, labels, groups = self._used(X, labels, groups)
         seed, noise = self._randomness()
-        on_disk = stored is not None and not isinstance(stored, SparseRows)
-        if persons is not None and (on_disk or processes.size > 1):
+        if persons is not None and processes.size > 1:
             raise ValueError(
-                "'person_ids' needs the rows of all persons in the memory of one process. Load the "
-                "rows and set distributed=None, or give one row of each person."
+                "'person_ids' needs all rows in one process: a person with rows in two of them "
+                "would be clipped in each, and count twice. Set distributed=None, or give one row "
+                "of each person."
             )
         n = len(X) if persons is None else persons.count
         if processes.size > 1:

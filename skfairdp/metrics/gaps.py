@@ -202,7 +202,8 @@ def answered(
 
     Examples
     --------
-    >>>     >>> from skfairdp.metrics import answered
+    >>> from fairlearn.metrics import MetricFrame, selection_rate
+    >>> from skfairdp.metrics import answered
     >>> rows = answered([1, 0, 1, 1], [1, 0, -1, 1], abstention_label=-1,
     ...                 sensitive_features=["a", "a", "b", "b"])
     >>> float(MetricFrame(metrics=selection_rate, **rows._asdict()).difference())

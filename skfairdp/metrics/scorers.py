@@ -106,9 +106,8 @@ class GapScorer(_GroupScorer):
     Notes
     -----
     With ``sklearn.set_config(enable_metadata_routing=True)`` the scorer asks for
-    ``sensitive_features`` by itself. It never scores all rows as one group: without
-    groups it raises. A score is an estimate on the given rows, without noise: a search
-    that selects by it has read those rows, and no privacy guarantee covers that.
+    ``sensitive_features`` by itself; without groups it raises. A score is without noise: a
+    search that selects by it has read the rows, and no privacy guarantee covers that.
 
     Examples
     --------

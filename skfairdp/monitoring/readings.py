@@ -62,12 +62,7 @@ class Readings:
         return {"format": FORMAT, "notion": self.notion} | numbers
 
     def refresh(self) -> Self:
-        """Read what other workers have written.
-
-        Returns
-        -------
-        self
-        """
+        """Read what other workers have written, and return the monitor."""
         found = self._store.read()
         self._check(found)
         self._document = found
@@ -167,11 +162,8 @@ class Readings:
                 rows = [n / n_batches for n in sorted(sizes)[:2]]
                 if not all(rows):
                     return 1.0
-                evidence, terms = (
-                    NoisyEvidence.none(self.count_epsilon),
-                    noise_terms(self._strata[0]),
-                )
-                _, alone = evidence.with_batch([rate * n for n in rows], rows, terms)
+                hits, terms = [rate * n for n in rows], noise_terms(self._strata[0])
+                _, alone = NoisyEvidence.none(self.count_epsilon).with_batch(hits, rows, terms)
                 costs = [n_batches * cost for cost in alone.costs]
                 evidence = alone._replace(weight=n_batches * alone.weight, costs=costs)
             return upper_limit(evidence, 1.0 - self.confidence_level)
@@ -192,12 +184,7 @@ class Readings:
         )
 
     def to_json(self) -> str:
-        """Return all that the monitor knows.
-
-        Returns
-        -------
-        str
-        """
+        """Return all that the monitor knows."""
         content = {"state": self._store.read(), "history": self._store.history()}
         return json.dumps(content, allow_nan=False)
 

@@ -128,13 +128,12 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
         return self._output(self._coded(X), X)
 
     def _coded(self, X: Any) -> list[NDArray[np.int64]]:
-        names = column_names(X)
-        places = [i for i, name in enumerate(names) if self._declared(name)]
+        places = [(i, n) for i, n in enumerate(column_names(X)) if self._declared(n)]
         codes = []
-        for place, (_, level) in zip(places, self.levels_, strict=True):
+        for (place, name), (_, level) in zip(places, self.levels_, strict=True):
             values: Any = column(X, place)
             if isinstance(level, Intervals):
-                values = floats(values, names[place], np.float64, "has declared bounds")
+                values = floats(values, name, np.float64, "has declared bounds")
             codes.append(level.codes(values))
         return codes
 

@@ -91,10 +91,7 @@ def _read(value: Any) -> tuple[float, str | None]:
 
 
 def days(cells: Cells) -> NDArray[np.float64]:
-    """Days from 1970-01-01 to each cell's date; NaN where there is none.
-
-    A date is year, month and day, parted by hyphens or slashes; what follows is not read.
-    """
+    """Days from 1970-01-01 to each cell's year, month and day; NaN where there is none."""
     return np.array([*map(_day, cells.distinct), math.nan])[cells.texts]
 
 

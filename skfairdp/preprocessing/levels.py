@@ -168,7 +168,6 @@ class LevelsMixin(TransformerMixin):
         return [f"x{place}" for place in range(self.n_features_in_)]
 
     def __sklearn_tags__(self) -> Any:
-        """Describe the transformer to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = True

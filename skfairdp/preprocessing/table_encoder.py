@@ -120,11 +120,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         "id_columns": (SEQUENCE,),
         "encoding": (Choice(ENCODINGS),),
     }
-    _released: ClassVar[tuple[str, ...]] = (
-        *PrivateEstimator._released,
-        "levels_",
-        "date_columns_",
-    )
+    _released: ClassVar[tuple[str, ...]] = (*PrivateEstimator._released, "levels_", "date_columns_")
     _nets: ClassVar[tuple[str, ...]] = ()
     _takes_persons = True
 
@@ -259,7 +255,6 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         return self._output(codes, X)
 
     def __sklearn_tags__(self) -> Any:
-        """Describe the transformer to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = not self.reproducible_noise
         return tags

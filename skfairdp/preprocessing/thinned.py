@@ -49,11 +49,7 @@ def takes_groups(estimator: Any) -> bool:
 
 
 def refuse_other_promises(inner: Any, X: Any, y: Any, sensitive_features: Any) -> None:
-    """Refuse, before anything is charged, an estimator that won't train or promises otherwise.
-
-    `inner`: the clone, told sizes and labels. `X`, `y`, `sensitive_features`: made-up
-    rows, and their groups.
-    """
+    """Refuse, by made-up rows, an estimator that won't train or promises otherwise."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit will say it
         stated = inner._quote(X, y, sensitive_features)
@@ -70,10 +66,7 @@ def refuse_other_promises(inner: Any, X: Any, y: Any, sensitive_features: Any) -
 def inner_settings(
     estimator: Any, rates: SamplingRates, price: float, *, grouped: bool
 ) -> dict[str, Any]:
-    """What the estimator is told about the kept rows, from the released table alone.
-
-    `price`: of the table. Result: parameters for ``set_params``.
-    """
+    """What ``set_params`` tells of the kept rows, from the released table and its price alone."""
     settings: dict[str, Any] = {"classes": list(range(len(rates.classes)))}
     if estimator.epsilon is not None:
         settings["epsilon"] = _left_of(float(estimator.epsilon), price)

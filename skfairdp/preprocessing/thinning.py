@@ -263,7 +263,6 @@ class PrivateThinningClassifier(PrivateClassifier):
         return self.estimator_._success_scores(self._features(X))
 
     def __sklearn_tags__(self) -> Any:
-        """Describe the estimator to scikit-learn."""
         tags = super().__sklearn_tags__()
         repeatable = getattr(self.estimator, "reproducible_noise", False)
         tags.non_deterministic = not (self.reproducible_noise and repeatable)

@@ -18,9 +18,7 @@ class RepresentationModule(nn.Module):
 
     The defaults are the networks of the paper for tables (appendix A.2.1). A module of your own
     for the `net` of a `PrivateFairEncoder` has the same three methods and takes the first four
-    arguments.
-
-    `n_outputs`: classes of the label. `n_groups`: 0 for a side decoder that sees z alone.
+    arguments: `n_outputs` are classes, and `n_groups` is 0 for a side decoder that sees z alone.
     """
 
     def __init__(

@@ -74,10 +74,7 @@ class ColumnTypes:
 
 
 class ColumnsLikelihood(nn.Module):
-    """Log-likelihood of rows under the laws that a side decoder states.
-
-    It states a number a column: the mean of a normal law, or a logit.
-    """
+    """Log-likelihood of rows under laws that a decoder states: a mean, or a logit, a column."""
 
     gaussian: Tensor
     bernoulli: Tensor
@@ -196,7 +193,6 @@ class ResponseChannel(Channel):
         self.codebook = nn.Parameter(words.repeat(randomizer.n_components, 1))
 
     def hidden(self, raw: Tensor) -> Tensor:
-        """Find the nearest code word of each component."""
         off = (self.bound * torch.tanh(raw)).unsqueeze(2) - self.codebook
         return off.detach().abs().argmin(dim=2)
 

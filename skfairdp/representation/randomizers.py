@@ -141,7 +141,6 @@ class LaplaceRandomizer(Randomizer):
     bound: float
 
     def __post_init__(self) -> None:
-        """Refuse parameters that make no sense."""
         if not Number(0.0, low_open=True, finite=False).accepts(self.epsilon):
             raise ValueError(
                 f"epsilon={self.epsilon!r} is not allowed for Laplace noise: give a number > 0 "
@@ -191,11 +190,6 @@ class LaplaceRandomizer(Randomizer):
         Returns
         -------
         ndarray of float64, shape (n, d)
-
-        Raises
-        ------
-        ValueError
-            If the shape is another one.
         """
         values = np.asarray(values, dtype=np.float64)
         self._refuse_shape("values", values)
@@ -234,15 +228,15 @@ class LaplaceRandomizer(Randomizer):
         truncated : array-like, shape (n, d)
             Hidden vectors.
         """
-        hidden, seen = self.snapped(self.truncate(truncated)), np.asarray(released, dtype=float)
+        truncated, seen = self.truncate(truncated), np.asarray(released, dtype=float)
         if math.isinf(self.epsilon):
-            same = (seen[:, None, :] == self.truncate(truncated)[None, :, :]).all(axis=2)
+            same = (seen[:, None, :] == truncated[None, :, :]).all(axis=2)
             return np.where(same, 0.0, -np.inf)
         rate = self._units / RESOLUTION
-        far = np.zeros((len(seen), len(hidden)))
-        for column in range(self.n_components):
-            points = np.rint(seen[:, column] / self._step)
-            far += np.abs(points[:, None] - hidden[:, column][None, :])
+        far = np.zeros((len(seen), len(truncated)))
+        grid = np.rint(seen / self._step).T
+        for points, hidden in zip(grid, self.snapped(truncated).T, strict=True):
+            far += np.abs(points[:, None] - hidden)
         return np.asarray(self.n_components * math.log(math.tanh(rate / 2)) - rate * far)
 
     def snapped(self, truncated: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -301,7 +295,6 @@ class ResponseRandomizer(Randomizer):
     constant: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse parameters that make no sense."""
         self._check(epsilon=Number(0.0, finite=False), n_components=COUNT, n_values=COUNT)
         constants = Number(0, self.n_values - 1, integer=True)
         self._check(constant_share=Number(0.0, 1.0, high_open=True), constant=constants)

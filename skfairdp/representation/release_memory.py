@@ -144,15 +144,14 @@ class RowStreams:
         return taken
 
     def _next_blocks(self, where: NDArray[np.intp]) -> NDArray[np.uint64]:
-        blocks = self._blocks[where].astype("<i8").tobytes()
         digests = []
-        for place, row in enumerate(where.tolist()):
+        for row, block in zip(where.tolist(), self._blocks[where].tolist(), strict=True):
             if row not in self._begun:
                 begun = self._begun[row] = self._state.copy()
                 begun.update(self._people[row])
                 begun.update(self._content[row].astype("<f8", copy=False).tobytes())
             state = self._begun[row].copy()
-            state.update(blocks[8 * place : 8 * (place + 1)])
+            state.update(block.to_bytes(8, "little"))
             digests.append(state.digest())
         self._blocks[where] += 1
         words = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)

@@ -98,7 +98,6 @@ class Encoder(nn.Module):
         self.module = module
 
     def forward(self, x: Tensor) -> Tensor:
-        """Encode rows."""
         return self.module.encode(x)  # type: ignore[operator]
 
 

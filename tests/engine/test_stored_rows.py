@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy.sparse import coo_array, csr_array
 
 from skfairdp import (
@@ -21,6 +22,9 @@ from skfairdp import (
 )
 from skfairdp.datasets import ParquetRows
 from skfairdp.datasets.stored_rows import StoredRows
+from skfairdp.engine import stored_batches
+from skfairdp.engine.person_rows import PersonRows
+from skfairdp.engine.sampling import Batch
 from tests.inprocessing.rows import two_groups
 
 X, Y, GROUPS = two_groups(900)
@@ -37,7 +41,6 @@ GROUPED = [
 WITH_TABLES = [
     (FairDPClassifier, {"stop_tolerance": 0.1, "check_every": 1}),
     (DPFermiClassifier, {"notion": "equalized_odds"}),
-    (FairPathClassifier, {"epsilon": 30.0, "tolerance": 0.9}),
     (FairPathClassifier, {"epsilon": 30.0, "tolerance": 0.9, "notion": "equalized_odds"}),
 ]
 
@@ -153,6 +156,28 @@ def test_tables_count_all_rows_a_part_at_a_time(tmp_path, monkeypatch, kind, opt
             if hasattr(memory, name):
                 np.testing.assert_array_equal(getattr(stored, name), getattr(memory, name))
         np.testing.assert_array_equal(stored.predict(rows), memory.predict(X))
+
+
+@pytest.mark.parametrize("kind", [DPSGDClassifier, FairPathClassifier])
+def test_persons_may_have_their_rows_on_disk(tmp_path, kind):
+    persons = {"person_ids": [f"{group}{k % 400}" for k, group in enumerate(GROUPS)]}
+    options = {"epsilon": 30.0, "max_rows_per_person": 2}
+    options |= {"tolerance": 0.9} if kind is FairPathClassifier else {}
+    memory = repeated(kind, **options).fit(X, Y, sensitive_features=GROUPS, **persons)
+    stored = repeated(kind, **options).fit(parquet(tmp_path), **persons)
+    assert stored.privacy_ == memory.privacy_
+    np.testing.assert_array_equal(weights(stored), weights(memory))
+    np.testing.assert_array_equal(stored.predict(parquet(tmp_path)), memory.predict(X))
+
+
+def test_a_row_with_a_nan_is_none_of_its_person():
+    of_three = PersonRows(np.array([2, 1, 3]), 3)
+    batch = Batch(np.array([4, 9, 1, 2, 3, 5]), (2, 1), of_three)
+    left = stored_batches._without(batch, np.array([1, 5]))
+    assert left.rows.tolist() == [4, 9, 2, 3]
+    assert left.sizes == (1, 1)  # who has no other row is in no sum
+    means = left.persons.means(torch.tensor([[1.0], [3.0], [10.0], [20.0]]))
+    assert means.ravel().tolist() == [2.0, 15.0]
 
 
 @pytest.mark.filterwarnings("ignore:epsilon=inf")

@@ -166,6 +166,7 @@ def noisy_bounds(n, m, told, drawn):
     )
 
 
+@pytest.mark.slow
 def test_coverage_with_noise_by_enumeration():
     n, m, noise = 3, 2, noise_law(2, 3.0)
     noise = noise[len(noise) // 2 - 4 : len(noise) // 2 + 5]  # the rest has 1e-5

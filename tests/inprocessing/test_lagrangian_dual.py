@@ -103,6 +103,7 @@ def test_public_rows_know_no_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(first[0], second[0])
 
 
+@pytest.mark.slow
 def test_the_noisy_batch_is_independent_of_the_loss_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shares of rows in both batches are the product of the shares in each.
 

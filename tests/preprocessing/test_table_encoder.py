@@ -22,7 +22,7 @@ from skfairdp.persons import looks_like_an_identifier
 from skfairdp.preprocessing import PrivateTableEncoder, PublicBinner, PublicScaler
 from skfairdp.preprocessing.cells import read_cells
 from skfairdp.preprocessing.levels import OTHER, Categories, Intervals
-from skfairdp.preprocessing.universal_grid import EDGES, N_CELLS, bins, divided
+from skfairdp.preprocessing.table_levels import EDGES, N_CELLS, bins, divided
 from tests.common.test_scikit_learn_checks import unexpected
 
 N = 4000
@@ -310,8 +310,11 @@ def test_the_grid_has_a_cell_for_every_float() -> None:
     [
         PrivateTableEncoder(100.0, encoding="onehot", reproducible_noise=True, random_state=0),
         PublicBinner((-10, 10), encoding="onehot", n_bins=4),
-        DPAdditiveClassifier(
-            (-10, 10), n_bins=8, max_epochs=8, reproducible_noise=True, random_state=0
+        pytest.param(
+            DPAdditiveClassifier(
+                (-10, 10), n_bins=8, max_epochs=8, reproducible_noise=True, random_state=0
+            ),
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["table", "binner", "additive"],

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class KeyFigures:
-    """The numbers to be seen first: (name, number, what it is, whether it is a claim).
-
-    All of them stand in the sections below, too.
-    """
+    """The numbers to be seen first: (name, number, what it is, whether it is a claim)."""
 
     figures: tuple[tuple[str, str, str, bool], ...]
 

@@ -47,12 +47,7 @@ def certificate_sections(
     monitor: Watch | None = None,
     template: str = PLAIN,
 ) -> tuple[Section, ...]:
-    """Collect what a certificate says, a summary with the claim in one sentence first.
-
-    A ledger adds an excerpt of what its data set has spent; `epsilon` and `tolerance`, the
-    largest loss and difference that were asked for, add whether they are kept; a monitor adds what
-    it has seen since; a template arranges what comes after the summary.
-    """
+    """Collect what a certificate says, a summary first; arguments as of `Certificate.to_html`."""
     privacy, fairness = claims.privacy, claims.fairness
     facts = claims.facts
     if ledger is not None:

@@ -33,11 +33,7 @@ def template_names() -> tuple[str, ...]:
 def arranged(
     sections: Sequence[Section], template: str, facts: Sequence[Fact]
 ) -> tuple[Section, ...]:
-    """Put all sections but the first under the headings of a template.
-
-    What a heading asks for and a certificate does not know is "not stated". Raises a ValueError
-    for a template that there is not.
-    """
+    """Put all sections but the first under the headings of a template."""
     if template not in template_names():
         raise ValueError(f"template={template!r} is not known; use one of {template_names()}.")
     if template == PLAIN:

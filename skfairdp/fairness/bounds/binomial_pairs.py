@@ -1,11 +1,7 @@
 """What is no more extreme than the counts of a pair of binomial cells, and its probability.
 
-The derivation is in docs/theory/certificate.md. Outcomes of a pair of cells are put in one fixed
-order; the bound is the largest difference of rates under which the observed outcome, or one
-before it, has a probability above alpha (Buehler). The order is a closed form that rises with the
-first count and falls with the second, so these outcomes lie below a frontier, and the supremum of
-their probability over all rates that differ by d falls with d. Between the points where the
-probability is computed, a bound on its second derivative holds.
+docs/theory/certificate.md derives the order of outcomes, and the bound (Buehler): the largest
+difference of rates under which the observed outcome, or one before it, has more than alpha.
 """
 
 from __future__ import annotations

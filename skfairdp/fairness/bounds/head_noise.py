@@ -1,24 +1,18 @@
 """Bounds that hold before any evaluation, from the noise of the last head step.
 
-FairDP clips the weights of a linear head, takes one noisy step, and predicts with the
-sign of the head's score. The larger the noise against the weights, the closer every
-prediction is to a coin toss, whatever the group. The bound is about rates *averaged over
-the last noise*; it says nothing about one released model, and in ordinary settings it
-is 1.
-
-The published statement divides the clipping norm by the number of groups once too often;
-the forms below are the corrected ones.
+They are about rates *averaged over the last noise*, never about one released model, and in
+ordinary settings they are 1. docs/theory/fairdp.md derives them and corrects the published form.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
-from typing import Literal
+from typing import Any, Literal
 
 from scipy import special, stats
 
 from skfairdp import assumptions
-from skfairdp.documentation import completed_by
 from skfairdp.fairness.derivation import LAST_STEP, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
@@ -129,21 +123,7 @@ def theorem2_bound(
     )
 
 
-@completed_by(theorem2_bound)
-def theorem2_guarantee(
-    notion: str,
-    *,
-    groups: tuple,
-    max_head_norm: float,
-    max_grad_norm: float,
-    learning_rate: float,
-    noise_std: float,
-    n_heads: int = 1,
-    prediction: Prediction = "score_mean",
-    group_update: GroupUpdate = "mean",
-    expected_batch_size: float | None = None,
-    n_groups: int | None = None,
-) -> FairnessGuarantee:
+def theorem2_guarantee(notion: str, *, groups: tuple, **figures: Any) -> FairnessGuarantee:
     """State `theorem2_bound` as a guarantee with its scope and conditions.
 
     Parameters
@@ -152,6 +132,8 @@ def theorem2_guarantee(
         The notion; the theorem does not cover accuracy parity.
     groups : tuple
         Group labels that the statement is about.
+    **figures : object
+        Arguments of `theorem2_bound`.
 
     Returns
     -------
@@ -161,19 +143,20 @@ def theorem2_guarantee(
     Raises
     ------
     ValueError
-        For a notion that the theorem does not cover.
+        For a notion that the theorem does not cover, and as of `theorem2_bound`.
     """
-    inputs = {name: value for name, value in locals().items() if name not in ("notion", "groups")}
     if notion not in THEOREM2_NOTIONS:
         raise ValueError(
             f"notion={notion!r} is not covered by Theorem 2; use one of {list(THEOREM2_NOTIONS)}."
         )
+    inputs = inspect.signature(theorem2_bound).bind(**figures)
+    inputs.apply_defaults()
     return FairnessGuarantee(
         notion=notion,
-        bound=theorem2_bound(**inputs),
+        bound=theorem2_bound(**inputs.kwargs),
         scope=TRAINING,
         method="noise of the last head step (FairDP Theorem 2, corrected)",
         groups=groups,
         assumptions=assumptions.LAST_STEP,
-        derivation=Derivation.of(LAST_STEP, **inputs),
+        derivation=Derivation.of(LAST_STEP, **inputs.kwargs),
     )

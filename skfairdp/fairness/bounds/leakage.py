@@ -200,9 +200,7 @@ def _promise(gains: NDArray[np.float64], width: float, error: float, n_rows: int
 def _mean_below(values: NDArray[np.float64], error: float) -> float:
     """Lower confidence bound on the mean of i.i.d. values in [0, 1], by betting.
 
-    Against a claimed mean m, a fortune that stakes a share chosen before each value grows by
-    1 + stake (value - m). If the mean is m or less it is a supermartingale and exceeds 1/error
-    with probability at most `error` (Ville); the bound is the largest m at which it does.
+    The largest mean against which a fortune grows to 1/error: see docs/theory/information.md.
     """
     n = len(values)
     seen = np.arange(1, n + 1)

@@ -1,10 +1,7 @@
 """Bounds on differences of rates from counts that were released with noise.
 
-The (group x label x prediction) table is released once, with independent discrete
-Laplace noise ``Pr(Z = z) ~ exp(-epsilon |z|)`` on every entry. A row is in one entry, so
-adding, removing or blanking a row changes the table by 1 in L1 norm, and the whole table
-costs epsilon (pure). A success or failure count of a cell is a sum of some entries; its
-noise is a sum of as many independent discrete Laplace variables.
+One table of counts is released, with independent discrete Laplace noise ``Pr(z) ~ exp(-epsilon
+|z|)`` on every entry; the counts of a cell sum some entries. See docs/theory/certificate.md.
 """
 
 from __future__ import annotations

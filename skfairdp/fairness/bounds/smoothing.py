@@ -1,10 +1,4 @@
-"""Bounds for models whose parameters are smoothed with Gaussian noise.
-
-The smoothed decision of a row is the probability that a copy of the model with fresh noise
-on its parameters decides for it. Shifting the parameters shifts the law of the noisy copy,
-so smoothed decisions of two models differ, on every row, by at most the total variation
-between two Gaussian laws.
-"""
+"""Bounds for models whose parameters are smoothed with Gaussian noise: docs/theory/smoothing.md."""
 
 from __future__ import annotations
 
@@ -38,25 +32,15 @@ def own_models_bound(
 ) -> float:
     """Bound on a smoothed model's gap from the rates that each group has under its own model.
 
-    For any groups u, v: the gap of the common model is at most the difference of u's rate
-    under u's model and v's under v's, plus both total variations.
-
     `sums`, `trials` (n_strata, n_groups): sum of smoothed decisions of each cell under its
     group's own model, and its rows. Other arguments: see `OwnModels`. Result: 1 where a cell has
     no rows.
-
-    Notes
-    -----
-    The worst pair is fixed before the rows are drawn, so a bound for each pair at the full
-    error holds for the largest. It is not fixed before the noise is drawn, so the draws'
-    part is a union over ordered pairs and strata; a difference of two differences of
-    decisions lies in [-2, 2], hence ``sqrt(8 log(m / beta) / n_draws)``.
     """
     if np.any(trials == 0):
         return 1.0
     n_strata, n_groups = trials.shape
     added = 0.0
-    if n_draws is not None:
+    if n_draws is not None:  # the worst pair may depend on the draws: a union over pairs
         events = n_strata * n_groups * (n_groups - 1)
         added = math.sqrt(8.0 * math.log(events / (_DRAWS * error)) / n_draws)
         error *= 1.0 - _DRAWS

@@ -189,7 +189,7 @@ class FairPathClassifier(PathClassifier):
 
     def _default_of(self, name: str) -> Any:
         if self._of_attribute:
-            return default_net().set_params(module=Beside, module__hidden_sizes=(64, 64), lr=0.003)
+            return default_net().set_params(module=Beside, module__hidden_sizes=(64, 64), lr=0.001)
         return default_net().set_params(module__hidden_sizes=(), lr=0.02)
 
     def _net(self) -> Any:
@@ -255,7 +255,7 @@ class FairPathClassifier(PathClassifier):
             overall *= math.sqrt((1.0 - share) / share)
         # Two groups, unless rows have told of more.
         ascent = len(self._rates.names) > 1 or getattr(self, "_n_groups", 2) > 2
-        tables = plan_tables(sizes, overall, ascent=ascent)
+        tables = plan_tables(sizes, overall, ascent=ascent, public=self._of_attribute)
         return sizes.plan(*first, *tables, delta=self.delta, exact_noise=self.exact_noise)
 
     # -- training ---------------------------------------------------------------------
@@ -273,13 +273,14 @@ class FairPathClassifier(PathClassifier):
         first = training.steps - int(self.averaged_share * training.steps)
         average = TailAverage(run.prepared.flat.vector, first)
         rates, n_groups, module = self._rates, self._n_groups, run.prepared.module
+        public = None
         if self._of_attribute:
-            learn_in_public(run, rates, n_groups, average)
+            public = learn_in_public(run, rates, n_groups, average)
         else:
             run.descend([training], after_step=average.after_step)
             average.restore()
         chances = Chances(module, rates, n_groups)
-        tables = Tables(run.release, chances, rates, self.notion, n_groups)
+        tables = Tables(run.release, chances, rates, self.notion, n_groups, public)
         self.decided_ = tables.decided()
         if len(rates.names) > 1 or n_groups > 2:
             self.direction_ = tables.ascend(self.decided_, float(self.tolerance))

@@ -95,6 +95,8 @@ class ReleasedPath:
         Standard deviation of the noise of each entry of `decided`.
     changed_stds, improved_stds : ndarray of float64, shape (SIDE,)
         Those of each prefix sum.
+    shared : float
+        Part of the noise that is taken off each group, all together being known.
     """
 
     rates: Rates
@@ -104,6 +106,7 @@ class ReleasedPath:
     decided_std: float
     changed_stds: Floats
     improved_stds: Floats
+    shared: float = 0.0
 
     @property
     def sizes(self) -> Floats:
@@ -118,24 +121,34 @@ class ReleasedPath:
         return (before[..., None] + _along(self.changed)) / r.trials_of(self.sizes)[..., None]
 
     @cached_property
-    def level_stds(self) -> Floats:
-        """Standard errors of the rates, to first order in the noise over the trials."""
+    def _loads(self) -> Floats:
+        """What the noise of each table adds to the rates, to first order in it over the trials.
+
+        Shape (n_noises, n_rates, n_groups, n). Groups share a part of it, that of all together
+        being known.
+        """
         r = self.rates
         # How a rate moves with a count of each label, of those who are not selected at 0.
         slopes = r.offset[..., None, None] - r.trials[..., None, None] * self.levels[:, None]
         chosen = slopes + r.selected[..., None, None]
-        of_decided = (slopes**2 + chosen**2).sum(axis=1) * self.decided_std**2
-        variances = of_decided + _outwards(self.changed_stds) ** 2
-        return np.asarray(np.sqrt(variances) / r.trials_of(self.sizes)[..., None])
+        of_decided = np.concatenate([slopes, chosen], axis=1).swapaxes(0, 1) * self.decided_std
+        of_path = np.broadcast_to(_outwards(self.changed_stds), of_decided.shape[1:])
+        return np.concatenate([of_decided, of_path[None]]) / r.trials_of(self.sizes)[..., None]
+
+    @property
+    def level_stds(self) -> Floats:
+        """Standard errors of the rates."""
+        return np.asarray(np.sqrt((self._loads**2).sum(axis=0) * (1.0 - self.shared)))
 
     @cached_property
     def differences(self) -> tuple[Floats, Floats]:
         """Signed gaps, and their standard errors: shape (n_rates * n_pairs, n)."""
         first, second = np.array(list(combinations(range(len(self.decided)), 2))).T
         gaps = self.levels[:, second] - self.levels[:, first]
-        stds = np.hypot(self.level_stds[:, second], self.level_stds[:, first])
+        one, other = self._loads[:, :, first], self._loads[:, :, second]
+        variances = (one**2 + other**2 - self.shared * (one - other) ** 2).sum(axis=0)
         shape = -1, len(MULTIPLIERS)
-        return gaps.reshape(shape), stds.reshape(shape)
+        return gaps.reshape(shape), np.sqrt(variances).reshape(shape)
 
     @property
     def gaps(self) -> Floats:
@@ -157,7 +170,8 @@ class ReleasedPath:
     @property
     def accuracy_stds(self) -> Floats:
         """Standard error of the accuracies."""
-        each = 2 * len(self.decided) * self.decided_std**2
+        n_groups = len(self.decided)
+        each = 2 * n_groups * (1.0 - n_groups * self.shared) * self.decided_std**2
         variances = each * (self.accuracies**2 + (1.0 - self.accuracies) ** 2)
         return np.asarray(np.sqrt(variances + _outwards(self.improved_stds) ** 2) / self._total)
 

@@ -22,6 +22,7 @@ from skfairdp.engine.inspection import find_head
 from skfairdp.engine.modules import MLP
 from skfairdp.engine.objectives import Objective
 from skfairdp.engine.parameter_vector import copy_module
+from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.fair_path.scores import Rates, within
@@ -46,8 +47,11 @@ def plan_in_public(sizes: Sizes, steps: int, size: int, multiplier: float) -> li
     ]
 
 
-def learn_in_public(run: Run, rates: Rates, n_groups: int, average: TailAverage) -> None:
-    """Train the net of a run: the label's logit without noise, those of the groups from a table."""
+def learn_in_public(run: Run, rates: Rates, n_groups: int, average: TailAverage) -> PublicFeatures:
+    """Train the net of a run: the label's logit without noise, those of the groups from a table.
+
+    Result: the rows.
+    """
     training, of_table, *_ = run.plan.segments
     module = run.prepared.module
     name, head = find_head(module)
@@ -61,28 +65,39 @@ def learn_in_public(run: Run, rates: Rates, n_groups: int, average: TailAverage)
     )
     average.restore()
     body = _Body(module, name)
-    features = rows.outputs(body).double().cpu().numpy()
-    largest = float(np.linalg.norm(features, axis=1).max())
-    shape = len(rates.heads), n_groups, features.shape[1]
+    body.standardise(rows.outputs(body))
+
+    def vectors(features: Tensor, label: Tensor) -> Tensor:
+        """Features of rows whose group a softmax learns, and a one for that softmax."""
+        own = torch.stack([within(labels, label.to(features)) for labels in rates.heads], dim=1)
+        return torch.cat([features * own.sum(dim=1, keepdim=True), own], dim=1)
+
+    known = vectors(rows.outputs(body), rows.labels).double()
+    norms = known.norm(dim=1)
+    bound = float(norms[norms > 0.0].median())
+    known, weights = known / bound, bound / norms.clamp(min=bound)
 
     def by_group(output: Tensor, *targets: Tensor) -> Tensor:
-        label, group = (target.to(output.dtype) for target in targets)
-        codes = torch.arange(n_groups, dtype=output.dtype, device=output.device)
-        own = (group.unsqueeze(1) == codes).to(output.dtype)
-        kinds = torch.stack([within(labels, label) for labels in rates.heads], dim=1)
-        return torch.einsum("bh,bg,bd->bhgd", kinds, own, output / largest).flatten(1)
+        label, group = targets
+        codes = torch.arange(n_groups, device=output.device)
+        own = (group.long().unsqueeze(1) == codes).to(output)
+        of_row = vectors(output, label)
+        # Rows with long vectors count for less, as they do below.
+        of_row = of_row / of_row.norm(dim=1, keepdim=True).clamp(min=bound)
+        return torch.einsum("bg,bd->bgd", own, of_row).flatten(1)
 
+    shape = n_groups, known.shape[1]
     statistic = Statistic(int(np.prod(shape)), by_group)
     sums = run.release.statistic(of_table, statistic, body).cpu().numpy().reshape(shape)
-    labels = rows.labels.cpu().numpy()
     std = of_table.blocks[0].noise_std
-    for place, kinds in enumerate(rates.heads):
-        known = features[np.isin(labels, kinds)] / largest
-        weights = _softmax_from_sums(known, sums[place], std / largest) / largest
-        logits = slice(1 + place * (n_groups - 1), 1 + (place + 1) * (n_groups - 1))
-        with torch.no_grad():
-            head.weight[logits] = torch.from_numpy(weights[:, :-1]).to(head.weight)
-            head.bias[logits] = torch.from_numpy(weights[:, -1]).to(head.bias)
+    found = _softmax_from_sums(known.cpu().numpy(), weights.cpu().numpy(), sums, std / bound)
+    slopes, starts = torch.from_numpy(found / bound).split([body.width, len(rates.heads)], dim=1)
+    slopes = slopes * body.scale.cpu()
+    starts = starts - (slopes @ body.mean.cpu()).unsqueeze(1)
+    with torch.no_grad():
+        head.weight[1:] = slopes.repeat(len(rates.heads), 1).to(head.weight)
+        head.bias[1:] = starts.T.flatten().to(head.bias)
+    return rows
 
 
 def refuse_other_heads(module: nn.Module, row_shape: tuple[int, ...]) -> None:
@@ -95,10 +110,9 @@ def refuse_other_heads(module: nn.Module, row_shape: tuple[int, ...]) -> None:
         probe = copy_module(module).eval()
         with torch.no_grad(), SeededDraws(0):
             rows = torch.zeros((2, *row_shape)).to(head.weight)
-            weights = torch.cat([head.weight, head.bias[:, None]], dim=1)
-            linear = torch.allclose(
-                probe(rows)[:, 1:], (_Body(probe, name)(rows) @ weights.T)[:, 1:], atol=1e-4
-            )
+            told = nn.functional.linear(_Body(probe, name)(rows), head.weight, head.bias)
+            alike = torch.allclose(probe(rows)[:, 1:], told[:, 1:], atol=1e-4)
+            linear = head.bias is not None and alike
     except (RuntimeError, TypeError, ValueError):
         linear = False
     if not linear:
@@ -110,23 +124,26 @@ def refuse_other_heads(module: nn.Module, row_shape: tuple[int, ...]) -> None:
 
 
 def _softmax_from_sums(
-    features: NDArray[np.float64], sums: NDArray[np.float64], ridge: float
+    features: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    ridge: float,
 ) -> NDArray[np.float64]:
-    """Most likely softmax given noisy sums of features by group; the first logit is 0.
+    """Most likely softmax given noisy weighted sums of features by group; the first logit is 0.
 
-    All sums together are public: what noise adds to them is taken away. `ridge` keeps weights
+    All sums together are public: what noise adds to them is taken away. `ridge` keeps slopes
     small where the noise is larger than what it hides.
     """
     n_groups, width = sums.shape
-    sums = sums + (features.sum(axis=0) - sums.sum(axis=0)) / n_groups
+    sums = sums + (weights @ features - sums.sum(axis=0)) / n_groups
 
     def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        weights = flat.reshape(n_groups - 1, width)
-        logits = np.hstack([np.zeros((len(features), 1)), features @ weights.T])
+        slopes = flat.reshape(n_groups - 1, width)
+        logits = np.hstack([np.zeros((len(features), 1)), features @ slopes.T])
         total = logsumexp(logits, axis=1)
-        value = total.sum() - (weights * sums[1:]).sum() + 0.5 * ridge * (weights**2).sum()
-        chances = np.exp(logits[:, 1:] - total[:, None])
-        return value, (chances.T @ features - sums[1:] + ridge * weights).ravel()
+        value = weights @ total - (slopes * sums[1:]).sum() + 0.5 * ridge * (slopes**2).sum()
+        chances = weights[:, None] * np.exp(logits[:, 1:] - total[:, None])
+        return value, (chances.T @ features - sums[1:] + ridge * slopes).ravel()
 
     found = minimize(loss, np.zeros((n_groups - 1) * width), jac=True, method="L-BFGS-B")
     return np.asarray(found.x.reshape(n_groups - 1, width))
@@ -165,7 +182,7 @@ class _OfLabel(Objective):
 
 
 class _Body(nn.Module):
-    """What enters a module's head, and 1."""
+    """What enters a module's head; in units of its own once it is standardised."""
 
     def __init__(self, module: nn.Module, head: str) -> None:
         super().__init__()
@@ -175,8 +192,20 @@ class _Body(nn.Module):
         else:
             self.body = nn.Sequential(copy.deepcopy(module))
             self.body.set_submodule(f"0.{head}".rstrip("."), nn.Identity())
+        self.mean = self.scale = torch.tensor([])
+        self.width = 0
+
+    def standardise(self, features: Tensor) -> None:
+        """Take units from public rows, between those of the columns and those of their spreads.
+
+        Noise is the same on every sum. In the columns' own units it drowns rare levels, in units
+        of spreads these take most of the norm.
+        """
+        spread = features.double().var(dim=0, correction=0)
+        self.mean, self.width = features.double().mean(dim=0), features.shape[1]
+        self.scale = (spread + 0.1 * spread.mean() + 1e-12) ** -0.25
 
     def forward(self, X: Tensor) -> Tensor:
-        """Return features of rows, shape (B, in_features + 1)."""
+        """Return features of rows, shape (B, width)."""
         features = self.body(X).flatten(1)
-        return torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
+        return (features.double() - self.mean) * self.scale if self.width else features

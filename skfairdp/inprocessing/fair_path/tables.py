@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skfairdp.engine.inference import outputs_by_row
+from skfairdp.engine.public_features import PublicFeatures
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.inprocessing.fair_path.path import SIDE, ReleasedPath, flips
 from skfairdp.inprocessing.fair_path.scores import Chances, Rates
@@ -22,21 +23,27 @@ from skfairdp.privacy.sizes import Sizes
 __all__ = ["Tables", "plan_tables"]
 
 Floats = NDArray[np.float64]
-Signed = tuple[NDArray[np.int64], NDArray[np.int64]]
+Codes = NDArray[np.int64]
+Signed = tuple[Codes, Codes]
 
 # How the tables share what they get, with a known direction and with one to be found.
 _SHARES = {"decisions": 0.3, "path": 0.6, "accuracy": 0.1}
 _WITH_ASCENT = {"decisions": 0.2, "ascent": 0.3, "path": 0.4, "accuracy": 0.1}
+# Where features and labels are public, so are right decisions, and what the scores expect.
+_IN_PUBLIC = {"decisions": 0.3, "path": 0.7}
 _ASCENT_STEPS = 32
 
 
-def plan_tables(sizes: Sizes, multiplier: float, *, ascent: bool) -> list[Segment]:
+def plan_tables(
+    sizes: Sizes, multiplier: float, *, ascent: bool, public: bool = False
+) -> list[Segment]:
     """Plan all tables, which together are about one Gaussian release of `multiplier`.
 
-    `ascent`: whether the direction has to be found.
+    `ascent`: whether the direction has to be found. `public`: whether features and labels are.
     """
     segments = []
-    for name, share in (_WITH_ASCENT if ascent else _SHARES).items():
+    shares = _IN_PUBLIC if public else _WITH_ASCENT if ascent else _SHARES
+    for name, share in shares.items():
         steps = _ASCENT_STEPS if name == "ascent" else 1
         norm = prefix_norm(SIDE if name in ("path", "accuracy") else 1)
         noise = multiplier * math.sqrt(steps / share) * norm
@@ -59,11 +66,18 @@ class Tables:
     """Releases the tables of one fit, by the segments of its plan.
 
     `release`: the door to the rows. `chances`: what the trained net says. `rates`: what is
-    compared. `notion`: its name. `n_groups`: at least 2.
+    compared. `notion`: its name. `n_groups`: at least 2. `public`: the rows where features and
+    labels are public. All groups together then are too, and noise is on their differences alone.
     """
 
     def __init__(
-        self, release: NoisyRelease, chances: Chances, rates: Rates, notion: str, n_groups: int
+        self,
+        release: NoisyRelease,
+        chances: Chances,
+        rates: Rates,
+        notion: str,
+        n_groups: int,
+        public: PublicFeatures | None = None,
     ) -> None:
         self._release = release
         self._chances = chances
@@ -71,7 +85,9 @@ class Tables:
         self._notion = notion
         self._n_groups = n_groups
         self._planned = planned(release.meter.plan)
-        self._known: Floats | None = None
+        # Chances of the rows, which stay as they are: computed once, and kept by no one else.
+        self._known = None if public is None else public.outputs(chances).cpu().numpy()
+        self._labels = None if public is None else public.labels.long().cpu().numpy()
 
     def decided(self) -> Floats:
         """Release how many of each (group, label) are selected without a constraint, or not."""
@@ -80,73 +96,111 @@ class Tables:
     def ascend(self, decided: Floats, tolerance: float) -> Floats:
         """Find the direction in which gaps fall at the least cost: by multipliers of the gaps.
 
-        Dual ascent over scores that stay as they are: each step releases who is selected at the
-        present multipliers, and steps shrink, so that solutions of any size are found.
+        Dual ascent over scores that stay as they are: each step looks at who is selected at the
+        present multipliers, and steps shrink, so that solutions of any size are found. Who that
+        is, is released; where features and labels are public, the scores say it.
         It aims at half of the tolerance, as a point is taken well within it. The
         direction is the mean of the second half of the steps.
         """
-        segment = self._planned["ascent"]
-        n, steps = float(sum(segment.expected_sizes)), segment.steps
+        segment = self._planned.get("ascent")
         constraints = RateConstraints(self._notion, (0, 1), self._n_groups, 0.5 * tolerance)
-        factors = np.arange(1.0, steps + 2.0) ** -0.7
+        factors = np.arange(1.0, _ASCENT_STEPS + 2.0) ** -0.7
         dual = ScaledAscent(
             constraints.tolerances, rate=0.1, penalty=0.0, limit=2.0, factors=factors
         )
-        std = segment.blocks[0].noise_std / n
-        lagrangian = Lagrangian(constraints, dual, memory=0.0, noise_std=std)
         costs: list[Floats] = []
+        if segment is None:
+            n, std, decided = (
+                max(decided.sum(), 1.0),
+                0.0,
+                self._expected(np.zeros_like(decided[..., 0])),
+            )
+        else:
+            n = float(sum(segment.expected_sizes))
+            std = segment.blocks[0].noise_std / n
+        lagrangian = Lagrangian(constraints, dual, memory=0.0, noise_std=std)
         lagrangian.observe(decided / n)
-        for _ in range(steps):
+        for _ in range(_ASCENT_STEPS):
             costs.append(lagrangian.coefficients[..., 1] - lagrangian.coefficients[..., 0])
-            lagrangian.observe(self._count("ascent", costs[-1]) / n)
-        return np.asarray(np.mean(costs[steps // 2 :], axis=0))
+            seen = (
+                self._expected(costs[-1]) if segment is None else self._count("ascent", costs[-1])
+            )
+            lagrangian.observe(seen / n)
+        return np.asarray(np.mean(costs[_ASCENT_STEPS // 2 :], axis=0))
 
     def along(self, direction: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Release how successes and right decisions change along the path of a direction."""
         weights = self._rates.selected.sum(axis=0)
         rate_of = np.abs(self._rates.selected).argmax(axis=0)
-        found: list[Signed] = []
+        found: list[tuple[Floats, Signed]] = []
 
-        def flipped(rows: Rows) -> Signed:
-            if not found or rows.stored is not None:
-                told = self._frozen(rows)
-                found[:] = [flips(np.column_stack([told[:, 0], weighted(direction, told)]))]
-            return found[0]
+        def flipped(told: Floats) -> Signed:
+            if not found or found[0][0] is not told:  # of another part of the rows
+                of_told = flips(np.column_stack([told[:, 0], weighted(direction, told)]))
+                found[:] = [(told, of_told)]
+            return found[0][1]
 
-        def successes(rows: Rows) -> Signed:
-            places, changes = flipped(rows)
-            groups, labels = _codes(rows)
+        def successes(told: Floats, groups: Codes, labels: Codes) -> Signed:
+            places, changes = flipped(told)
             side, place = np.divmod(places, SIDE)
             entries = ((side * len(self._rates.names) + rate_of[labels]) * self._n_groups) + groups
             signs = changes * weights[labels].astype(np.int64)
             return np.where(places < 0, -1, entries * SIDE + place), signs
 
-        def right(rows: Rows) -> Signed:
-            places, changes = flipped(rows)
-            return places, changes * (2 * _codes(rows)[1] - 1)
+        def right(told: Floats, groups: Codes, labels: Codes) -> Signed:
+            places, changes = flipped(told)
+            return places, changes * (2 * labels - 1)
 
-        shape = 2, len(self._rates.names), self._n_groups, SIDE
-        changed, _ = self._release.prefix_sums(self._planned["path"], successes, shape)
-        improved, _ = self._release.prefix_sums(self._planned["accuracy"], right, (2, SIDE))
-        return changed, improved
+        changed = self._table("path", successes, (2, len(self._rates.names), self._n_groups, SIDE))
+        return changed, self._table("accuracy", right, (2, 1, SIDE))[:, 0]
 
     def _frozen(self, rows: Rows) -> Floats:
         """Chances of the rows, which stay as they are: kept, here alone, of rows in memory."""
-        if self._known is not None and rows.stored is None:
-            return self._known
-        self._known = outputs_by_row(self._chances, rows.X).cpu().numpy()
+        if self._known is None or rows.stored is not None:
+            self._known = outputs_by_row(self._chances, rows.X).cpu().numpy()
         return self._known
 
     def _count(self, name: str, costs: Floats) -> Floats:
         """Release who of each (group, label) is selected at some costs."""
 
-        def entries(rows: Rows) -> Signed:
-            told, (groups, labels) = self._frozen(rows), _codes(rows)
+        def entries(told: Floats, groups: Codes, labels: Codes) -> Signed:
             selected = told[:, 0] > weighted(costs, told)
-            return (groups * 2 + labels) * 2 + selected, np.ones(len(told), dtype=np.int64)
+            return (labels * 2 + selected) * self._n_groups + groups, np.ones_like(labels)
 
-        shape = self._n_groups, 2, 2, 1
-        return self._release.prefix_sums(self._planned[name], entries, shape)[0].reshape(shape[:3])
+        return self._table(name, entries, (2, 2, self._n_groups, 1))[..., 0].transpose(2, 0, 1)
+
+    def _table(
+        self, name: str, assign: Callable[[Floats, Codes, Codes], Signed], shape: tuple[int, ...]
+    ) -> Floats:
+        """Release prefix sums; the groups are the axis before the last one."""
+
+        def of_rows(rows: Rows) -> Signed:
+            labels, groups = (target.long().cpu().numpy() for target in rows.targets)
+            return assign(self._frozen(rows), groups, labels)
+
+        if self._labels is None:
+            return self._release.prefix_sums(self._planned[name], of_rows, shape)[0]
+        assert self._known is not None
+        entries, signs = assign(self._known, np.zeros_like(self._labels), self._labels)
+        together, within = np.zeros(shape), entries >= 0
+        np.add.at(together.reshape(-1), entries[within], signs[within])
+        total = together.cumsum(axis=-1).sum(axis=-2, keepdims=True)
+        if name not in self._planned:
+            return np.asarray(total)
+        sums = self._release.prefix_sums(self._planned[name], of_rows, shape)[0]
+        return np.asarray(sums + (total - sums.sum(axis=-2, keepdims=True)) / shape[-2])
+
+    def _expected(self, costs: Floats) -> Floats:
+        """Say how many of each (group, label) are selected at some costs, by the scores."""
+        assert self._known is not None
+        assert self._labels is not None
+        told, labels = self._known, self._labels
+        selected = told[:, 0] > weighted(costs, told)
+        joint = told[:, 1:].reshape(len(told), self._n_groups, 2)
+        own = np.take_along_axis(joint, labels[:, None, None], axis=2)[..., 0]
+        own /= np.maximum(own.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        cells = [np.bincount(labels * 2 + selected, chance, minlength=4) for chance in own.T]
+        return np.reshape(cells, (self._n_groups, 2, 2))
 
 
 def weighted(costs: Floats, chances: Floats) -> Floats:
@@ -172,9 +226,8 @@ def released_path(
     """Put released tables and the noise that their plan says together."""
     stds = {name: segment.blocks[0].noise_std for name, segment in planned(plan).items()}
     of_path, of_accuracy = (PrefixSums(SIDE, stds.get(n, 0.0)).stds for n in ("path", "accuracy"))
-    return ReleasedPath(rates, decided, changed, improved, stds["decisions"], of_path, of_accuracy)
-
-
-def _codes(rows: Rows) -> Signed:
-    labels, groups = (target.long().cpu().numpy() for target in rows.targets)
-    return groups, labels
+    # Where nothing is paid for accuracy, all groups together are known.
+    shared = 0.0 if "accuracy" in stds else 1.0 / len(decided)
+    return ReleasedPath(
+        rates, decided, changed, improved, stds["decisions"], of_path, of_accuracy, shared
+    )
