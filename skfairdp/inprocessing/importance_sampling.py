@@ -15,8 +15,7 @@ class ImportanceSamplingDPSGDClassifier(GroupedClassifier):
     ``min(1, q n / (K n_g))``, q the expected share of a batch and n_g the size of one of
     K groups: every group has the same expected number of records in a batch. Gradients
     enter with equal weight, so that the average over groups is minimised and not that
-    over people. Because private training generalises, what is balanced in training stays
-    so on new rows; nothing is promised about gaps.
+    over people; nothing is promised about gaps.
 
     Parameters
     ----------
