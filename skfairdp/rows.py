@@ -89,6 +89,8 @@ def validated(estimator: Any, X: Any, **options: Any) -> Any:
     if isinstance(X, StoredRows):
         np.asarray(X)  # which says that they are not in memory
     X = unmasked(X)
+    if isinstance(X, pd.DataFrame) and not X.columns.is_unique:
+        raise ValueError("'X' has several columns of one name; rename them.")
     if options.get("dtype") is not None:
         _refuse_other_kinds(X)
     failure: Exception
