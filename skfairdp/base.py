@@ -151,7 +151,8 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         ----------
         X : array-like, shape (n_samples, n_features)
             Private training rows; numbers, no missing values. Mechanisms that learn by gradients
-            leave a `numpy.memmap` and `skfairdp.datasets.ParquetRows` on disk.
+            leave a `numpy.memmap` and `skfairdp.datasets.ParquetRows` on disk, and make sparse
+            rows dense a batch at a time.
         y : array-like, shape (n_samples,)
             Labels. None for rows that come with them.
         sensitive_features : array-like, Series or DataFrame, shape (n_samples,) or \
@@ -294,9 +295,9 @@ class PrivateEstimator(ChargedFit, Certifiable, WithParameters):
         state = self._digest_state()
         return {name: part for name, part in state.items() if name not in self._changes_by_use}
 
-    def _bind(self) -> None:
+    def _bind(self, known: dict[Any, Any] | None = None) -> None:
         """Note what was fitted; what is put in its place later is not what was promised for."""
-        self.fit_digests_ = bind_each(self._bound_state())
+        self.fit_digests_ = bind_each(self._bound_state(), known)
 
     def _state(self, privacy: PrivacyGuarantee | None) -> None:
         """Let a fitted model state what its rows have spent beyond its own fit."""
@@ -330,6 +331,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     """
 
     _multiclass: ClassVar[bool] = True
+    # Whether rows may be sparse, lie on disk, or with several processes: they are read in batches.
+    _in_parts: ClassVar[bool] = False
 
     classes_: np.ndarray = field(init=False)
 
@@ -337,6 +340,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
         """Describe the estimator to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = not self.reproducible_noise
+        tags.input_tags.sparse = self._in_parts
         tags.classifier_tags.poor_score = True
         tags.classifier_tags.multi_class = self._multiclass
         return tags

@@ -52,16 +52,19 @@ class ChargedFit:
     _charged_elsewhere: bool
     _uncounted: PrivacyGuarantee  # what is spent where there is no ledger
     fit: Callable[..., Any]
-    _bind: Callable[[], None]
+    _bind: Callable[..., None]
     _forget: Callable[[], None]
 
     @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Leave nothing behind if a fit fails, but for its charge in the ledger."""
+    def _all_or_nothing(self, known: dict[Any, Any] | None = None) -> Iterator[None]:
+        """Leave nothing behind if a fit fails, but for its charge in the ledger.
+
+        `known`: of models that are bound together, as in `bind_each`.
+        """
         self._forget()
         try:
             yield
-            self._bind()
+            self._bind(known)
             self._settle()
         except BaseException as error:
             self._forget()
@@ -106,11 +109,9 @@ class ChargedFit:
     def _charge(self, stated: PrivacyGuarantee | None) -> None:
         """Enter in the ledger what this fit is about to spend.
 
-        A mechanism calls it when its plan is made, before the first release. What the
-        plan itself is made from is charged earlier, with all that follows: the first
-        call of a fit counts.
-
-        `stated`: what will be promised; None for a fit without noise.
+        A mechanism calls it when its plan is made, before the first release, or before it buys
+        what the plan is made from: the first call of a fit counts. `stated`: what will be
+        promised; None for a fit without noise.
         """
         if "_only_quoting" in vars(self):
             raise _Quote(stated)

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Hashable
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
+from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.labels import factorized, label_column
 
-__all__ = ["Persons", "encode_persons"]
+_IDENTIFIER = re.compile(
+    r"(?:^|[^a-z])(?:id|ids|uuid|guid|ssn|iban|passport|e?mail|phone|nbr|mrn|surname|"
+    r"first name|last name|full name|"
+    r"(?:account|case|client|contract|customer|member|patient|policy) (?:no|nr|num|number|key))"
+    r"(?:$|[^a-z])"
+)
+# Fewer rows, or a smaller share of different values, are no sign of an identifier.
+_ENOUGH_ROWS, _DIFFERENT = 20, 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +37,7 @@ class Persons:
     def one_each(self, of_rows: NDArray[np.int64], error: str) -> NDArray[np.int64]:
         """Turn a code of each row into one of each person; negative where no row has one.
 
-        Raises ValueError: with the text `error`, where two rows of a person have different codes.
+        `error`: what is said where two rows of a person have different codes.
         """
         used = of_rows >= 0
         own = np.full(self.count, -1, dtype=np.int64)
@@ -44,8 +57,8 @@ class Persons:
 def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
     """Check one id a row, and number the persons.
 
-    Raises ValueError: another number of ids than rows, missing ids, or ids of which it is not
-    certain when two are the same. No message shows an id or how many there are.
+    Refused are missing ids, and ids of which it is not certain when two are the same. No message
+    shows an id or how many there are.
     """
     dtype = getattr(person_ids, "dtype", None)
     dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)
@@ -80,6 +93,56 @@ def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
                 "rounded digit could make two persons of one. Read ids as text or as integers."
             )
     return Persons(codes, len(found), most)
+
+
+def looks_like_an_identifier(name: Hashable) -> bool:
+    """Whether a column's name is that of an identifier; no value is looked at."""
+    split = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)).lower()
+    return bool(_IDENTIFIER.search(re.sub(r"[_\W]+", " ", split)))
+
+
+def warn_of_ids(X: Any, *, persons_known: bool) -> None:
+    """Warn of columns that look like identifiers, which the data owner asked for.
+
+    Names and numbers of different values are looked at, without noise. `persons_known`: whether
+    it was said whose row it is.
+    """
+    if issparse(X) or np.ndim(X) != 2:
+        raise ValueError("check_ids=True looks at the columns of a dense table; 'X' is none.")
+    if not isinstance(X, pd.DataFrame):
+        X = pd.DataFrame(np.asarray(X), columns=getattr(X, "columns", None))
+    repeated: list[str] = []
+    different: list[str] = []
+    for place, name in enumerate(X.columns):
+        codes, found = factorized(X.iloc[:, place])
+        n, named = int((codes >= 0).sum()), looks_like_an_identifier(name)
+        if not named and (n < _ENOUGH_ROWS or len(found) < _DIFFERENT * n or _measured(found)):
+            continue
+        (different if len(found) == n else repeated).append(repr(name))
+    what = ""
+    if repeated and not persons_known:
+        what += (
+            f" Identifiers with several rows each, as it seems: {', '.join(repeated)}. Epsilon is "
+            "about one row, and a person with several loses more. If one says whose row it is, "
+            "pass it as person_ids (--person-ids)."
+        )
+    if different:
+        what += (
+            f" Another value in every row: {', '.join(different)}. As features they tell a model "
+            "who is who, and nothing else. Leave them out."
+        )
+    if what:
+        said = f"Columns of 'X' were looked at without noise, for you alone.{what}"
+        warn_user(said, PrivacyWarning)
+
+
+def _measured(values: list[Any]) -> bool:
+    """Whether some values are dates, or numbers that are not whole."""
+    if any(isinstance(value, np.datetime64 | date) for value in values):
+        return True
+    numbers = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").to_numpy(np.float64)
+    with np.errstate(invalid="ignore"):  # of infinite ones
+        return bool((numbers % 1.0 > 0.0).any())
 
 
 def _kind(value: Any) -> str:

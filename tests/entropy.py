@@ -42,7 +42,8 @@ def repeated(name: str) -> Iterator[None]:
 
     np.random.seed(bits.getrandbits(32))  # noqa: NPY002 - what check_random_state(None) draws from
     if (torch := sys.modules.get("torch")) is not None:
-        torch.manual_seed(bits.getrandbits(32))
+        # torch.manual_seed writes down the stack for devices that are not there.
+        torch.default_generator.manual_seed(bits.getrandbits(32))
     secrets.randbits, secrets.token_bytes = randbits, token_bytes
     try:
         yield

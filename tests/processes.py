@@ -6,6 +6,7 @@ anew. A server process pays once; what it forks has a state of its own from ther
 
 from __future__ import annotations
 
+import contextlib
 import io
 import multiprocessing
 import os
@@ -13,7 +14,7 @@ import runpy
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,15 +94,21 @@ def run_together(script: Path, *arguments: str, n: int = 2) -> list[Ended]:
     return _run_each(script, arguments, [{"RANK": str(rank)} for rank in range(n)], False)
 
 
+@contextlib.contextmanager
+def _other_hashes() -> Iterator[None]:
+    """A server that starts reads this: sets have other orders in what it forks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONHASHSEED", "77")
+        yield
+
+
 def _run_each(
     script: str | Path,
     arguments: Sequence[str],
     environments: Sequence[dict[str, str | None]],
     warnings_are_errors: bool,
 ) -> list[Ended]:
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        # Read by a server that starts: sets have other orders in what it forks.
-        patch.setenv("PYTHONHASHSEED", "77")
+    with tempfile.TemporaryDirectory() as folder, _other_hashes():
         started = []
         for i, environment in enumerate(environments):
             files = [str(Path(folder) / f"{name}{i}") for name in ("out", "err")]
@@ -144,6 +151,18 @@ def _run(
     else:
         sys.argv = ["-c", *arguments]
         exec(compile(script, "<script>", "exec"), {"__name__": "__main__"})
+
+
+def fork_for_joblib() -> None:
+    """Let workers of joblib's loky be forks of the server too."""
+    from multiprocessing import forkserver
+
+    from joblib.externals.loky.backend import context
+
+    if _CONTEXT.get_start_method() == "forkserver" and context.get_start_method() is None:
+        with _other_hashes():
+            forkserver.ensure_running()
+        context.set_start_method("forkserver")
 
 
 def as_one_of_two(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 from scipy import stats
 
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
-from skfairdp.fairness.bounds.exact_gap import largest_gap_bound, pair_bound
+from skfairdp.fairness.bounds.binomial_pairs import CellPair
 from skfairdp.fairness.bounds.noisy_counts import NoisyCells, private_gap_upper_bound
-from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
+from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound, largest_gap_bound
 
 ALPHA = 0.05
 
@@ -23,7 +23,7 @@ def noisy(hits, sizes, epsilon):
 
 
 def exact(y, n, z, m):
-    return pair_bound(BinomialCell(y, n), BinomialCell(z, m), ALPHA)
+    return CellPair(BinomialCell(y, n), BinomialCell(z, m), ALPHA).bound()
 
 
 def rectangle(y, n, z, m):

@@ -74,10 +74,9 @@ def orthogonal_canaries(
 ) -> tuple[NDArray[np.floating], Canaries]:
     """Give every canary a feature of its own, so that canaries do not blur each other.
 
-    The training rows get `n_canaries` more columns of zeros. Canary ``j`` is zero but
-    for its own column, where it is `norm`; labels alternate between the classes. A
-    model whose first layer is linear has one weight per canary that only this canary
-    and the noise move.
+    The training rows get `n_canaries` more columns of zeros. A canary is zero but for its own
+    column, where it is `norm`. A model whose first layer is linear has one weight per canary that
+    only this canary and the noise move.
 
     Parameters
     ----------
@@ -88,8 +87,7 @@ def orthogonal_canaries(
     classes : sequence, default=(0, 1)
         Labels to alternate between.
     norm : float, default=10.0
-        L2 norm of a canary, > 0. Large enough that its gradient is clipped, small
-        enough that its logit does not saturate.
+        L2 norm of a canary: so large that its gradient is clipped, and its logit not saturated.
     group : scalar or None, default=None
         Group of all canaries. Choose the group with the largest per-group epsilon.
 

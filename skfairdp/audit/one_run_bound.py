@@ -57,8 +57,14 @@ def one_run_p_value(
     >>> round(one_run_p_value(100, 100, 90, epsilon=1.0, delta=1e-5), 6)
     0.000109
     """
-    _check_guesses(n_canaries, n_guesses, n_correct)
-    check_arguments(locals(), epsilon=Number(0.0, finite=False), delta=Number(0.0, 1.0))
+    check_arguments(
+        locals(),
+        n_canaries=COUNT,
+        n_guesses=Number(0, n_canaries, integer=True),
+        n_correct=Number(0, n_guesses, integer=True),
+        epsilon=Number(0.0, finite=False),
+        delta=Number(0.0, 1.0),
+    )
     if n_correct == 0:
         return 1.0
     # Under the hypothesis a guess is right with probability e^eps / (1 + e^eps).
@@ -97,11 +103,6 @@ def one_run_epsilon(
     float
         Largest epsilon (in nats, >= 0) that the guesses refute; 0 if they refute none.
 
-    Raises
-    ------
-    ValueError
-        If a count, a probability or the level is outside its range.
-
     Examples
     --------
     >>> from skfairdp.audit import one_run_epsilon
@@ -136,8 +137,7 @@ def count_correct_guesses(
     included : array-like of shape (m,), bool
         The coins.
     n_guesses : int or None, default=None
-        Number of guesses, fixed before the scores were seen; even, at most m. None
-        guesses every coin that an even number allows.
+        Number of guesses, fixed before the scores were seen; even. None: all that there can be.
 
     Returns
     -------
@@ -147,8 +147,7 @@ def count_correct_guesses(
     Raises
     ------
     ValueError
-        If the arrays don't match, a score is not a number, or `n_guesses` is odd or
-        outside its range.
+        If the arrays don't match, a score is not a number, or `n_guesses` is not allowed.
 
     Examples
     --------
@@ -175,8 +174,3 @@ def count_correct_guesses(
     half = guesses // 2
     guessed_out, guessed_in = order[:half], order[len(order) - half :]
     return int(coins[guessed_in].sum() + (~coins[guessed_out]).sum())
-
-
-def _check_guesses(n_canaries: int, n_guesses: int, n_correct: int) -> None:
-    check_arguments(locals(), n_canaries=COUNT, n_guesses=Number(0, n_canaries, integer=True))
-    check_arguments(locals(), n_correct=Number(0, n_guesses, integer=True))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,11 +16,71 @@ from skfairdp.audit.betting import PairBets
 from skfairdp.audit.canaries import Canaries, Score, log_odds
 from skfairdp.audit.declared import claim_about, declare_sizes, fit_with, profile_of
 from skfairdp.audit.one_run_bound import count_correct_guesses, one_run_epsilon, one_run_p_value
-from skfairdp.audit.result import AuditResult
 from skfairdp.documentation import completed_by
+from skfairdp.figures import as_given, percent_text, significant_down, significant_up
 from skfairdp.parameters import COUNT, PROBABILITY, check_arguments
 
 _Costs = tuple[tuple[float, float], ...]  # epsilon and delta, the stated one first
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """Empirical lower bound on epsilon beside the claim.
+
+    Parameters
+    ----------
+    method : {"one-run", "many-run"}
+        How the evidence was gathered.
+    epsilon_lower_bound : float
+        Lower confidence bound on the true epsilon at `delta`, in nats.
+    claimed_epsilon : float
+        What the certificate claims, in nats; infinity if it claims nothing.
+    delta : float
+        The delta of both figures.
+    confidence_level : float
+        Probability that the lower bound is not above the true epsilon.
+    p_value : float
+        Probability of evidence at least as strong if the claim were true; of many runs, also at
+        larger deltas than `delta`.
+    adjacency : str
+        Relation that was tested; canaries are added or left out: "add-remove".
+    settings : mapping of str to int, float or str
+        Numbers of canaries, guesses and runs.
+    """
+
+    method: str
+    epsilon_lower_bound: float
+    claimed_epsilon: float
+    delta: float
+    confidence_level: float
+    p_value: float
+    adjacency: str = "add-remove"
+    settings: Mapping[str, int | float | str] = field(default_factory=dict, hash=False)
+
+    @property
+    def refutes_claim(self) -> bool:
+        """Whether the claim is refuted at the confidence level."""
+        return self.p_value <= 1.0 - self.confidence_level
+
+    def __str__(self) -> str:
+        claim = (
+            "no finite epsilon is claimed"
+            if math.isinf(self.claimed_epsilon)
+            else f"claimed epsilon {significant_up(self.claimed_epsilon, 4)}, "
+            f"p-value {significant_up(self.p_value, 2)}"
+        )
+        verdict = "The claim is not refuted. That is no proof: a stronger attack may exist."
+        if self.refutes_claim:
+            larger = self.epsilon_lower_bound <= self.claimed_epsilon
+            how = " by what the release shows at a larger delta" if larger else ""
+            verdict = f"The claim is refuted{how}: the implementation or its accounting is wrong."
+        details = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        return (
+            f"{self.method} audit ({self.adjacency}): with {percent_text(self.confidence_level)} "
+            f"confidence epsilon >= {significant_down(self.epsilon_lower_bound, 4)} at delta = "
+            f"{as_given(self.delta)}; "
+            f"{claim}.\n{verdict}\n({details})"
+        )
 
 
 def audit_one_run(
@@ -37,10 +99,8 @@ def audit_one_run(
 
     Each canary joins the training rows by a fair coin of its own. A clone of the
     estimator is fitted on them; then the coins are guessed from the scores of all
-    canaries: `n_guesses`/2 largest "in", as many smallest "out".
-
-    The sizes that the plan is made from are declared to the clone, all canaries
-    counted, so that the plan is the same whatever the coins show.
+    canaries: `n_guesses`/2 largest "in", as many smallest "out". Sizes are declared to the
+    clone, all canaries counted, so that the plan is the same whatever the coins show.
 
     Parameters
     ----------
@@ -55,12 +115,10 @@ def audit_one_run(
     sensitive_features : array-like, Series or DataFrame of shape (n,) or (n, k), optional
         Groups of the rows of `X`; the canaries then need groups too.
     n_guesses : int or None, default=None
-        Even number of guesses. Fix it before any audit is run: the smallest p-value
-        of several choices is none. None guesses a fifth of the canaries.
+        Even number of guesses, fixed before any audit is run. None guesses a fifth of the canaries.
     score : callable, default=log_odds
-        ``score(fitted, canaries.X, canaries.y)`` returns m numbers, larger for "in". It
-        may look into the fitted model (a white-box audit is stronger), but never at the
-        coins.
+        ``score(fitted, canaries.X, canaries.y)`` returns m numbers, larger for "in". It may look
+        into the fitted model (a white-box audit is stronger), but never at the coins.
     confidence_level : float, default=0.95
         Level of the lower bound.
     random_state : int, Generator or None, default=None
@@ -80,10 +138,8 @@ def audit_one_run(
 
     Notes
     -----
-    A bound above the claim proves, at the confidence level, that the implementation or
-    its accounting is wrong. A bound below the claim proves nothing: it says that this
-    attack failed. Audits are a tool for testing. One-run audits are weak below about a
-    thousand canaries, and cannot see more than ``log(r)`` or so with r guesses.
+    What a bound proves and what it does not: see `skfairdp.audit`. One-run audits are weak
+    below about a thousand canaries, and cannot see more than ``log(r)`` or so with r guesses.
 
     References
     ----------
@@ -172,7 +228,7 @@ def audit_many_runs(
 
     Notes
     -----
-    What a bound proves and what it does not: see `audit_one_run`. docs/theory/audit.md derives it.
+    What a bound proves and what it does not: see `skfairdp.audit`. docs/theory/audit.md derives it.
 
     References
     ----------

@@ -11,12 +11,11 @@ import pandas as pd
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import Examination, contradictions, examine
 from skfairdp.certificate.render.html import html_page, notebook_html
-from skfairdp.certificate.render.markdown import markdown_card
 from skfairdp.certificate.render.plot import draw_bounds
 from skfairdp.certificate.render.record_sections import Watch
 from skfairdp.certificate.render.sections import certificate_sections
 from skfairdp.certificate.render.templates import PLAIN
-from skfairdp.certificate.render.text import plain_text
+from skfairdp.certificate.render.text import markdown_card, plain_text
 from skfairdp.certificate.unwrap import unwrap
 from skfairdp.documentation import completed_by
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
@@ -31,13 +30,7 @@ class Certificate(Claims):
     __module__ = "skfairdp.certificate"
 
     def examine(self) -> Examination:
-        """Recompute what is claimed from what is stored.
-
-        Returns
-        -------
-        Examination
-            Which figures follow, which do not, and which could not be recomputed.
-        """
+        """Recompute what is claimed: what follows from what is stored, what doesn't, what can't."""
         return examine(self)
 
     def verify(self, model: object) -> bool:
@@ -51,11 +44,9 @@ class Certificate(Claims):
         Returns
         -------
         bool
-            True if the digest is that of the model, and neither what `examine` recomputes nor
-            what the model itself promises about its training records contradicts the
-            certificate. False too where the model depends on something that no
-            digest can cover. It does not show who issued the certificate; for that see
-            `skfairdp.certificate.signing`.
+            False too where the model depends on something that no digest can cover, and where it
+            promises less about its training records. It does not show who issued the certificate;
+            for that see `skfairdp.certificate.signing`.
 
         Raises
         ------
@@ -88,14 +79,7 @@ class Certificate(Claims):
         return replace(self, monitor_file=fspath(path))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a claim.
-
-        Returns
-        -------
-        DataFrame
-            The value is epsilon for privacy, and an upper bound on the difference of
-            rates for a notion.
-        """
+        """Return one row a claim; of privacy the value is epsilon, of a notion the upper bound."""
         privacy: dict[str, Any] = {
             "value": float("inf"),
             "scope": "none: trained with epsilon=inf",
@@ -177,9 +161,8 @@ class Certificate(Claims):
         -------
         str
             An HTML document without links, scripts or outside resources: a summary of one printed
-            page with the claim in one sentence, then privacy, every notion with the rates and
-            intervals of its groups, coverage, assumptions, what is not claimed, the model's
-            digest, and pictures where matplotlib is installed.
+            page, then every claim with rates and intervals, assumptions, what is not claimed, the
+            model's digest, and pictures where matplotlib is installed.
 
         Raises
         ------
@@ -229,5 +212,4 @@ class Certificate(Claims):
     def __str__(self) -> str:
         return plain_text(certificate_sections(self))
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
 import platform
 from collections.abc import Hashable, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from os import PathLike
 
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
@@ -15,20 +12,21 @@ from numpy.typing import ArrayLike
 
 from skfairdp.certificate.certificate import Certificate
 from skfairdp.certificate.composition import model_privacy, refuse_other_unit, with_counts
-from skfairdp.certificate.evaluation import Evaluation, evaluate
+from skfairdp.certificate.evaluation import Evaluation, evaluate, leakage_remarks
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.facts import known_facts
 from skfairdp.certificate.holdout import check_positive, comparable_groups, one_row_each
+from skfairdp.certificate.json_document import NOT_INSTALLED, version_of
 from skfairdp.certificate.ledger_charges import charged, check_answerable, tell_ledgers
-from skfairdp.certificate.released_rows import leakage_remarks
 from skfairdp.certificate.steps import charges_privacy, releases_rows
 from skfairdp.certificate.unwrap import Deployed, unwrap
 from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.exceptions import UnboundModelError
+from skfairdp.fairness.derivation import TRAINING
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
-from skfairdp.fairness.scopes import TRAINING
 from skfairdp.labels import count_rows
+from skfairdp.persons import warn_of_ids
 from skfairdp.privacy.accounting.events import parts_of
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
@@ -61,12 +59,12 @@ def certify(
     public_steps: Sequence[str] = (),
     count_noise: NoiseSource | None = None,
     ledger: str | PathLike[str] | PrivacyLedger | None = None,
+    check_ids: bool = False,
 ) -> Certificate:
     """State what a fitted model guarantees about privacy and fairness.
 
-    Without rows the certificate says what is known before any evaluation. With rows
-    that were held out from training and selection it also bounds how far the deployed
-    model's rates differ between groups in the population the rows come from.
+    With rows that were held out from training and selection it also bounds how far the deployed
+    model's rates differ between groups in the population that the rows come from.
 
     Parameters
     ----------
@@ -99,12 +97,11 @@ def certify(
         Whether the number of rows of each (group, label) cell is public; used with
         `count_epsilon` only. Public sizes give narrower bounds.
     holdout : {"public", "per_record", "by_index", "by_person"}, optional
-        "public": the held-out rows need no protection (default without
-        `count_epsilon`). "per_record": each record went to training or hold-out by a
-        draw of its own, so the larger of the two costs counts. "by_person": each person did, with
-        all rows; needs `person_ids`, and may be said of public rows too. "by_index": it went by
-        its position, as in ``train_test_split``, and the costs compose (default with
-        `count_epsilon`).
+        Whether held-out rows need no protection (default without `count_epsilon`), or how a
+        record went to training or hold-out: by a draw of its own, so that the larger of the two
+        costs counts; by its position, as in ``train_test_split``, so that they compose (default
+        with `count_epsilon`); with its person, which needs `person_ids`. See
+        docs/theory/certificate.md.
     groups : sequence, optional
         Declared groups, in place of those that the model was fitted with.
     pos_label : scalar, optional
@@ -122,11 +119,13 @@ def certify(
         Where the noise of the counts comes from; None takes a fresh one seeded by the
         operating system.
     ledger : None, path or PrivacyLedger, default=None
-        Where the cost of `count_epsilon` is charged before the rows are used, and where
-        certificates from held-out rows are counted, so that each says which one it is: on
-        the same rows, in whatever order and under whatever name, where they are public; else
-        under the ledger's name. Sets that share only some rows are counted apart.
+        Where the cost of `count_epsilon` is charged before the rows are used, and certificates
+        are counted: from the same rows where they are public, else under the ledger's name.
         None takes that of the model, or of the search that found it, if there is one.
+    check_ids : bool, default=False
+        Warn of columns of `X` that look like identifiers: people may have several rows, and ε then
+        speaks of one. Names and how many values differ are looked at without noise. The warning
+        is for you alone: no guarantee covers it, and nothing of it is in the certificate.
 
     Returns
     -------
@@ -171,6 +170,8 @@ def certify(
         raise ValueError(
             "y, sensitive_features or person_ids were given without X; pass the held-out rows."
         )
+    if check_ids:
+        warn_of_ids(X, persons_known=person_ids is not None)
     y, sensitive_features = with_columns_of(X, y, sensitive_features)
     deployed = unwrap(model)
     facts = known_facts(deployed, y, sensitive_features, pos_label)
@@ -256,15 +257,7 @@ def _chosen_from_several(final: object) -> bool:
 
 def _versions(packages: frozenset[str]) -> tuple[tuple[str, str], ...]:
     """Versions of the usual libraries, and of others under whose names packages are installed."""
-    found = {"python": platform.python_version()}
-    usual = ("skfairdp", *LIBRARIES)
-    found |= dict.fromkeys(usual, "not installed as a distribution")
-    found |= {name: v for name in (*usual, *sorted(packages)) if (v := _version(name)) is not None}
-    return tuple(found.items())
-
-
-@cache
-def _version(package: str) -> str | None:
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return importlib.metadata.version(package)
-    return None
+    found = {name: version_of(name) for name in ("skfairdp", *LIBRARIES)}
+    others = {name: version_of(name) for name in sorted(packages)}
+    found |= {name: version for name, version in others.items() if version != NOT_INSTALLED}
+    return ("python", platform.python_version()), *found.items()

@@ -8,8 +8,8 @@ import site
 import sys
 import sysconfig
 import types
-from collections.abc import Iterator
 from functools import cache, cached_property, lru_cache
+from itertools import takewhile
 from operator import is_
 from pathlib import Path
 from typing import Any
@@ -22,27 +22,15 @@ UNKNOWABLE = ("__import__", "compile", "eval", "exec", "globals", "input", "loca
 _LRU_CACHE = type(lru_cache(len))
 # What classes of libraries held when they were looked through, and methods of the user among it.
 _REPLACED: dict[type, tuple[tuple[Any, ...], dict[str, Any]]] = {}
+_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 _LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 # Written by the interpreter or for people; no call depends on them.
 _NO_CODE = {
-    "__abstractmethods__",
-    "__annotate__",
-    "__annotate_func__",
-    "__annotations__",
-    "__annotations_cache__",
-    "__conditional_annotations__",
-    "__dict__",
-    "__doc__",
-    "__firstlineno__",
-    "__module__",
-    "__orig_bases__",
-    "__parameters__",
-    "__slotnames__",
-    "__static_attributes__",
-    "__type_params__",
-    "__weakref__",
-    "_abc_impl",
-}
+    "__abstractmethods__", "__annotate__", "__annotate_func__", "__annotations__",
+    "__annotations_cache__", "__conditional_annotations__", "__dict__", "__doc__",
+    "__firstlineno__", "__module__", "__orig_bases__", "__parameters__", "__slotnames__",
+    "__static_attributes__", "__type_params__", "__weakref__", "_abc_impl",
+}  # fmt: skip
 
 
 def is_library(module: object) -> bool:
@@ -71,10 +59,7 @@ def _library_folders() -> tuple[Path, ...]:
 
 
 def library_name(value: Any) -> str | None:
-    """Name by which a library holds a class or function.
-
-    None for what is the user's, or is not found under its name.
-    """
+    """Name by which a library holds a class or function; None for what is not found so."""
     if isinstance(value, np.ufunc):
         own = value.__name__
         holders = (h for h in (np, scipy.special) if getattr(h, own, None) is value)
@@ -91,21 +76,14 @@ def library_name(value: Any) -> str | None:
 
 
 def is_elementwise(function: object) -> bool:
-    """Whether a function is known to treat every number by itself.
-
-    True for the ufuncs of one argument of numpy and scipy; one that was made of a Python function
-    may do anything.
-    """
+    """Whether a function treats every number by itself: a library's ufunc of one argument."""
     if not isinstance(function, np.ufunc) or library_name(function) is None:
         return False
     return function.nin == 1 and function.signature is None
 
 
 def code_parts(code: types.CodeType) -> list[Any]:
-    """Everything that decides what a code object does, without its file and its lines.
-
-    Its constants come last, as a list.
-    """
+    """What decides what a code object does, without its file and lines; its constants last."""
     return [
         code.co_code,
         code.co_exceptiontable,
@@ -128,20 +106,13 @@ def names_used(code: types.CodeType) -> dict[str, set[tuple[str, ...]]]:
         if instruction.opname == "IMPORT_NAME" and not is_library(instruction.argval):
             raise LookupError(instruction.argval or ".")
         if instruction.opname in _LOADS:
-            chain = tuple(_attributes(instructions[place + 1 :]))
-            used.setdefault(instruction.argval, set()).add(chain)
+            after = takewhile(lambda i: i.opname in _ATTRIBUTES, instructions[place + 1 :])
+            used.setdefault(instruction.argval, set()).add(tuple(i.argval for i in after))
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             for name, chains in names_used(constant).items():
                 used.setdefault(name, set()).update(chains)
     return used
-
-
-def _attributes(instructions: list[dis.Instruction]) -> Iterator[str]:
-    for instruction in instructions:
-        if instruction.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
-            return
-        yield instruction.argval
 
 
 def is_unknowable(value: object) -> bool:

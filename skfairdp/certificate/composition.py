@@ -30,8 +30,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     """Compose what the parts of a deployed model promise.
 
     Void, with the reasons first among its assumptions, when a part is not covered; None when a
-    part was trained with ``epsilon=inf``. Raises a ValueError when `public_steps`, the names of
-    steps that were fitted without protected rows, names one that does not exist.
+    part was trained with ``epsilon=inf``.
     """
     shown, deployed = deployed, deployed.trained
     leaves = deployed.leaves()
@@ -40,15 +39,12 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     # What post-processing learns from, besides the model inside it, is not looked into here.
     if place is not None and shown is deployed:
         return _of_releases(deployed, place, public_steps)
-    public = [(name, step) for name, step in leaves if _listed(name, public_steps)]
-    other = [(name, step) for name, step in leaves if not _listed(name, public_steps)]
-
+    other, declared = _sorted(leaves, public_steps)
     stated = [step.privacy_ for _, step in other if charges_privacy(step)]
     own_search = next((search for search in deployed.searches if charges_privacy(search)), None)
-    if own_search is not None:
-        stated.append(own_search.privacy_)
-    elif charges_privacy(deployed.final):
-        stated.append(deployed.final.privacy_)
+    last = deployed.final if own_search is None else own_search
+    if charges_privacy(last):
+        stated.append(last.privacy_)
     if None in stated:
         return None
 
@@ -62,7 +58,6 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     if len(relations) > 1:
         kinds = "; ".join(f"{protects} under {adjacency}" for adjacency, protects in relations)
         reasons.append(f"The steps make promises of different kinds, which have no total: {kinds}")
-    declared = _declared(public)
     if reasons:
         return _void(reasons, stated, declared)
     total = stated[0] if len(stated) == 1 else compose(stated)
@@ -71,8 +66,7 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
 
 def declared_public(deployed: Deployed, public_steps: Sequence[str]) -> tuple[str, ...]:
     """Say which steps were declared public, as `model_privacy` says it."""
-    leaves = deployed.trained.leaves()
-    return _declared([leaf for leaf in leaves if _listed(leaf[0], public_steps)])
+    return _sorted(deployed.trained.leaves(), public_steps)[1]
 
 
 def with_counts(
@@ -80,10 +74,8 @@ def with_counts(
 ) -> PrivacyGuarantee | None:
     """Add the cost of a noisy table of counts of held-out rows, where they are protected.
 
-    With ``holdout="per_record"`` each record was assigned to training or hold-out by its own draw,
-    with "by_person" each person: then it is in one of the two, and the larger cost counts. With
-    "by_index" the costs compose, for records that are blanked and keep their position: add-remove
-    has no finite cost.
+    A record, or person, that found its side by a draw of its own is in one of the two: the larger
+    cost counts. Cut "by_index" the costs compose, for records that are blanked in their place.
     """
     if privacy is None or settings.count_epsilon is None:
         return privacy
@@ -104,7 +96,6 @@ def with_counts(
     alone = counts_guarantee(
         count_epsilon, public_sizes=settings.public_sizes, source=source, protects=unit
     )
-    assert alone is not None
     counts = dataclasses.replace(alone, adjacency=adjacency)
     if by_index:
         total = compose([model, counts])
@@ -131,10 +122,7 @@ def with_counts(
 
 
 def refuse_other_unit(privacy: PrivacyGuarantee | None, settings: EvaluationSettings) -> None:
-    """Refuse noisy counts of rows beside a promise about persons, and the other way round.
-
-    No one sentence would be true of training and held-out rows. Raises ValueError.
-    """
+    """Refuse noisy counts of rows beside a promise about persons, and the other way round."""
     units = ("record", "person")
     if not settings.private or privacy is None or privacy.is_void or privacy.protects not in units:
         return
@@ -148,15 +136,9 @@ def refuse_other_unit(privacy: PrivacyGuarantee | None, settings: EvaluationSett
 
 
 def counts_guarantee(
-    count_epsilon: float | None,
-    *,
-    public_sizes: bool,
-    source: NoiseSource,
-    protects: str = "record",
-) -> PrivacyGuarantee | None:
-    """State what a table of counts of held-out rows costs by itself; None for public rows."""
-    if count_epsilon is None:
-        return None
+    count_epsilon: float, *, public_sizes: bool, source: NoiseSource, protects: str = "record"
+) -> PrivacyGuarantee:
+    """State what a table of counts of held-out rows costs by itself."""
     if source.reproducible:
         return PrivacyGuarantee.void(_REPRODUCIBLE)
     return PrivacyGuarantee(
@@ -184,8 +166,7 @@ def _of_releases(
         return None
     earlier = dataclasses.replace(deployed, stages=deployed.stages[:place]).leaves()
     later = dataclasses.replace(deployed, stages=deployed.stages[place + 1 :]).leaves()
-    public = [leaf for leaf in earlier if _listed(leaf[0], public_steps)]
-    other = [leaf for leaf in earlier if not _listed(leaf[0], public_steps)]
+    other, declared = _sorted(earlier, public_steps)
     reasons = [*deployed.changes, *_unpaid(other)]
     reasons += [
         f"Step {where!r} ({type(one).__name__}) comes before the releases of {name!r} and learned "
@@ -198,7 +179,6 @@ def _of_releases(
         "releases are not counted; search on public rows, or on one release made before."
         for search in deployed.searches
     ]
-    declared = _declared(public)
     if reasons:
         return _void(reasons, [own], declared)
     beside = [*later, (type(deployed.final).__name__, deployed.final)]
@@ -232,11 +212,14 @@ def _unpaid(steps: Sequence[tuple[str, Any]]) -> list[str]:
     ]
 
 
-def _declared(steps: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
-    return tuple(
+def _sorted(
+    leaves: Sequence[tuple[str, Any]], public_steps: Sequence[str]
+) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
+    """Steps that were not declared public, and what is assumed of the others."""
+    return [leaf for leaf in leaves if not _listed(leaf[0], public_steps)], tuple(
         assumptions.DECLARED_PUBLIC.format(name=name, kind=kind_of(step))
-        for name, step in steps
-        if charges_privacy(step) or learns_from_rows(step)
+        for name, step in leaves
+        if _listed(name, public_steps) and (charges_privacy(step) or learns_from_rows(step))
     )
 
 

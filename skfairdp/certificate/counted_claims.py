@@ -19,9 +19,9 @@ from skfairdp.fairness.bounds.noisy_counts import (
     private_rate_intervals,
 )
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound, score_gap_upper_bound
+from skfairdp.fairness.derivation import AVERAGED, DEPLOYED
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import Notion, Stratum
-from skfairdp.fairness.scopes import AVERAGED, DEPLOYED
 
 _FORMS = {
     "exact": ("exact, of each pair of groups", derivation.EXACT),
@@ -112,10 +112,7 @@ def noisy_claim(
     settings: EvaluationSettings,
     rests_on: tuple[str, ...],
 ) -> FairnessGuarantee:
-    """Make a claim from the noisy table; the true one is read for public sizes alone.
-
-    Both tables have the shape (n_groups, n_labels, n_classes), and `settings` a `count_epsilon`.
-    """
+    """Make a claim from the noisy table; the true one is read for public sizes alone."""
     epsilon = settings.count_epsilon
     assert epsilon is not None
     cells = noisy_cells(strata, noisy)

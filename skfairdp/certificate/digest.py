@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import Bunch
 
+from skfairdp.certificate import state
 from skfairdp.certificate.code import (
     class_members,
     code_parts,
@@ -22,15 +23,6 @@ from skfairdp.certificate.code import (
     names_used,
     replaced_methods,
     wrapped,
-)
-from skfairdp.certificate.state import (
-    content_of_array,
-    content_of_pandas,
-    content_of_tensor,
-    evaluates,
-    is_pandas,
-    is_tensor,
-    state_of,
 )
 from skfairdp.exceptions import UnboundModelError
 
@@ -55,11 +47,8 @@ class Bound(NamedTuple):
 def state_digest(value: object) -> str:
     """SHA-256 over a value, such as a fitted estimator with all its parts, as "sha256:..." in hex.
 
-    The value may be made of estimators, nets, arrays, frames, functions, and containers and objects
-    of them. The digest is equal for a pickled and restored model; another weight, threshold or
-    state of an earlier pipeline step gives another one, and so does another body, default, closure
-    or global of a function or class of yours. Functions and classes of installed libraries count by
-    their names. Raises an UnboundModelError that names what cannot be covered.
+    docs/theory/certificate.md says what it covers. Raises an UnboundModelError that names what
+    cannot be covered.
     """
     return bind(value).digest
 
@@ -113,24 +102,24 @@ class _Walk:
             return [b"set", *sorted(self._alone(item) for item in value)]
         scalar = isinstance(value, np.generic) and kind.__module__ == "numpy"
         if scalar or kind in (np.ndarray, np.memmap):
-            header, content = content_of_array(value)
+            header, content = state.content_of_array(value)
             return [header, *(c if isinstance(c, bytes) else self.digest(c) for c in content)]
-        if is_pandas(value):
-            return [kind.__name__.encode(), *map(self.digest, content_of_pandas(value))]
-        if is_tensor(value):
+        if state.is_pandas(value):
+            return [kind.__name__.encode(), *map(self.digest, state.content_of_pandas(value))]
+        if state.is_tensor(value):
             return self._tensor(value)
         if isinstance(value, types.ModuleType):
-            return self._module(value)
+            if not is_library(value.__name__):
+                raise self._unbound(f"the whole module {value.__name__!r}")
+            return [b"module", self._library(value.__name__)]
         if isinstance(value, types.CodeType):
             return [b"code", *map(self.digest, code_parts(value))]
         if isinstance(value, _CALLABLES) or library_name(value) is not None:
             return self._callable(value)
         if isinstance(value, _SLOTS):
             # The object that it is bound to, or its class.
-            owner = (
-                value.__self__ if isinstance(value, types.MethodWrapperType) else value.__objclass__
-            )
-            return [b"slot", value.__name__.encode(), self.digest(owner)]
+            owner = "__self__" if isinstance(value, types.MethodWrapperType) else "__objclass__"
+            return [b"slot", value.__name__.encode(), self.digest(getattr(value, owner))]
         inside = wrapped(value)
         if inside is not None:
             return [kind.__name__.encode(), *map(self.digest, inside)]
@@ -156,15 +145,10 @@ class _Walk:
         return digest
 
     def _tensor(self, value: Any) -> list[bytes]:
-        content = content_of_tensor(value)
+        content = state.content_of_tensor(value)
         if content is None:
             raise self._unbound(f"a tensor of layout {value.layout} and type {value.dtype}")
         return [b"tensor", self.digest(type(value)), *content, *self._named(vars(value))]
-
-    def _module(self, module: types.ModuleType) -> list[bytes]:
-        if not is_library(module.__name__):
-            raise self._unbound(f"the whole module {module.__name__!r}")
-        return [b"module", self._library(module.__name__)]
 
     def _library(self, name: str) -> bytes:
         self.libraries.add(name.partition(".")[0])
@@ -197,9 +181,8 @@ class _Walk:
             return [b"met", str(self._met[id(value)][0]).encode()]
         self._met[id(value)] = (len(self._met), value)
         self.with_code = True
-        return (
-            self._function(value) if isinstance(value, types.FunctionType) else self._class(value)
-        )
+        function = isinstance(value, types.FunctionType)
+        return self._function(value) if function else self._class(value)
 
     def _function(self, function: types.FunctionType) -> list[bytes]:
         code = function.__code__
@@ -245,15 +228,15 @@ class _Walk:
 
     def _object(self, value: Any) -> list[bytes]:
         evaluating = self._evaluating
-        self._evaluating = evaluating or evaluates(value)
+        self._evaluating = evaluating or state.evaluates(value)
         try:
-            state = state_of(value, training=not self._evaluating)
+            attributes, stored = state.state_of(value, training=not self._evaluating)
         except Exception as error:  # whatever an object raises that refuses to be stored
             raise self._unbound(
                 f"a {type(value).__module__}.{type(value).__qualname__} ({error})"
             ) from error
-        parts = [b"object", self.digest(type(value)), *self._named(state.attributes)]
-        parts += [self.digest(part) for part in state.stored]
+        parts = [b"object", self.digest(type(value)), *self._named(attributes)]
+        parts += [self.digest(part) for part in stored]
         self._evaluating = evaluating
         return parts
 

@@ -1,37 +1,47 @@
-"""The deployed-model half of a certificate: held-out rows to bounds."""
+"""The deployed-model half of a certificate: held-out rows to bounds, and what a release shows."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import _safe_indexing
 
-from skfairdp.assumptions import AVERAGED_RATES, ERROR_APART
+from skfairdp import assumptions
+from skfairdp.certificate import counted_claims
 from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.counted_claims import exact_claim, noisy_claim, stack
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import HeldOut, NotionStrata, ask_holdout, draws_afresh
-from skfairdp.certificate.released_rows import downstream_claims
+from skfairdp.certificate.steps import takes_groups
 from skfairdp.certificate.unwrap import Deployed
+from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
-from skfairdp.fairness.groups import Groups
+from skfairdp.fairness.bounds.smoothing import own_models_bound
+from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
+from skfairdp.fairness.derivation import AVERAGED, DOWNSTREAM_LIKE, OWN_MODELS, TOTAL_VARIATION
+from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
+from skfairdp.fairness.notions import Stratum
+from skfairdp.figures import as_given, rounded_down, rounded_up
+from skfairdp.labels import count_rows
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable, answers_of
+
+_LEAST = 20  # where a group has fewer held-out rows, a classifier cannot show anything
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What held-out rows show: claims about the deployed model, then about averages over its draws.
-
-    `n_rows` is None where the number of rows inside the claim is private; `reasons` say why there
-    is not a claim.
-    """
+    """What held-out rows show: claims about the deployed model first, then about averages."""
 
     fairness: tuple[FairnessGuarantee, ...]
-    n_rows: int | None
-    reasons: tuple[str, ...] = ()
+    n_rows: int | None  # inside the claim; None where their number is private
+    reasons: tuple[str, ...] = ()  # why there is not a claim
     accuracy: Accuracy | None = None
 
     @property
@@ -49,10 +59,7 @@ def evaluate(
     settings: EvaluationSettings,
     source: NoiseSource,
 ) -> Evaluation:
-    """Bound the differences between `groups` from held-out rows; other arguments as of `certify`.
-
-    Raises a ValueError for rows and labels that do not fit together, unless counts are private.
-    """
+    """Bound the differences between `groups` from held-out rows; arguments as of `certify`."""
     held = ask_holdout(
         deployed, X, y, sensitive_features, groups, settings.private, settings.positive
     )
@@ -77,7 +84,7 @@ def evaluate(
     claims = [exact_claim(n, cells, table, labels, settings, rests_on) for n, cells in notions]
     if not draws_afresh(deployed):  # else each row would be released once more, for an average
         claims += _averages(deployed, X, held, notions, settings)
-    claims += downstream_claims(deployed, X, sensitive_features, held, notions, settings)
+    claims += _downstream_claims(deployed, X, sensitive_features, held, notions, settings)
     return Evaluation(tuple(claims), int(table.sum()), accuracy=Accuracy.of_table(table))
 
 
@@ -98,21 +105,118 @@ def _averages(
         return []
     own = final._own_models(groups.labels)
     settings = replace(settings, bounds_each=1 if own is None else 2)
-    rests_on = (*held.assumptions(settings, AVERAGED_RATES), ERROR_APART)
+    rests_on = (*held.assumptions(settings, assumptions.AVERAGED_RATES), assumptions.ERROR_APART)
     table = held.averaged(scores)
     claims = [exact_claim(n, c, table, groups.labels, settings, rests_on) for n, c in notions]
     if own is not None:
         # Every row is scored by the model of its own group, and else counted alike.
         own_table = held.averaged(own.scores(rows, groups.codes))
-        claims += [
-            own.claim(
-                notion,
-                stack(cells, own_table),
-                groups=groups.labels,
-                claims=settings.claims,
-                confidence_level=settings.confidence_level,
-                assumptions=rests_on,
+        for notion, cells in notions:
+            sums, misses = stack(cells, own_table)
+            given: dict[str, Any] = {"sums": sums, "trials": sums + misses}
+            given |= {"distances": own.distances, "n_draws": own.n_draws}
+            claims.append(
+                counted_claims.counted_claim(
+                    notion,
+                    settings,
+                    OWN_MODELS,
+                    given,
+                    bound=own_models_bound(**given, error=1.0 - settings.level_of_one_claim),
+                    scope=AVERAGED,
+                    method="smoothing: every group's own model, and its distance to the common one",
+                    groups=groups.labels,
+                    assumptions=rests_on,
+                )
             )
-            for notion, cells in notions
-        ]
     return claims
+
+
+def _downstream_claims(
+    deployed: Deployed,
+    X: Any,
+    sensitive_features: Any,
+    held: HeldOut,
+    notions: NotionStrata,
+    settings: EvaluationSettings,
+) -> list[FairnessGuarantee]:
+    """Bounds on what anybody can predict from the one code that is released of a person."""
+    place, release = deployed.release
+    inside = np.flatnonzero(held.groups.codes >= 0)
+    if release is None or not len(inside):
+        return []
+    if release is not deployed.final and deployed.group_aware:
+        return []  # what also sees the group sees more than a code
+    rows = deployed.transform(_safe_indexing(X, inside), before=place)
+    given = _safe_indexing(sensitive_features, inside)
+    hidden, n_codes, attenuation = answers_of(release)._hidden_codes(rows, given)
+    if n_codes < 2:
+        return []
+    shape = (*held.shape[:2], n_codes)
+    codes = held.cells[inside] * n_codes + hidden
+    table = np.bincount(codes, minlength=math.prod(shape)).reshape(shape)
+    how = assumptions.CODES_COUNTED.format(left=rounded_up(attenuation, 4))
+    texts = (assumptions.NOT_FITTED_ON, assumptions.ERROR_APART)
+    rests_on = (*held.assumptions(settings, how), *texts)
+    found = []
+    for notion, rates in notions:
+        if not notion.compares_predictions:
+            continue
+        masks = np.unique([(s.successes | s.failures).any(axis=1) for s in rates], axis=0)
+        strata = []
+        for mask in masks:
+            # Named by the labels of the rows that a rate is about, unless it is about all.
+            labels = ", ".join(map(str, compress(held.classes, mask)))
+            given_label = "" if mask.all() else f"label {labels}, "
+            of_mask = np.tile(mask[:, None], n_codes)
+            strata += [
+                Stratum(f"{given_label}code {code}", of_mask & is_code, of_mask & ~is_code)
+                for code, is_code in enumerate(np.eye(n_codes, dtype=bool))
+            ]
+        hits, misses = stack(strata, table)
+        counts = hits.reshape(len(masks), n_codes, -1)
+        bound = total_variation_bound(counts, confidence_level=settings.level_of_one_claim)
+        found.append(
+            counted_claims.counted_claim(
+                notion,
+                settings,
+                TOTAL_VARIATION,
+                {"attenuation": attenuation, "n_codes": n_codes},
+                bound=attenuation * bound,
+                scope=DOWNSTREAM_LIKE,
+                method="total variation of one code, by an exact test of each event",
+                estimate=attenuation * total_variation(counts),
+                groups=held.groups.labels,
+                counts=counted_claims.cell_counts(strata, held.groups.labels, hits, hits + misses),
+                assumptions=(*rests_on, assumptions.ONE_CODE.format(hidden=rounded_up(bound))),
+            )
+        )
+    return found
+
+
+def leakage_remarks(
+    deployed: Deployed, X: Any, sensitive_features: ArrayLike | None, confidence_level: float
+) -> tuple[str, ...]:
+    """Measure what a release of public rows tells about the group; empty without a release."""
+    place, release = deployed.release
+    if release is None or sensitive_features is None:
+        return ()
+    groups = encode_groups(sensitive_features, n_rows=count_rows(X), on_missing="drop")
+    inside = np.flatnonzero(groups.codes >= 0)
+    if len(groups.labels) < 2 or groups.counts.min() < _LEAST:
+        return (
+            "How much a release tells about the group was not measured: that needs two groups, "
+            f"and {_LEAST} held-out rows of each.",
+        )
+    rows = deployed.transform(_safe_indexing(X, inside), before=place)
+    seen = takes_groups(release, "transform")
+    given = {"sensitive_features": _safe_indexing(sensitive_features, inside)} if seen else {}
+    Z = release.transform(rows, **given)
+    measured = classifier_lower_bound(
+        np.asarray(Z), groups.codes[inside], confidence_level=confidence_level, random_state=0
+    )
+    return (
+        f"Measured on {len(inside)} held-out rows: with {as_given(confidence_level)} confidence a "
+        f"release tells at least {rounded_down(measured.lower_bound or 0.0, 4)} nats about the "
+        f"group (estimate {measured.value:.4f}), shown by a classifier that guesses it; this "
+        "confidence is apart from that of other claims.",
+    )

@@ -7,18 +7,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from skfairdp.certificate.digest import bind
+from skfairdp.certificate.state import Recipe
 from skfairdp.exceptions import UnboundModelError
 
+_PLAIN = (type(None), bool, int, float, str)
 _PYTHON = "python"  # no attribute or parameter is called so, as they end in _ or have a prefix
 
 
-def bind_each(parts: Mapping[str, Any]) -> dict[str, str]:
+def bind_each(
+    parts: Mapping[str, Any], known: dict[str | int, tuple[Any, str]] | None = None
+) -> dict[str, str]:
     """Digest each part of a fitted model, by name.
 
     For a part that no digest can cover, the reason; "+" after the digest of one that byte code is
-    in, and the version of Python that wrote it.
+    in, and the version of Python that wrote it. `known`: digests of models that are bound together,
+    which is filled: of plain parameters by their text, of parts that they share by what they are.
     """
-    return {_PYTHON: platform.python_version()} | {n: _digest(v) for n, v in parts.items()}
+    found = {_PYTHON: platform.python_version()}
+    known = {} if known is None else known
+    for name, part in parts.items():
+        plain = isinstance(part, Recipe) and type(part.of) in _PLAIN
+        key = repr(part.of) if plain else id(part)
+        if key not in known:
+            known[key] = part, _digest(part)  # kept, so that no other part has its id
+        found[name] = known[key][1]
+    return found
 
 
 def _digest(part: Any) -> str:

@@ -25,17 +25,13 @@ from skfairdp.protocol import answers_of
 
 NotionStrata = Sequence[tuple[Notion, Sequence[Stratum]]]
 
-# A model that tosses one coin a call, for all of its rows, passes with chance 2**-20.
-_CALLS = 20
+_CALLS = 20  # a model that tosses one coin a call, for all its rows, passes with chance 2**-20
 
 
 def one_row_each(
     X: Any, y: Any, sensitive_features: Any, person_ids: Any, source: NoiseSource
 ) -> tuple[Any, Any, Any]:
-    """Draw one row of each person, with its label and group.
-
-    Raises ValueError: ids are missing or unclear, or some person is in several groups.
-    """
+    """Draw one row of each person, with its label and group; several groups are refused."""
     n_rows = count_rows(X)
     persons = encode_persons(person_ids, n_rows)
     if sensitive_features is not None:
@@ -55,10 +51,7 @@ def comparable_groups(
     sensitive_features: ArrayLike | None,
     settings: EvaluationSettings,
 ) -> Groups | str:
-    """Sort held-out rows into the groups that were declared, or else seen at fit.
-
-    Returns the reason where nothing can be claimed about differences between them.
-    """
+    """Sort held-out rows into the groups declared, or seen at fit; or say why not."""
     n_rows = count_rows(X)
     if sensitive_features is None:
         return "No sensitive_features were given, so nothing is claimed about groups."
@@ -109,22 +102,16 @@ def comparable_groups(
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Answers to held-out rows, and which cell each row is in.
-
-    `answers` are positions among the `classes`; `cells` are group times number of labels plus
-    label, -1 for rows outside the claim; `shape` is (n_groups, n_labels, n_classes); `how` says
-    what is known about how the answers were given; `labelled`, whether true labels are known;
-    `turned`, whether the model's first class comes last here.
-    """
+    """Answers to held-out rows, and which cell each row is in."""
 
     classes: list
-    answers: NDArray[np.int64]
-    cells: NDArray[np.int64]
-    shape: tuple[int, int, int]
-    how: str
+    answers: NDArray[np.int64]  # positions among the classes
+    cells: NDArray[np.int64]  # group times number of labels plus label; -1 outside the claim
+    shape: tuple[int, int, int]  # (n_groups, n_labels, n_classes)
+    how: str  # what is known about how the answers were given
     groups: Groups
-    labelled: bool
-    turned: bool = False
+    labelled: bool  # whether true labels are known
+    turned: bool = False  # whether the model's first class comes last here
 
     def assumptions(self, settings: EvaluationSettings, how: str | None = None) -> tuple[str, ...]:
         """What a bound from these rows rests on; `how` where it counts other than the answers."""
@@ -179,10 +166,7 @@ def ask_holdout(
 
 
 def draws_afresh(deployed: Deployed) -> bool:
-    """Whether a model is known to draw anew, for each row by itself, whenever it is asked.
-
-    Asking it again would cost the people in the rows once more.
-    """
+    """Whether a model is known to draw anew, for each row by itself, whenever it is asked."""
     parts = [*(step for _, step in deployed.leaves()), deployed.final]
     return any(releases_rows(part) or answers_of(part)._draws_afresh for part in parts)
 
@@ -190,13 +174,10 @@ def draws_afresh(deployed: Deployed) -> bool:
 def _answers(
     deployed: Deployed, X: Any, sensitive_features: Any, groups: Groups, private: bool
 ) -> tuple[NDArray[Any], str]:
-    """Answers, and how they were given.
+    """Answers, and how they were given: see docs/theory/certificate.md.
 
-    Counts of answers are binomial if the answer to a row depends on the row and on draws of its
-    own alone. A model that is asked again, in other company and another order, and answers alike is
-    a function of the row, as far as these rows show. What does not is asked for one row at a
-    time: its answers are then independent even if it draws once a call, or lets rows of one call
-    influence each other.
+    Counts are binomial if an answer depends on its row and draws of its own alone. A model that
+    answers otherwise in other company and another order is asked for one row at a time.
     """
     everybody = np.arange(len(groups.codes))
     # A model that predicts with groups refuses a row without one, which must not end a claim
@@ -275,10 +256,7 @@ def check_positive(deployed: Deployed, positive: Any) -> bool:
 def check_holdout_labels(
     deployed: Deployed, y: ArrayLike | None, n_rows: int, private: bool
 ) -> list | None:
-    """Refuse labels, or a model, that no table can be made from, before the model is asked.
-
-    Returns the class labels; None where the predictions have to be seen first.
-    """
+    """Refuse labels, or a model, that no table can be made from; None where answers are needed."""
     if not private and getattr(deployed.final, "classes_", None) is None:
         return None
     classes = _classes(deployed, None, y, private)

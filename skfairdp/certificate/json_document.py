@@ -14,6 +14,8 @@ from typing import Any
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
 FORMAT = "skfairdp certificate 1"
+_HEX = re.compile("[0-9a-f]{64}")
+NOT_INSTALLED = "not installed as a distribution"
 
 
 def _is_texts(value: Any) -> bool:
@@ -44,10 +46,7 @@ _NEEDED: dict[str, tuple[Callable[[Any], bool], str]] = {
 # Not in files of earlier versions, or only in those that were signed.
 _OPTIONAL: dict[str, tuple[Callable[[Any], bool], str]] = {
     "model_file": (
-        lambda value: (
-            value is None
-            or (isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None)
-        ),
+        lambda value: value is None or (isinstance(value, str) and bool(_HEX.fullmatch(value))),
         "a SHA-256, or null",
     ),
     "monitor_file": _TEXT,
@@ -60,10 +59,7 @@ _PRIVACY = {part.name for part in fields(PrivacyGuarantee)} - {"exposures"}
 
 
 def strict_json(text: str) -> Any:
-    """Parse JSON that has one meaning: no number beyond floats, no key twice.
-
-    Raises a ValueError for anything else.
-    """
+    """Parse JSON that has one meaning: no number beyond floats, no key twice."""
     try:
         return json.loads(
             text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_without_repeats
@@ -88,12 +84,12 @@ def checked_document(text: str) -> dict[str, Any]:
 
 
 @cache
-def own_version() -> str:
-    """Version of this package, as certificates name it."""
+def version_of(package: str) -> str:
+    """Version of a package, as certificates name it."""
     try:
-        return importlib.metadata.version("skfairdp")
+        return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return "not installed as a distribution"
+        return NOT_INSTALLED
 
 
 def _check_keys(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
+from sklearn.utils import get_tags
 
 from skfairdp.certificate.composition import counts_guarantee, declared_public, model_privacy
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
@@ -27,10 +28,7 @@ from skfairdp.privacy.noise import NoiseSource
 def check_answerable(
     deployed: Deployed, X: Any, y: ArrayLike | None, settings: EvaluationSettings
 ) -> None:
-    """Refuse what an evaluation would, as far as no row is looked at, before anything is charged.
-
-    Raises a ValueError for rows or labels that do not fit together or not to the model.
-    """
+    """Refuse what an evaluation would, as far as no row is looked at, before a charge."""
     _check_columns(deployed, X)
     classes = check_holdout_labels(deployed, y, count_rows(X), settings.private)
     for notion in settings.notions:
@@ -46,7 +44,7 @@ def _check_columns(deployed: Deployed, X: Any) -> None:
     # Steps that pick columns by name take more than they need; ours do so for ids alone.
     if not charges_privacy(first) or hasattr(first, "id_column"):
         return
-    if len(shape) < 2 or issparse(X):
+    if len(shape) < 2 or (issparse(X) and not get_tags(first).input_tags.sparse):
         raise ValueError(
             "X must be a dense table, with a row for each person and a column for each feature: an "
             "array of two dimensions or a DataFrame."
@@ -64,20 +62,16 @@ def charged(
 ) -> Iterator[EvaluationSettings]:
     """Charge an evaluation of a model before a block, and commit after it.
 
-    Yields settings that say how many certificates the ledger has seen, this one included: on these
-    rows where they need no protection and are in memory, else under the ledger's name. A number
+    Yields settings that say how many certificates the ledger has seen, this one included. A number
     beyond those that were planned is refused and given back, as the model was not asked yet.
     """
     if book is None:
         yield settings
         return
-    cost = counts_guarantee(
-        settings.count_epsilon,
-        public_sizes=settings.public_sizes,
-        source=source,
-        protects=settings.unit,
-    )
-    rows = None if settings.private or isinstance(X, StoredRows) else X
+    cost, rows = None, None if settings.private or isinstance(X, StoredRows) else X
+    if settings.count_epsilon is not None:
+        asked: dict[str, Any] = {"public_sizes": settings.public_sizes, "protects": settings.unit}
+        cost = counts_guarantee(settings.count_epsilon, source=source, **asked)
     entry = book.reserve(cost, activity="certify", estimator=name, public_rows=rows)
     try:
         settings.check_index(settings.certificate_index or entry.ordinal)
@@ -95,9 +89,8 @@ def tell_ledgers(
 ) -> None:
     """Tell the ledgers that training charged where their totals do not hold.
 
-    A fit knows nothing of a step before it that learned from rows without noise, or of
-    exact scores that a search has shown: it charged its own cost. The totals are void from
-    when that is found out, until such steps are declared public.
+    A fit charges its own cost: it knows nothing of a step before it that learned from rows without
+    noise, or of exact scores that a search has shown.
     """
     for ledger in _ledgers(deployed.trained):
         if privacy is not None and privacy.is_void:

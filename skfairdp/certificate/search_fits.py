@@ -28,15 +28,11 @@ FOLD_SPLITTERS = (int, KFold, StratifiedGroupKFold, StratifiedKFold)
 
 @dataclasses.dataclass(frozen=True)
 class FitsOfSearch:
-    """What the fits of a search cost, its scores left aside.
-
-    `folds` is how many training folds one row is in, at most; `privacy` the composition of the
-    fits of all candidates and the refit.
-    """
+    """What the fits of a search cost, its scores left aside."""
 
     n_candidates: int
-    folds: int
-    privacy: PrivacyGuarantee
+    folds: int  # that one row is trained on in, at most
+    privacy: PrivacyGuarantee  # the composition of the fits of all candidates and the refit
 
     @property
     def n_fits(self) -> int:
@@ -54,10 +50,7 @@ class FitsOfSearch:
 
 
 def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
-    """Compose the fits of a search of scikit-learn, of which `final` is the model that it kept.
-
-    None where the cost of the other candidates cannot be read off their parameters.
-    """
+    """Compose the fits of a search that kept `final`; None where their cost cannot be read off."""
     if any(charges_privacy(step) for _, step in unwrap(search).leaves()):
         return None  # a step that was fitted, and charged, as often as the last one
     stated: PrivacyGuarantee | None = getattr(final, "privacy_", None)
@@ -65,9 +58,8 @@ def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
     candidates = results.get("params", ())
     if stated is None or stated.is_void or stated.event is None or not len(candidates):
         return None
-    if stated.protects == "person":
-        return None  # in how many folds a person is does not show
-    if not isinstance(getattr(final, "plan_", None), Plan):
+    # In how many folds a person is does not show.
+    if stated.protects == "person" or not isinstance(getattr(final, "plan_", None), Plan):
         return None
     others = _others(search, final, candidates, results)
     if others is None:
@@ -117,17 +109,13 @@ def _in_folds(search: Any) -> bool:
     return search.cv is None or isinstance(search.cv, FOLD_SPLITTERS) or own
 
 
-def _by_record(search: Any) -> bool:
-    return getattr(search.cv, "assigns_each_record", False) is True
-
-
 def _moves_nobody(search: Any) -> bool:
     """Whether all other rows stay in their folds when one is removed."""
     if getattr(search, "resource", None) == "n_samples":
         return False  # a halving search draws rows by position
     # With one predefined fold every other row is trained on, wherever it stands.
     fixed = isinstance(search.cv, PredefinedSplit) and search.n_splits_ == 1
-    return fixed or _by_record(search)
+    return fixed or getattr(search.cv, "assigns_each_record", False) is True
 
 
 def _others(
@@ -135,13 +123,16 @@ def _others(
 ) -> list[DpEvent] | None:
     """Events of all fits that a row takes part in, but for the refit."""
     refit = final.privacy_.event
-    if not final.plan_.segments and not any(_sets_cost(point) for point in candidates):
+    named = {key.rsplit("__", 1)[-1] for point in candidates for key in point}
+    if not final.plan_.segments and not named & {"epsilon", "delta"}:
         # Nothing is sampled, so the cost of a fit does not depend on the number of rows.
         return [SelfComposedDpEvent(refit, len(candidates) * _fits_per_row(search))]
     if not answers_of(final)._plans_ahead:
         return None
     whole = sizes_of(final.plan_)
-    if not _agree(_event(search, final, search.best_params_, whole), final.privacy_):
+    kept, stated = _event(search, final, search.best_params_, whole), final.privacy_
+    cost = math.nan if kept is None else event_epsilon(kept, stated.delta, stated.adjacency)
+    if not math.isclose(cost, stated.epsilon, rel_tol=1e-6):
         return None  # the plan depends on more than is known here
     events = []
     for i, point in enumerate(candidates):
@@ -154,15 +145,12 @@ def _others(
         # Declared sizes are those of every fit.
         declared = [whole.total] * _fits_per_row(search)
         for rows in declared if whole.adjacency == "add-remove" else trained_on or ():
-            event = _event(search, final, point, _part(whole, rows))
+            counts = tuple(max(1, count * rows // whole.total) for count in whole.counts)
+            event = _event(search, final, point, dataclasses.replace(whole, counts=counts))
             if event is None:
                 return None
             events.append(event)
     return events
-
-
-def _sets_cost(point: Mapping[str, Any]) -> bool:
-    return any(key.rsplit("__", 1)[-1] in ("epsilon", "delta") for key in point)
 
 
 def sizes_of(plan: Plan) -> Sizes:
@@ -172,14 +160,9 @@ def sizes_of(plan: Plan) -> Sizes:
     return Sizes(plan.cells, tuple(round(size / rate) for size, rate in pairs), plan.adjacency)
 
 
-def _part(whole: Sizes, rows: int) -> Sizes:
-    counts = tuple(max(1, count * rows // whole.total) for count in whole.counts)
-    return dataclasses.replace(whole, counts=counts)
-
-
 def _training_sizes(search: Any, n: int) -> list[int] | None:
     """Rows of each fit that one row takes part in; None where the splitter needs the rows."""
-    if _by_record(search):
+    if getattr(search.cv, "assigns_each_record", False) is True:
         return None
     if _in_folds(search):
         return [n - math.ceil(n / search.n_splits_)] * (search.n_splits_ - 1)
@@ -207,10 +190,3 @@ def _event(search: Any, final: Any, point: Mapping[str, Any], sizes: Sizes) -> D
     except (TypeError, ValueError):
         return None  # such a fit fails too, and may have released something before
     return None if plan.noiseless else covering_event(plan)
-
-
-def _agree(event: DpEvent | None, stated: PrivacyGuarantee) -> bool:
-    if event is None:
-        return False
-    cost = event_epsilon(event, stated.delta, stated.adjacency)
-    return math.isclose(cost, stated.epsilon, rel_tol=1e-6)

@@ -6,7 +6,8 @@ import copyreg
 import struct
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from operator import attrgetter
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -22,28 +23,14 @@ from skfairdp.certificate.code import library_name
 # `random_state` counts among them for ours, whose predictions use a key drawn at fit; there
 # are predictors elsewhere that draw from it when they predict.
 WITHOUT_EFFECT = {
-    "distributed",
-    "ledger",
-    "memory",
-    "n_jobs",
-    "progress",
-    "random_state",
-    "verbose",
-}
+    "distributed", "ledger", "memory", "n_jobs", "progress", "random_state", "verbose"
+}  # fmt: skip
 _OF_OTHERS = WITHOUT_EFFECT - {"random_state"}
 _METHODS = ("decision_function", "predict", "predict_proba", "score", "transform")
 # What a net of skorch keeps of its training.
 _TRAINING = {"callbacks_", "history_", "init_context_", "verbose", "virtual_params_"}
 # Hooks that never run when a module predicts.
 _NO_FORWARD = ("_backward", "_state_dict", "_load_state_dict", "_is_full_backward_hook")
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """Attributes by name, and what an object made by compiled code stores beside them."""
-
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    stored: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,34 +45,34 @@ def evaluates(value: Any) -> bool:
     return (library_name(type(value)) or "").startswith(("skfairdp.", "skorch."))
 
 
-def state_of(value: Any, *, training: bool = True) -> State:
+def state_of(value: Any, *, training: bool = True) -> tuple[Mapping[str, Any], tuple[Any, ...]]:
     """Take an object apart that is neither a container nor an array, tensor, function or class.
 
-    `training` says whether it counts which mode a net is in. Raises what an object raises that
-    cannot be stored.
+    Result: attributes by name, and what compiled code stores beside them. `training` says whether
+    it counts which mode a net is in. Raises what an object raises that cannot be stored.
     """
     kind, name = type(value), library_name(type(value)) or ""
     if kind is Recipe:
-        return State(_recipe(value.of))
+        return _recipe(value.of), ()
     if name.startswith("skfairdp.") and hasattr(kind, "_digest_state"):
-        return State(value._digest_state())
-    if _is_net(value):
+        return value._digest_state(), ()
+    if _is_a(value, "skorch", "NeuralNet"):
         left_out = {*_TRAINING, *(f"{name}_" for name in getattr(value, "_optimizers", ()))}
-        return State(_without(_attributes(value), left_out))
-    if _is_module(value):
-        return State(_without(_of_module(value), set() if training else {"training"}))
+        return _without(_attributes(value), left_out), ()
+    if _is_a(value, "torch", "nn.Module"):
+        return _without(_of_module(value), set() if training else {"training"}), ()
     if scipy.sparse.issparse(value):
         names = ("_shape", "data", "indices", "indptr", "row", "col", "coords", "offsets")
-        return State({name: vars(value)[name] for name in names if name in vars(value)})
+        return {name: vars(value)[name] for name in names if name in vars(value)}, ()
     if name and hasattr(value, "get_tree_stats"):  # a search tree counts its queries
         stored = value.__getstate__()
-        return State({}, (stored[:7], stored[11:]))
+        return {}, (stored[:7], stored[11:])
     if isinstance(value, BaseEstimator):
         known = name.startswith(("sklearn.", "skfairdp."))
-        return State(_without(_attributes(value), _OF_OTHERS if known else set()))
+        return _without(_attributes(value), _OF_OTHERS if known else set()), ()
     if name and _says_how_to_store(kind):
-        return State(shadows(value), _stored(value))
-    return State(_attributes(value), _stored(value) if _has_compiled_state(kind) else ())
+        return shadows(value), _stored(value)
+    return _attributes(value), _stored(value) if _has_compiled_state(kind) else ()
 
 
 def shadows(value: Any) -> dict[str, Any]:
@@ -195,8 +182,12 @@ def content_of_pandas(value: Any) -> list[Any]:
 
 def is_tensor(value: object) -> bool:
     """Whether a value is a tensor of torch, which is not imported for this."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+    return _is_a(value, "torch", "Tensor")
+
+
+def _is_a(value: object, library: str, kind: str) -> bool:
+    found = sys.modules.get(library)
+    return found is not None and isinstance(value, attrgetter(kind)(found))
 
 
 def content_of_tensor(tensor: Any) -> list[bytes] | None:
@@ -207,16 +198,6 @@ def content_of_tensor(tensor: Any) -> list[bytes] | None:
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     content = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
     return [str(plain.dtype).encode(), str(tuple(plain.shape)).encode(), content]
-
-
-def _is_net(value: Any) -> bool:
-    skorch = sys.modules.get("skorch")
-    return skorch is not None and isinstance(value, skorch.NeuralNet)
-
-
-def _is_module(value: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.nn.Module)
 
 
 def _of_module(module: Any) -> dict[str, Any]:

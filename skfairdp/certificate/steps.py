@@ -69,10 +69,7 @@ def releases_rows(step: object) -> bool:
 
 
 def learns_from_rows(step: Any) -> bool:
-    """Whether fitting a step that is not ours takes anything from the rows.
-
-    True unless the step is known to learn nothing but the number of columns.
-    """
+    """Whether fitting a step of others takes more from the rows than the number of columns."""
     if shadows(step):
         return True
     if answers_of(step)._learns_from_rows is False:

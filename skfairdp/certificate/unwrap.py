@@ -28,17 +28,12 @@ from skfairdp.protocol import answers_of
 
 @dataclass(frozen=True, eq=False)
 class Deployed:
-    """A fitted model and the parts that it is made of.
+    """A fitted model and the parts that it is made of."""
 
-    `model` is what predicts, without a search around it; `final` its last estimator; `stages` the
-    earlier steps in order, each with its name; `searches` the fitted searches around the model or
-    its last step.
-    """
-
-    model: Any
-    final: Any
-    stages: tuple[tuple[str, Any], ...]
-    searches: tuple[Any, ...]
+    model: Any  # what predicts, without a search around it
+    final: Any  # its last estimator
+    stages: tuple[tuple[str, Any], ...]  # the earlier steps in order, each with its name
+    searches: tuple[Any, ...]  # fitted ones around the model or its last step
 
     @property
     def name(self) -> str:
@@ -55,10 +50,8 @@ class Deployed:
 
     @property
     def place_of_release(self) -> int | None:
-        """Place of the first step whose output, a private release, is all that later steps see.
-
-        None without one; a step inside a container is none, since columns pass beside it.
-        """
+        """Place of the first step whose output, a private release, is all that later steps see."""
+        # A step inside a container is none, since columns pass beside it.
         places = (i for i, (_, stage) in enumerate(self.stages) if releases_rows(stage))
         return next(places, None)
 
@@ -71,10 +64,7 @@ class Deployed:
 
     @property
     def bound(self) -> Bound:
-        """Digest of everything that predictions depend on, whatever search found it.
-
-        Raises an UnboundModelError that names what no digest can cover.
-        """
+        """Digest of everything that predictions depend on; an UnboundModelError if none."""
         return bind([*self.stages, self.final])
 
     def matches(self, digest: str, python: str = "") -> bool:
@@ -101,16 +91,12 @@ class Deployed:
     @property
     def changes(self) -> tuple[str, ...]:
         """What of a part of ours is not as its fit left it: then nothing was promised for it."""
-        found = []
-        for where, part in self._ours():
-            changed = answers_of(part)._changed_since_fit()
-            if changed:
-                found.append(
-                    f"{where}{type(part).__name__} was changed after its fit "
-                    f"({'; '.join(changed)}), and what was promised is about what the fit left. "
-                    "Fit it again, or undo the change."
-                )
-        return tuple(found)
+        return tuple(
+            f"{where}{type(part).__name__} was changed after its fit ({'; '.join(changed)}), and "
+            "what was promised is about what the fit left. Fit it again, or undo the change."
+            for where, part in self._ours()
+            if (changed := answers_of(part)._changed_since_fit())
+        )
 
     def _ours(self) -> Iterator[tuple[str, Any]]:
         """Parts whose promises a certificate repeats, and what post-processes them."""
@@ -158,21 +144,13 @@ class Deployed:
         return answers_of(self.final)._post_processes is not None
 
     def predict(self, X: Any, sensitive_features: Any) -> Any:
-        """Predict as deployed; groups go only to a model that asks for them.
-
-        The model gets a copy of the rows: steps such as ``StandardScaler(copy=False)`` write into
-        what they are given, and would answer other rows when asked again.
-        """
-        X = deepcopy(X)
-        if self.group_aware:
-            return self.model.predict(X, sensitive_features=sensitive_features)
-        return self.model.predict(X)
+        """Predict as deployed; groups go only to a model that asks for them."""
+        # A copy: steps such as StandardScaler(copy=False) write into what they are given.
+        given = {"sensitive_features": sensitive_features} if self.group_aware else {}
+        return self.model.predict(deepcopy(X), **given)
 
     def after_declared_steps(self, X: Any) -> tuple[Deployed, Any]:
-        """Push a copy of the rows through leading steps that turn each into the same every time.
-
-        Result: the rest of the model, and what it is given.
-        """
+        """The model after leading steps that treat each row alike every time, and its rows."""
         n = 0
         if type(self.model) is Pipeline and is_transparent(self.model):
             alike = (
@@ -197,11 +175,7 @@ class Deployed:
 
 
 def unwrap(model: object) -> Deployed:
-    """Take a fitted model apart: an estimator, Pipeline or search.
-
-    Raises a NotFittedError for one that is not fitted, or a search without ``refit``, and a
-    TypeError for what is not an estimator.
-    """
+    """Take a fitted model apart: an estimator, Pipeline or search."""
     check_is_fitted(model)
     predictor, searches = _best(model, ())
     final, stages = predictor, []
@@ -213,18 +187,16 @@ def unwrap(model: object) -> Deployed:
 
 
 def _best(model: Any, searches: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    while is_transparent(model) and (
-        isinstance(model, FrozenEstimator)
-        or hasattr(model, "cv_results_")
-        or hasattr(model, "best_estimator_")
-    ):
+    while is_transparent(model):
         if isinstance(model, FrozenEstimator):
             model = model.estimator
-            continue
-        if not hasattr(model, "best_estimator_"):
+        elif hasattr(model, "best_estimator_"):
+            model, searches = model.best_estimator_, (*searches, model)
+        elif hasattr(model, "cv_results_"):
             raise NotFittedError(
                 f"This {type(model).__name__} has no best_estimator_, because refit=False; set "
                 "refit=True, or certify the estimator that you deploy."
             )
-        model, searches = model.best_estimator_, (*searches, model)
+        else:
+            break
     return model, searches

@@ -1,28 +1,29 @@
-"""``verify`` and ``ledger``: what was filed, and what was spent."""
+"""``verify``, ``keygen`` and ``ledger``: what was filed, keys to sign it, and what was spent."""
 
 from __future__ import annotations
 
 import argparse
+import getpass
 import hashlib
 import io
 import json
+import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import joblib
 
 from skfairdp import Certificate, PrivacyLedger
-from skfairdp.certificate.examination import DIGEST_SHOWS, Examination, contradictions
-from skfairdp.certificate.signing import (
-    SIGNATURE_SHOWS,
-    check_signature,
-    is_signed,
-    load_public_key,
-)
+from skfairdp.certificate import signing
+from skfairdp.certificate.examination import DIGEST_SHOWS, contradictions
 from skfairdp.certificate.unwrap import unwrap
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import read_bytes, read_text
+from skfairdp.command_line.parsing import PASSPHRASE
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _CARE = (
     "Loading {} runs whatever code the file holds: verify files of people whose programs you would "
@@ -31,22 +32,19 @@ _CARE = (
 
 
 def verify(arguments: argparse.Namespace) -> int:
-    """Recompute what a certificate claims, check its signature and its model.
-
-    Result: 0 if everything that was checked holds, 1 if not. A model is loaded only after all
-    else has held.
-    """
-    key = None if arguments.key is None else load_public_key(arguments.key)
+    """Check a certificate, its signature, and its model, which is loaded only if all else holds."""
+    key = None if arguments.key is None else signing.load_public_key(arguments.key)
     text = read_text(arguments.certificate)
     try:
         certificate = Certificate.from_json(text)
-        signed = is_signed(text)
-        valid = key is not None and check_signature(text, key)
+        signed = signing.is_signed(text)
+        valid = key is not None and signing.check_signature(text, key)
     except ValueError as error:
         raise CommandError(f"{arguments.certificate} is not a certificate: {error}") from None
     content = read_bytes(arguments.model)
     found = certificate.examine()
-    lines = _figures(found)
+    lines = [f"Recomputed: {', '.join(found.recomputed) or 'nothing'}."]
+    lines += [f"Not recomputed: {item}." for item in found.missing]
     refused = list(found.wrong)
     if key is not None and not valid:
         refused.append(
@@ -69,26 +67,17 @@ def verify(arguments: argparse.Namespace) -> int:
             ]
     if refused:
         print(f"No: {arguments.certificate} does not hold for {arguments.model}.")
-        print("\n".join([*(f"- {_sentence(item)}" for item in refused), *lines]))
+        print("\n".join([*(f"- {item[:1].upper()}{item[1:]}." for item in refused), *lines]))
         return 1
     print(
         f"Yes: {arguments.certificate} names the model in {arguments.model}, and its figures "
         "follow from what it stores."
     )
-    signature = f"Signed with {arguments.key}. {SIGNATURE_SHOWS}"
+    signature = f"Signed with {arguments.key}. {signing.SIGNATURE_SHOWS}"
     if key is None:
         signature = "Signed, but not checked: give --key FILE." if signed else "It is not signed."
     print("\n".join([*lines, signature, DIGEST_SHOWS, "", "It says:", str(certificate)]))
     return 0
-
-
-def _figures(found: Examination) -> list[str]:
-    lines = [f"Recomputed: {', '.join(found.recomputed) or 'nothing'}."]
-    return lines + [f"Not recomputed: {item}." for item in found.missing]
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _file(arguments: argparse.Namespace, content: bytes, named: str | None) -> list[str]:
@@ -139,3 +128,38 @@ def show_ledger(arguments: argparse.Namespace) -> int:
     else:
         print("\n\n".join(handle.summary() for handle in chosen) or "The ledger is empty.")
     return 0
+
+
+def keygen(arguments: argparse.Namespace) -> int:
+    """Make a pair of keys."""
+    public = signing.write_new_key(arguments.out, _new_passphrase(arguments.passphrase))
+    print(f"Private key, to be kept: {arguments.out}")
+    print(f"Public key, to be given to those who check certificates: {public}")
+    print(f"Its fingerprint (SHA-256): {signing.fingerprint(signing.load_public_key(public))}")
+    return 0
+
+
+def private_key(path: Path) -> Ed25519PrivateKey:
+    """Read a private key, and ask for its passphrase where it has one."""
+    locked = b"ENCRYPTED PRIVATE KEY" in signing.read_key(path)
+    return signing.load_private_key(path, _asked(f"Passphrase of {path}: ") if locked else None)
+
+
+def _new_passphrase(wanted: bool) -> bytes | None:
+    if not wanted:
+        return None
+    first = _asked("Passphrase of the new key: ")
+    if PASSPHRASE not in os.environ and _asked("The same again: ") != first:
+        raise CommandError("The two passphrases differ; no key was made.")
+    return first
+
+
+def _asked(prompt: str) -> bytes:
+    given = os.environ.get(PASSPHRASE)
+    if given is None:
+        if not sys.stdin.isatty():
+            raise CommandError(f"A passphrase is needed: set {PASSPHRASE}, or run in a terminal.")
+        given = getpass.getpass(prompt)
+    if not given:
+        raise CommandError("The passphrase is empty; give one of at least one character.")
+    return given.encode("utf-8")

@@ -10,17 +10,14 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any
 
 import skfairdp
 from skfairdp.exceptions import BudgetExceededError, SkfairdpError
 
 
 class CommandError(SkfairdpError):
-    """Something that was given on the command line is not what it should be.
-
-    `complaints`: at least one, each a sentence or more.
-    """
+    """Something that was given on the command line is not what it should be."""
 
     def __init__(self, *complaints: str) -> None:
         several = f"{len(complaints)} things have to be mended:\n- " + "\n- ".join(complaints)
@@ -30,10 +27,7 @@ class CommandError(SkfairdpError):
 
 @contextmanager
 def all_complaints() -> Iterator[Callable[[], AbstractContextManager[None]]]:
-    """Go on after a complaint, and make all of them at once at the end of the block.
-
-    Yields what each check has to stand in.
-    """
+    """Make all complaints at once at the end of the block; each check stands in what it yields."""
     found: list[str] = []
 
     @contextmanager
@@ -70,11 +64,7 @@ def terminable() -> Iterator[None]:
 
 
 def explained(error: BaseException) -> tuple[int, str]:
-    """Say how a command ended that could not be done.
-
-    Result `code`: what the process exits with; `message`: a message that this package did not
-    word may quote a row, and is not shown.
-    """
+    """Exit code and message of a command that failed; what others worded may quote a row."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     unworded = f"{type(error).__name__} ({place.filename}, line {place.lineno})"
     match error:
@@ -108,17 +98,9 @@ def _worded_here(error: Exception) -> bool:
 
 
 def show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any
 ) -> None:
-    """Print a warning as a note; like errors, those of other packages may quote a row.
-
-    `message`, `category`, `filename`, `lineno`, `file`, `line`: as in `warnings.showwarning`.
-    """
+    """Print a warning as a note; like errors, those of other packages may quote a row."""
     own = category.__module__.startswith("skfairdp")
     said = message if own else f"{category.__name__} ({filename}, line {lineno})"
     print(f"skfairdp: note: {said}", file=sys.stderr)

@@ -103,11 +103,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
-    """Refuse outputs before anything is spent on them.
-
-    `outputs`: option, and where something will be written; None for nothing. `inputs`: what must
-    stay as it is: files that are read, and the ledger.
-    """
+    """Refuse outputs by option before anything is spent on them; inputs must stay as they are."""
     taken = {path.resolve(): option for option, path in inputs.items() if path is not None}
     for option, path in outputs.items():
         if path is None:
@@ -137,11 +133,7 @@ def _check_can_write(path: Path) -> None:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file as a whole or not at all.
-
-    `path`: the file; one that exists keeps its content until all of the new one is written.
-    `content`: its content; text becomes UTF-8.
-    """
+    """Write a file as a whole or not at all; text becomes UTF-8."""
     written = content.encode("utf-8") if isinstance(content, str) else content
     try:
         if _is_replaced(path):
@@ -164,17 +156,13 @@ def _replace(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        beside.chmod(path.stat().st_mode if path.exists() else 0o666 & ~_umask())
+        mask = os.umask(0o077)  # it can only be read by setting it
+        os.umask(mask)
+        beside.chmod(path.stat().st_mode if path.exists() else 0o666 & ~mask)
         os.replace(beside, path)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _check_exists(path: Path) -> None:

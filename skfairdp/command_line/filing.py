@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+import skfairdp
 from skfairdp import Certificate, FairPathClassifier, PrivacyLedger, certify
 from skfairdp.assumptions import (
     GROUPS_SEEN,
@@ -23,7 +24,7 @@ from skfairdp.assumptions import (
 from skfairdp.base import PrivateEstimator
 from skfairdp.certificate.signing import sign_certificate
 from skfairdp.command_line.files import say, write_whole
-from skfairdp.command_line.mechanisms import estimator_of
+from skfairdp.command_line.schema import stated
 from skfairdp.command_line.table import People
 from skfairdp.exceptions import PlanError, SkfairdpError
 from skfairdp.figures import as_given
@@ -54,11 +55,7 @@ class Run:
     written: list[Path] = field(default_factory=list)
 
     def file(self) -> int:
-        """Train, certify, write: first what cannot be made again without another charge.
-
-        Result: 0 if the certificate shows what was asked for, 1 if it doesn't. An error says what
-        was charged, which stays so, and which files are there.
-        """
+        """Train, certify, write; an error says what was charged, and which files are there."""
         known = () if self.ledger is None else [entry.number for entry in self.ledger.entries()]
         try:
             return self._charged()
@@ -220,6 +217,36 @@ class Run:
         return 0 if kept and not certificate.nearly_constant else 1
 
 
+def estimator_of(
+    arguments: argparse.Namespace, people: People, ledger: PrivacyLedger | None
+) -> Any:
+    """Make the estimator that was asked for; the two outcomes are declared."""
+    name = arguments.mechanism
+    shared = {
+        "epsilon": arguments.epsilon,
+        "delta": arguments.delta,
+        "classes": list(people.outcomes),
+        "progress": False if arguments.quiet else None,
+        "ledger": ledger,
+    }
+    first_is_positive = people.positive == people.outcomes[0]
+    if name == "fairdp":
+        # The estimator's threshold is that of the second class.
+        threshold = 0.5 if arguments.threshold is None else arguments.threshold
+        threshold = 1.0 - threshold if first_is_positive else threshold
+        return skfairdp.FairDPClassifier(threshold=threshold, **shared)
+    if name == "dpsgd":
+        return skfairdp.DPSGDClassifier(**shared)
+    # Half of what is asked for: a certificate adds what held-out rows leave uncertain.
+    shared["tolerance"] = arguments.tolerance / 2.0
+    # Equal opportunity is about the second class; equalized odds are about either.
+    other = {"equal_opportunity": "equalized_odds"} if first_is_positive else {}
+    notions = tuple(dict.fromkeys(other.get(notion, notion) for notion in arguments.notion))
+    if name == "fair-path":
+        return FairPathClassifier(notion=notions[0], **shared)
+    return skfairdp.RateConstrainedClassifier(notion=notions, **shared)
+
+
 def trained(people: People, estimator: Any) -> Pipeline:
     """Fit an estimator behind the columns of a table; it says which outcome is positive."""
     schema = people.schema
@@ -234,8 +261,10 @@ def trained(people: People, estimator: Any) -> Pipeline:
             person_ids=people.ids,
         )
     else:
-        scaler = PublicScaler(schema.bounds, log_columns=schema.log, fill=schema.fill or None)
-        encoder = PublicEncoder(schema.categories)
+        log = tuple(name for name, bent in stated(schema, "log").items() if bent)
+        fill = stated(schema, "fill") or None
+        scaler = PublicScaler(stated(schema, "bounds"), log_columns=log, fill=fill)
+        encoder = PublicEncoder(stated(schema, "categories"))
         fitted = Pipeline([("scale", scaler), ("encode", encoder), ("classify", estimator)])
         fitted.fit(
             people.X,

@@ -89,52 +89,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="skfairdp",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = _Parser(prog="skfairdp", description=DESCRIPTION, formatter_class=raw)
     parser.add_argument("--version", action="version", version=f"skfairdp {skfairdp.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(place: str, purpose: str, description: str) -> Callable[..., Any]:
         """Add a command; its module is imported when it is run, so that help is there at once."""
         name, module, function = place.split()
-        own = commands.add_parser(
-            name,
-            help=purpose,
-            description=description,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        shown: dict[str, Any] = {"description": description, "formatter_class": raw}
+        own = commands.add_parser(name, help=purpose, **shown)
 
         def run(arguments: argparse.Namespace) -> int:
             imported = importlib.import_module(f"skfairdp.command_line.{module}")
-            code: int = getattr(imported, function)(arguments)
-            return code
+            return getattr(imported, function)(arguments)
 
         own.set_defaults(run=run)
         return own.add_argument
 
-    add = command(
-        "report reporting report",
-        "train a model on a table, certify it, write a page",
-        report_options.DESCRIPTION,
-    )
+    made = "train a model on a table, certify it, write a page"
+    add = command("report reporting report", made, report_options.DESCRIPTION)
     report_options.add_options(add)
     add = command("schema schema draft", "draft a schema from names and types of columns", SCHEMA)
     add("data", type=Path, help="CSV or Parquet file")
-    add = command(
-        "verify checking verify",
-        "recompute a certificate, check its signature and its model",
-        VERIFY,
-    )
+    checked = "recompute a certificate, check its signature and its model"
+    add = command("verify checking verify", checked, VERIFY)
     add("certificate", type=Path, help="certificate (JSON)")
     add("model", type=Path, help="model, written by pickle or joblib")
     add("--sha256", metavar="HEX", help="load the model only if this is its digest")
     add("--key", type=Path, metavar="FILE", help="public key (PEM) that must have signed it")
     strict = "exit with 1 too where a figure can't be recomputed"
     add("--strict", action="store_true", help=strict)
-    add = command("keygen keys keygen", "make a pair of keys for signing certificates", KEYGEN)
+    add = command("keygen checking keygen", "make a pair of keys for signing certificates", KEYGEN)
     beside = "private key; the public one goes beside it"
     add("--out", required=True, type=Path, metavar="FILE", help=beside)
     asked = f"encrypt the private key; the passphrase is asked for, or taken from {PASSPHRASE}"
@@ -143,11 +129,8 @@ def _parser() -> argparse.ArgumentParser:
     add("file", type=Path, help="the ledger")
     add("--data-set", metavar="NAME", help="only this one")
     add("--json", action="store_true", help="as JSON, with the released events")
-    add = command(
-        "monitor monitoring monitor",
-        "append decisions to a monitor; exits with 1 on an alarm",
-        MONITOR,
-    )
+    watched = "append decisions to a monitor; exits with 1 on an alarm"
+    add = command("monitor monitoring monitor", watched, MONITOR)
     add("data", nargs="?", type=Path, help="CSV or Parquet file of decisions")
     add("--certificate", required=True, type=Path, metavar="FILE", help="what was certified (JSON)")
     named = "the monitor (SQLite; default: what the certificate names)"

@@ -10,23 +10,21 @@ import numpy as np
 import pandas as pd
 
 from skfairdp import PrivacyLedger, certifiable
+from skfairdp.command_line.checking import private_key
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import check_outputs, read_document, read_rows, say
-from skfairdp.command_line.keys import private_key
-from skfairdp.command_line.mechanisms import choose_mechanism, enough_for_a_path
+from skfairdp.command_line.report_options import ENOUGH_FOR_TABLES, MECHANISMS
 from skfairdp.command_line.schema import schema_from
 from skfairdp.command_line.table import People, people_of
+from skfairdp.persons import warn_of_ids
 from skfairdp.privacy.noise import NoiseSource
 
 
 def report(arguments: argparse.Namespace) -> int:
-    """Train a model, certify it on rows held out, write the page.
-
-    Result: 0 if the certificate shows what was asked for, 1 if it doesn't.
-    """
+    """Train, certify, write the page; 1 if the certificate doesn't show what was asked for."""
     arguments.notion = arguments.notion or ["demographic_parity"]
     asked = arguments.mechanism
-    choose_mechanism(arguments)  # wrong options show before a file is read
+    _choose_mechanism(arguments)  # wrong options show before a file is read
     for option, names in (("--sensitive", arguments.sensitive), ("--notion", arguments.notion)):
         twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if twice:
@@ -43,8 +41,12 @@ def report(arguments: argparse.Namespace) -> int:
     declared = None if arguments.schema is None else schema_from(read_document(arguments.schema))
     say(arguments, f"Reading {arguments.data}")
     public = None if arguments.bounds_are_public else (arguments.target, *arguments.sensitive)
+    rows = read_rows(arguments.data, inferred=public)
+    if arguments.check_ids:
+        features = rows.drop(columns=[arguments.target, *arguments.sensitive], errors="ignore")
+        warn_of_ids(features, persons_known=arguments.person_ids is not None)
     people = people_of(
-        read_rows(arguments.data, inferred=public),
+        rows,
         target=arguments.target,
         sensitive=arguments.sensitive,
         positive=arguments.positive,
@@ -54,7 +56,7 @@ def report(arguments: argparse.Namespace) -> int:
         person_ids=arguments.person_ids,
     )
     persons = people.persons
-    if asked is None and not enough_for_a_path(persons.count, arguments.epsilon):
+    if asked is None and persons.count * arguments.epsilon < ENOUGH_FOR_TABLES:
         arguments.mechanism = "rates"
     noise = NoiseSource()
     # Each person by a draw of its own: who is held out then depends on nobody else.
@@ -65,6 +67,18 @@ def report(arguments: argparse.Namespace) -> int:
     from skfairdp.command_line.filing import Run
 
     return Run(arguments, people.part(~held), people.part(held), noise, ledger, key).file()
+
+
+def _choose_mechanism(arguments: argparse.Namespace) -> None:
+    """Take the usual mechanism where none is named, and refuse options that it has not."""
+    several = len(arguments.notion) > 1
+    name = arguments.mechanism = arguments.mechanism or MECHANISMS[several]
+    if several and name == "fair-path":
+        raise CommandError("--mechanism fair-path takes one --notion; for several take rates.")
+    if arguments.threshold is not None and name != "fairdp":
+        raise CommandError(
+            f"--threshold has no meaning for --mechanism {name}; leave it out, or take fairdp."
+        )
 
 
 def _check_parts(people: People, held: np.ndarray) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
 
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import read_rows
-from skfairdp.preprocessing.cells import looks_like_an_identifier
+from skfairdp.persons import looks_like_an_identifier
 
 EXAMPLE = (
     '{"columns": {"income": {"bounds": [0, 50000], "log": true, "fill": 0}, '
@@ -22,32 +21,17 @@ EXAMPLE = (
 LARGEST = 1e300  # of a bound: differences of two such are finite
 
 
-@dataclass(frozen=True)
-class Schema:
-    """Bounds, categories and fills of the columns that a model is to use."""
+# By column: {"bounds": (low, high), "log": ..., "fill": ...}, {"categories": ...}, {"drop": True}.
+Schema = Mapping[str, Mapping[str, Any]]
 
-    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    log: tuple[str, ...] = ()  # Those that are bent by a logarithm
-    fill: Mapping[str, float] = field(default_factory=dict)  # What stands for a missing number
-    categories: Mapping[str, tuple[Hashable, ...]] = field(default_factory=dict)
-    dropped: tuple[str, ...] = ()
 
-    @property
-    def used(self) -> tuple[str, ...]:
-        """Columns that a model uses."""
-        return (*self.bounds, *self.categories)
-
-    @property
-    def named(self) -> set[str]:
-        """Columns that something is said about."""
-        return {*self.used, *self.dropped}
+def stated(schema: Schema, key: str) -> dict[str, Any]:
+    """What a schema says under one key, by column."""
+    return {name: facts[key] for name, facts in schema.items() if key in facts}
 
 
 def draft(arguments: argparse.Namespace) -> int:
-    """Print what is still to be said of each column.
-
-    Result: 0.
-    """
+    """Print what is still to be said of each column."""
     rows = read_rows(arguments.data)
     columns = {name: _drafted(name, rows.dtypes[name]) for name in rows.columns}
     print(json.dumps({"columns": columns}, indent=2, ensure_ascii=False))
@@ -63,45 +47,36 @@ def _drafted(name: str, dtype: Any) -> dict[str, Any]:
 
 
 def schema_from(document: Any) -> Schema:
-    """Read a schema from what its file holds.
-
-    `document`: ``{"columns": {name: {"bounds": [low, high], "log": true, "fill": 0} or
-    {"categories": [...]} or {"drop": true}}}``.
-    """
+    """Read a schema from what its file holds."""
     columns = document.get("columns") if isinstance(document, dict) else None
     if not isinstance(columns, dict) or not columns or set(document) != {"columns"}:
         raise CommandError(f"A schema is an object of columns, like {EXAMPLE}.")
-    bounds, fill, categories, log, dropped = {}, {}, {}, [], []
     for name, facts in columns.items():
         _check_facts(name, facts)
-        if facts.get("drop"):
-            dropped.append(name)
-        elif "categories" in facts:
-            categories[name] = tuple(facts["categories"])
-        else:
-            bounds[name] = tuple(map(float, facts["bounds"]))
-            log += [name] if facts.get("log") else []
-            if "fill" in facts:
-                fill[name] = float(facts["fill"])
-    return Schema(bounds, tuple(log), fill, categories, tuple(dropped))  # type: ignore[arg-type]
+    made: dict[str, Callable[[Any], Any]] = {"fill": float, "categories": tuple}
+    made["bounds"] = lambda pair: tuple(map(float, pair))
+    return {
+        name: facts | {key: make(facts[key]) for key, make in made.items() if key in facts}
+        for name, facts in columns.items()
+    }
 
 
 def public_schema(rows: pd.DataFrame, known: Schema, without: set[str]) -> Schema:
     """Complete a schema by what the rows hold, for rows whose bounds are public."""
-    bounds, fill, categories = dict(known.bounds), dict(known.fill), dict(known.categories)
+    found = dict(known)
     for name in rows.columns:
-        if name in known.named or name in without:
-            continue
         column = rows[name].dropna()
-        if pd.api.types.is_numeric_dtype(rows[name]) and len(column):
+        if name in known or name in without or not len(column):
+            continue  # what is missing everywhere tells nothing
+        if pd.api.types.is_numeric_dtype(rows[name]):
             # Infinite ones are refused later, with the column's name.
             low, high = float(column.min()), float(column.max())
             low, high = (min(max(end, -LARGEST), LARGEST) for end in (low, high))
-            bounds[name] = (low, high if high > low else low + max(1.0, abs(low)))
-            fill[name] = low / 2.0 + bounds[name][1] / 2.0
-        elif len(column):  # what is missing everywhere tells nothing
-            categories[name] = tuple(sorted(column.astype(str).unique()))
-    return Schema(bounds, known.log, fill, categories, known.dropped)
+            high = high if high > low else low + max(1.0, abs(low))
+            found[name] = {"bounds": (low, high), "fill": low / 2.0 + high / 2.0}
+        else:
+            found[name] = {"categories": tuple(sorted(column.astype(str).unique()))}
+    return found
 
 
 def _check_facts(name: Any, facts: Any) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from skfairdp.command_line.errors import CommandError, all_complaints
-from skfairdp.command_line.schema import Schema, public_schema
-from skfairdp.persons import Persons, encode_persons
-from skfairdp.preprocessing.cells import distinct_cells, looks_like_an_identifier, read_cells
+from skfairdp.command_line.schema import Schema, public_schema, stated
+from skfairdp.persons import Persons, encode_persons, looks_like_an_identifier
+from skfairdp.preprocessing.cells import distinct_cells, read_cells
 
 # Sizes and names of groups are public in what follows; a bound about fewer says nothing.
 SMALLEST_GROUP = 20
@@ -56,21 +56,11 @@ def people_of(
     dropped: Sequence[str] = (),
     person_ids: str | None = None,
 ) -> People:
-    """Sort out a table, and refuse one that can't be used.
-
-    `sensitive`: columns of the groups; they are not features. `positive`: the favourable outcome,
-    as text; None takes the larger of two numbers. `schema`: what is declared of the columns; None
-    for nothing. `bounds_are_public`: whether the rest may be read off the rows. `dropped`: columns
-    that are not looked at. `person_ids`: column that says whose row it is.
-    """
+    """Sort out a table, and refuse one that can't be used; arguments are options of ``report``."""
     whose = [] if person_ids is None else [person_ids]
+    given = {"--target": [target], "--sensitive": sensitive, "--person-ids": whose}
     with all_complaints() as each:
-        for names, option in (
-            ([target], "--target"),
-            (sensitive, "--sensitive"),
-            (whose, "--person-ids"),
-            (dropped, "--drop"),
-        ):
+        for option, names in (given | {"--drop": dropped}).items():
             with each():
                 _check_columns(rows, names, option)
     without = {target, *sensitive, *whose}
@@ -114,11 +104,11 @@ def _what_is_learned_from(
         if X.columns.empty:
             raise CommandError("No column is left as a feature.")
         return X, None
-    schema = schema or Schema()
-    unknown = sorted(schema.named - set(rows.columns))
+    schema = schema or {}
+    unknown = sorted(set(schema) - set(rows.columns))
     if unknown:
         raise CommandError(f"The schema names columns that the table lacks: {', '.join(unknown)}.")
-    undeclared = [name for name in rows.columns if name not in schema.named | without]
+    undeclared = [name for name in rows.columns if name not in {*schema, *without}]
     if undeclared and not bounds_are_public:
         raise CommandError(
             f"Nothing is declared about the columns {', '.join(undeclared)}. Bounds and categories "
@@ -128,15 +118,10 @@ def _what_is_learned_from(
             "values and all categories in this file are public anyway."
         )
     schema = public_schema(rows, schema, without) if bounds_are_public else schema
-    used = [name for name in schema.used if name not in without]
+    used = {**stated(schema, "bounds"), **stated(schema, "categories")}.keys() - without
     if not used:
         raise CommandError("No column is left as a feature; declare at least one in --schema.")
-    kept = Schema(
-        {name: pair for name, pair in schema.bounds.items() if name in used},
-        tuple(name for name in schema.log if name in used),
-        {name: value for name, value in schema.fill.items() if name in used},
-        {name: values for name, values in schema.categories.items() if name in used},
-    )
+    kept = {name: facts for name, facts in schema.items() if name in used}
     return _features(rows, kept), kept
 
 
@@ -188,12 +173,12 @@ def _outcome(column: pd.Series, positive: str | None) -> tuple[np.ndarray, tuple
 
 def _features(rows: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """Features as the schema declares them; each cell is read by itself."""
-    X = rows[[name for name in rows.columns if name in schema.used]].copy()
+    X = rows[[name for name in rows.columns if name in schema]].copy()
     with all_complaints() as each:
-        for name in schema.bounds:
+        for name in stated(schema, "bounds"):
             with each():
-                X[name] = _bounded(X[name], filled=name in schema.fill)
-        for name, listed in schema.categories.items():
+                X[name] = _bounded(X[name], filled="fill" in schema[name])
+        for name, listed in stated(schema, "categories").items():
             with each():
                 X[name] = _categories(X[name], listed)
     return X

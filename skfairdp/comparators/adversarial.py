@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from skfairdp.comparators.base import AT_LEAST_ZERO, FairEncoder
-from skfairdp.comparators.networks import Batch, Losses, ReversedGradient, Widths, beside
+from skfairdp.comparators.networks import Batch, Losses, ReversedGradient, beside
 from skfairdp.parameters import BOOLEAN, COUNT, Choice
 
 
@@ -22,10 +22,13 @@ def group_normalised(errors: Tensor, groups: Tensor, strata: Tensor, n_groups: i
 
 
 class _LAFTRLosses(Losses):
-    adversarial: ClassVar[bool] = True
-
     def _build(self, rows: Batch) -> None:
         d, groups, classes = self.sizes.n_components, self.sizes.n_groups, self.sizes.n_classes
+        if self.model.notion == "equal_opportunity" and classes != 2:
+            raise ValueError(
+                f"notion='equal_opportunity' speaks of two classes; y holds {classes}. "
+                "Use 'equalized_odds' or 'demographic_parity'."
+            )
         self.rival_steps = int(self.model.adversary_steps)
         self.sees_label = self.model.notion != "demographic_parity"
         self.encoder = self._net(self.sizes.n_features, d)
@@ -96,8 +99,6 @@ default="demographic_parity"
     adversary_steps : int, default=3
         Steps of the adversary for each step of the encoder. The published code takes one,
         after which the encoder still outruns its adversary with two components.
-    learning_rate : float, default=0.001
-        Of Adam, for both sides; they take one step each in turn.
 
     References
     ----------
@@ -131,14 +132,6 @@ default="demographic_parity"
         "adversary_steps": (COUNT,),
     }
     _losses = _LAFTRLosses
-
-    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
-        if self.notion == "equal_opportunity" and sizes.n_classes != 2:
-            raise ValueError(
-                f"notion='equal_opportunity' speaks of two classes; y holds {sizes.n_classes}. "
-                "Use 'equalized_odds' or 'demographic_parity'."
-            )
-        return super()._objective(sizes, rows, generator)
 
 
 def balancing_weights(codes: Tensor, n_values: int, given: Tensor, n_given: int) -> Tensor:

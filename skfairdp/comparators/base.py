@@ -122,9 +122,6 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
     groups_: tuple = field(init=False)
     seed_: int = field(init=False)
 
-    def _objective(self, sizes: Widths, rows: Batch, generator: torch.Generator) -> Losses:
-        return self._losses(self, sizes, rows, generator)
-
     def fit(
         self,
         X: ArrayLike,
@@ -181,8 +178,7 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
             groups = encode_groups(sensitive_features, n_rows=len(values), labels=self.groups_)
             inputs.append(torch.from_numpy(groups.codes))
         with torch.no_grad():
-            encoded = self._representation(*inputs)
-        return encoded.numpy()
+            return self._representation(*inputs).numpy()
 
     def _representation(self, x: Tensor, *groups: Tensor) -> Tensor:
         """Encode standardised rows."""
@@ -236,11 +232,11 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
         if self.random_state is not None:
             self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         generator = torch.Generator().manual_seed(self.seed_)
-        objective = self._objective(sizes, rows, generator)
+        objective = self._losses(self, sizes, rows, generator)
         lr = float(self.learning_rate)
         ours = [w for name, w in objective.named_parameters() if not name.startswith("rival.")]
         steps = [(objective.loss, self._optimizer(ours, lr=lr))]
-        if objective.adversarial:
+        if objective.rival_steps:
             rival = self._optimizer(objective.rival.parameters(), lr=lr)
             steps = [(objective.rival_loss, rival)] * objective.rival_steps + steps
         batches = -(-len(rows) // int(self.batch_size))
@@ -275,7 +271,6 @@ class FairEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WithParamet
         return "encoder_" in vars(self)
 
     def __sklearn_tags__(self) -> Tags:
-        """Describe the transformer to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = self._needs_labels
         tags.requires_fit = True

@@ -63,8 +63,6 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
     ----------
     coef_ : ndarray, shape (1, n_features)
         Coefficients.
-    groups_ : tuple or None
-        Groups; None when fitted without any.
     intercept_ : ndarray, shape (1,)
         Intercept.
     n_iter_ : int
@@ -116,16 +114,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
         "max_iter": (COUNT,),
         "tol": (POSITIVE,),
     }
-    _released: ClassVar = (
-        "classes_",
-        "coef_",
-        "feature_names_in_",
-        "groups_",
-        "intercept_",
-        "n_features_in_",
-        "n_iter_",
-        "privacy_",
-    )
+    _released: ClassVar = (*PrivateClassifier._released, "coef_", "intercept_", "n_iter_")
 
     _needs_groups = "scores are made uncorrelated with them"
 
@@ -135,7 +124,7 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
     def _fit(self, X: Any, y: Any, sensitive_features: Any) -> None:
         check_parameters(self, self._parameters)
         X, y = check_rows(self, X, y)
-        classes, labels = encode_labels(y, None, multiclass=False)
+        self.classes_, labels = encode_labels(y, None, multiclass=False)
         groups = encode_groups(sensitive_features, n_rows=len(X))
         stated = PrivacyGuarantee.void(
             "CovarianceConstrainedClassifier trains without noise: it is a yardstick for private "
@@ -162,7 +151,6 @@ class CovarianceConstrainedClassifier(PrivateClassifier):
                 f"{violation:.2g}. Scale the features, or raise max_iter, alpha or tol.",
                 ConvergenceWarning,
             )
-        self.classes_ = classes
         self.coef_, self.intercept_ = weights[np.newaxis, :-1], weights[-1:]
         self.groups_ = groups.labels
         self.privacy_ = stated
@@ -240,10 +228,9 @@ def fit_constrained(
     rows, which are differences of convex functions, to a stationary point. Result: weights,
     steps, largest excess of a covariance over its bound, and whether it converged.
 
-    `bound`: largest absolute value of each covariance. `ridge` (d,): strength of the penalty
-    ``ridge @ weights**2 / 2``; its small positive entries keep the Hessian regular. `tol`: ends
-    when a full step would move no weight by more, or when loss and penalty fall by less than
-    ``tol**2``; counts as converged if no covariance exceeds its bound by more than `tol` then.
+    `ridge` (d,): strength of the penalty ``ridge @ weights**2 / 2``. `tol`: ends when a full step
+    would move no weight by more, or when loss and penalty fall by less than ``tol**2``; counts as
+    converged if no covariance exceeds its bound by more than `tol` then.
     """
     weights = np.zeros(X.shape[1])
     margins = X @ weights
@@ -295,8 +282,7 @@ def _quadratic_step(
 ) -> tuple[NDArray, NDArray]:
     """Minimise the quadratic model where ``|covariances + matrix @ move| <= bound``.
 
-    There are few constraints, so the dual is solved: a lasso in their multipliers, one
-    coordinate at a time.
+    There are few constraints, so the dual is solved: a lasso in their multipliers.
     """
     factor = cho_factor(hessian)
     newton = -cho_solve(factor, gradient)

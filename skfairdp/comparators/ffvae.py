@@ -33,7 +33,7 @@ def density_ratio_loss(joint: Tensor, product: Tensor) -> Tensor:
 
 
 class _FFVAELosses(Losses):
-    adversarial: ClassVar[bool] = True
+    rival_steps = 1
 
     def _build(self, rows: Batch) -> None:
         sizes, p = self.sizes, self.sizes.n_features
@@ -132,13 +132,9 @@ class FFVAEEncoder(VariationalEncoder):
     ) -> tuple[tuple, NDArray[np.int64], tuple[int, ...]]:
         """Each column an attribute of its own, not their intersections."""
         encode_groups(sensitive_features, n_rows=n_rows)  # says what is wrong with the table
-        table = sensitive_features
-        if not isinstance(table, pd.Series | pd.DataFrame):
-            table = np.asarray(table)
-        columns = pd.DataFrame(table)
-        attributes = [
-            encode_groups(columns.iloc[:, j], n_rows=n_rows) for j in range(columns.shape[1])
-        ]
+        named = isinstance(sensitive_features, pd.Series | pd.DataFrame)
+        table = pd.DataFrame(sensitive_features if named else np.asarray(sensitive_features))
+        attributes = [encode_groups(column, n_rows=n_rows) for _, column in table.items()]
         codes = np.stack([attribute.codes for attribute in attributes], axis=1)
         labels = tuple(attribute.labels for attribute in attributes)
         return labels, codes, tuple(map(len, labels))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,9 +21,8 @@ def perceptron(
     Weights and biases are uniform within ±1/√fan-in, torch's own default, but drawn from
     `generator`: torch's global state is neither read nor moved.
     """
-    widths = [n_inputs, *hidden_sizes, n_outputs]
     layers: list[nn.Module] = []
-    for width, following in pairwise(widths):
+    for width, following in pairwise([n_inputs, *hidden_sizes, n_outputs]):
         layer = nn.utils.skip_init(nn.Linear, width, following)
         for weights in (layer.weight, layer.bias):
             nn.init.uniform_(weights, -(width**-0.5), width**-0.5, generator=generator)
@@ -34,16 +33,14 @@ def perceptron(
 class GaussianEncoder(nn.Module):
     """Means and log-variances of independent components: two halves of a network's output."""
 
-    # Standard deviations stay between e^-5 and e^5: no overflow, and none is frozen at zero.
-    LIMIT = 10.0
-
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         mean, log_variance = self.network(inputs).chunk(2, dim=1)
-        return mean, log_variance.clamp(-self.LIMIT, self.LIMIT)
+        # Standard deviations stay between e^-5 and e^5: no overflow, and none is frozen at zero.
+        return mean, log_variance.clamp(-10.0, 10.0)
 
     @staticmethod
     def draw(mean: Tensor, log_variance: Tensor, generator: torch.Generator) -> Tensor:
@@ -102,11 +99,9 @@ class Batch:
 
     @property
     def groups(self) -> Tensor:
-        """Group codes, shape (n,)."""
         return self.s[:, 0]
 
     def take(self, index: Tensor) -> Batch:
-        """Return the rows with these positions."""
         return Batch(*(part.index_select(0, index) for part in (self.x, self.y, self.s)))
 
 
@@ -123,19 +118,17 @@ class Widths:
 
     @property
     def n_groups(self) -> int:
-        """Number of groups."""
         return self.n_values[0]
 
 
 class Losses(nn.Module):
     """The networks of one method, made in `_build`, and the losses that train them.
 
-    Where a method is adversarial, ``rival`` takes `rival_steps` steps by `rival_loss` on every
-    batch before all other networks take one by `loss`.
+    Where a method is adversarial, ``rival`` works against the encoder: it takes `rival_steps` steps
+    by `rival_loss` on every batch before all other networks take one by `loss`.
     """
 
-    adversarial: ClassVar[bool] = False
-    rival_steps: int = 1
+    rival_steps: int = 0
     encoder: nn.Module
     rival: nn.Module
 
@@ -151,9 +144,7 @@ class Losses(nn.Module):
         return perceptron(n_inputs, self.sizes.hidden, n_outputs, self._generator)
 
     def loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
-        """Loss of the encoder and of what helps it."""
         raise NotImplementedError
 
     def rival_loss(self, rows: Batch, generator: torch.Generator) -> Tensor:
-        """Loss of the network that works against the encoder."""
         raise NotImplementedError

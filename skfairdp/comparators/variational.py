@@ -45,24 +45,19 @@ class VariationalEncoder(FairEncoder):
     _parameters = {"output": (Choice(("sample", "mean")),)}
 
     def _representation(self, x: Tensor, *groups: Tensor) -> Tensor:
-        mean, log_variance = self.encoder_(self._inputs(x, *groups))
+        seen = beside(x, groups[0], len(self.groups_)) if groups else x
+        mean, log_variance = self.encoder_(seen)
         if self.output == "mean":
             return mean[:, : self.n_components]
         # Every call starts from the same seed, so that equal calls give equal results.
         generator = torch.Generator().manual_seed(self.seed_)
         return GaussianEncoder.draw(mean, log_variance, generator)[:, : self.n_components]
 
-    def _inputs(self, x: Tensor, *groups: Tensor) -> Tensor:
-        return x
-
 
 class GroupAwareEncoder(VariationalEncoder):
     """Base of encoders that see the group of each row, at transform too."""
 
     __metadata_request__transform: ClassVar[dict[str, bool]] = {"sensitive_features": True}
-
-    def _inputs(self, x: Tensor, *groups: Tensor) -> Tensor:
-        return beside(x, groups[0], len(self.groups_))
 
     def transform(
         self, X: ArrayLike, *, sensitive_features: ArrayLike | None = None

@@ -1,12 +1,11 @@
 from .adult import fetch_adult
 from .compas import fetch_compas
-from .diabetes import fetch_diabetes130
 from .gaussians import make_biased_gaussians
 from .images import fetch_utkface, make_colored_mnist
 from .mortgages import load_mortgage_approvals
 from .parquet_rows import ParquetRows
 from .students import fetch_hsls, fetch_law_school
-from .uci import fetch_abalone, fetch_bank, fetch_default_credit
+from .uci import fetch_abalone, fetch_bank, fetch_default_credit, fetch_diabetes130
 
 __all__ = [
     "ParquetRows",

@@ -11,8 +11,7 @@ from sklearn.utils import Bunch
 
 from skfairdp.documentation import completed_by
 
-from .assembly import assemble
-from .source import read_card, read_rows
+from .source import assemble, read_card, read_rows
 
 _CARD = read_card("adult")
 # The first records of adult.test and adult.data (age, fnlwgt), printed in countless tutorials: they

@@ -10,8 +10,7 @@ from sklearn.utils import Bunch
 
 from skfairdp.documentation import completed_by
 
-from .assembly import assemble
-from .source import read_card, read_rows, refuse_other, require_columns
+from .source import assemble, read_card, read_rows, refuse_other, require_columns
 
 _CARD = read_card("compas")
 _FEATURES = _CARD.file.columns[:8]

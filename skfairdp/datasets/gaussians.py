@@ -9,8 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils import Bunch, check_random_state
 
-from .assembly import assemble
-from .source import read_card
+from .source import assemble, read_card
 
 
 def make_biased_gaussians(

@@ -12,8 +12,7 @@ from sklearn.utils import Bunch
 
 from skfairdp.documentation import completed_by
 
-from .assembly import chosen_sensitive
-from .source import Card, read_arrays, read_card, refuse_other
+from .source import Card, chosen_sensitive, read_arrays, read_card, refuse_other
 
 _FACES = read_card("faces")
 _FACE_KEYS = ("images_delta", "age", "gender", "race", "stamp")
@@ -69,7 +68,9 @@ def fetch_utkface(
     refuse_other("target", target, tuple(_TARGETS))
     black, white = _checked_range(pixel_range)
     arrays = read_arrays(_FACES.file, _FACE_KEYS, data_home, verify=verify)
-    images = _decoded(arrays["images_delta"])
+    # Stored as differences; sums of bytes wrap at 256, as the differences did.
+    lines = np.cumsum(arrays["images_delta"], axis=2, dtype=np.uint8)
+    images = np.cumsum(lines, axis=1, dtype=np.uint8)
     people = pd.DataFrame({key: arrays[key] for key in ("age", "gender", "race")})
     if deduplicate:
         first = ~pd.Series([image.tobytes() for image in images]).duplicated().to_numpy()
@@ -80,6 +81,9 @@ def fetch_utkface(
     positive = people["age"] > 35 if target == "age" else people["gender"] == 1
     scale = np.float32((white - black) / 255.0)
     pixels = images.astype(np.float32)[:, None] * scale + np.float32(black)
+    split = np.full(len(images), "train", dtype=object)
+    order = np.random.default_rng(_SPLIT_SEED).permutation(len(images))
+    split[order[: round(_TEST_SHARE * len(images))]] = "test"
     return _assembled(
         pixels,
         _FACES,
@@ -87,21 +91,9 @@ def fetch_utkface(
         target=positive.astype("int64").rename(target),
         target_names=_TARGETS[target],
         sensitive_features=groups,
-        split=_split(len(pixels)),
+        split=split,
         remark=", duplicates removed" if deduplicate else "",
     )
-
-
-def _decoded(delta: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Undo the differences; sums of bytes wrap at 256, as the differences did."""
-    return np.cumsum(np.cumsum(delta, axis=2, dtype=np.uint8), axis=1, dtype=np.uint8)
-
-
-def _split(n_images: int) -> NDArray[np.object_]:
-    split = np.full(n_images, "train", dtype=object)
-    order = np.random.default_rng(_SPLIT_SEED).permutation(n_images)
-    split[order[: round(_TEST_SHARE * n_images)]] = "test"
-    return split
 
 
 @completed_by(_DIGITS.docstring)

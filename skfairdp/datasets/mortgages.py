@@ -10,8 +10,7 @@ from sklearn.utils import Bunch
 
 from skfairdp.documentation import completed_by
 
-from .assembly import assemble
-from .source import read_card
+from .source import assemble, read_card
 
 _CARD = read_card("mortgages")
 
@@ -73,9 +72,11 @@ def load_mortgage_approvals(
     {'other': 0.708, 'white': 0.908}
     """
     rows = _rows()
-    table = _filled(rows.drop(columns=["approve", *_REDUNDANT]))
+    table = rows.drop(columns=["approve", *_REDUNDANT])
+    for column, code in _NOT_AVAILABLE.items():
+        table[column] = table[column].where(table[column] < code)
     return assemble(
-        table,
+        table.fillna(_FILL),
         _CARD,
         target=rows["approve"],
         sensitive=sensitive,
@@ -113,10 +114,3 @@ def _attributes(rows: pd.DataFrame) -> dict[str, pd.Series]:
         ),
         "age": rows["old"].map({1: "older", 0: "younger"}).astype(object),
     }  # fmt: skip
-
-
-def _filled(table: pd.DataFrame) -> pd.DataFrame:
-    table = table.copy()
-    for column, code in _NOT_AVAILABLE.items():
-        table[column] = table[column].where(table[column] < code)
-    return table.fillna(_FILL)

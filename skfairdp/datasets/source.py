@@ -1,4 +1,7 @@
-"""Where the rows of a data set come from: a local folder, else OpenML, else an error that helps."""
+"""Where the rows of a data set come from, and the Bunch that every loader makes of them.
+
+Rows come from a local folder, else from OpenML, else there is an error that helps.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.datasets import fetch_openml
+from sklearn.utils import Bunch
 
 DATA_ENVIRONMENT_VARIABLE = "SKFAIRDP_DATA"
 
@@ -57,12 +61,8 @@ class Card:
     def docstring(self) -> str:
         """What the docstring of every loader says alike."""
         ids = [file.openml_id for file in self.files.values() if file.openml_id is not None]
-        online = (
-            "\n    and, where the file is not there either, downloads data set "
-            f"{ids[0]} from OpenML"
-            if ids
-            else ""
-        )
+        online = "\n    and, where the file is not there either, downloads data set {} from OpenML"
+        online = online.format(*ids) if ids else ""
         names = " or ".join(f"``{file.name}``" for file in self.files.values())
         leaks = (
             "Leave out the columns that reveal the target, see ``leak_columns``."
@@ -109,11 +109,7 @@ def read_card(name: str) -> Card:
 def find_file(
     raw: RawFile, data_home: str | os.PathLike[str] | None, *, verify: bool = False
 ) -> Path | None:
-    """Path of the raw file, or None where neither argument nor environment leads to it.
-
-    `data_home`: a folder. None reads the environment variable ``SKFAIRDP_DATA``. `verify`:
-    compare the SHA-256 checksum.
-    """
+    """Path of the raw file, or None where neither `data_home` nor ``SKFAIRDP_DATA`` leads to it."""
     folder = data_home if data_home is not None else os.environ.get(DATA_ENVIRONMENT_VARIABLE)
     if not folder:
         return None
@@ -144,10 +140,6 @@ def read_rows(
 
     From a local file nothing is interpreted: ``?`` and ``None`` stay text. `from_openml` brings
     OpenML's table into that shape, where this takes more than texts and whole numbers.
-
-    Result `rows`: the raw table; `source`: ``"file <name>"`` or ``"OpenML <id>"``. Raises
-    FileNotFoundError: if the rows can be found nowhere; the message says how to get them. Raises
-    ValueError: if the file is not the expected table.
     """
     path = find_file(raw, data_home, verify=verify)
     if path is not None:
@@ -216,3 +208,73 @@ def refuse_other(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
     """Refuse an argument that is none of those allowed."""
     if value not in allowed:
         raise ValueError(f"{name} is {value!r}. Allowed are {allowed!r}.")
+
+
+def chosen_sensitive(
+    sensitive: str | Sequence[str], available: Mapping[str, pd.Series]
+) -> pd.Series | pd.DataFrame:
+    """The sensitive columns that the caller asked for: one as a Series, several as a DataFrame."""
+    names = [sensitive] if isinstance(sensitive, str) else list(sensitive)
+    unknown = [name for name in names if name not in available]
+    if unknown or not names:
+        raise ValueError(
+            f"sensitive is {sensitive!r}. Allowed are {sorted(available)!r}, or a list of them."
+        )
+    columns = [available[name].rename(name) for name in names]
+    return columns[0] if isinstance(sensitive, str) else pd.concat(columns, axis=1)
+
+
+def assemble(
+    table: pd.DataFrame,
+    card: Card,
+    *,
+    target: pd.Series,
+    sensitive: str | Sequence[str],
+    available: Mapping[str, pd.Series],
+    include_sensitive: bool,
+    drop_leaks: bool,
+    source: str,
+    target_names: Sequence[str] | None = None,
+    excluded: Sequence[str] = (),
+    split: NDArray[np.object_] | None = None,
+) -> Bunch:
+    """Select columns and put declarations, text and rows together.
+
+    `available`: sensitive features by name; their columns are left out of the features unless
+    `include_sensitive`. Columns of `table` that the card declares neither bounds nor categories for
+    are a mistake of the loader, except for those in `excluded`; so a Bunch never has a feature
+    without a declaration.
+    """
+    groups = chosen_sensitive(sensitive, available)
+    dropped = {*excluded, *(card.leaks if drop_leaks else ())}
+    if not include_sensitive:
+        names = [sensitive] if isinstance(sensitive, str) else sensitive
+        dropped |= {card.columns_of.get(name, name) for name in names}
+    features = [column for column in table.columns if column not in dropped]
+    undeclared = [c for c in features if c not in card.bounds and c not in card.categories]
+    if undeclared:
+        raise AssertionError(f"no bounds and no categories declared for {undeclared!r}")
+    data = table[features].reset_index(drop=True)
+    target = target.astype("int64").reset_index(drop=True)
+    groups = groups.reset_index(drop=True)
+    besides = pd.DataFrame(groups).drop(columns=features, errors="ignore")
+    leaks = "\n".join(f"    {name}: {why}" for name, why in card.leaks.items()) or "    none"
+    text = (
+        f"{card.description.strip()}\n\n"
+        f"Leak columns ({'dropped' if drop_leaks else 'KEPT, drop_leaks=False'}):\n{leaks}\n\n"
+        f"Rows read from: {source}. {len(data)} rows, {len(features)} columns in data."
+    )
+    return Bunch(
+        data=data,
+        target=target,
+        sensitive_features=groups,
+        frame=pd.concat([data, besides, target], axis=1),
+        feature_names=features,
+        target_names=list(target_names or card.target_names),
+        bounds={name: card.bounds[name] for name in features if name in card.bounds},
+        categories={n: list(card.categories[n]) for n in features if n in card.categories},
+        log_columns=tuple(name for name in card.log_columns if name in features),
+        leak_columns=tuple(card.leaks),
+        split=split,
+        DESCR=text,
+    )

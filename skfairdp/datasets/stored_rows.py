@@ -1,4 +1,4 @@
-"""Rows that are not in memory, and are read a few at a time."""
+"""Rows that are not in memory, or not as a dense array, and are read a few at a time."""
 
 from __future__ import annotations
 
@@ -13,17 +13,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-
-__all__ = [
-    "MemmapRows",
-    "StoredRows",
-    "in_chunks",
-    "made_up",
-    "refuse_changes",
-    "refuse_values",
-    "stored_rows",
-    "with_columns_of",
-]
+from scipy.sparse import csr_array, issparse
 
 CHUNK = 1 << 16
 
@@ -66,9 +56,15 @@ class StoredRows(ABC):
         ------
         ndarray or DataFrame
         """
-        for start in range(0, len(self), CHUNK):
-            places = np.arange(start, min(start + CHUNK, len(self)))
+        for places in self.places():
             yield self._as_given(self.take(places))
+
+    def places(self) -> Iterator[NDArray[np.int64]]:
+        """Places of all rows, of so many at a time as there is memory for."""
+        row_bytes = max(1, int(np.prod(self.shape[1:])) * self.dtype.itemsize)
+        step = max(1, min(CHUNK, self.cache_bytes // row_bytes))
+        for start in range(0, len(self), step):
+            yield np.arange(start, min(start + step, len(self)))
 
     @abstractmethod
     def _take(self, places: NDArray[np.integer], dtype: Any) -> NDArray[Any]: ...
@@ -129,6 +125,30 @@ class MemmapRows(StoredRows):
         return hashlib.blake2b(rows + repr(file_state(self._rows.filename)).encode()).digest()
 
 
+class SparseRows(StoredRows):
+    """Rows of a sparse matrix, dense a few at a time."""
+
+    def __init__(self, rows: Any) -> None:
+        if rows.ndim != 2:
+            raise ValueError(f"Expected 2D array, got {rows.ndim}D sparse array instead.")
+        self._rows = csr_array(rows)
+        if not self._rows.has_canonical_format:  # entries of one cell count together
+            self._rows = self._rows.copy()
+            self._rows.sum_duplicates()
+        self.shape, self.dtype = self._rows.shape, self._rows.dtype
+        self._first_state = None
+
+    def _take(self, places: NDArray[np.integer], dtype: Any) -> NDArray[Any]:
+        return self._rows[places].toarray().astype(dtype, copy=False)
+
+    def _state(self) -> None:
+        """Return nothing: nobody else writes to rows in memory."""
+
+    def _within(self, largest: float) -> bool:
+        found = self._rows.data
+        return not found.size or bool(found.max() <= largest and found.min() >= -largest)
+
+
 def made_up(rows: StoredRows) -> Any:
     """Return two rows of zeros of the same kind."""
     return rows._as_given(np.zeros((2, *rows.shape[1:]), dtype=rows.dtype))
@@ -139,7 +159,8 @@ def refuse_values(rows: StoredRows, largest: float) -> None:
     if not rows._within(largest):
         raise ValueError(
             f"Input X contains NaN, infinity, missing values, or values above {largest:g} in "
-            "size. Clean or drop such rows first, or scale them with declared bounds."
+            "size. Clean or drop such rows first, scale them with declared bounds, or, in memory, "
+            "give missing values a level (PublicBinner, PrivateTableEncoder)."
         )
 
 
@@ -153,7 +174,9 @@ def refuse_changes(rows: StoredRows) -> None:
 
 
 def stored_rows(X: Any) -> StoredRows | None:
-    """Return rows that are not in memory as such, mapped files too; None for others."""
+    """Return rows that are read in parts as such: mapped files, sparse ones; None for others."""
+    if issparse(X):
+        return SparseRows(X)
     mapped = isinstance(X, np.memmap) and X.filename is not None
     if mapped and X.ndim > 1 and X.dtype.kind in "biuf":
         return MemmapRows(X)
@@ -174,8 +197,10 @@ def in_chunks(answer: Callable[..., NDArray[Any]]) -> Callable[..., NDArray[Any]
     @wraps(answer)
     def answered(self: Any, X: Any) -> NDArray[Any]:
         stored = stored_rows(X)
-        if stored is None or not len(stored):
+        if stored is None:
             return answer(self, X)
+        if not len(stored):
+            return answer(self, stored[:0])
         return np.concatenate([answer(self, part) for part in stored.chunks()])
 
     return answered

@@ -10,8 +10,7 @@ from sklearn.utils import Bunch
 
 from skfairdp.documentation import completed_by
 
-from .assembly import assemble
-from .source import read_card, read_rows
+from .source import assemble, read_card, read_rows
 
 _HSLS = read_card("hsls")
 

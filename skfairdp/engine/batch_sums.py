@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -29,8 +29,6 @@ from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.relations import NEIGHBOURS
 
-__all__ = ["BatchSums", "Rows", "Statistic"]
-
 
 @dataclass(frozen=True)
 class Rows:
@@ -40,7 +38,8 @@ class Rows:
     targets: tuple[Tensor, ...]  # What the per-record objective takes besides the module's output
     codes: np.ndarray  # (n,): cell of each row; negative for rows that contribute to nothing
     persons: Persons | None = None  # Whose rows they are, where a record is a person
-    # Where the features are if they are not in memory; X then has no rows, and says their kind
+    # Where the features are if they are not in memory; X then has no rows, and says their kind, or
+    # these are some of them
     stored: StoredRows | None = None
 
     @property
@@ -235,14 +234,38 @@ class BatchSums:
         spread[n:].zero_()
         return spread
 
-    def _counted_rows(self, labels: np.ndarray) -> np.ndarray:
-        """What counts in a table of whole numbers: labels of all rows, or of one of each person.
+    def _counted(
+        self, assign: Callable[[Rows], tuple[np.ndarray, np.ndarray]], n_counts: int
+    ) -> np.ndarray:
+        """Count the rows of this process, or one of each person, a part at a time from the disk.
 
-        The rows are drawn once, so that all tables are about the same.
+        `assign`: maps rows to the count that each adds to, negative for none, and to the sign of
+        what it adds: no record adds more than one, whatever is asked for. Those of persons are
+        drawn once, so that all tables are about the same.
         """
         if self._one_row_each is None and isinstance(self._sampler, PersonSampler):
-            self._one_row_each = self._sampler.one_row_each()
-        return labels if self._one_row_each is None else labels[self._one_row_each]
+            self._one_row_each = np.zeros(len(self._rows.codes), dtype=bool)
+            self._one_row_each[self._sampler.one_row_each()] = True
+        counts = np.zeros(n_counts, dtype=np.int64)
+        for places, rows in self._parts():
+            entries, signs = assign(rows)
+            if self._one_row_each is not None:
+                entries = np.where(self._one_row_each[places], entries, -1)
+            for sign in (1, -1):
+                added = entries[(np.sign(signs) == sign) & (entries >= 0)]
+                counts += sign * np.bincount(added, minlength=n_counts)
+        return counts
+
+    def _parts(self) -> Iterator[tuple[np.ndarray | slice, Rows]]:
+        """All rows and their places: at once, or a part at a time where they are not in memory."""
+        if self._stored is None:
+            yield slice(None), self._rows
+            return
+        for places, X in self._stored.parts():
+            where = torch.from_numpy(places).to(X.device)
+            targets = tuple(target[where] for target in self._rows.targets)
+            codes = self._rows.codes[places].astype(np.int64)
+            yield places, replace(self._rows, X=X, targets=targets, codes=codes)
 
     def _tensor(self, values: np.ndarray) -> Tensor:
         # Weights meet clip factors, which are float64: one dtype is faster than two.

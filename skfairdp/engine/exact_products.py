@@ -26,16 +26,6 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = [
-    "DispatchMode",
-    "ExactProducts",
-    "bits_for",
-    "exact_matmul",
-    "on_grid",
-    "parts_of",
-    "product",
-]
-
 
 class _Active(threading.local):
     block = False
@@ -141,7 +131,9 @@ class _Replaced(DispatchMode):
     def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         exact = _PRODUCTS.get(func._schema.name.removeprefix("aten::"))
         if exact and func._overloadname == "default" and args[0].is_floating_point():
-            return exact(*args, **kwargs)
+            # No mode around this one has to see the dozen functions that it is made of.
+            with torch._C._DisableTorchDispatch():
+                return exact(*args, **kwargs)
         return func(*args, **kwargs)
 
 

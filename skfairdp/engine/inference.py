@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from scipy.special import softmax
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
@@ -15,28 +16,16 @@ from skfairdp.engine.exact_products import ExactProducts
 from skfairdp.engine.nets import as_tensor
 from skfairdp.engine.row_blocks import DEFAULT_ROWS, blocks, fill
 
-__all__ = [
-    "features_and_output",
-    "in_blocks",
-    "link_of",
-    "outputs",
-    "outputs_by_row",
-    "probabilities",
-]
-
 _LINKS = {nn.BCEWithLogitsLoss: "logit", nn.CrossEntropyLoss: "softmax", nn.NLLLoss: "identity"}
 
 
 def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
-    """Compute a module's outputs without touching its state, as `in_blocks` does.
-
-    `X` (n, ...): rows. Result (n, n_outputs).
-    """
+    """Compute a module's outputs (n, n_outputs) without touching its state, as `in_blocks` does."""
     module.eval()
     with torch.inference_mode():
         certain = linear_stack(module) is not None
-        rows = as_tensor(X, module)
-        return in_blocks(lambda part: module(part).flatten(1), rows, certain=certain)
+        table = as_tensor(X, module)
+        return in_blocks(lambda part: module(part).flatten(1), table, certain=certain)
 
 
 def in_blocks(answer: Callable[..., Tensor], *tables: Tensor, certain: bool = False) -> np.ndarray:
@@ -44,11 +33,8 @@ def in_blocks(answer: Callable[..., Tensor], *tables: Tensor, certain: bool = Fa
 
     The answer for a row is then the same, to the last bit, whatever the rows beside it: products
     are exact, and where this processor still answers made-up rows by their place in a block,
-    each row is asked by itself.
-
-    `answer`: maps a block of each table to one tensor, row by row. `certain`: whether `answer` is
-    known to be made of products and functions of single entries alone, so that no made-up rows
-    have to be tried. Result (n, ...).
+    each row is asked by itself. `certain`: whether `answer`, of a block of each table, is known to
+    be made of products and functions of single entries alone, so that no made-up rows are tried.
     """
     n = len(tables[0])
     # Without rows a block of zeros tells the shape of an answer.
@@ -91,13 +77,11 @@ def _alike_in_every_place(
 
 
 def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Tensor:
-    """Compute outputs as at prediction, each row by itself.
+    """Compute outputs as at prediction, each row, of at least one, by itself.
 
     Whatever the module does, a row's output depends on that row alone, and nothing of
-    the rows stays on the module: sums over private rows may be formed of it.
-
-    `X` (n, ...): rows, in the dtype and on the device of the module; at least one. `rows`: rows
-    of a block: a public number, see :mod:`skfairdp.engine.row_blocks`. Result (n,).
+    the rows stays on the module: sums over private rows may be formed of it. `rows`: of a block,
+    a public number, see :mod:`skfairdp.engine.row_blocks`.
     """
     buffers = dict(module.named_buffers())
     modes = [(part, part.training) for part in module.modules()]
@@ -125,11 +109,7 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
 def features_and_output(
     module: nn.Module, head: nn.Linear, X: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute what enters a module's linear head, and the module's outputs.
-
-    `head`: a layer of `module`. `X` (n, ...): rows. Result `features` (n, head.in_features);
-    `output` (n, n_outputs).
-    """
+    """Compute what enters a linear head, a layer of the module, and the module's outputs."""
     caught: dict[str, Tensor] = {}
 
     def both(part: Tensor) -> Tensor:
@@ -137,11 +117,10 @@ def features_and_output(
         return torch.cat([caught["output"], caught["input"].reshape(len(part), -1)], dim=1)
 
     module.eval()
-    certain = linear_stack(module) is not None
     handle = head.register_forward_pre_hook(lambda _, inputs: caught.update(input=inputs[0]))
     try:
         with torch.inference_mode():
-            found = in_blocks(both, as_tensor(X, module), certain=certain)
+            found = in_blocks(both, as_tensor(X, module), certain=linear_stack(module) is not None)
     finally:
         handle.remove()
     n_outputs = caught["output"].shape[1]
@@ -149,13 +128,9 @@ def features_and_output(
 
 
 def link_of(criterion: nn.Module) -> str:
-    """Tell what the outputs of a module trained with a criterion are.
-
-    Result: as `probabilities` takes it.
-    """
-    for kind, link in _LINKS.items():
-        if type(criterion) is kind:
-            return link
+    """Tell what outputs of a module trained with a criterion are, as `probabilities` takes it."""
+    if type(criterion) in _LINKS:
+        return _LINKS[type(criterion)]
     allowed = ", ".join(kind.__name__ for kind in _LINKS)
     raise ValueError(
         f"'net' has the criterion {type(criterion).__name__}; allowed are {allowed}: their loss of "
@@ -164,16 +139,14 @@ def link_of(criterion: nn.Module) -> str:
 
 
 def probabilities(output: np.ndarray, link: str) -> np.ndarray:
-    """Turn outputs into class probabilities.
+    """Turn outputs (n, n_outputs) into class probabilities (n, n_classes); rows sum to one.
 
-    `output` (n, n_outputs): outputs of a module. `link`: "logit" for one logit of a binary model,
-    "softmax" for a logit a class, "identity" for probabilities. Result (n, n_classes): rows sum
-    to one.
+    `link`: "logit" for one logit of a binary model, "softmax" for a logit a class, "identity" for
+    probabilities.
     """
     if link == "logit":
         positive = 0.5 * (1.0 + np.tanh(0.5 * output[:, 0]))
         return np.column_stack([1.0 - positive, positive])
     if link == "softmax":
-        shifted = np.exp(output - output.max(axis=1, keepdims=True))
-        return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+        return np.asarray(softmax(output, axis=1))
     return np.asarray(output / output.sum(axis=1, keepdims=True))

@@ -17,15 +17,6 @@ from skfairdp.engine.parameter_vector import copy_module
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.row_blocks import DEFAULT_ROWS
 
-__all__ = [
-    "find_head",
-    "refuse_mixed_block",
-    "refuse_mixing_modules",
-    "refuse_rows_it_cannot_take",
-    "refuse_unstable_rows",
-    "refuse_wrong_outputs",
-]
-
 _CHUNK = 16384
 
 
@@ -38,11 +29,8 @@ def refuse_mixing_modules(module: nn.Module) -> None:
     Dropout acts on each record by itself and is allowed.
     """
     for name, layer in module.named_modules():
-        where = (
-            f"The layer {name!r} ({type(layer).__name__})"
-            if name
-            else (f"The module {type(layer).__name__}")
-        )
+        kind = type(layer).__name__
+        where = f"The layer {name!r} ({kind})" if name else f"The module {kind}"
         if isinstance(layer, _BatchNorm):
             raise ValueError(
                 f"{where} normalises by statistics of the whole batch, so the gradient of one "
@@ -130,9 +118,7 @@ def refuse_wrong_outputs(
 ) -> None:
     """Refuse a module whose outputs do not fit the classes, before a label is used.
 
-    `module`: takes such rows (`refuse_unstable_rows`). Left as it is. `n_classes`: number of
-    classes, declared or of the rows. `n_logits`: number of outputs that the mechanism asks for;
-    None: what the classes need.
+    `n_logits`: number of outputs that the mechanism asks for; None: what the classes need.
     """
     probe = _as_at_prediction(module)
     reference = next(probe.parameters())
@@ -160,8 +146,6 @@ def refuse_rows_it_cannot_take(module: nn.Module, parts: Iterable[torch.Tensor])
     """Refuse rows that a module fails on, such as codes beyond an embedding.
 
     Modules made of layers that take any finite number are not run.
-
-    `parts`: each (n, ...): rows in the module's dtype.
     """
     indexes = any(isinstance(layer, nn.Embedding | nn.EmbeddingBag) for layer in module.modules())
     if not indexes and type(module).__module__.startswith(("skfairdp.", "torch.nn.")):
@@ -216,34 +200,27 @@ def refuse_mixed_block(module: nn.Module, row_shape: tuple[int, ...]) -> None:
 
 
 def find_head(module: nn.Module, name: str | None = None) -> tuple[str, nn.Linear]:
-    """Return the linear output layer of a module.
+    """Return the linear output layer of a module, and its name in ``module.named_modules()``.
 
-    `name`: name of the layer in ``module.named_modules()``. None takes the attribute ``head`` if
-    it is linear, else the last ``torch.nn.Linear`` in the order of definition. Result `name`: its
-    name in ``module.named_modules()`` (``""`` if the module itself is linear).
+    `name`: of that layer. None takes ``head`` if it is linear, else the last ``torch.nn.Linear``.
     """
     kind = type(module).__name__
     layers = dict(module.named_modules())
-    linear = [key for key, layer in layers.items() if isinstance(layer, nn.Linear)]
+    linear = {key: layer for key, layer in layers.items() if isinstance(layer, nn.Linear)}
     choice = ", ".join(map(repr, linear)) or "none"
-    if name is not None:
-        if name not in layers:
-            raise ValueError(
-                f"The module {kind} has no layer {name!r}; its linear layers are: {choice}."
-            )
-        head = layers[name]
-        if not isinstance(head, nn.Linear):
-            raise ValueError(
-                f"The head must be a torch.nn.Linear; {name!r} is a {type(head).__name__}. "
-                f"The linear layers of {kind} are: {choice}."
-            )
-        return name, head
+    if name is not None and name not in layers:
+        raise ValueError(
+            f"The module {kind} has no layer {name!r}; its linear layers are: {choice}."
+        )
+    if name is not None and name not in linear:
+        raise ValueError(
+            f"The head must be a torch.nn.Linear; {name!r} is a {type(layers[name]).__name__}. "
+            f"The linear layers of {kind} are: {choice}."
+        )
     if not linear:
         raise ValueError(
             f"The module {kind} has no torch.nn.Linear, so it has no head whose weights could "
             "be clipped. End it in a linear layer called `head`."
         )
-    chosen = "head" if "head" in linear else linear[-1]
-    head = layers[chosen]
-    assert isinstance(head, nn.Linear)
-    return chosen, head
+    chosen = name if name is not None else "head" if "head" in linear else [*linear][-1]
+    return chosen, linear[chosen]

@@ -6,16 +6,11 @@ import hashlib
 
 import numpy as np
 
-__all__ = ["row_uniforms"]
-
 
 def row_uniforms(X: np.ndarray, key: bytes) -> np.ndarray:
-    """Draw one number in [0, 1) a row that depends on the row and a key alone.
+    """Draw one number in [0, 1) a row that depends on the row and a key, up to 64 bytes, alone.
 
-    The same row always gets the same number, in every process and order of rows.
-
-    `X` (n, ...): rows; -0.0 and 0.0, and float32 and float64, are the same value. `key`: up to 64
-    bytes. Result (n,).
+    -0.0 and 0.0, and float32 and float64, are the same value.
     """
     canonical = np.ascontiguousarray(X.reshape(len(X), -1), dtype=np.float64) + 0.0
     words = [

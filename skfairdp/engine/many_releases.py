@@ -12,7 +12,10 @@ is done number by number in float64, in whole vectors, so that what a record add
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import torch
@@ -27,12 +30,11 @@ from skfairdp.engine.sum_margins import rows_of
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.plan import Segment
 
-__all__ = ["ManyReleases", "one_linear_layer", "refuse_unbounded"]
-
 _VECTOR = 32
-_NUMBERS_AT_ONCE = 1 << 19
-# From this rate on, all rows are multiplied by all models rather than gathered for each.
-_DENSE = 0.15
+_NUMBERS_AT_ONCE = 1 << 16
+_NOISE_AHEAD = 1 << 18
+# From this rate on, all rows are multiplied by all models rather than those that each draws.
+_DENSE = 0.2
 
 
 def one_linear_layer(module: nn.Module) -> nn.Linear | None:
@@ -74,96 +76,142 @@ class ManyReleases:
     ) -> None:
         self._releases, self._segments, self._objective = releases, segments, objective
         self._weights, self._biases = weights, biases
+        pairs = zip(releases, segments, strict=True)
+        self._drawing = [release._sampler.drawing(s.rates)[0] for release, s in pairs]
         X, (target, *_) = releases[0]._rows.X, releases[0]._rows.targets
         if len(X) != len(releases[0]._rows.codes):
             raise PlanError("Models are trained together on rows that are in memory.")
-        # The row of zeros behind the others fills up what is drawn.
-        n, p = X.shape
+        # Rows of zeros behind the others fill up what is drawn; the last column is the bias's.
+        (n, p), (m, k) = X.shape, biases.shape
         self._n, size = n, -(-(n + 1) // _VECTOR) * _VECTOR
-        self._X = X.new_zeros((size, p), dtype=torch.float64)
-        self._X[:n] = on_grid(X, 1, bits_for(p))
+        self._X = X.new_zeros((size, p + 1), dtype=torch.float64)
+        self._X[:n, :p] = on_grid(X, 1, bits_for(p))
         dtype = torch.float64 if target.is_floating_point() else target.dtype
         self._target = target.new_zeros(size, dtype=dtype)
         self._target[:n] = target
         tiny = torch.finfo(torch.float64).tiny
         self._squares = torch.linalg.vector_norm(self._X, dim=1).square_().add_(p * tiny + 1)
         self._X.nan_to_num_(nan=0.0)  # such a row has no norm, and adds nothing
-        k = weights.shape[1]
+        self._X[:n, p] = 1.0
+        self._grid = self._X.new_zeros((m, k, p + 1))
         self._delta_offset = k * tiny
         self._margin = rounding_margin(torch.float64, p + k + 1)
         limits = [refuse_unbounded(segment, n) for segment in segments]
-        self._limits = torch.tensor(limits, dtype=torch.float64).unsqueeze(1)
         of_each = [segment.blocks[0].weights[0] for segment in segments]
-        self._factors = torch.tensor(of_each, dtype=torch.float64).unsqueeze(1)
+        self._alike = len({*zip(limits, of_each, strict=True)}) == 1
+        both = torch.tensor([limits, of_each], dtype=torch.float64)
+        self._limits, self._factors = both[:, :1] if self._alike else both
+        rate = max(segment.rates[0] for segment in segments)
+        self._dense = rate > _DENSE
+        rows = size if self._dense else int(n * rate) + 1
+        self._at_once = max(1, _NUMBERS_AT_ONCE // (rows * k))
+        self._noise = self._X.new_empty((0, m, 0))
+        self._process = os.getpid()
 
     def gradients(self) -> Tensor:
         """Release the noisy sums of one step of every model.
 
         Result (M, K * p + K): float64.
         """
-        drawn = []
-        for release, segment in zip(self._releases, self._segments, strict=True):
-            release.meter.draw(segment)
-            drawn.append(release._sampler.draw(segment.rates).rows)
         m, k, p = self._weights.shape
-        grid = on_grid(self._weights, 2, bits_for(p))
-        sums = grid.new_empty((m, k * p + k))
-        rate = max(segment.rates[0] for segment in self._segments)
-        widest = len(self._X) if rate > _DENSE else max(map(len, drawn))
-        at_once = max(1, _NUMBERS_AT_ONCE // (widest * p if rate <= _DENSE else widest * k + 1))
-        for start in range(0, m, at_once):
-            part = slice(start, start + at_once)
-            if rate > _DENSE:
-                self._dense(part, drawn[part], grid[part], sums[part])
-            else:
-                self._gathered(part, drawn[part], grid[part], sums[part])
-        return torch.stack(
-            [
-                release._noisy(total, segment.blocks[0].noise_std)
-                for release, segment, total in zip(
-                    self._releases, self._segments, sums, strict=True
-                )
-            ]
-        )
+        # Numbers ahead are not for a forked process, which has other ones.
+        if not len(self._noise) or self._process != os.getpid():
+            self._draw_noise(k * p + k)
+        noise, self._noise = self._noise[0], self._noise[1:]
+        pairs = list(zip(self._releases, self._segments, strict=True))
+        drawn = [rows() for rows in self._drawing]
+        self._grid[:, :, :p] = on_grid(self._weights, 2, bits_for(p))
+        sums = self._grid.new_empty((m, k, p + 1))
+        for start in range(0, m, self._at_once):
+            part = slice(start, start + self._at_once)
+            (self._of_all if self._dense else self._of_drawn)(part, drawn[part], sums[part])
+        flat = torch.cat([sums[:, :, :p].reshape(m, k * p), sums[:, :, p]], dim=1)
+        for i, (release, segment) in enumerate(pairs):
+            if segment.blocks[0].noise_std > 0.0 and release.meter.plan.exact_noise:
+                flat[i] = release._noisy(flat[i], segment.blocks[0].noise_std)
+        return noise.add_(flat)  # in the place of the noise, of which nothing is left
 
-    def _dense(self, part: slice, drawn: list[np.ndarray], grid: Tensor, sums: Tensor) -> None:
-        m, k, p = grid.shape
-        logits = (grid.view(m * k, p) @ self._X.t()).view(m, k, -1).transpose(1, 2)
-        member = np.zeros((m, len(self._X)), dtype=bool)
-        for row, rows in zip(member, drawn, strict=True):
-            row[rows] = True
-        target = self._target.repeat(m)
-        slopes = self._slopes(part, logits, target, self._squares, torch.from_numpy(member))
-        slopes = slopes.transpose(1, 2)
-        sums[:, : k * p] = (slopes.reshape(m * k, -1) @ self._X).view(m, k * p)
-        sums[:, k * p :] = slopes.sum(2)
+    def _draw_noise(self, size: int) -> None:
+        """Draw the noise of some steps from the stream of each model, and meter these steps."""
+        m, self._process = len(self._releases), os.getpid()
+        left = self._releases[0].meter.left(self._segments[0])
+        steps = max(1, min(left, _NOISE_AHEAD // (m * size)))
+        noise = self._X.new_zeros((steps, m, size))
+        for i, (release, segment) in enumerate(zip(self._releases, self._segments, strict=True)):
+            release.meter.draw(segment, steps)
+            std = segment.blocks[0].noise_std
+            if std > 0.0 and not release.meter.plan.exact_noise:
+                noise[:, i] = torch.from_numpy(release._noise.gaussian((steps, size), std))
+        self._noise = noise
 
-    def _gathered(self, part: slice, drawn: list[np.ndarray], grid: Tensor, sums: Tensor) -> None:
-        m, k, p = grid.shape
-        width = -(-max(1, *map(len, drawn)) // _VECTOR) * _VECTOR
-        index = np.full((m, width), self._n)
-        for row, rows in zip(index, drawn, strict=True):
-            row[: len(rows)] = rows
-        where = torch.from_numpy(index)
-        flat = where.view(-1)
-        X = self._X.index_select(0, flat).view(m, width, p)
-        logits = torch.bmm(X, grid.transpose(1, 2))
-        squares = self._squares.index_select(0, flat).view(m, width)
-        target = self._target.index_select(0, flat)
-        slopes = self._slopes(part, logits, target, squares, where != self._n).transpose(1, 2)
-        sums[:, : k * p] = torch.bmm(slopes, X).view(m, k * p)
-        sums[:, k * p :] = slopes.sum(2)
+    def _of_all(self, part: slice, drawn: list[np.ndarray], sums: Tensor) -> None:
+        grid = self._grid[part]
+        m, k, width = grid.shape
+        logits = (grid.view(m * k, width) @ self._X.t()).view(m, k, -1).transpose(1, 2)
+        logits = logits + self._biases[part].unsqueeze(1)
+        ones = slice(None) if self._alike else part
+        limits, factors = self._limits[ones].unsqueeze(1), self._factors[ones].unsqueeze(1)
+        if any(len(rows) < self._n for rows in drawn):
+            member = np.zeros((m, len(self._X)), dtype=bool)
+            for row, rows in zip(member, drawn, strict=True):
+                row[rows] = True
+            factors = torch.from_numpy(member) * factors
+        slopes = self._slopes(logits, self._target.repeat(m), self._squares, limits, factors)
+        slopes = slopes.transpose(1, 2).reshape(m * k, -1)
+        torch.matmul(slopes, self._X, out=sums.view(m * k, width))
+
+    def _of_drawn(self, part: slice, drawn: list[np.ndarray], sums: Tensor) -> None:
+        """Products of the drawn rows alone, whose numbers are the columns of a sparse matrix."""
+        counts = np.array([len(rows) for rows in drawn])
+        missing = -int(counts.sum()) % _VECTOR
+        counts[-1] += missing
+        rows = torch.from_numpy(np.concatenate([*drawn, np.full(missing, self._n)]))
+        starts = torch.from_numpy(np.cumsum([0, *counts]))
+        model = torch.from_numpy(np.repeat(np.arange(len(drawn)), counts))
+
+        def of_rows(values: Tensor) -> Tensor:
+            return _csr(starts, rows, values, (len(drawn), len(self._X)))
+
+        logits = self._biases[part].double()[model]
+        for j in range(logits.shape[1]):
+            products = of_rows(logits.new_zeros(len(rows)))
+            weights = self._grid[part, j]
+            torch.sparse.sampled_addmm(products, weights, self._X.t(), beta=0.0, out=products)
+            logits[:, j] += products.values()
+        limits, factors = self._limits, self._factors
+        if not self._alike:
+            limits, factors = limits[part][model], factors[part][model]
+        slopes = self._slopes(logits, self._target[rows], self._squares[rows], limits, factors)
+        for j in range(logits.shape[1]):
+            sums[:, j] = of_rows(slopes[:, j].contiguous()) @ self._X
 
     def _slopes(
-        self, part: slice, logits: Tensor, target: Tensor, squares: Tensor, member: Tensor
+        self, logits: Tensor, target: Tensor, squares: Tensor, limits: Tensor, factors: Tensor
     ) -> Tensor:
-        """Clipped and weighted derivatives of the losses by the logits, (M, R, K)."""
-        logits = logits + self._biases[part].unsqueeze(1)
-        delta = self._objective.gradient(logits.reshape(-1, logits.shape[2]), target)
+        """Clipped and weighted derivatives of the losses by the logits, (..., K)."""
+        delta = self._objective.gradient(logits.reshape(-1, logits.shape[-1]), target)
         assert delta is not None  # asked for before
         slopes = delta.view(logits.shape)
-        norms = slopes.square().sum(2).add_(self._delta_offset).mul_(squares)
-        factors, all_finite = clip_factors(norms, self._limits[part], self._margin)
+        # Column by column: the order of additions depends on nothing else.
+        norms = torch.zeros_like(slopes[..., 0])
+        for column in slopes.unbind(-1):
+            norms.addcmul_(column, column)
+        norms.add_(self._delta_offset).mul_(squares)
+        scale, all_finite = clip_factors(norms, limits, self._margin)
         if not all_finite:
-            slopes = slopes.masked_fill((factors == 0).unsqueeze(2), 0.0)
-        return slopes.mul_(factors.mul_(self._factors[part]).mul_(member).unsqueeze(2))
+            slopes = slopes.masked_fill((scale == 0).unsqueeze(-1), 0.0)
+        return slopes.mul_((scale * factors).unsqueeze(-1))
+
+
+def _csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    _announce()
+    return torch.sparse_csr_tensor(starts, columns, values, shape, check_invariants=False)
+
+
+@cache
+def _announce() -> None:
+    """Let torch say once, unheard, that its sparse matrices are young: what is used is tested."""
+    empty = torch.empty(0, dtype=torch.int64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        torch.sparse_csr_tensor(empty.new_zeros(1), empty, empty.double(), (0, 0))

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-__all__ = ["MLP", "SmallCNN"]
-
 
 class MLP(nn.Module):
     """Multi-layer perceptron.
@@ -48,10 +46,7 @@ class MLP(nn.Module):
         self.head = nn.Linear(width, n_outputs)
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """Return logits.
-
-        `X` (B, n_features). Result: (B, n_outputs).
-        """
+        """Return logits, shape (B, n_outputs), of rows of shape (B, n_features)."""
         scores: torch.Tensor = self.head(self.features(X))
         return scores
 
@@ -101,9 +96,6 @@ class SmallCNN(nn.Module):
         self.head = nn.Linear(second * height * width, n_outputs)
 
     def forward(self, X: torch.Tensor) -> torch.Tensor:
-        """Return logits.
-
-        `X` (B, channels, height, width). Result: (B, n_outputs).
-        """
+        """Return logits, shape (B, n_outputs), of images, flattened or not."""
         scores: torch.Tensor = self.head(self.features(X.reshape(-1, *self.image_shape)))
         return scores

@@ -16,8 +16,6 @@ from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LaplaceSum, Plan, Segment
 
-__all__ = ["LARGEST_TARGET", "MomentSums", "Moments", "l1_bounds", "l2_bounds", "moment_margin"]
-
 LARGEST_TARGET = 0.5
 """Bound of |t_i| in the linear sum."""
 

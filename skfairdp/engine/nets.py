@@ -21,8 +21,6 @@ from skfairdp.engine.optimizers import FlatOptimizer, flat_optimizer, make_optim
 from skfairdp.engine.parameter_vector import FlatParameters, flatten
 from skfairdp.engine.randomness import SeededDraws
 
-__all__ = ["PreparedNet", "check_net", "default_net", "prepare_net"]
-
 _OURS = {"batch_size": 128, "max_epochs": 10}  # skorch's defaults
 
 
@@ -86,8 +84,7 @@ class PreparedNet:
     def learning_rates(self, steps: int, steps_per_epoch: int) -> list[float]:
         """List the net's learning rate at every step.
 
-        The net's LRScheduler, if it has one, is run ahead on a dummy parameter:
-        its policy cannot depend on the rows then.
+        An LRScheduler is run ahead on a dummy parameter: its policy cannot depend on the rows then.
         """
         if not self.schedulers:
             return [self.learning_rate] * steps
@@ -108,10 +105,7 @@ class PreparedNet:
 
 
 def check_net(net: Any) -> NeuralNet:
-    """Refuse a net whose settings would publish or change private training.
-
-    `net`: the ``net`` parameter of an estimator, not None.
-    """
+    """Refuse a net whose settings would publish or change private training."""
     if not isinstance(net, NeuralNet):
         raise TypeError(
             f"'net' must be a skorch NeuralNet or None; got {type(net).__name__}. "
@@ -145,9 +139,7 @@ def check_net(net: Any) -> NeuralNet:
             f"'net' sets iterator_train={net.iterator_train!r}; leave it out: batches are Poisson "
             "samples set by the estimator's batch_size."
         )
-    callbacks = net.callbacks if net.callbacks not in (None, "disable") else []
-    for callback in callbacks:
-        inner = callback[1] if isinstance(callback, tuple) else callback
+    for inner in _callbacks(net):
         if not isinstance(inner, LRScheduler):
             raise ValueError(
                 f"'net' sets the callback {type(inner).__name__}; only LRScheduler with a policy "
@@ -171,15 +163,14 @@ def prepare_net(
 ) -> PreparedNet:
     """Clone and initialise a net with seeded weights and flat parameters.
 
-    `net`: none stands for `default_net`. Never changed. `n_features`: number of input columns;
-    given to modules that take an ``n_features`` argument and have none set. `n_classes`: number
-    of classes. Modules that take an ``n_outputs`` argument and have none set get one logit for
-    two classes under BCEWithLogitsLoss, else one a class. `seed`: seeds the initial weights,
-    without touching torch's global generator. `n_logits`: number of outputs of a mechanism whose
-    criterion, BCEWithLogitsLoss, has several binary targets; None: what `n_classes` says.
+    `net`: none stands for `default_net`. `n_features`: given to modules that take an argument of
+    that name and have none set. Those that take ``n_outputs`` and have none set get one logit for
+    two classes under BCEWithLogitsLoss, else one a class. `seed`: of the initial weights; torch's
+    global generator is left alone. `n_logits`: number of outputs of a mechanism whose criterion,
+    BCEWithLogitsLoss, has several binary targets; None: what `n_classes` says.
     """
     working = default_net() if net is None else clone(check_net(net))
-    schedulers = _schedulers(working)
+    schedulers = tuple(map(clone, _callbacks(working)))
     settings: dict[str, Any] = {"verbose": 0, "train_split": None}
     if working.callbacks != "disable":  # skorch fails when it is disabled twice
         settings["callbacks"] = "disable"
@@ -192,20 +183,28 @@ def prepare_net(
         settings["criterion"] = nn.CrossEntropyLoss
     one_logit = n_classes == 2 and working.criterion is nn.BCEWithLogitsLoss
     n_outputs = n_logits or (1 if one_logit else n_classes)
-    accepted = _arguments(working.module)
+    module: Any = working.module
+    name = getattr(module, "__name__", module)
+    accepted = inspect.signature(module.__init__ if inspect.isclass(module) else module).parameters
     given = working.get_params(deep=False)
-    for name, value in (("n_features", n_features), ("n_outputs", n_outputs)):
-        if name in accepted and f"module__{name}" not in given:
-            settings[f"module__{name}"] = value
+    for key, value in (("n_features", n_features), ("n_outputs", n_outputs)):
+        if key in accepted and f"module__{key}" not in given:
+            settings[f"module__{key}"] = value
     working.set_params(**settings)
-    _check_module_arguments(working, accepted)
+    asked = [key.removeprefix("module__") for key in given if key.startswith("module__")]
+    unknown = [key for key in asked if key not in accepted]
+    if unknown and all(p.kind is not p.VAR_KEYWORD for p in accepted.values()):
+        allowed = ", ".join(sorted(set(accepted) - {"self"})) or "none"
+        raise ValueError(
+            f"'net' sets module__{unknown[0]}, but {name} takes no argument {unknown[0]!r}; its "
+            f"arguments are: {allowed}."
+        )
     # In place of skorch's own method.
     working.initialize_optimizer = partial(_initialize_optimizer, working)
     with SeededDraws(seed):
         try:
             working.initialize()
         except RecursionError as error:
-            name = getattr(working.module, "__name__", working.module)
             raise ValueError(
                 f"The module {name} contains itself: one of its layers has it, or a layer above, "
                 "as an attribute. Hand over what the layer needs in forward instead."
@@ -220,17 +219,12 @@ def prepare_net(
 
 def module_dtype(module: nn.Module) -> torch.dtype:
     """Dtype of the module's floating-point parameters."""
-    for parameter in module.parameters():
-        if parameter.dtype.is_floating_point:
-            return parameter.dtype
-    return torch.float32
+    kinds = (parameter.dtype for parameter in module.parameters())
+    return next((kind for kind in kinds if kind.is_floating_point), torch.float32)
 
 
 def as_tensor(X: Any, module: nn.Module) -> Tensor:
-    """Rows as one contiguous tensor in the module's dtype and on its device.
-
-    Never the memory of `X`: layers may work in place.
-    """
+    """Copy rows, as layers may work in place, to a tensor of the module's dtype and device."""
     device = next(module.parameters()).device
     # torch warns of memory it may not write to, e.g. rows that joblib mapped from a file.
     rows = np.require(X, requirements=["C_CONTIGUOUS", "WRITEABLE"])
@@ -243,26 +237,6 @@ def _initialize_optimizer(net: NeuralNet) -> NeuralNet:
     return net
 
 
-def _schedulers(net: NeuralNet) -> tuple[LRScheduler, ...]:
-    callbacks = net.callbacks if net.callbacks not in (None, "disable") else []
-    return tuple(clone(c[1] if isinstance(c, tuple) else c) for c in callbacks)
-
-
-def _arguments(module: Any) -> set[str]:
-    signature = inspect.signature(module.__init__ if inspect.isclass(module) else module)
-    if any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
-        return set(signature.parameters) | {"*"}
-    return set(signature.parameters)
-
-
-def _check_module_arguments(net: NeuralNet, accepted: set[str]) -> None:
-    if "*" in accepted:
-        return
-    for key in net.get_params(deep=False):
-        name = key.removeprefix("module__")
-        if key.startswith("module__") and name not in accepted:
-            allowed = ", ".join(sorted(accepted - {"self"})) or "none"
-            raise ValueError(
-                f"'net' sets {key}, but {getattr(net.module, '__name__', net.module)} takes no "
-                f"argument {name!r}; its arguments are: {allowed}."
-            )
+def _callbacks(net: NeuralNet) -> list[Any]:
+    given = net.callbacks if net.callbacks not in (None, "disable") else []
+    return [callback[1] if isinstance(callback, tuple) else callback for callback in given]

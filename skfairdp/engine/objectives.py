@@ -1,10 +1,8 @@
 """Losses of single records, made from a torch criterion.
 
-A criterion reduces a batch to one number and may mix its records on the way. An
-objective gives one loss per record, so that each record's gradient can be clipped.
-Records enter a private step with the weight that the plan gives them; `reduction`
-of the criterion, and the normaliser of a class-weighted mean (which is a sum over
-the secret batch), play no part.
+A criterion reduces a batch to one number and may mix its records on the way. An objective gives one
+loss per record, so that each record's gradient can be clipped. `reduction` of the criterion, and
+the normaliser of a class-weighted mean (a sum over the secret batch), play no part.
 """
 
 from __future__ import annotations
@@ -15,22 +13,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-__all__ = [
-    "BinaryObjective",
-    "CrossEntropyObjective",
-    "NegativeLogLikelihoodObjective",
-    "Objective",
-    "check_losses",
-    "objective_for",
-]
-
 
 class Objective:
-    """Loss of each record, given the module's output and the targets.
-
-    Subclasses define :meth:`__call__`; those that know the derivative in closed form
-    also define :meth:`gradient`.
-    """
+    """Loss of each record, given the module's output and the targets."""
 
     def __call__(self, output: torch.Tensor, *targets: torch.Tensor) -> torch.Tensor:
         """Return the losses, shape (B,), of outputs of shape (B,) or (B, K)."""
@@ -73,10 +58,7 @@ class BinaryObjective(Objective):
 
     Accepts (output, target) shapes (B,) or (B, 1) in any combination, and (B, K) with
     (B, K): the loss of a record is then the mean over its K entries. Never broadcasts
-    records against each other.
-
-    `weight`: scalar or (K,) weight of the entries. `pos_weight`: scalar or (K,) weight of
-    positive targets.
+    records against each other. Weights, of entries and of positive targets, are scalars or (K,).
     """
 
     weight: torch.Tensor | None = None
@@ -168,11 +150,8 @@ class CrossEntropyObjective(Objective):
 class NegativeLogLikelihoodObjective(Objective):
     """Per-record ``NLLLoss`` under skorch's convention.
 
-    The module returns probabilities of shape (B, K); the loss is
-    ``-weight[y] * log(p[y] + eps)`` with eps the resolution of the dtype, as in
-    ``skorch.NeuralNetClassifier.get_loss``.
-
-    `weight` (K,).
+    The module returns probabilities of shape (B, K); the loss is ``-weight[y] * log(p[y] + eps)``
+    with eps the resolution of the dtype, as in ``skorch.NeuralNetClassifier.get_loss``.
     """
 
     weight: torch.Tensor | None = None
@@ -195,11 +174,7 @@ class NegativeLogLikelihoodObjective(Objective):
 
 
 def objective_for(criterion: nn.Module) -> Objective:
-    """Return the per-record losses of a torch criterion.
-
-    `criterion`: instance of ``BCEWithLogitsLoss``, ``CrossEntropyLoss`` or ``NLLLoss``, exactly:
-    a subclass may do anything with the batch.
-    """
+    """Return the per-record losses of a torch criterion; a subclass of one may mix the batch."""
     if type(criterion) is nn.BCEWithLogitsLoss:
         for name in ("weight", "pos_weight"):
             weight = getattr(criterion, name)

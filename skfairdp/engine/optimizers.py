@@ -11,14 +11,6 @@ from torch import Tensor, nn
 
 from skfairdp.engine.parameter_vector import FlatParameters
 
-__all__ = [
-    "ELEMENTWISE",
-    "FlatOptimizer",
-    "ManyOptimizers",
-    "flat_optimizer",
-    "make_optimizer",
-]
-
 # Optimisers that treat every coordinate by itself: one flat vector gives the same
 # updates as many tensors, in a fraction of the time.
 ELEMENTWISE = {
@@ -51,10 +43,7 @@ class FlatOptimizer:
         return sum(parameter.numel() for parameter in self._parameters)
 
     def step(self, gradient: Tensor) -> None:
-        """Apply one update.
-
-        `gradient` (p,): a released gradient; cast to the parameters' dtype.
-        """
+        """Apply one update by a released gradient, shape (p,)."""
         if self._plain:
             # torch's own step costs ten times the update of a single vector.
             # A cast in front is cheaper than an update in two dtypes.
@@ -77,11 +66,9 @@ class FlatOptimizer:
 
 
 class _Adam:
-    """Adam on one vector: the arithmetic of torch's own, without what surrounds it.
+    """Adam on one vector, moved in place: the arithmetic of torch's own.
 
     What torch does around the update of a vector costs three times the update.
-
-    `vector` (p,): moved in place.
     """
 
     def __init__(self, vector: Tensor) -> None:
@@ -157,11 +144,11 @@ def flat_optimizer(
 ) -> FlatOptimizer:
     """Build an optimizer on flat parameters.
 
-    `args`, `kwargs`: its arguments; the first of `args`, if any, holds parameters or groups of
-    them. Result: on the vector itself where the optimizer treats every coordinate alike, else on
-    the parameters, which share its memory.
+    `args`: the first, if any, holds parameters or groups of them. Result: on the vector itself
+    where the optimizer treats every coordinate alike, else on parameters that share its memory.
     """
-    several = len(args) == 1 and _has_groups(args[0])
+    listed = list(args[0]) if len(args) == 1 else []
+    several = len(listed) > 1 and isinstance(listed[0], dict)
     if cls in ELEMENTWISE and not several:
         vector = nn.Parameter(flat.vector, requires_grad=True)
         return FlatOptimizer(make_optimizer(cls, [vector], **kwargs), [vector], [slice(None)])
@@ -189,8 +176,3 @@ def _is_plain_adam(parameters: list[Tensor], optimizer: torch.optim.Optimizer) -
     numbers = (options["lr"], options["eps"], *options["betas"])
     extras = ("weight_decay", "amsgrad", "maximize", "capturable", "differentiable", "fused")
     return all(isinstance(n, float) for n in numbers) and not any(options[name] for name in extras)
-
-
-def _has_groups(parameters: Any) -> bool:
-    groups = list(parameters)
-    return len(groups) > 1 and isinstance(groups[0], dict)

@@ -1,8 +1,7 @@
 """One contiguous vector behind all trainable parameters of a module.
 
-A private step adds noise to one vector and moves the weights by one vector. With
-the parameters living in a single tensor both are one operation each, whatever the
-number of layers.
+A private step adds noise to one vector and moves the weights by one vector: one operation each,
+whatever the number of layers.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
-
-__all__ = ["FlatParameters", "Slot", "copy_module", "copy_parameters", "flatten", "unflatten"]
 
 
 @dataclass(frozen=True)
@@ -36,11 +33,7 @@ class FlatParameters:
     layout: tuple[Slot, ...]
 
     def positions(self, prefix: str) -> slice:
-        """Return the range that holds all parameters of the submodule `prefix`.
-
-        `prefix`: name of a submodule, e.g. ``"head"``. Result: half-open range of positions in
-        the vector.
-        """
+        """Range of positions of all parameters of the submodule `prefix`, such as "head"."""
         inside = [slot for slot in self.layout if slot.name.startswith(prefix + ".")]
         if not inside:
             raise KeyError(f"No trainable parameter belongs to the submodule {prefix!r}.")
@@ -53,8 +46,7 @@ class FlatParameters:
 def flatten(module: nn.Module) -> FlatParameters:
     """Move the trainable parameters of a module into one contiguous vector, in place.
 
-    `module`: initialised module. Its parameter objects stay the same, their memory moves. Result:
-    the vector, in the parameters' dtype and on their device. Raises ValueError: if there is
+    Its parameter objects stay the same, their memory moves. Raises ValueError: if there is
     nothing to train, or the trainable parameters differ in dtype or device, are not float32 or
     float64, or are lazy and not initialised yet.
     """
@@ -78,8 +70,7 @@ def flatten(module: nn.Module) -> FlatParameters:
 def unflatten(module: nn.Module) -> None:
     """Give every parameter of a module its own memory again, in place.
 
-    Values do not change. A module that was flattened keeps the whole vector alive
-    through each of its parameters; this ends that.
+    A module that was flattened keeps the whole vector alive through each of its parameters.
     """
     for parameter in module.parameters():
         parameter.data = parameter.detach().clone()
@@ -89,8 +80,8 @@ def unflatten(module: nn.Module) -> None:
 def copy_module(module: nn.Module) -> nn.Module:
     """Copy a module with all its state.
 
-    `module`: tensors that it computed from its parameters (as old-style weight normalisation
-    does) are detached, because they cannot be copied otherwise.
+    Tensors that it computed from its parameters (as old-style weight normalisation does) are
+    detached, because they cannot be copied otherwise.
     """
     for layer in module.modules():
         for name, value in list(vars(layer).items()):
@@ -100,10 +91,7 @@ def copy_module(module: nn.Module) -> nn.Module:
 
 
 def copy_parameters(source: nn.Module, target: nn.Module) -> None:
-    """Give every parameter of `target` the value of its namesake, in memory of its own.
-
-    `target`: of the same structure; buffers and other attributes stay as they are.
-    """
+    """Give every parameter of `target`, of the same structure, its namesake's value as its own."""
     values = dict(source.named_parameters())
     for name, parameter in target.named_parameters():
         parameter.data = values[name].detach().clone()

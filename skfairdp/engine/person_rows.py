@@ -18,8 +18,6 @@ from torch import Tensor
 
 from skfairdp.engine.clipping.norms import CANCELLED, product_error
 
-__all__ = ["PersonRows"]
-
 # Inputs and upstream gradients of a layer, and whether its weight and its bias are trained.
 Sides = Sequence[tuple[Tensor, Tensor, bool, bool]]
 
@@ -42,6 +40,15 @@ class PersonRows:
     def __len__(self) -> int:
         """Return the number of persons."""
         return len(self._counts)
+
+    def with_rows(self, kept: np.ndarray) -> tuple[np.ndarray, PersonRows]:
+        """Take rows out: which persons have others, and these persons.
+
+        `kept` (rows,): whether each row stays.
+        """
+        owners = np.repeat(np.arange(len(self)), self._counts)
+        counts = np.bincount(owners[kept], minlength=len(self))
+        return counts > 0, PersonRows(counts[counts > 0], self.most)
 
     def blocks(self, rows: int) -> Iterator[tuple[slice, slice, PersonRows]]:
         """Cut a batch into blocks of at most `rows` rows that hold whole persons.
@@ -68,10 +75,7 @@ class PersonRows:
         return (total / counts.view(-1, *(1,) * (total.dim() - 1))).to(of_rows.dtype)
 
     def shares(self, of_persons: Tensor, rows: int) -> Tensor:
-        """Give each row its part of a number (..., P) of its person; 0 to the last of `rows` rows.
-
-        Result (..., rows).
-        """
+        """Give each row its part of a number (..., P) of its person; 0 to the last of `rows`."""
         parts = of_persons.cpu().numpy() / self._counts
         found = np.zeros((*parts.shape[:-1], rows))
         found[..., : self._counts.sum()] = np.repeat(parts, self._counts, axis=-1)

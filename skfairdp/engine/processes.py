@@ -20,8 +20,6 @@ from typing import Any, Self
 import torch
 from torch import Tensor, distributed
 
-__all__ = ["Processes"]
-
 
 class Processes:
     """Those that fit one model together; this one alone where `together` is false.

@@ -24,8 +24,6 @@ from skfairdp.engine.randomness import OwnDraws, are_served
 from skfairdp.engine.row_blocks import block_rows
 from skfairdp.privacy.streams import stream_of
 
-__all__ = ["PublicBatch", "PublicFeatures"]
-
 
 @dataclass(frozen=True)
 class PublicBatch:
@@ -74,11 +72,10 @@ class PublicFeatures:
         return outputs_by_row(module, self._X)
 
     def batch(self, size: int) -> PublicBatch:
-        """Draw the next batch, for a sum that it joins.
+        """Draw the next `size` rows (all, if there are fewer), for a sum that they join.
 
-        Batches go through all rows in a random order, then through another one.
-
-        `size`: rows of the batch; the number of rows if that is smaller.
+        Batches go through the rows in a random order, then in another one; what is left of an
+        order and fills no batch is left out.
         """
         size = min(size, len(self))
         if len(self._order) < size:
@@ -89,10 +86,7 @@ class PublicFeatures:
     def plain_gradient(
         self, module: nn.Module, flat: FlatParameters, objective: Objective, size: int
     ) -> Tensor:
-        """Mean gradient over the next batch by one pass back, where no noise hides its rounding.
-
-        `module`, `flat`: what is trained. `objective`: takes outputs and labels. Result (p,).
-        """
+        """Mean gradient over the next batch by one pass back, where no noise hides its rounding."""
         index = torch.from_numpy(self.batch(size).rows).to(self._X.device)
         losses = objective(module(self._X[index]), *(target[index] for target in self._targets))
         named = dict(module.named_parameters())
@@ -101,10 +95,7 @@ class PublicFeatures:
         return torch.cat([part.reshape(-1) for part in found]).double()
 
     def gradient(self, size: int) -> Tensor:
-        """Mean gradient of the objective over the next batch, without noise.
-
-        `size`: as in `batch`. Result (p,).
-        """
+        """Mean gradient of the objective over the next batch, without noise."""
         rows = self.batch(size).rows
         index = torch.from_numpy(rows).to(self._X.device)
         X = self._X.index_select(0, index)

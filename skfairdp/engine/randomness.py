@@ -23,8 +23,6 @@ from skfairdp.engine.clipping.linear_stacks import linear_stack
 from skfairdp.engine.exact_products import DispatchMode
 from skfairdp.engine.parameter_vector import copy_module
 
-__all__ = ["OwnDraws", "SeededDraws", "are_served", "own_draws"]
-
 _DRAWS = torch.Tag.nondeterministic_seeded
 _WITH_GENERATOR = {"default": "generator", "low": "low_generator"}
 

@@ -15,8 +15,6 @@ from skfairdp.engine.sum_margins import refuse_unbounded_sums
 from skfairdp.persons import Persons
 from skfairdp.privacy.plan import Plan
 
-__all__ = ["rehearse"]
-
 # Rows whose whole gradients are compared: fewer where they are large.
 _PROBES, _PROBED_NUMBERS = 8, 1 << 22
 
@@ -38,10 +36,9 @@ def rehearse(
     Layers that draw at random in training alone do not draw here; of a module that does,
     nothing can be compared.
 
-    `module`: what the clipper sums gradients of; left as it is. `rows`, `targets`: private rows
-    and what the objective takes; their shapes, types and number are used, and no entry is read.
-    `persons`: whose rows they are, where a record is a person. `n_rows`: how many a sum may be
-    over; None: those that are here.
+    `module`: what the clipper sums gradients of. `rows`, `targets`: private; their shapes, types
+    and number are used, and no entry is read. `persons`: whose rows they are, where a record is a
+    person. `n_rows`: how many a sum may be over; None: those that are here.
     """
     sizes = {block_rows(sum(segment.expected_sizes)) for segment in plan.segments}
     of_steps = {size: {size} for size in sizes or {block_rows(1)}}

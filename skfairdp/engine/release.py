@@ -253,8 +253,7 @@ class NoisyRelease(BatchSums):
         alone. Result (n_counts,).
         """
         self.meter.draw(release)
-        labels = self._counted_rows(assign(self._rows))
-        exact = np.bincount(labels[labels >= 0], minlength=n_counts).astype(np.int64)
+        exact = self._counted(lambda rows: (assign(rows), np.ones(len(rows.codes))), n_counts)
 
         def finish(exact: Tensor) -> Tensor:
             if np.isinf(release.epsilon):
@@ -303,13 +302,17 @@ class NoisyRelease(BatchSums):
                 "The tails of a table's noise are cut off: plan failure=GRID_FAILURE, which holds "
                 f"for multipliers from {LEAST_MULTIPLIER}."
             )
-        if self.processes.size > 1:
-            raise PlanError("A table of prefix sums is released by one process alone.")
         self.meter.draw(segment)
-        entries, signs, codes = map(self._counted_rows, (*assign(self._rows), self._rows.codes))
-        within = (codes >= 0) & (entries >= 0)
-        counts = np.zeros(math.prod(shape), dtype=np.int64)
-        # Whatever is asked for: no record adds more than one.
-        np.add.at(counts, entries[within], np.sign(signs[within]))
+
+        def of_cells(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+            entries, signs = assign(rows)
+            return np.where(rows.codes >= 0, entries, -1), signs
+
         table = PrefixSums(shape[-1], block.noise_std)
-        return table.release(counts.reshape(shape), self._noise), table.stds
+
+        def finish(whole: Tensor) -> Tensor:
+            counts = whole.numpy().astype(np.int64)
+            return torch.from_numpy(table.release(counts, self._noise))
+
+        counts = self._counted(of_cells, math.prod(shape)).astype(np.float64).reshape(shape)
+        return self.processes.released(torch.from_numpy(counts), finish).numpy(), table.stds

@@ -15,20 +15,6 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = [
-    "DEFAULT_ROWS",
-    "PairwiseSum",
-    "block_rows",
-    "blocks",
-    "PERSON_BLOCKS",
-    "few_threads",
-    "fill",
-    "person_block",
-    "rows_for",
-    "rows_within",
-]
-
-
 DEFAULT_ROWS = 256
 """Rows of a block where no batch size is known."""
 

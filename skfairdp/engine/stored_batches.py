@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -9,8 +11,6 @@ from torch import Tensor
 from skfairdp.datasets.stored_rows import StoredRows, refuse_changes
 from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.privacy.plan import Segment
-
-__all__ = ["StoredBatches"]
 
 # Squares of larger values overflow in float32: rows in memory are refused for them.
 _LARGEST = 1e18
@@ -38,10 +38,11 @@ class StoredBatches:
     def draw(self, segment: Segment, steps: int) -> Batch:
         """Draw the next batch of a segment that has so many steps to go."""
         if not self._batches or self._of != segment:
-            self._of = segment
-            expected = max(1.0, sum(segment.expected_sizes)) * self._row_bytes
-            rounds = max(1, min(steps, int(self._stored.cache_bytes / expected)))
-            self._batches = [self._sampler.draw(segment.rates) for _ in range(rounds)][::-1]
+            self._of, self._batches, room = segment, [], self._stored.cache_bytes
+            while not self._batches or (len(self._batches) < steps and room > 0):
+                self._batches.append(self._sampler.draw(segment.rates))
+                room -= len(self._batches[-1].rows) * self._row_bytes
+            self._batches.reverse()
             self._read()
         return self._batches.pop()
 
@@ -53,19 +54,35 @@ class StoredBatches:
     def _read(self) -> None:
         self._rows = self._like  # makes room
         places = np.unique(np.concatenate([batch.rows for batch in self._batches]))
-        kind = torch.empty(0, dtype=self._like.dtype).numpy().dtype
-        rows = self._stored.take(places, kind)
+        rows, whole = self._values(places)
         refuse_changes(self._stored)
-        flat = rows.reshape(len(rows), int(np.prod(rows.shape[1:])))  # there may be none
-        # NaN is neither.
-        whole = (flat.max(axis=1) <= _LARGEST) & (flat.min(axis=1) >= -_LARGEST)
         self._places, self._rows = places, torch.from_numpy(rows).to(self._like.device)
         if not whole.all():
             self._batches = [_without(batch, places[~whole]) for batch in self._batches]
 
+    def parts(self) -> Iterator[tuple[np.ndarray, Tensor]]:
+        """All rows that may be in a batch, a part at a time: their places, and the rows."""
+        for places in self._stored.places():
+            rows, whole = self._values(places)
+            rows, places = (rows, places) if whole.all() else (rows[whole], places[whole])
+            yield places, torch.from_numpy(rows).to(self._like.device)
+        refuse_changes(self._stored)
+
+    def _values(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows, and which of them are whole."""
+        kind = torch.empty(0, dtype=self._like.dtype).numpy().dtype
+        rows = self._stored.take(places, kind)
+        flat = rows.reshape(len(rows), int(np.prod(rows.shape[1:])))  # there may be none
+        # NaN is neither.
+        return rows, (flat.max(axis=1) <= _LARGEST) & (flat.min(axis=1) >= -_LARGEST)
+
 
 def _without(batch: Batch, rows: np.ndarray) -> Batch:
+    """Take rows out of a batch, and persons who have no other one in it."""
     kept = np.isin(batch.rows, rows, invert=True)
-    cells = np.repeat(np.arange(len(batch.sizes)), batch.sizes)[kept]
+    left, persons = kept, batch.persons
+    if persons is not None:
+        left, persons = persons.with_rows(kept)
+    cells = np.repeat(np.arange(len(batch.sizes)), batch.sizes)[left]
     sizes = np.bincount(cells, minlength=len(batch.sizes)).tolist()
-    return Batch(batch.rows[kept], tuple(sizes))
+    return Batch(batch.rows[kept], tuple(sizes), persons)

@@ -6,8 +6,6 @@ from skfairdp.engine.clipping.norms import product_error, row_capacity, sum_marg
 from skfairdp.engine.row_blocks import PERSON_BLOCKS, block_rows, rows_for
 from skfairdp.privacy.plan import Block, Plan, Segment
 
-__all__ = ["margin_of", "refuse_unbounded_sums", "rows_of"]
-
 _LARGEST_HEAD = 1 << 16
 
 

@@ -15,8 +15,6 @@ from skfairdp.privacy.meter import Meter
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan, Segment
 
-__all__ = ["Cells", "TableRelease", "threshold"]
-
 
 @dataclass(frozen=True)
 class Cells:

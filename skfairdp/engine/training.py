@@ -1,10 +1,12 @@
-"""The training loop that every noisy-gradient mechanism shares."""
+"""The training loop that every noisy-gradient mechanism shares, and its learning rates."""
 
 from __future__ import annotations
 
+import math
 import multiprocessing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 from tqdm import tqdm
@@ -13,9 +15,11 @@ from skfairdp.engine.optimizers import FlatOptimizer
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.engine.row_blocks import few_threads
 from skfairdp.engine.sum_margins import rows_of
+from skfairdp.parameters import Number
 from skfairdp.privacy.plan import Segment
 
-__all__ = ["Progress", "run_segment"]
+_FRACTION = Number(0.0, 1.0)
+_FACTOR = Number(0.0, low_open=True)
 
 
 @dataclass
@@ -56,10 +60,9 @@ def run_segment(
 ) -> bool:
     """Run all steps of one segment.
 
-    `segment`: what is sampled, weighted and noised. `release`: the only access to the rows.
-    `optimizer`: turns a released gradient into new weights. `before_step`: post-processing of
-    released weights before each step, e.g. a projection. `learning_rate`: learning rate of a
-    step, from the number of steps done. `after_step`: called with the number of steps done;
+    `release`: the only access to the rows. `before_step`: post-processing of released weights
+    before each step, e.g. a projection. `learning_rate`: learning rate of a step, from the
+    number of steps done. `after_step`: called with the number of steps done;
     training ends early when it returns True, and the rest of the plan may be left. It sees
     released values only. `adjust_gradient`: post-processing of each released gradient, shape (p,)
     and float64, before the optimizer gets it. `released_gradient`: releases the gradient of a
@@ -68,14 +71,10 @@ def run_segment(
     float64. Result: whether all steps were done.
     """
     gradient_of = release.gradient if released_gradient is None else released_gradient
-    last_rate: float | None = None
     with few_threads(rows_of(segment), release.row_shape, optimizer.size):
         for _ in range(segment.steps):
             if learning_rate is not None:
-                rate = learning_rate(progress.step)
-                if rate != last_rate:
-                    optimizer.set_lr(rate)
-                    last_rate = rate
+                optimizer.set_lr(learning_rate(progress.step))
             if before_step is not None:
                 before_step()
             gradient = gradient_of(segment)
@@ -87,3 +86,33 @@ def run_segment(
                 release.meter.stop()
                 return False
         return True
+
+
+def schedule_factors(schedule: Any, steps: int) -> list[float]:
+    """Factor on the learning rate at every step, which depends on the step alone.
+
+    `schedule`: none keeps the rate; "linear" and "cosine" lower it to a tenth over the run; pairs
+    ``(fraction, factor)`` set the factor from that fraction of the steps on. Raises ValueError:
+    `schedule` is none of these.
+    """
+    if schedule is None:
+        return [1.0] * steps
+    positions = [step / max(1, steps) for step in range(steps)]
+    if schedule == "linear":
+        return [1.0 - 0.9 * position for position in positions]
+    if schedule == "cosine":
+        return [0.1 + 0.45 * (1.0 + math.cos(math.pi * position)) for position in positions]
+    listed = isinstance(schedule, Sequence) and not isinstance(schedule, str)
+    if not listed or not all(map(_is_pair, schedule)):
+        raise ValueError(
+            "'learning_rate_schedule' must be None, 'linear', 'cosine' or a sequence of pairs "
+            f"(fraction of steps in [0, 1], factor > 0); got {schedule!r}."
+        )
+    pairs = sorted(((float(start), float(factor)) for start, factor in schedule), reverse=True)
+    return [next((factor for start, factor in pairs if at >= start), 1.0) for at in positions]
+
+
+def _is_pair(pair: Any) -> bool:
+    if not isinstance(pair, Sequence) or len(pair) != 2:
+        return False
+    return _FRACTION.accepts(pair[0]) and _FACTOR.accepts(pair[1])

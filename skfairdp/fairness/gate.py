@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from fractions import Fraction
-from itertools import islice
+from itertools import islice, product
 from operator import truediv
 from typing import Any, Literal, Self
 
@@ -45,27 +45,21 @@ class ParityGate:
         M, the number of answers of a group before it is gated. "all_cells" needs at
         least ⌈1/γ⌉.
     rule : {"all_cells", "queried_cell"}, default="all_cells"
-        "all_cells": a joint cold start, in which every answer passes until every group
-        has M of them; then an answer passes iff afterwards the worst cell is at most
-        γ, or the total excess Σ max(Γ − γ, 0) is strictly smaller than before. The
-        excess never grows after the cold start, and a worst cell of at most γ stays so.
-
-        "queried_cell", as published: an answer passes if its group has fewer than M
-        answers, or if afterwards Γ of its own cell is strictly below γ. With three
-        groups or more other cells can drift above γ without bound on how far; kept
-        for comparison.
+        "all_cells": every answer passes until every group has M of them; then one passes iff
+        afterwards the worst cell is at most γ, or the total excess Σ max(Γ − γ, 0) is strictly
+        smaller than before. "queried_cell", as published, for comparison: an answer passes if its
+        group has fewer than M, or if afterwards Γ of its own cell is strictly below γ; of three
+        groups or more, other cells can drift without bound. See docs/theory/fairpate.md.
 
     Raises
     ------
     ValueError
-        A parameter is outside what is allowed; for a `cold_start` that is too short
-        the number needed is named.
+        A parameter is outside what is allowed.
 
     Notes
     -----
-    Both rules are decided without rounding error. The result depends on the order of
-    the offers. A refused offer leaves the state as it was, so a gate that can accept
-    nothing (`stuck`) stays so for good. One thread at a time.
+    Both rules are decided without rounding error. The result depends on the order of the offers.
+    A gate that can accept nothing (`stuck`) stays so for good. One thread at a time.
 
     Examples
     --------
@@ -134,11 +128,8 @@ class ParityGate:
     @property
     def stuck(self) -> bool:
         """Whether no answer of any group can pass, now and therefore ever."""
-        return not any(
-            self.accepts(group, label)
-            for group in range(self.n_groups)
-            for label in range(self.n_classes)
-        )
+        cells = product(range(self.n_groups), range(self.n_classes))
+        return not any(self.accepts(*cell) for cell in cells)
 
     def gaps(self) -> NDArray[np.float64]:
         """Γ of every cell of the present table, shape (n_groups, n_classes), float64."""
@@ -171,14 +162,7 @@ class ParityGate:
 
     @completed_by(accepts)
     def offer(self, group: int, label: int) -> bool:
-        """Count an answer if it may pass.
-
-        Returns
-        -------
-        bool
-            True if the answer passed and was counted; False if it was refused, which
-            leaves the state as it was.
-        """
+        """Count an answer and return True if it may pass; a refused one leaves the state alone."""
         if not self.accepts(group, label):
             return False
         self._counts[group][label] += 1
@@ -261,24 +245,15 @@ class ParityGate:
 
 
 def disparities(table: Sequence[Sequence[int]], ratio: Callable[[int, int], Any]) -> Iterator[Any]:
-    """Γ of every cell, row by row.
-
-    Γ(k, z) is the share of label k among the answers of group z, minus its share among
-    those of all other groups together; 0 where either has none.
-
-    `table` (n_groups, n_classes): answers. `ratio`: `operator.truediv` for floats,
-    `fractions.Fraction` for exact values.
-    """
+    """Γ of every cell of answers (n_groups, n_classes), row by row, by a division of integers."""
     labels = [sum(column) for column in zip(*table, strict=True)]
     total = sum(labels)
     for row in table:
         own = sum(row)
         rest = total - own
         for count, of_all in zip(row, labels, strict=True):
-            if own and rest:
-                yield ratio(count, own) - ratio(of_all - count, rest)
-            else:
-                yield ratio(0, 1)
+            compared = own and rest
+            yield ratio(count, own) - ratio(of_all - count, rest) if compared else ratio(0, 1)
 
 
 def excess_over(tolerance: Any, gaps: Sequence[Any]) -> Any:

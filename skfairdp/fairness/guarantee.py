@@ -6,9 +6,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from skfairdp.fairness.derivation import Derivation
+from skfairdp.fairness.derivation import DEPLOYED, Derivation, check_scope
 from skfairdp.fairness.notions import NOTIONS, get_notion
-from skfairdp.fairness.scopes import DEPLOYED, check_scope
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.figures import rounded_up
 from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments
@@ -35,8 +34,7 @@ class CellCount:
     noisy : bool, default=False
         Whether noise protects the rows behind the counts.
     low, high : float or None, default=None
-        Interval of 95 % of this cell's rate, where it can't be computed from the counts alone
-        because the noise counts too.
+        Interval of 95 % of this cell's rate, where the counts alone don't give it, for noise.
     """
 
     group: Hashable
@@ -71,27 +69,19 @@ class FairnessGuarantee:
     bound : float in [0, 1]
         The largest difference is at most this.
     scope : str
-        What the claim is about.
-
-        * "deployed model": the answers of this very model, with the key of its random
-          draws if it has one, to people like those held out. Counted.
-        * "averaged over its draws": the same people, and the average over all keys that
-          the model's draws could have had.
-        * "any population": that average, for all people.
-        * "training mechanism": the average over the noise of training.
-        * "any downstream predictor": whatever is predicted from a private release,
-          averaged over its noise.
-        * "any downstream predictor of such people": the same of one fair code, for people
-          like those held out.
-        * "answered queries": the answers that a parity gate has let pass, and no
-          others.
+        What the claim is about. "deployed model": this very model's answers to people like those
+        held out, counted. "averaged over its draws", "any population": the average over all keys
+        that its draws could have had, for such people or for all. "training mechanism": the average
+        over the noise of training. "any downstream predictor", or "... of such people": whatever is
+        predicted from a private release, or from one fair code, averaged over its noise. "answered
+        queries": the answers that a parity gate let pass. See docs/theory/certificate.md.
     method : str
         How the bound was derived.
     estimate : float or None
         Largest observed difference, where rows were observed.
     confidence_level : float or None
-        Probability that the bound holds over the draw of the held-out rows; None for a
-        claim without statistical error; those about people like the ones held out have one.
+        Probability that the bound holds over the draw of the held-out rows; None for a claim
+        without statistical error.
     groups : tuple
         Labels of the groups that are compared.
     counts : tuple of CellCount
@@ -264,12 +254,7 @@ class FairnessGuarantee:
         return get_notion(self.notion).meaning if self.words is None else self.words[1]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dict of JSON types.
-
-        Returns
-        -------
-        dict
-        """
+        """Return a dict of JSON types."""
         document = asdict(self) | {
             "groups": [json_label(group) for group in self.groups],
             "counts": [asdict(one) | {"group": json_label(one.group)} for one in self.counts],

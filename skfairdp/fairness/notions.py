@@ -231,7 +231,7 @@ def pairs(
 def _demographic_parity(classes: Sequence) -> list[tuple[str, NDArray, NDArray]]:
     return [
         (
-            "" if len(classes) == 2 else f"prediction {classes[c]}",
+            f"prediction {classes[c]}" * (len(classes) != 2),
             pairs(classes),
             pairs(classes, prediction=c),
         )

@@ -28,8 +28,7 @@ from skfairdp.engine.processes import Processes
 from skfairdp.engine.randomness import own_draws
 from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease
-from skfairdp.engine.schedules import schedule_factors
-from skfairdp.engine.training import Progress
+from skfairdp.engine.training import Progress, schedule_factors
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.inprocessing.budgeted import BudgetedClassifier
 from skfairdp.inprocessing.run import Run, joined, refuse_idle_optimizer, rows_of, watched
@@ -91,8 +90,6 @@ class GradientClassifier(BudgetedClassifier):
 
     _plans_ahead = True
     _takes_persons = True
-    # Whether rows may lie on disk, or with several processes: they are read in batches of steps.
-    _in_parts: ClassVar[bool] = False
     _parameters = {
         "max_grad_norm": (NORM,),
         "batch_size": (COUNT, Choice(("auto",))),
@@ -165,7 +162,7 @@ class GradientClassifier(BudgetedClassifier):
     def _fit_rows(self, X: Any, y: Any, sensitive_features: Any, processes: Processes) -> None:
         check_parameters(self, self._parameters)
         self._check_settings()
-        given, stored = (X, y), stored_rows(X) if self._in_parts else None
+        stored = stored_rows(X) if self._in_parts else None
         X, y = check_rows(
             self,
             X if stored is None else stored,
@@ -178,10 +175,11 @@ class GradientClassifier(BudgetedClassifier):
         persons = self._persons(len(X))
         X, labels, groups = self._used(X, labels, groups)
         seed, noise = self._randomness()
-        if persons is not None and (stored is not None or processes.size > 1):
+        if persons is not None and processes.size > 1:
             raise ValueError(
-                "'person_ids' needs the rows of all persons in the memory of one process. Load the "
-                "rows and set distributed=None, or give one row of each person."
+                "'person_ids' needs all rows in one process: a person with rows in two of them "
+                "would be clipped in each, and count twice. Set distributed=None, or give one row "
+                "of each person."
             )
         n = len(X) if persons is None else persons.count
         if processes.size > 1:
@@ -210,14 +208,6 @@ class GradientClassifier(BudgetedClassifier):
         link = link_of(prepared.criterion)
         self._check_net(prepared, plan, X.shape[1:])
         refuse_wrong_outputs(prepared.module, X.shape[1:], len(classes), link, self._n_logits)
-        if stored is not None and plan.counts:
-            if isinstance(given[0], np.memmap) and processes.size == 1:  # then as any array
-                self._fit_rows(np.array(given[0]), given[1], sensitive_features, processes)
-                return
-            raise ValueError(
-                f"A plan with {plan.counts[0].name!r} tables reads all rows at once, so 'X' has to "
-                "be in memory. Switch the tables off, or load the rows."
-            )
         rows = rows_of(X, labels, self._cells(plan, groups), prepared.module, link, persons)
         del labels  # as large as what was made of them
         chunks = () if stored is None else stored.chunks()

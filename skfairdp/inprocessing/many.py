@@ -21,7 +21,7 @@ from skfairdp.engine.parameter_vector import flatten, unflatten
 from skfairdp.engine.processes import Processes
 from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.row_blocks import few_threads
-from skfairdp.engine.schedules import schedule_factors
+from skfairdp.engine.training import schedule_factors
 from skfairdp.inprocessing.dpsgd import DPSGDClassifier
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.parameters import check_parameters
@@ -73,10 +73,9 @@ def fit_many(
 
     Notes
     -----
-    Each model's batches are drawn for it alone. Given all that was released before, its steps are
-    then those that its plan charges, so costs add up as in any adaptive composition. One batch for
-    all would not allow that: a record that is drawn would be in all sums of a step at once,
-    and the chance of not being drawn would protect it once, not once a model.
+    Each model's batches are drawn for it alone, so that costs add up as in any adaptive
+    composition. With one batch for all, the chance of not being drawn would protect a record once,
+    not once a model.
 
     Examples
     --------
@@ -100,8 +99,8 @@ def fit_many(
     several = any(Processes(model.distributed is not None).size > 1 for model in models)
     if several or stored_rows(X) is not None:
         raise ValueError(
-            "fit_many takes rows in the memory of one process: load them, and set distributed=None "
-            "in a process group."
+            "fit_many takes dense rows in the memory of one process: load them (X.toarray() of "
+            "sparse ones), and set distributed=None in a process group."
         )
     own_nets = [any(name.startswith("net") for name in own) for own in each]
     own_nets = [own or own_nets[0] for own in own_nets[1:]]
@@ -136,6 +135,7 @@ class _Together(ExitStack):
         self._first, *self._others = models
         self._n_rows, self._sensitive_features = n_rows, groups
         self._own: list[_Own] = []
+        self._known: dict[Any, Any] = {}
 
     def fit(self, X: Any, y: Any) -> None:
         first = self._first
@@ -220,7 +220,7 @@ class _Together(ExitStack):
         self._unhook()
         try:
             for model, own in zip(self._others, self._own, strict=True):
-                self.enter_context(model._all_or_nothing())
+                self.enter_context(model._all_or_nothing(self._known))
                 model._charge(own.stated)
         except BaseException:  # no row has been used
             for model in (self._first, *self._others):

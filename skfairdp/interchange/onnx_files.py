@@ -18,8 +18,6 @@ from skfairdp.inprocessing.fair_path.points import PathClassifier
 from skfairdp.inprocessing.fair_path.scores import Chances, Scores
 from skfairdp.inprocessing.gradient import GradientClassifier
 
-__all__ = ["save_onnx"]
-
 # What decides about a row: a class that answers by methods of its own is another model.
 _OF_NETS = ("predict_proba", "predict")
 _OF_PATHS = ("predict_proba", "predict", "decision_function", "_scores", "_scored")
@@ -78,7 +76,6 @@ def save_onnx(
         import onnxscript  # noqa: F401  (torch's exporter needs it)
     except ImportError as error:
         raise ImportError("ONNX files need pip install skfairdp[onnx]") from error
-    example = torch.zeros(2, model.n_features_in_)
     with warnings.catch_warnings():
         # What the exporter itself will have to change.
         warnings.simplefilter("ignore", FutureWarning)
@@ -86,7 +83,7 @@ def save_onnx(
         try:
             program = torch.onnx.export(
                 answer,
-                (example,),
+                (torch.zeros(2, model.n_features_in_),),
                 input_names=["X"],
                 output_names=["place", "probabilities"],
                 dynamic_shapes=({0: torch.export.Dim("n")},),
@@ -102,10 +99,7 @@ def save_onnx(
     assert program is not None  # the old exporter alone returns nothing
     facts = {"classes": json.dumps(model.classes_.tolist()), "privacy": str(model.privacy_)}
     if certificate is not None:
-        facts |= {
-            "certificate": certificate.to_json(),
-            "model_digest": certificate.model_digest,
-        }
+        facts |= {"certificate": certificate.to_json(), "model_digest": certificate.model_digest}
     functions = (function.all_nodes() for function in program.model.functions.values())
     for node in chain(program.model.graph.all_nodes(), *functions):
         node.metadata_props.clear()  # where on this machine the code lies that made it
@@ -148,8 +142,6 @@ class _Answer(nn.Module):
 
 
 class _PathAnswer(nn.Module):
-    """The rule of one point of a path."""
-
     def __init__(self, scores: nn.Module, multiplier: float) -> None:
         super().__init__()
         self.scores, self.multiplier = scores, float(multiplier)

@@ -19,8 +19,6 @@ from zipfile import ZipFile
 import torch
 from torch import Tensor, nn
 
-__all__ = ["load_skops", "save_skops"]
-
 # Rooms whose objects are made by filling them with what a file says. Their classes are not called,
 # and their methods are not handed out: a constructor, or a method that is called for it, may open
 # or write a file that the sender chose.

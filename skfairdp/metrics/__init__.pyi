@@ -1,12 +1,11 @@
 from .gaps import AnsweredRows, answered, group_gap
-from .information import (
+from .information.estimates import nearest_neighbours, plug_in
+from .information.mine import mine
+from .information.mutual_information import (
     MutualInformation,
     classifier_lower_bound,
-    mine,
     mutual_information,
-    nearest_neighbours,
     permutation_p_value,
-    plug_in,
 )
 from .report import FairnessReport, fairness_report
 from .scorers import (

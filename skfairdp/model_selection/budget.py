@@ -12,16 +12,7 @@ from dp_accounting.rdp import compute_epsilon
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from skfairdp.assumptions import (
-    BEST_OF_MANY,
-    DEAREST_REPEATED,
-    HELD_OUT_WITH_CHANCE,
-    ONE_TABLE_EACH,
-    TIME_OF_SEARCH,
-    VALIDATION,
-    seed_known,
-    starts,
-)
+from skfairdp import assumptions
 from skfairdp.figures import as_given, significant_up
 from skfairdp.model_selection.number_of_runs import (
     ORDERS,
@@ -69,7 +60,7 @@ class SearchBudget:
         `noise`: where noise, split and number of runs come from. `names_public`: which sets are.
         """
         if noise.reproducible:
-            return PrivacyGuarantee.void(seed_known("noise, split and number of runs"))
+            return PrivacyGuarantee.void(assumptions.seed_known("noise, split and number of runs"))
         event = self.runs.event(self.event)
         mean, shape = as_given(self.runs.mean), as_given(self.runs.shape)
         return PrivacyGuarantee(
@@ -79,15 +70,15 @@ class SearchBudget:
             accountant=accountant_name(event, self.delta, self.adjacency),
             event=event,
             assumptions=(
-                BEST_OF_MANY.format(mean=mean, shape=shape),
-                DEAREST_REPEATED,
-                f"{HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))}; "
-                f"{ONE_TABLE_EACH.format(epsilon=significant_up(price, 4))}",
+                assumptions.BEST_OF_MANY.format(mean=mean, shape=shape),
+                assumptions.DEAREST_REPEATED,
+                f"{assumptions.HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))}; "
+                f"{assumptions.ONE_TABLE_EACH.format(epsilon=significant_up(price, 4))}",
                 names_public,
                 f"{noise_text(noise)} (counts get noise in integers)",
-                TIME_OF_SEARCH,
-                starts(),
-                VALIDATION,
+                assumptions.TIME_OF_SEARCH,
+                assumptions.starts(),
+                assumptions.VALIDATION,
             ),
         )
 
@@ -151,9 +142,8 @@ def score_epsilon_below(limit: NDArray[np.float64], runs: NumberOfRuns) -> float
 
     For a record that no model was trained on, a run is its table of counts, which is pure.
     The best of a random number of pure runs is pure at (2 + shape) times one run's cost: the
-    limit of large orders in theorem 2 of Papernot and Steinke.
-
-    `limit` (n_orders,): curve of the whole search for a record in training, at all orders.
+    limit of large orders in theorem 2 of Papernot and Steinke. `limit`: curve of the whole search
+    for a record in training, at all orders.
     """
 
     def excess(log_total: float) -> float:

@@ -86,8 +86,8 @@ def check_estimator(estimator: Any) -> None:
 
 def check_distributions(
     estimator: Any, distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]]
-) -> None:
-    """Refuse a prior that names what cannot be searched."""
+) -> Any:
+    """Refuse a prior that names what cannot be searched; else return some candidate."""
     parts = [distributions] if isinstance(distributions, Mapping) else list(distributions)
     if not parts or not all(isinstance(part, Mapping) for part in parts):
         raise ValueError(
@@ -103,19 +103,9 @@ def check_distributions(
                 "nets, tolerances."
             )
         # Unknown names are found before a row is looked at.
-        clone(estimator).set_params(**next(iter(ParameterSampler(part, 1, random_state=0))))
-
-
-def draw(
-    distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]], generator: np.random.Generator
-) -> dict[str, Any]:
-    """Draw one candidate's parameters from the prior.
-
-    `generator`: not the one that noise and the number of runs come from: the parameters of the
-    winner are published, and few outputs of a generator give its state away.
-    """
-    seed = int(generator.integers(2**32))
-    return dict(next(iter(ParameterSampler(distributions, 1, random_state=seed))))
+        drawn = next(iter(ParameterSampler(part, 1, random_state=0)))
+        candidate = clone(estimator).set_params(**drawn)
+    return candidate
 
 
 def told(estimator: Any, parameters: Mapping[str, Any] | None, **settings: Any) -> Any:
@@ -199,21 +189,26 @@ def best_of(
     """Run candidates of a `PrivateSearchCV` that are drawn from the prior.
 
     `budget`: none for a search without noise. `price`: of one table of held-out counts, in nats.
+    `prior`: not the generator that noise and the number of runs come from: the parameters of the
+    winner are published, and few outputs of a generator give its state away.
     """
     best: Best | None = None
     said: list[warnings.WarningMessage] = []
-    asked: dict[str, Any] = {"objective": search._objective, "notion": get_notion(search.notion)}
+    objective, notion = search._objective, get_notion(search.notion)
     for _ in range(n_runs):
-        parameters = draw(search.param_distributions, prior)
+        seed = int(prior.integers(2**32))
+        drawn = ParameterSampler(search.param_distributions, 1, random_state=seed)
+        parameters = dict(next(iter(drawn)))
         # A warning for each candidate would count them: those of the winner are passed on.
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             model = trained(search, budget, parameters, parts.training, prior)
-            with_scores = asked["objective"] == "auc"
-            table = noisy_table(model, parts.held_out, price, noise, with_scores=with_scores)
+            of_scores = objective == "auc"
+            table = noisy_table(model, parts.held_out, price, noise, with_scores=of_scores)
         check_steps(model)
-        classes = final_of(model).classes_
-        score, gap = score_of(table, classes=classes, tolerance=search.tolerance, **asked)
+        score, gap = score_of(
+            table, objective, notion, final_of(model).classes_, tolerance=search.tolerance
+        )
         # Of equal scores the first stays, as likely any of them as any other.
         if best is None or score > best.score:
             best, said = Best(score, gap, model, parameters, table), heard

@@ -163,15 +163,11 @@ def _names(
     ]
     names = []
     for i, (_, row) in enumerate(frame.iterrows(), 1):
-        parts = [f"{name} {_short(row[name])}" for name in others]
-        if label is not None:
-            parts.insert(0, str(row[label]))
+        parts = [] if label is None else [str(row[label])]
+        for name, value in row[others].items():
+            parts.append(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}")
         names.append(", ".join(parts) or f"model {i}")
     return names
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _number(value: Any) -> float | str:

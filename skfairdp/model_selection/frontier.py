@@ -142,10 +142,7 @@ def pareto_frontier(
 
 
 def results_of_search(search: Any) -> pd.DataFrame:
-    """Read the points of a fitted search: scores, gaps as positive numbers, parameters, epsilon.
-
-    Of a `PrivateSearchCV` nothing but the winner is known.
-    """
+    """Points of a fitted search: scores, gaps, parameters, epsilon; of a private one the best."""
     if charges_privacy(search) and hasattr(search, "best_score_"):
         point = {
             **_leaves(search.best_params_),

@@ -33,7 +33,6 @@ class SearchRows:
     groups: Groups
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.groups.codes)
 
 
@@ -108,12 +107,7 @@ def noisy_table(
 
 
 def score_of(
-    table: NDArray[np.int64],
-    *,
-    objective: str,
-    notion: Notion,
-    classes: Any,
-    tolerance: float | None,
+    table: NDArray[np.int64], objective: str, notion: Notion, classes: Any, tolerance: float | None
 ) -> tuple[Score, float | None]:
     """Score of a candidate and its noisy gap, from the noisy table alone.
 

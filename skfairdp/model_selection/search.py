@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,10 +24,10 @@ from skfairdp.fairness.notions import NOTIONS, Notion
 from skfairdp.figures import significant_down
 from skfairdp.model_selection.budget import SearchBudget, search_budget
 from skfairdp.model_selection.candidates import (
-    Best,
     best_of,
     check_distributions,
     check_estimator,
+    check_steps,
     final_of,
     planner,
     told,
@@ -42,7 +44,6 @@ from skfairdp.parameters import (
     Number,
     check_parameters,
 )
-from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.rows import check_rows
 
@@ -77,7 +78,7 @@ class PrivateSearchCV(PrivateClassifier):
     shape : float >= 0, default=1
         Shape of the (truncated negative binomial) distribution of the number of
         candidates: 1 is geometric; 0 is logarithmic, cheaper for the same mean, and half
-        of the searches then run at most 5 candidates.
+        of the searches then run at most 4 candidates.
     epsilon : float, default=1.0
         Budget of the whole search in nats, at least 0.01. Infinity searches without noise.
     scoring : {"accuracy", "roc_auc"}, default="accuracy"
@@ -109,8 +110,6 @@ class PrivateSearchCV(PrivateClassifier):
         The noisy table behind both.
     score_epsilon_ : float
         Pure cost of that table.
-    privacy_ : PrivacyGuarantee or None
-        What the whole search promises; None after ``epsilon=inf``.
 
     References
     ----------
@@ -155,16 +154,12 @@ class PrivateSearchCV(PrivateClassifier):
         "score_epsilon": (Number(1e-4, 1e3), NONE),
     }
     _released: ClassVar[tuple[str, ...]] = (
+        *PrivateClassifier._released,
         "best_estimator_",
         "best_gap_",
         "best_params_",
         "best_score_",
-        "classes_",
-        "feature_names_in_",
-        "groups_",
-        "n_features_in_",
         "noisy_counts_",
-        "privacy_",
         "score_epsilon_",
     )
     _nets: ClassVar[tuple[str, ...]] = ()
@@ -179,10 +174,10 @@ class PrivateSearchCV(PrivateClassifier):
             )
         check_parameters(self, self._parameters)
         check_estimator(self.estimator)
-        check_distributions(self.estimator, self.param_distributions)
+        candidate = check_distributions(self.estimator, self.param_distributions)
         if self.tolerance is not None and sensitive_features is None:
             raise ValueError("'tolerance' is set, but fit got sensitive_features=None.")
-        X, y = self._checked(X, y)
+        X, y = self._checked(candidate, X, y)
         seed, noise = self._randomness()
         # Parameters of the winner are published: their draws come from another generator.
         prior = NoiseSource(seed + 1 if self.reproducible_noise else None).sampling
@@ -197,21 +192,39 @@ class PrivateSearchCV(PrivateClassifier):
             stated = budget.guarantee(noise, price, self.holdout_fraction, names)
         self._charge(stated)  # before a candidate sees a row
         best = best_of(self, budget, price, runs.draw(noise.sampling), parts, noise, prior)
-        self._keep(best, stated, parts.groups, price)
+        final = final_of(best.model)
+        # The model states what its rows have spent, also when it is taken out of here.
+        final._state(stated)
+        self.best_estimator_, self.best_params_ = best.model, best.parameters
+        self.best_score_, self.best_gap_ = best.score.value, best.gap
+        self.noisy_counts_, self.score_epsilon_ = best.table, price
+        self.classes_, self.groups_, self.privacy_ = final.classes_, parts.groups, stated
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(best.model, name):
+                setattr(self, name, getattr(best.model, name))
 
-    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Rows as the estimator will take them; a Pipeline checks them itself."""
+    def _checked(self, candidate: Any, X: Any, y: Any) -> tuple[Any, Any]:
+        """Rows as candidates will take them; those of a Pipeline, whose steps are tried, as are."""
         if y is None:
             raise ValueError("PrivateSearchCV requires y to be passed, but the target y is None.")
-        if isinstance(self.estimator, Pipeline):
+        rows = X
+        while isinstance(candidate, Pipeline):
+            *steps, (_, last) = candidate.steps
+            if steps:
+                rows = candidate[:-1].fit_transform(rows)
+                check_steps(Pipeline([*steps, ("rest", FunctionTransformer())]))
+            candidate = last
+        if rows is not X and get_tags(candidate).input_tags.categorical:  # a table of levels
             return X, y
         checked, labels = check_rows(
             self,
-            X,
+            rows,
             y,
-            allow_nd=getattr(self.estimator, "net", None) is not None,
-            labels_declared=getattr(self.estimator, "classes", None) is not None,
+            allow_nd=getattr(candidate, "net", None) is not None,
+            labels_declared=getattr(candidate, "classes", None) is not None,
         )
+        if isinstance(self.estimator, Pipeline):
+            return X, y
         return (X if isinstance(X, pd.DataFrame) else checked), labels
 
     def _budget(self, runs: NumberOfRuns, training: SearchRows) -> SearchBudget | None:
@@ -241,26 +254,6 @@ class PrivateSearchCV(PrivateClassifier):
         """Name of the score in tables of results."""
         return "auc" if self.scoring == "roc_auc" else self.scoring
 
-    def _keep(
-        self, best: Best, stated: PrivacyGuarantee | None, groups: tuple | None, price: float
-    ) -> None:
-        model = best.model
-        final = final_of(model)
-        # The model states what its rows have spent, also when it is taken out of here.
-        final._state(stated)
-        self.best_estimator_ = model
-        self.best_params_ = best.parameters
-        self.best_score_ = best.score.value
-        self.best_gap_ = best.gap
-        self.noisy_counts_ = best.table
-        self.score_epsilon_ = price
-        self.classes_ = final.classes_
-        self.groups_ = groups
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(model, name):
-                setattr(self, name, getattr(model, name))
-        self.privacy_ = stated
-
     def predict(self, X: ArrayLike) -> NDArray:
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
@@ -277,7 +270,6 @@ class PrivateSearchCV(PrivateClassifier):
         return self.best_estimator_.decision_function(X)
 
     def __sklearn_tags__(self) -> Any:
-        """Describe the search to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = getattr(final_of(self.estimator), "_multiclass", True)
         return tags

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy, deepcopy
-from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -14,13 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
-from skfairdp.assumptions import (
-    ALL_COMPOSE,
-    HELD_OUT_WITH_CHANCE,
-    SETS_PUBLIC,
-    TIME_OF_MANY,
-    starts,
-)
+from skfairdp import assumptions
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.fairness.notions import NOTIONS, get_notion
 from skfairdp.figures import as_given, significant_up
@@ -154,14 +147,25 @@ def specify(
         planner(final_of(told(estimator, points[first], delta=delta)), parts.training)
         for first in sorted(set(firsts))
     ]
-    shares = share_budget(plans, float(epsilon), float(delta), len(points))
-    privacy = _stated(shares, len(points), holdout_fraction, source)
+    price = float(epsilon) / len(points)  # of a table: pure, and they add up
+    figures = {"fits": len(plans), "n": len(points), "epsilon": significant_up(price, 4)}
+    drawn = assumptions.HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))
+    rests_on = (
+        assumptions.ALL_COMPOSE.format(**figures),
+        f"{drawn}, so the larger of the two costs holds for every record",
+        assumptions.SETS_PUBLIC,
+        f"{noise_text(source)} (counts get noise in integers)",
+        assumptions.TIME_OF_MANY,
+        assumptions.starts("specify"),
+    )
+    multipliers, privacy = share_budget(plans, float(epsilon), float(delta), price * len(points))
+    privacy = dataclasses.replace(privacy, assumptions=rests_on)
     book = as_ledger(ledger)
     name = type(final_of(estimator)).__name__
     terms = EvaluationSettings(
         notions=(get_notion(notion),),
         confidence_level=float(confidence_level),
-        count_epsilon=shares.count_epsilon,
+        count_epsilon=price,
         groups=parts.groups,
         n_certificates=len(points),
     )
@@ -173,7 +177,7 @@ def specify(
             if first in fits:
                 model = _at(fits[first], told(estimator, point, delta=delta))
             else:
-                noise = {"epsilon": None, "noise_multiplier": shares.multipliers[len(fits)]}
+                noise = {"epsilon": None, "noise_multiplier": multipliers[len(fits)]}
                 model = fits[first] = told(estimator, point, delta=delta, **noise)
                 rows = parts.training
                 groups = groups_by_name(model, rows.sensitive_features)
@@ -221,38 +225,13 @@ def _at(fitted: Any, asked: Any) -> Any:
     return moved
 
 
-def _stated(
-    shares: Shares, n: int, holdout_fraction: float, source: NoiseSource
-) -> PrivacyGuarantee:
-    price, fits = significant_up(shares.count_epsilon, 4), len(shares.multipliers)
-    return dataclasses.replace(
-        shares.privacy,
-        assumptions=(
-            ALL_COMPOSE.format(fits=fits, n=n, epsilon=price),
-            f"{HELD_OUT_WITH_CHANCE.format(fraction=as_given(holdout_fraction))}, so the larger of "
-            "the two costs holds for every record",
-            SETS_PUBLIC,
-            f"{noise_text(source)} (counts get noise in integers)",
-            TIME_OF_MANY,
-            starts("specify"),
-        ),
-    )
+def share_budget(
+    plans: Sequence[MakePlan], epsilon: float, delta: float, of_tables: float
+) -> tuple[tuple[float, ...], PrivacyGuarantee]:
+    """Let every fit have the same share of a budget: noise multipliers, and what all cost.
 
-
-@dataclass(frozen=True)
-class Shares:
-    """How a budget is shared by attempts."""
-
-    multipliers: tuple[float, ...]
-    count_epsilon: float  # Pure cost of each table of held-out counts
-    privacy: PrivacyGuarantee
-
-
-def share_budget(plans: Sequence[MakePlan], epsilon: float, delta: float, n_tables: int) -> Shares:
-    """Let every fit have the same share of a budget, and every table of held-out counts.
-
-    A record is either in the training rows of all attempts or in the held-out rows of
-    all: the fits compose, the tables compose, and the larger of the two is the cost.
+    A record is either in the training rows of all attempts or in the held-out rows of all: the
+    fits compose, the tables compose (to `of_tables`), and the larger of the two is the cost.
     """
     n = len(plans)
     adjacency = plans[0](1.0).adjacency
@@ -267,19 +246,14 @@ def share_budget(plans: Sequence[MakePlan], epsilon: float, delta: float, n_tabl
         if spent <= epsilon:
             break
         target *= 0.995 * epsilon / spent  # plans of different shapes, a little over
-    price = epsilon / n_tables  # pure, and they add up
-    return Shares(
-        multipliers,
-        price,
-        PrivacyGuarantee(
-            epsilon=max(spent, price * n_tables),
-            delta=delta,
-            adjacency=adjacency,
-            accountant=accountant_name(fits, delta, adjacency),
-            # A record is in one part or the other, and no one event says so: further
-            # releases compose with epsilon and delta themselves.
-            event=None,
-        ),
+    return multipliers, PrivacyGuarantee(
+        epsilon=max(spent, of_tables),
+        delta=delta,
+        adjacency=adjacency,
+        accountant=accountant_name(fits, delta, adjacency),
+        # A record is in one part or the other, and no one event says so: further
+        # releases compose with epsilon and delta themselves.
+        event=None,
     )
 
 

@@ -117,10 +117,7 @@ class Specification:
 
     @property
     def nearest(self) -> tuple[Attempt, ...]:
-        """Attempts of which no other has both a smaller bound and a better objective.
-
-        The first has the smallest bound.
-        """
+        """Attempts that no other beats in bound and objective; that of the smallest bound first."""
         order = sorted(self.attempts, key=lambda a: (a.claim.bound, -a.value))
         kept: list[Attempt] = []
         for attempt in order:
@@ -254,9 +251,7 @@ def attempt_of(
     final = final_of(model)
     noisy = noisy_table(model, held, price, source, with_scores=objective == "auc")
     flat = noisy.sum(axis=-1)
-    score, _ = score_of(
-        noisy, objective=objective, notion=notion, classes=final.classes_, tolerance=None
-    )
+    score, _ = score_of(noisy, objective, notion, final.classes_, tolerance=None)
     strata = notion.strata(final.classes_)
     classes = np.asarray(final.classes_).tolist()
     rests_on = tuple(holdout_assumptions(terms, held.groups, True, ANSWERS_ASSUMED, classes))

@@ -2,7 +2,7 @@
 
 The derivations are in docs/theory/monitoring.md. All functions return logarithms. For a pair of
 groups (k, l) `below(d)` is the logarithm of an e-process of "the gap p_k - p_l is d or more", and
-rises with d; `above(d)` is that of "it is d or less".
+rises with d; `reversed.below(-d)` is that of "it is d or less".
 """
 
 from __future__ import annotations
@@ -45,10 +45,6 @@ class PairedEvidence(NamedTuple):
         most = 1.0 + STAKES * ((1.0 + d) / (1.0 - d))
         terms = self.more * np.log1p(-STAKES) + self.same * np.log(gain) + self.less * np.log(most)
         return _log_mean(terms)
-
-    def above(self, d: float) -> float:
-        """Evidence against a gap of `d` or less, with d > -1."""
-        return self.reversed.below(-d)
 
 
 class NoisyEvidence(NamedTuple):
@@ -98,17 +94,11 @@ class NoisyEvidence(NamedTuple):
         """Evidence against a gap of `d` or more."""
         return _log_mean(self.reversed.log_factors(-d))
 
-    def above(self, d: float) -> float:
-        """Evidence against a gap of `d` or less."""
-        return self.reversed.below(-d)
-
 
 def log_laplace_moment(s: Floats, epsilon: float) -> Floats:
     """Logarithm of E exp(s Z), |s| < epsilon, where Pr(Z = z) ~ exp(-epsilon |z|)."""
-    whole: Floats = 2.0 * math.log(-math.expm1(-epsilon)) - (
-        np.log(-np.expm1(s - epsilon)) + np.log(-np.expm1(-s - epsilon))
-    )
-    return whole
+    ends = np.log(-np.expm1(s - epsilon)) + np.log(-np.expm1(-s - epsilon))
+    return 2.0 * math.log(-math.expm1(-epsilon)) - ends
 
 
 def upper_limit(evidence: PairedEvidence | NoisyEvidence, error: float) -> float:
@@ -123,7 +113,7 @@ def lower_limit(evidence: PairedEvidence | NoisyEvidence, error: float) -> float
     """
 
     def either(negative: float) -> float:
-        both = evidence.above(-negative), evidence.reversed.above(-negative)
+        both = evidence.reversed.below(negative), evidence.below(negative)
         return float(np.logaddexp(*both)) - math.log(2)
 
     return max(0.0, -_crossing(either, -math.log(error)))
@@ -139,11 +129,10 @@ def _crossing(rising: Callable[[float], float], level: float) -> float:
 
 
 def drift_statistics(start: Floats, steps: Floats) -> tuple[Floats, float]:
-    """Follow Shiryaev-Roberts statistics R -> (R + 1) L of a mixture of bets.
+    """Follow Shiryaev-Roberts statistics R -> (R + 1) L of a mixture of bets, by logarithms.
 
-    `start` (..., n_bets): logarithms of the statistics, -inf at first; `steps`
-    (n_steps, ..., n_bets): those of the factors. Result: logarithms at the end, and that of the
-    largest value that the mean over all of them took.
+    Result: those of `start` (..., n_bets) after `steps` (n_steps, ..., n_bets), and the largest
+    value of their mean.
     """
     largest = -math.inf
     # R_t = exp(S_t) (R_0 + sum of exp(-S_i) for i < t), S the sums of the steps.

@@ -30,7 +30,6 @@ EVENTS = {
     "cleared": "cleared: the gap is below",
     "drift": "DRIFT: for some time the gap has exceeded",
 }
-_COLORS = {"alarm": "C3", "cleared": "C2", "drift": "C1"}
 
 
 class Readings:
@@ -62,12 +61,7 @@ class Readings:
         return {"format": FORMAT, "notion": self.notion} | numbers
 
     def refresh(self) -> Self:
-        """Read what other workers have written.
-
-        Returns
-        -------
-        self
-        """
+        """Read what other workers have written, and return the monitor."""
         found = self._store.read()
         self._check(found)
         self._document = found
@@ -167,11 +161,8 @@ class Readings:
                 rows = [n / n_batches for n in sorted(sizes)[:2]]
                 if not all(rows):
                     return 1.0
-                evidence, terms = (
-                    NoisyEvidence.none(self.count_epsilon),
-                    noise_terms(self._strata[0]),
-                )
-                _, alone = evidence.with_batch([rate * n for n in rows], rows, terms)
+                hits, terms = [rate * n for n in rows], noise_terms(self._strata[0])
+                _, alone = NoisyEvidence.none(self.count_epsilon).with_batch(hits, rows, terms)
                 costs = [n_batches * cost for cost in alone.costs]
                 evidence = alone._replace(weight=n_batches * alone.weight, costs=costs)
             return upper_limit(evidence, 1.0 - self.confidence_level)
@@ -192,12 +183,7 @@ class Readings:
         )
 
     def to_json(self) -> str:
-        """Return all that the monitor knows.
-
-        Returns
-        -------
-        str
-        """
+        """Return all that the monitor knows."""
         content = {"state": self._store.read(), "history": self._store.history()}
         return json.dumps(content, allow_nan=False)
 
@@ -279,7 +265,7 @@ class Readings:
         bounds_ = history["lower_bound"], history["upper_bound"]
         ax.fill_between(history["rows"], *bounds_, step="post", alpha=0.3)
         ax.axhline(self.tolerance, color="black", linestyle="--", linewidth=1, label="tolerance")
-        for name, color in _COLORS.items():
+        for name, color in zip(EVENTS, ("C3", "C2", "C1"), strict=True):
             first = history[history[name]]["rows"]
             if len(first):
                 ax.axvline(first.iloc[0], color=color, label=name)

@@ -25,8 +25,6 @@ from skfairdp.preprocessing.columns import (
 )
 from skfairdp.preprocessing.levels import Categories, Intervals, Levels, LevelsMixin
 
-__all__ = ["PublicBinner"]
-
 ENCODINGS = ("levels", "onehot", "thermometer")
 
 
@@ -53,11 +51,6 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
         of both.
     remainder : {"raise", "drop"}, default="raise"
         What to do with columns that nothing was declared for.
-
-    Attributes
-    ----------
-    levels_ : tuple of (str, Intervals or Categories)
-        Name and levels of each binned column, as declared.
 
     See Also
     --------
@@ -91,11 +84,12 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
         "remainder": (Choice(("raise", "drop")),),
     }
 
+    _released = (*DeclaredTransformer._released, "levels_")
+
     def _check(self, X: Any) -> None:
         categories = self.categories or {}
         named = self.bounds if isinstance(self.bounds, Mapping) else {}
-        both = [name for name in named if name in categories]
-        if both:
+        if both := [name for name in named if name in categories]:
             raise ValueError(f"Columns {both!r} have both bounds and categories; declare one.")
         refuse_categories(categories)
         names = column_names(X)
@@ -131,25 +125,22 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
         return self._output(self._coded(X), X)
 
     def _coded(self, X: Any) -> list[NDArray[np.int64]]:
-        names = column_names(X)
-        places = [i for i, name in enumerate(names) if self._declared(name)]
+        places = [(i, n) for i, n in enumerate(column_names(X)) if self._declared(n)]
         codes = []
-        for place, (_, level) in zip(places, self.levels_, strict=True):
-            values = column(X, place)
+        for (place, name), (_, level) in zip(places, self.levels_, strict=True):
+            values: Any = column(X, place)
             if isinstance(level, Intervals):
-                numbers = floats(values, names[place], np.float64, "has declared bounds")
-                codes.append(level.codes(numbers))
-            else:
-                codes.append(level.codes(values))
+                values = floats(values, name, np.float64, "has declared bounds")
+            codes.append(level.codes(values))
         return codes
 
     def _declared(self, name: Hashable) -> bool:
-        everything = not isinstance(self.bounds, Mapping)
-        return everything or name in self.bounds or name in (self.categories or {})
+        bounds, listed = self.bounds, self.categories or {}
+        return not isinstance(bounds, Mapping) or name in bounds or name in listed
 
     def _levels(self, name: Hashable) -> Levels:
-        if name in (self.categories or {}):
-            return Categories(tuple((self.categories or {})[name]))
+        if name in (listed := self.categories or {}):
+            return Categories(tuple(listed[name]))
         pair = self.bounds[name] if isinstance(self.bounds, Mapping) else self.bounds
         low, high = interval(pair, f"bounds of {name!r}", largest=1e300)
         shares = np.arange(1, self.n_bins) / self.n_bins

@@ -1,4 +1,4 @@
-"""Cells of a column, each read by itself: a number, a text, or missing."""
+"""Cells of a column, each read by itself: a number, a text, a date, or missing."""
 
 from __future__ import annotations
 
@@ -16,21 +16,16 @@ from numpy.typing import NDArray
 
 from skfairdp.engine.table_release import Cells
 from skfairdp.labels import factorized
+from skfairdp.preprocessing.levels import DAYS, FIRST, Categories
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _TRUTH = {"true": 1.0, "false": 0.0}
-_IDENTIFIER = re.compile(
-    r"(?:^|[^a-z])(?:id|ids|uuid|guid|ssn|iban|passport|e?mail|phone|nbr|mrn|surname|"
-    r"first name|last name|full name|"
-    r"(?:account|case|client|contract|customer|member|patient|policy) (?:no|nr|num|number|key))"
-    r"(?:$|[^a-z])"
+_DATE = re.compile(r"(\d{4})([-/])(\d\d)\2(\d\d)(?:[T ].*)?\Z", re.ASCII)
+# Known beforehand, and so at no cost
+MONTHS = Categories(
+    ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 )
-
-
-def looks_like_an_identifier(name: Hashable) -> bool:
-    """Whether a column's name is that of an identifier; no value is looked at."""
-    split = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)).lower()
-    return bool(_IDENTIFIER.search(re.sub(r"[_\W]+", " ", split)))
+WEEKDAYS = Categories(("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"))
 
 
 def refuse_dtype(values: pd.Series, name: Hashable) -> None:
@@ -57,11 +52,8 @@ def read_cells(values: pd.Series) -> Cells:
     found = [_read(value) for value in distinct]
     where: dict[str, int] = {}
     texts = [-1 if text is None else where.setdefault(text, len(where)) for _, text in found]
-    return Cells(
-        _taken([number for number, _ in found], math.nan, codes),
-        _taken(texts, -1, codes),
-        tuple(where),
-    )
+    numbers = np.array([*(number for number, _ in found), math.nan])
+    return Cells(numbers[codes], np.array([*texts, -1])[codes], tuple(where))
 
 
 def distinct_cells(values: pd.Series) -> tuple[NDArray[np.int64], list[Any]]:
@@ -81,10 +73,6 @@ def _is_missing(value: Any) -> bool:
     return value.is_nan() if isinstance(value, Decimal) else pd.isna(value) is True
 
 
-def _taken(values: list[Any], missing: float, codes: NDArray[np.int64]) -> NDArray[Any]:
-    return np.array([*values, missing])[codes]
-
-
 def _read(value: Any) -> tuple[float, str | None]:
     if isinstance(value, str):
         text = value.strip()
@@ -99,3 +87,32 @@ def _read(value: Any) -> tuple[float, str | None]:
         except OverflowError:  # a whole number beyond the floats
             return (math.inf if value > 0 else -math.inf), None  # type: ignore[operator]
     return math.nan, None
+
+
+def days(cells: Cells) -> NDArray[np.float64]:
+    """Days from 1970-01-01 to each cell's year, month and day; NaN where there is none."""
+    return np.array([*map(_day, cells.distinct), math.nan])[cells.texts]
+
+
+def names_of_parts(label: str) -> tuple[str, str, str]:
+    """Names of the columns that a column of dates becomes."""
+    return f"{label}{DAYS}", f"{label} (month)", f"{label} (weekday)"
+
+
+def month_and_weekday(day: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions among `MONTHS` and `WEEKDAYS` of days since 1970-01-01; -1 for NaN."""
+    missing = np.isnan(day)
+    dates = np.where(missing, 0, day).astype("datetime64[D]")
+    months = dates.astype("datetime64[M]").astype(np.int64) % 12
+    weekdays = (dates.astype(np.int64) + 3) % 7
+    return np.where(missing, -1, months), np.where(missing, -1, weekdays)
+
+
+def _day(text: str) -> float:
+    found = _DATE.match(text)
+    if found is None:
+        return math.nan
+    try:
+        return date(*map(int, found.group(1, 3, 4))).toordinal() - FIRST
+    except ValueError:  # the 30th of February
+        return math.nan

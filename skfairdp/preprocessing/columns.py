@@ -73,7 +73,6 @@ class DeclaredTransformer(Certifiable, TransformerMixin, WithParameters):
         raise NotImplementedError
 
     def __sklearn_tags__(self) -> Tags:
-        """Describe the transformer to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.requires_fit = True
         return tags
@@ -139,9 +138,8 @@ def positions_of(
 def checked(estimator: BaseEstimator, X: Any, *, reset: bool, mixed: bool) -> Any:
     """``X`` as a DataFrame or as an array of two dimensions, its columns those of ``fit``.
 
-    `estimator`: remembers number and names of the columns. `reset`: whether this is ``fit``.
-    `mixed`: whether an array may hold text, which must not be parsed. Missing and infinite values
-    are judged later, column by column.
+    `reset`: whether this is ``fit``. `mixed`: whether an array may hold text, which must not be
+    parsed. Missing and infinite values are judged later, column by column.
     """
     if is_polars(X):
         X = pd.DataFrame({name: X[name].to_numpy() for name in X.columns})
@@ -169,11 +167,7 @@ def column(X: Any, position: int) -> pd.Series:
 def floats(
     values: pd.Series, name: Hashable, dtype: type[np.floating], why: str
 ) -> NDArray[np.floating]:
-    """A column as floats, missing values as NaN.
-
-    Raises ValueError or TypeError: if something in the column is not a number. The value is not
-    quoted: it is private.
-    """
+    """A column as floats, missing values as NaN; what is no number is refused, and not quoted."""
     failure: type[ValueError | TypeError] = ValueError
     if values.dtype.kind not in "mMc":
         try:

@@ -114,7 +114,14 @@ class PublicEncoder(DeclaredTransformer):
             if name in self.categories:
                 self._encode(values, name, encoded[:, start : start + width])
             else:
-                encoded[:, start] = _finite(values, name)
+                numbers = floats(values, name, np.float64, "has no declared categories")
+                if not np.isfinite(numbers).all():
+                    raise ValueError(
+                        f"Input X contains NaN or infinity in column {name!r}, which has no "
+                        "declared categories. Fill it first, for example with PublicScaler(..., "
+                        "fill={column: constant})."
+                    )
+                encoded[:, start] = numbers
             start += width
         return encoded
 
@@ -180,14 +187,3 @@ def _refuse_other_kind(values: pd.Series, categories: list[Hashable], name: Hash
             f"categories[{name!r}] and column {name!r} are of different kinds: text against "
             f"numbers (dtype {values.dtype}). Every row would be unknown; convert one of them."
         )
-
-
-def _finite(raw: pd.Series, name: Hashable) -> NDArray[np.floating]:
-    values = floats(raw, name, np.float64, "has no declared categories")
-    if not np.isfinite(values).all():
-        raise ValueError(
-            f"Input X contains NaN or infinity in column {name!r}, which has no declared "
-            "categories. Fill it first, for example with PublicScaler(..., fill={column: constant})"
-            "."
-        )
-    return values

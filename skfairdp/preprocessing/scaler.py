@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -105,19 +105,26 @@ class PublicScaler(OneToOneFeatureMixin, DeclaredTransformer):
         """Positions of the declared columns, their filled values, limits, whether bent."""
         names = column_names(X)
         where, limits, bent, filled = self._declared(names)
-        positions = list(where.values())
-        values = self._numbers(X, positions, [names[p] for p in positions])
+        columns = [column(X, position) for position in where.values()]
+        single = bool(columns) and all(c.dtype in (np.float16, np.float32) for c in columns)
+        dtype = np.float32 if single else np.float64
+        values = np.empty((len(X), len(columns)), dtype=dtype)
+        for index, (name, one) in enumerate(zip(where, columns, strict=True)):
+            values[:, index] = floats(one, name, dtype, "is declared in bounds")
+        if endless := _columns_with(np.isinf(values), where):
+            raise ValueError(
+                f"Input X contains infinity in {endless}. PublicScaler takes finite numbers; "
+                "replace it by a bound, or by NaN with fill."
+            )
         gap = np.isnan(values)
-        if gap.any():
-            bare = np.atleast_1d(gap.any(axis=0) & np.isnan(filled)).tolist()
-            if any(bare):
-                raise ValueError(
-                    f"Input X contains NaN in {[n for n, b in zip(where, bare, strict=True) if b]}"
-                    ", and PublicScaler does not guess. Give a constant that does not come from "
-                    "the rows: fill={column: constant}."
-                )
-            values = np.where(gap, filled.astype(values.dtype), values)
-        return positions, values, limits, bent
+        if bare := _columns_with(gap & np.isnan(filled), where):
+            raise ValueError(
+                f"Input X contains NaN in {bare}, and PublicScaler does not guess. Give a constant "
+                "that does not come from the rows (fill={column: constant}), or take "
+                "PrivateTableEncoder, where missing values are a level of their own."
+            )
+        values = np.where(gap, filled.astype(dtype), values)
+        return list(where.values()), values, limits, bent
 
     def _scale(
         self, values: NDArray[Any], limits: NDArray[np.float64], bent: NDArray[np.bool_]
@@ -162,30 +169,15 @@ class PublicScaler(OneToOneFeatureMixin, DeclaredTransformer):
             filled[:] = float(self.fill)
         return where, np.array(pairs, dtype=float).reshape(-1, 2), bent, filled
 
-    def _numbers(
-        self, X: Any, positions: Sequence[int], names: Sequence[Hashable]
-    ) -> NDArray[np.floating]:
-        """The declared columns as floats, infinite values refused."""
-        columns = [column(X, position) for position in positions]
-        single = bool(columns) and all(c.dtype in (np.float16, np.float32) for c in columns)
-        dtype = np.float32 if single else np.float64
-        values = np.empty((len(X), len(columns)), dtype=dtype)
-        for index, (name, one) in enumerate(zip(names, columns, strict=True)):
-            values[:, index] = floats(one, name, dtype, "is declared in bounds")
-        endless = np.atleast_1d(np.isinf(values).any(axis=0)).tolist()
-        if any(endless):
-            named = [name for name, bad in zip(names, endless, strict=True) if bad]
-            raise ValueError(
-                f"Input X contains infinity in {named}. PublicScaler takes finite numbers; replace "
-                "it by a bound, or by NaN with fill."
-            )
-        return values
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.fill is not None
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _columns_with(wrong: NDArray[np.bool_], names: Iterable[Hashable]) -> list[Hashable]:
+    return [name for name, found in zip(names, wrong.T, strict=True) if found.any()]
 
 
 def _bend(values: NDArray[Any]) -> NDArray[Any]:

@@ -17,10 +17,16 @@ from skfairdp.assumptions import CELLS, COLUMNS, COUNTED_CELLS, one_row_each, se
 from skfairdp.base import PrivateEstimator
 from skfairdp.engine.table_release import Cells, TableRelease
 from skfairdp.parameters import MAPPING, NONE, SEQUENCE, Choice, Number, check_parameters
+from skfairdp.persons import looks_like_an_identifier
 from skfairdp.preprocessing.binner import ENCODINGS
-from skfairdp.preprocessing.cells import looks_like_an_identifier, read_cells, refuse_dtype
+from skfairdp.preprocessing.cells import (
+    days,
+    month_and_weekday,
+    names_of_parts,
+    read_cells,
+    refuse_dtype,
+)
 from skfairdp.preprocessing.columns import checked, column, column_names, positions_of
-from skfairdp.preprocessing.dates import days, month_and_weekday, names_of_parts
 from skfairdp.preprocessing.levels import Categories, Levels, LevelsMixin
 from skfairdp.preprocessing.table_levels import MOST_ROWS, learned_levels, table_plan
 from skfairdp.privacy.accounting.plan_cost import guarantee
@@ -74,10 +80,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
     Notes
     -----
     Each cell is read by itself as a number, a text, or missing, so that a single "n/a" does not
-    change what the others are. Numbers are counted on a grid for all floats (sign and binary
-    exponent), then twice more in finer cells where there are rows. A text is a
-    category if its noisy count passes a threshold that a text of one row passes with a
-    probability that is charged to delta; all others, and unseen ones, share the level
+    change what the others are. Texts that are not common enough, and unseen ones, share the level
     "(other)". In a column of numbers, a cell that is none is missing. A column in which nothing
     is common enough has one level. A column of dates ("2026-03-01", or a dtype of dates) becomes
     three: bins of the days since 1970-01-01, and month and weekday, which cost nothing.
@@ -117,11 +120,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         "id_columns": (SEQUENCE,),
         "encoding": (Choice(ENCODINGS),),
     }
-    _released: ClassVar[tuple[str, ...]] = (
-        *PrivateEstimator._released,
-        "levels_",
-        "date_columns_",
-    )
+    _released: ClassVar[tuple[str, ...]] = (*PrivateEstimator._released, "levels_", "date_columns_")
     _nets: ClassVar[tuple[str, ...]] = ()
     _takes_persons = True
 
@@ -181,12 +180,12 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         dates: list[str] = []
         labels = self._labels()
         for at, place in enumerate(kept):
-            label = labels[place]
             found = learned_levels(release, segments, at, kinds[place], self.n_bins)
+            parts: tuple[str, ...] = (labels[place],)
             if len(found) > 1:
-                dates.append(label)
-            names_of = names_of_parts(label) if len(found) > 1 else (label,)
-            levels += zip(names_of, found, strict=True)
+                dates.append(labels[place])
+                parts = names_of_parts(labels[place])
+            levels += zip(parts, found, strict=True)
         release.meter.finish()
         self.levels_ = tuple(levels)
         self.date_columns_ = tuple(dates)
@@ -211,7 +210,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
             )
         texts = [str(name) for name in names]
         if len(set(texts)) < len(texts):
-            raise ValueError("X has several columns of one name; rename them.")
+            raise ValueError("'X' has several columns of one name; rename them.")
         kinds = [declared.get(name) for name in names]
         if all(kind == "drop" for kind in kinds):
             raise ValueError("Every column is dropped; keep at least one.")
@@ -256,7 +255,6 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
         return self._output(codes, X)
 
     def __sklearn_tags__(self) -> Any:
-        """Describe the transformer to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = not self.reproducible_noise
         return tags

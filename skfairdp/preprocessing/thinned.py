@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import warnings
 from typing import Any
 
@@ -49,14 +50,21 @@ def takes_groups(estimator: Any) -> bool:
 
 
 def refuse_other_promises(inner: Any, X: Any, y: Any, sensitive_features: Any) -> None:
-    """Refuse, before anything is charged, an estimator that won't train or promises otherwise.
-
-    `inner`: the clone, told sizes and labels. `X`, `y`, `sensitive_features`: made-up
-    rows, and their groups.
-    """
+    """Refuse, by made-up rows, an estimator that won't train or promises otherwise."""
+    # It was told how many rows there are, which is private: no message of it may show that.
+    told = (getattr(inner, "group_sizes", None) or {"all": inner.dataset_size}).values()
+    secret = rf"\b(?:{'|'.join(map(str, (*told, sum(told))))})\b|\d+(?= steps)"
+    stated = refused = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit will say it
-        stated = inner._quote(X, y, sensitive_features)
+        try:
+            stated = inner._quote(X, y, sensitive_features)
+        except ValueError as error:
+            refused = re.sub(secret, "n", str(error))
+            if refused == str(error):
+                raise
+    if refused is not None:  # out here, so that the chain of exceptions does not show it either
+        raise ValueError(refused)
     if stated is None or stated.is_void:
         return
     if (stated.adjacency, stated.protects) != ("add-remove", "record"):
@@ -70,10 +78,7 @@ def refuse_other_promises(inner: Any, X: Any, y: Any, sensitive_features: Any) -
 def inner_settings(
     estimator: Any, rates: SamplingRates, price: float, *, grouped: bool
 ) -> dict[str, Any]:
-    """What the estimator is told about the kept rows, from the released table alone.
-
-    `price`: of the table. Result: parameters for ``set_params``.
-    """
+    """What ``set_params`` tells of the kept rows, from the released table and its price alone."""
     settings: dict[str, Any] = {"classes": list(range(len(rates.classes)))}
     if estimator.epsilon is not None:
         settings["epsilon"] = _left_of(float(estimator.epsilon), price)

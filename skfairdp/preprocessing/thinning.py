@@ -83,8 +83,7 @@ class PrivateThinningClassifier(PrivateClassifier):
     -----
     Each record's fate depends on its own cell, the released table and its own draw, so a
     neighbouring data set changes at most one kept row. How many rows are kept is secret:
-    the clone is told the sizes that table and rates predict, and sees two rows of zeros
-    with no label, so that it can't fail because there are no rows. Which plan it makes depends on
+    the clone is told the sizes that table and rates predict. Which plan it makes depends on
     the table, hence basic composition. Equal label rates in training do not make
     predictions equal: `certify` states the gap.
 
@@ -139,7 +138,7 @@ class PrivateThinningClassifier(PrivateClassifier):
             np.full(shape, max(1, len(X) // (shape[0] * shape[1]))), groups.labels, classes.tolist()
         )
         none = np.zeros(len(X), dtype=bool)
-        check_delta(self.estimator.delta, even.total)
+        check_delta(self.estimator.delta, even.total, public=False)
         refuse_other_promises(*self._told(even, X, labels, groups, none, grouped=grouped))
         self._charge(self._budget(noise))
         table = release_table(groups.codes, labels, shape, self.epsilon_histogram, noise)
@@ -170,7 +169,6 @@ class PrivateThinningClassifier(PrivateClassifier):
         self.estimator_ = inner
 
     def _budget(self, noise: NoiseSource) -> PrivacyGuarantee | None:
-        """What table and training will cost together."""
         repeats = noise.reproducible or getattr(self.estimator, "reproducible_noise", False)
         return budget_guarantee(
             self.estimator.epsilon, self.estimator.delta, reproducible=repeats, protects=self._unit
@@ -179,7 +177,6 @@ class PrivateThinningClassifier(PrivateClassifier):
     def _guarantee(
         self, inner: PrivateClassifier, noise: NoiseSource, *, grouped: bool
     ) -> PrivacyGuarantee | None:
-        """State what table and training promise together."""
         stated: PrivacyGuarantee | None = inner.privacy_
         if stated is None:
             return None
@@ -269,7 +266,6 @@ class PrivateThinningClassifier(PrivateClassifier):
         return self.estimator_._success_scores(self._features(X))
 
     def __sklearn_tags__(self) -> Any:
-        """Describe the estimator to scikit-learn."""
         tags = super().__sklearn_tags__()
         repeatable = getattr(self.estimator, "reproducible_noise", False)
         tags.non_deterministic = not (self.reproducible_noise and repeatable)

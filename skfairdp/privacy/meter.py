@@ -7,8 +7,6 @@ from collections import Counter
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.plan import CountRelease, LaplaceSum, Plan, Segment
 
-__all__ = ["Meter"]
-
 
 class Meter:
     """What is still to be released of a plan.
@@ -43,8 +41,8 @@ class Meter:
         self._planned, self._left = planned, planned.copy()
         self._stopped = False
 
-    def draw(self, release: Segment | CountRelease | LaplaceSum) -> None:
-        """Take one step of a segment, one table or one sum out of the plan.
+    def draw(self, release: Segment | CountRelease | LaplaceSum, times: int = 1) -> None:
+        """Take steps of a segment, one table or one sum out of the plan.
 
         `release`: one of the plan's; which of two equal ones does not matter.
         """
@@ -54,13 +52,13 @@ class Meter:
                 f"The plan does not hold {_named(release)}, so its cost was not charged: draw from "
                 "run.plan, not from a copy with other figures."
             )
-        if left == 0:
+        if left < times:
             n = self._planned[release]
             raise PlanError(
                 f"The plan holds {n} release{'' if n == 1 else 's'} of {_named(release)}, and "
                 f"{'it is' if n == 1 else 'they are'} made."
             )
-        self._left[release] = left - 1
+        self._left[release] = left - times
 
     def left(self, release: Segment | CountRelease | LaplaceSum) -> int:
         """Count the releases of a kind that are still to be made."""

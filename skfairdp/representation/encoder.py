@@ -170,10 +170,9 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
 
     Notes
     -----
-    Published settings: d = 2, t = 0.5 and learning rate 0.001; Adult 150 epochs in batches
-    of 512 (codes: 128), Compas 100 epochs of 64, with beta between 0.001 and 1000. In
-    training, gradients pass the truncation as ``t * tanh``, since a hard one has no
-    gradient outside of the box.
+    The documentation's page on private representations has the proofs. Published settings: d = 2,
+    t = 0.5 and learning rate 0.001; Adult 150 epochs in batches of 512 (codes: 128), Compas 100
+    epochs of 64, with beta between 0.001 and 1000.
 
     References
     ----------
@@ -310,7 +309,6 @@ class PrivateFairEncoder(ClassNamePrefixFeaturesOutMixin, ReleasesThroughNetwork
         return (*super()._what_is_covered(), said_of_training(self.training_privacy_))
 
     def __sklearn_tags__(self) -> Tags:
-        """Describe the encoder to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = not self.reproducible_noise
         tags.target_tags.required = True

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from skfairdp.certificate.digest import state_digest
+from skfairdp.documentation import completed_by
 from skfairdp.engine.inference import in_blocks, outputs, outputs_by_row, probabilities
 from skfairdp.engine.nets import as_tensor
 from skfairdp.fairness.groups import encode_groups
@@ -123,7 +124,6 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         return self._with_groups(X.reshape(len(X), -1), sensitive_features)
 
     def _with_groups(self, X: NDArray[Any], sensitive_features: Any) -> NDArray[Any]:
-        """Put the groups beside the rows, for an encoder that sees them."""
         if not self.sees_group_:
             return X
         return np.hstack([X, self._one_hot(sensitive_features, len(X), "release").astype(X.dtype)])
@@ -163,13 +163,9 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
             logits = in_blocks(self.module_.predict_utility, table)  # type: ignore[arg-type]
         return probabilities(logits, "softmax")
 
+    @completed_by(decode)
     def predict_from(self, Z: ArrayLike) -> NDArray[Any]:
         """Predict labels from representations that were released already.
-
-        Parameters
-        ----------
-        Z : array-like, shape (n_samples, n_components)
-            What `transform` returned.
 
         Returns
         -------
@@ -210,6 +206,7 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
         """
         return self.predict_from(self._release(X, ids, sensitive_features))
 
+    @completed_by(decode)
     def reconstruct(
         self, Z: ArrayLike, *, sensitive_features: ArrayLike | None = None
     ) -> NDArray[np.float64]:
@@ -217,8 +214,6 @@ class ReleasesThroughNetworks(ReleasesRepresentation):
 
         Parameters
         ----------
-        Z : array-like, shape (n_samples, n_components)
-            What `transform` returned.
         sensitive_features : array-like, shape (n_samples,), optional
             Group of each row; needed if the encoder was fitted with groups.
 

@@ -155,7 +155,6 @@ class LaplaceTransformer(OneToOneFeatureMixin, ReleasesRepresentation):
         )
 
     def __sklearn_tags__(self) -> Tags:
-        """Describe the transformer to scikit-learn."""
         tags = super().__sklearn_tags__()
         # Also with repeatable noise, which depends on a row's place among the rows.
         tags.non_deterministic = self.epsilon != math.inf

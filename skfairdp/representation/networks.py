@@ -10,6 +10,7 @@ from skorch import NeuralNet
 from torch import Tensor, nn
 
 from skfairdp.engine.modules import MLP
+from skfairdp.engine.nets import default_net
 
 
 class RepresentationModule(nn.Module):
@@ -17,9 +18,7 @@ class RepresentationModule(nn.Module):
 
     The defaults are the networks of the paper for tables (appendix A.2.1). A module of your own
     for the `net` of a `PrivateFairEncoder` has the same three methods and takes the first four
-    arguments.
-
-    `n_outputs`: classes of the label. `n_groups`: 0 for a side decoder that sees z alone.
+    arguments: `n_outputs` are classes, and `n_groups` is 0 for a side decoder that sees z alone.
     """
 
     def __init__(
@@ -126,12 +125,6 @@ def _normalised(
 
 def representation_net() -> NeuralNet:
     """Build the net that stands behind ``net=None`` of a `PrivateFairEncoder`."""
-    return NeuralNet(
-        RepresentationModule,
-        criterion=nn.CrossEntropyLoss,
-        optimizer=torch.optim.Adam,
-        lr=0.001,
-        train_split=None,
-        callbacks=None,
-        verbose=0,
+    return default_net().set_params(
+        module=RepresentationModule, criterion=nn.CrossEntropyLoss, lr=0.001
     )

@@ -39,11 +39,10 @@ class ColumnTypes:
     ) -> ColumnTypes:
         """Read the `column_types` parameter of an encoder, for columns of these names."""
         everything = tuple(range(len(names)))
-        if isinstance(declaration, str):
-            if declaration == "gaussian":
-                return cls(everything, ())
-            if declaration == "bernoulli":
-                return cls((), everything)
+        if declaration == "gaussian":
+            return cls(everything, ())
+        if declaration == "bernoulli":
+            return cls((), everything)
         if not isinstance(declaration, Mapping) or not set(declaration) <= set(_KINDS):
             raise ValueError(
                 f"'column_types' must be None, 'gaussian', 'bernoulli' or a mapping with keys "
@@ -75,10 +74,7 @@ class ColumnTypes:
 
 
 class ColumnsLikelihood(nn.Module):
-    """Log-likelihood of rows under the laws that a side decoder states.
-
-    It states a number a column: the mean of a normal law, or a logit.
-    """
+    """Log-likelihood of rows under laws that a decoder states: a mean, or a logit, a column."""
 
     gaussian: Tensor
     bernoulli: Tensor
@@ -146,26 +142,19 @@ class Weights:
 
 
 class Channel(nn.Module):
-    """From the encoder's output to what the decoders see, and what that costs."""
+    """From the encoder's output to what the decoders see, and what that costs.
+
+    `hidden` maps what an encoder gives to what a randomiser takes. A call randomises that, in
+    training, in `n_samples` draws for each record, next to each other. Result: what the decoders
+    take, and the loss of the channel itself.
+    """
 
     # Draws in training, where nothing protects the rows; None leaves them to the engine.
     generator: torch.Generator | None = None
 
-    def hidden(self, raw: Tensor) -> Tensor:
-        """Map what an encoder gives to what a randomiser takes, without noise."""
-        raise NotImplementedError
-
     def words(self) -> NDArray[np.float64] | None:
         """Return the code words, shape (d, k), or None where there are none."""
         return None
-
-    def forward(self, raw: Tensor, n_samples: int) -> tuple[Tensor, Tensor]:
-        """Randomise, in training; pass on what would be randomised otherwise.
-
-        `n_samples`: draws for each record, next to each other. Result `z`: what the decoders
-        take; `penalty`: loss of the channel itself.
-        """
-        raise NotImplementedError
 
 
 class LaplaceChannel(Channel):
@@ -180,7 +169,6 @@ class LaplaceChannel(Channel):
         return self.randomizer.bound * torch.tanh(raw)
 
     def forward(self, raw: Tensor, n_samples: int) -> tuple[Tensor, Tensor]:
-        """Truncate and add noise; see `Channel.forward`."""
         z = self.hidden(raw).repeat_interleave(n_samples, dim=0)
         if self.training and not math.isinf(self.randomizer.epsilon):
             draws = (z.detach().clone().exponential_(generator=self.generator) for _ in "ab")
@@ -205,7 +193,6 @@ class ResponseChannel(Channel):
         self.codebook = nn.Parameter(words.repeat(randomizer.n_components, 1))
 
     def hidden(self, raw: Tensor) -> Tensor:
-        """Find the nearest code word of each component."""
         off = (self.bound * torch.tanh(raw)).unsqueeze(2) - self.codebook
         return off.detach().abs().argmin(dim=2)
 
@@ -221,7 +208,6 @@ class ResponseChannel(Channel):
         return words[released + first]
 
     def forward(self, raw: Tensor, n_samples: int) -> tuple[Tensor, Tensor]:
-        """Quantise and randomise; see `Channel.forward`."""
         smooth = self.bound * torch.tanh(raw)
         codes = self.hidden(raw)
         words = self.embed(codes)
@@ -235,7 +221,6 @@ class ResponseChannel(Channel):
         return smooth + (self.embed(codes) - smooth).detach(), penalty
 
     def _answered(self, codes: Tensor) -> Tensor:
-        """Change codes by the law of the randomiser."""
         k, device = self.randomizer.n_values, codes.device
         drawn = torch.rand(codes.shape, generator=self.generator, device=device)
         shift = torch.randint(1, k, codes.shape, generator=self.generator, device=device)

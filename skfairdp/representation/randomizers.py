@@ -122,12 +122,9 @@ class LaplaceRandomizer(Randomizer):
 
     Notes
     -----
-    Laplace noise of scale ``2 t d / epsilon`` (Dwork et al., 2006; Xie et al., arXiv
-    2402.10473, eq. (53)) is epsilon-private for real numbers, but not for floating-point ones
-    (Mironov, 2012). Here coordinates are integers ``|k| <= M / 2`` of grid steps ``2 t / M``, M a
-    power of two from `epsilon` and `n_components` alone, and the noise is an integer of cost
-    ``floor(2**32 epsilon / (M d)) / 2**32`` a step: two vectors differ by at most M steps in each
-    of d coordinates, so that a release costs at most epsilon.
+    Laplace noise of scale ``2 t d / epsilon`` (Xie et al., arXiv 2402.10473, eq. (53)) is
+    epsilon-private for real numbers, but not for floating-point ones (Mironov, 2012); in whole
+    steps of a grid it is. The documentation's page on private representations has the proof.
 
     Examples
     --------
@@ -144,7 +141,6 @@ class LaplaceRandomizer(Randomizer):
     bound: float
 
     def __post_init__(self) -> None:
-        """Refuse parameters that make no sense."""
         if not Number(0.0, low_open=True, finite=False).accepts(self.epsilon):
             raise ValueError(
                 f"epsilon={self.epsilon!r} is not allowed for Laplace noise: give a number > 0 "
@@ -194,11 +190,6 @@ class LaplaceRandomizer(Randomizer):
         Returns
         -------
         ndarray of float64, shape (n, d)
-
-        Raises
-        ------
-        ValueError
-            If the shape is another one.
         """
         values = np.asarray(values, dtype=np.float64)
         self._refuse_shape("values", values)
@@ -237,15 +228,15 @@ class LaplaceRandomizer(Randomizer):
         truncated : array-like, shape (n, d)
             Hidden vectors.
         """
-        hidden, seen = self.snapped(self.truncate(truncated)), np.asarray(released, dtype=float)
+        truncated, seen = self.truncate(truncated), np.asarray(released, dtype=float)
         if math.isinf(self.epsilon):
-            same = (seen[:, None, :] == self.truncate(truncated)[None, :, :]).all(axis=2)
+            same = (seen[:, None, :] == truncated[None, :, :]).all(axis=2)
             return np.where(same, 0.0, -np.inf)
         rate = self._units / RESOLUTION
-        far = np.zeros((len(seen), len(hidden)))
-        for column in range(self.n_components):
-            points = np.rint(seen[:, column] / self._step)
-            far += np.abs(points[:, None] - hidden[:, column][None, :])
+        far = np.zeros((len(seen), len(truncated)))
+        grid = np.rint(seen / self._step).T
+        for points, hidden in zip(grid, self.snapped(truncated).T, strict=True):
+            far += np.abs(points[:, None] - hidden)
         return np.asarray(self.n_components * math.log(math.tanh(rate / 2)) - rate * far)
 
     def snapped(self, truncated: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -304,7 +295,6 @@ class ResponseRandomizer(Randomizer):
     constant: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse parameters that make no sense."""
         self._check(epsilon=Number(0.0, finite=False), n_components=COUNT, n_values=COUNT)
         constants = Number(0, self.n_values - 1, integer=True)
         self._check(constant_share=Number(0.0, 1.0, high_open=True), constant=constants)

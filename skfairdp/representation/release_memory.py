@@ -53,8 +53,7 @@ class RowStreams:
     Notes
     -----
     Block b of a row is BLAKE2b(key; shared, id, row, b) with b in eight bytes; in a release the
-    row is followed by what is hidden. An integer
-    below a bound that does not divide 2**64 is drawn by rejection, without modulo bias.
+    row is followed by what is hidden. Integers are drawn by rejection, without modulo bias.
     """
 
     def __init__(self, state: Any, people: list[bytes], content: NDArray[np.float64]) -> None:
@@ -144,15 +143,14 @@ class RowStreams:
         return taken
 
     def _next_blocks(self, where: NDArray[np.intp]) -> NDArray[np.uint64]:
-        blocks = self._blocks[where].astype("<i8").tobytes()
         digests = []
-        for place, row in enumerate(where.tolist()):
+        for row, block in zip(where.tolist(), self._blocks[where].tolist(), strict=True):
             if row not in self._begun:
                 begun = self._begun[row] = self._state.copy()
                 begun.update(self._people[row])
                 begun.update(self._content[row].astype("<f8", copy=False).tobytes())
             state = self._begun[row].copy()
-            state.update(blocks[8 * place : 8 * (place + 1)])
+            state.update(block.to_bytes(8, "little"))
             digests.append(state.digest())
         self._blocks[where] += 1
         words = np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)

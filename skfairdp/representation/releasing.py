@@ -12,19 +12,7 @@ from dp_accounting.dp_event import SelfComposedDpEvent
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
 
-from skfairdp.assumptions import (
-    ATTACKER,
-    CHANGED_ROW,
-    EXACT_RELEASE,
-    FEATURES_ALONE,
-    GROUP_TOO,
-    NOT_FITTED_ON,
-    ONE_RELEASE,
-    RELEASE_ALONE,
-    RELEASE_NOISE,
-    RELEASES_COUNTED,
-    VALIDATION,
-)
+from skfairdp import assumptions
 from skfairdp.base import PrivateEstimator
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.fairness.derivation import RELEASE, Derivation
@@ -187,7 +175,6 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         return self.releases_.reproducible or bool(self.reproducible_noise)
 
     def _start_releasing(self, randomizer: Randomizer) -> None:
-        """Make the fitted attributes of a release."""
         if math.isinf(randomizer.epsilon):
             warn_user("epsilon=inf releases without noise: nothing is protected.", PrivacyWarning)
         self.randomizer_ = randomizer
@@ -201,9 +188,7 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
         """Charge and count one release, and give its noise.
 
         Nothing may be computed from rows before this is entered, except the checks of
-        their form.
-
-        `ids`: None for fresh noise; `X`, `encoder_digest`: used with ids only.
+        their form. `ids`: None for fresh noise; `X`, `encoder_digest`: used with ids only.
         """
         streams = None
         if ids is not None:
@@ -229,7 +214,6 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
                 yield streams
 
     def _stated(self, n_releases: int) -> PrivacyGuarantee:
-        """State what a number of releases promise together to one person."""
         epsilon, event = self.randomizer_.epsilon, self.randomizer_.event
         if self._repeatable:
             return PrivacyGuarantee.void(
@@ -246,14 +230,14 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
             event=event,
             assumptions=(
                 *self._what_is_covered(),
-                RELEASES_COUNTED.format(
+                assumptions.RELEASES_COUNTED.format(
                     epsilon=significant_up(epsilon),
                     fresh=self.releases_.fresh,
                     remembered="at least once" if self.releases_.remembered else "never",
                 ),
-                CHANGED_ROW,
+                assumptions.CHANGED_ROW,
                 self._consequences(),
-                VALIDATION,
+                assumptions.VALIDATION,
             ),
         )
 
@@ -265,9 +249,9 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
             else "each code is answered by randomised response"
         )
         return (
-            EXACT_RELEASE.format(how=exact),
-            RELEASE_ALONE,
-            RELEASE_NOISE.format(name=GENERATOR, attacker=ATTACKER),
+            assumptions.EXACT_RELEASE.format(how=exact),
+            assumptions.RELEASE_ALONE,
+            assumptions.RELEASE_NOISE.format(name=GENERATOR, attacker=assumptions.ATTACKER),
         )
 
     def _consequences(self) -> str:
@@ -294,9 +278,9 @@ class ReleasesRepresentation(TransformerMixin, PrivateEstimator):
                 scope="any downstream predictor",
                 method="tanh(ε/2) of a locally private release",
                 assumptions=(
-                    ONE_RELEASE.format(epsilon=significant_up(epsilon)),
-                    NOT_FITTED_ON,
-                    FEATURES_ALONE if self._group_blind else GROUP_TOO,
+                    assumptions.ONE_RELEASE.format(epsilon=significant_up(epsilon)),
+                    assumptions.NOT_FITTED_ON,
+                    assumptions.FEATURES_ALONE if self._group_blind else assumptions.GROUP_TOO,
                 ),
                 derivation=Derivation.of(RELEASE, epsilon=epsilon),
             )

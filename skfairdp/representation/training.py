@@ -38,11 +38,7 @@ from skfairdp.representation.objective import (
     Weights,
 )
 from skfairdp.representation.randomizers import LaplaceRandomizer, ResponseRandomizer
-from skfairdp.representation.training_plan import (
-    resolved_epochs,
-    training_plan,
-    training_promise,
-)
+from skfairdp.representation.training_plan import resolved_epochs, training_plan, training_promise
 
 
 @dataclass(frozen=True)
@@ -102,7 +98,6 @@ class Encoder(nn.Module):
         self.module = module
 
     def forward(self, x: Tensor) -> Tensor:
-        """Encode rows."""
         return self.module.encode(x)  # type: ignore[operator]
 
 
@@ -153,14 +148,11 @@ def descend(
     loss.channel.generator = draws  # type: ignore[union-attr]
     per_epoch = -(-len(table) // batch_size)
     rates = prepared.learning_rates(max_epochs * per_epoch, per_epoch)
-    last_rate: float | None = None
     with few_threads(batch_size, rows.shape[1:], prepared.flat.vector.numel()):
         for _ in range(max_epochs):
             order = torch.from_numpy(generator.permutation(len(table))).to(table.device)
             for batch in order.split(batch_size):
-                if rates[progress.step] != last_rate:
-                    last_rate = rates[progress.step]
-                    optimizer.set_lr(last_rate)
+                optimizer.set_lr(rates[progress.step])
                 mean: Tensor = loss(table.index_select(0, batch)).mean()
                 gradients = torch.autograd.grad(mean, parameters)
                 optimizer.step(torch.cat([gradient.flatten() for gradient in gradients]))

@@ -218,19 +218,18 @@ def stop_at_the_charge(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def everything_said(
-    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    capfd: pytest.CaptureFixture[str], logged: list[logging.LogRecord]
 ) -> Iterator[Callable[[BaseException | None], str]]:
     """All that was said since, with the whole chain of an exception."""
-    caplog.set_level(logging.DEBUG)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
 
         def said(error: BaseException | None) -> str:
             told = [str(each.message) for each in caught]
-            told += [record.getMessage() for record in caplog.records]
+            told += [record.getMessage() for record in logged]
             told += [*capfd.readouterr(), *chain(error)]
             caught.clear()
-            caplog.clear()
+            logged.clear()
             return "\n".join(told)
 
         yield said

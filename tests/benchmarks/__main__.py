@@ -1,8 +1,8 @@
 """Print the ratios of running times that the project promises: ``python -m tests.benchmarks``.
 
 Names of benchmarks (steps, default, constrained, path, groups, persons, cnn, epochs, fits, many,
-calibration, search, teachers, gating, draws, mechanisms, representations, tables) as arguments run
-only those.
+calibration, search, teachers, gating, draws, mechanisms, representations, tables, sparse) as
+arguments run only those.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def main(names: list[str]) -> int:
         "mechanisms": lambda: mechanisms.benchmark_mechanisms(X, y, groups),
         "representations": lambda: representations.benchmark_representations(X, y, groups),
         "tables": tables.benchmark_tables,
+        "sparse": tables.benchmark_sparse,
     }
     unknown = set(names) - set(benchmarks)
     if unknown:

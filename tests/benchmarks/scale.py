@@ -3,8 +3,8 @@
 ``python -m tests.benchmarks.scale`` prints constants, and the CPU seconds that they predict for
 fits on rows in memory beside those that were taken. With a number of rows it writes a Parquet
 folder of as many, of 20 columns, to a temporary place, fits on it in a process of its own, and
-prints memory over the bare import. Under ``torchrun --nproc-per-node 2 -m tests.benchmarks.scale``
-it prints the time of a release.
+prints memory over the bare import; with "path" behind it, the fit is that of a fair path. Under
+``torchrun --nproc-per-node 2 -m tests.benchmarks.scale`` it prints the time of a release.
 """
 
 from __future__ import annotations
@@ -47,17 +47,18 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
-def fit_stored(folder: Path) -> None:
-    """One epoch on the rows of a folder, with a cell for each group."""
+def fit_stored(folder: Path, path: bool) -> None:
+    """One epoch on the rows of a folder, with a cell for each group; or a fair path, and tables."""
     import pyarrow.parquet  # noqa: F401 - part of the bare import
 
-    from skfairdp import FairDPClassifier
+    from skfairdp import FairDPClassifier, FairPathClassifier
     from skfairdp.datasets import ParquetRows
 
     bare, start = peak(), time.process_time()
     rows = ParquetRows(folder, features=NAMES, target="y", sensitive="group")
     opened = time.process_time()
-    model = FairDPClassifier(delta=1e-9, batch_size=len(rows) // 1000, max_epochs=1).fit(rows)
+    kind = FairPathClassifier if path else FairDPClassifier
+    model = kind(delta=1e-9, batch_size=len(rows) // 1000, max_epochs=1).fit(rows)
     fitted, of_fit = time.process_time(), peak()
     right = np.mean(model.predict(rows) == np.asarray(rows.target))
     print(
@@ -149,10 +150,10 @@ def main(arguments: list[str]) -> None:
     elif arguments[0].isdigit():
         with tempfile.TemporaryDirectory() as folder:
             write(Path(folder), int(arguments[0]))
-            command = [sys.executable, "-m", "tests.benchmarks.scale", folder]
+            command = [sys.executable, "-m", "tests.benchmarks.scale", folder, *arguments[1:]]
             subprocess.run(command, check=True)
     else:
-        fit_stored(Path(arguments[0]))
+        fit_stored(Path(arguments[0]), arguments[1:] == ["path"])
 
 
 if __name__ == "__main__":

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 from skfairdp import DPSGDClassifier, PrivacyLedger, certify
+from skfairdp.exceptions import PrivacyWarning
+from skfairdp.persons import warn_of_ids
 
 PEOPLE = 400
 
@@ -97,3 +103,53 @@ def test_what_does_not_fit_together_is_refused(model, rows, options, message, tm
     assert not ledger.entries()
     with pytest.raises(ValueError, match="without X"):
         certify(model, person_ids=ids)
+
+
+def found(X, **options):
+    """What is said of the columns of X; empty for nothing."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_of_ids(X, **({"persons_known": False} | options))
+    return "".join(str(warning.message) for warning in caught)
+
+
+def test_columns_that_look_like_identifiers_are_named():
+    n = np.arange(100)
+    table = pd.DataFrame(
+        {
+            "patient_nbr": n // 50,  # by its name
+            "number": n // 2 + 0.0,  # by its values
+            "row": [f"row {i}" for i in n],
+            "age": n // 4,
+            "income": n + 0.5,
+            "as text": [f"{i}.5" for i in n],
+            "day": pd.date_range("2020-01-01", periods=100),
+            "infinite": np.where(n % 2, np.inf, n // 8),
+            "empty": [None] * 100,
+        }
+    )
+    said = found(table)
+    assert "with several rows each, as it seems: 'patient_nbr', 'number'. " in said
+    assert "Another value in every row: 'row'. " in said
+    said = found(table, persons_known=True)
+    assert "'row'" in said
+    assert "'patient_nbr'" not in said
+    assert found(table[["age", "income", "as text", "day", "infinite", "empty"]]) == ""
+    assert found(table[:19][["row"]]) == ""
+    assert "'0'" not in found(np.random.default_rng(0).normal(size=(50, 2)))
+    assert ": 1. " in found(np.c_[n % 3, n])
+
+
+def test_certificates_look_for_identifiers_only_when_told_to(model, rows):
+    X, _, groups, ids = rows
+    table = np.c_[X[:, :2], np.arange(len(X)) // 2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        certify(model, table, sensitive_features=groups)
+        certify(model, table, sensitive_features=groups, person_ids=ids, check_ids=True)
+    with pytest.warns(PrivacyWarning, match="several rows each, as it seems: 2. Epsilon is about"):
+        looked = certify(model, table, sensitive_features=groups, check_ids=True)
+    assert "as it seems" not in looked.to_json()
+    for other in (csr_array(table), X[:, 0], None):
+        with pytest.raises(ValueError, match="columns of a dense table"):
+            certify(model, other, check_ids=True)

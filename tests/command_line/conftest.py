@@ -6,12 +6,24 @@ from typing import Any
 
 import pytest
 
+from skfairdp.certificate.render import html
 from skfairdp.command_line import filing
 
 
 @pytest.fixture
 def all_epochs() -> None:
     """For a test that reads what the model has learned."""
+
+
+@pytest.fixture
+def pictures() -> None:
+    """For a test that looks at pictures; those of certificates are in tests/certificate."""
+
+
+@pytest.fixture(autouse=True)
+def blank_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "pictures" not in request.fixturenames:
+        monkeypatch.setattr(html, "svg", lambda picture: "<svg></svg>")
 
 
 @pytest.fixture(autouse=True)

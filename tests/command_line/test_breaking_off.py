@@ -168,7 +168,7 @@ def with_dollars(folder: Path) -> None:
     written(folder, rows.assign(white=np.where(rows["white"] == "a", *DOLLARS)))
 
 
-def test_a_dollar_in_a_label_is_no_mathematics(folder, capsys) -> None:
+def test_a_dollar_in_a_label_is_no_mathematics(folder, capsys, pictures) -> None:
     with_dollars(folder)
     assert main(report("--held-out-is-public")) == 0
     page = Path("report.html").read_text(encoding="utf-8")
@@ -178,7 +178,7 @@ def test_a_dollar_in_a_label_is_no_mathematics(folder, capsys) -> None:
         assert f">{label}</text>" in page
 
 
-def test_a_picture_that_fails_costs_no_page(folder, capsys, monkeypatch) -> None:
+def test_a_picture_that_fails_costs_no_page(folder, capsys, monkeypatch, pictures) -> None:
     """The twin: with mathematics in labels, matplotlib refuses these."""
     real = mpl.rc_context
 

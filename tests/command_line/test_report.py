@@ -19,7 +19,6 @@ from skfairdp.assumptions import GROUPS_SEEN
 from skfairdp.command_line import filing, main, reporting
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import read_rows
-from skfairdp.command_line.schema import Schema
 from skfairdp.command_line.table import _categories, people_of
 from tests.command_line.files import SCHEMA, report, table, written
 from tests.processes import in_one_worker, run_fresh
@@ -622,12 +621,12 @@ def test_a_draft_tells_names_and_types_alone(folder, capsys) -> None:
 def test_no_row_changes_how_others_are_read(folder, declared, last) -> None:
     cells = [*["1", "2", "inf" if declared is None else "1", "0.1234567890123456789"] * 50, last]
     rows = pd.DataFrame({"x": cells, "sex": ["f", "m", "m"] * 67, "y": [0, 1, 1] * 67})
-    schema = Schema()
+    schema = {}
     if declared == [0, 9]:
-        schema = Schema({"x": (0.0, 9.0)}, fill={"x": 0.0})
+        schema = {"x": {"bounds": (0.0, 9.0), "fill": 0.0}}
         rows["x"] = rows["x"].where(rows["x"] != "abc", "3")  # which is refused
     elif declared is not None:
-        schema = Schema(categories={"x": tuple(declared)})
+        schema = {"x": {"categories": tuple(declared)}}
     others = []
     for some in (rows, rows[:-1]):
         some.to_csv("data.csv", index=False)
@@ -654,7 +653,7 @@ def test_a_missing_cell_does_not_rename_the_categories_of_a_parquet_file(folder)
             target="y",
             sensitive=["sex"],
             positive=None,
-            schema=Schema(categories={"x": ("1", "2")}),
+            schema={"x": {"categories": ("1", "2")}},
             bounds_are_public=False,
         )
         assert people.X["x"].value_counts().to_dict() == {"1": 100, "2": 100}
@@ -690,6 +689,16 @@ def test_a_report_by_person_promises_charges_and_holds_out_persons(
     (ids,) = seen
     assert 2 * ids.nunique() == len(ids)  # all rows of those held out
     assert 0.15 < ids.nunique() / 800 < 0.45
+
+
+@pytest.mark.filterwarnings("always::skfairdp.exceptions.PrivacyWarning")
+def test_identifiers_are_looked_for_when_asked(folder, capsys) -> None:
+    written(folder, table().assign(id=np.arange(800) // 2))
+    broken = ["--positive", "none of them"]
+    said = refused(capsys, [*report(), *broken, "--check-ids"])
+    assert "several rows each, as it seems: 'id'. Epsilon is about one row" in said
+    assert "'debt'" not in said
+    assert "as it seems" not in refused(capsys, [*report(), *broken])
 
 
 @pytest.mark.parametrize(

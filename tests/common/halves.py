@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
 import skfairdp
@@ -108,7 +109,7 @@ class MadeUp:
 
     def fit(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Any:
         if sensitive_features is None:
-            shape = np.asarray(X).shape  # none for a sparse matrix, which is refused anyway
+            shape = X.shape if issparse(X) else np.asarray(X).shape
             sensitive_features = np.arange(shape[0] if shape else 2) % 2
         return super().fit(X, y, sensitive_features=sensitive_features)  # type: ignore[misc]
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
+from sklearn.utils import get_tags
 
-from skfairdp import FairDPClassifier, certify
+from skfairdp import FairDPClassifier, PrivacyLedger, certify
 from skfairdp.exceptions import UnknownGroupError
-from tests.common.roster import FAST, build, every_class, every_estimator, once, people
+from tests.common.roster import EVERY, FAST, build, every_class, every_estimator, once, people
 
 CONTAINERS = {
     "lists": (np.ndarray.tolist, list, list),
@@ -50,6 +53,41 @@ def test_containers_do_not_matter(name: str, container: str) -> None:
     assert other.groups_ == ("a", "b")
     assert np.array_equal(plain.predict_proba(X), other.predict_proba(convert_X(X)))
     assert other.predict_proba(convert_X(X)).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if kind in ("rows", "grouped") else ())
+        for name, (kind, _) in EVERY.items()
+        if name not in ("DP-SGD", "FairDP")
+    ]
+    + ["DP-SGD", "FairDP"],
+)
+def test_sparse_rows_are_taken_or_refused_before_a_charge(name: str, tmp_path: Path) -> None:
+    X, y, groups = people()
+    X = np.where(np.abs(X) > 1, X, 0.0)
+    model, taken = build(name), get_tags(EVERY[name][1]).input_tags.sparse
+    around = "estimator__" if name == "abstaining" else ""
+    repeat = {f"{around}random_state": 0, f"{around}reproducible_noise": True} if taken else {}
+    ledger = PrivacyLedger(tmp_path / "ledger.json")
+    ledgers = [key for key in model.get_params() if key.rpartition("__")[2] == "ledger"]
+    charged = dict.fromkeys(sorted(ledgers, key=len)[:1], ledger)  # the outermost
+    model.set_params(**charged, **repeat)
+    if not taken:
+        with pytest.raises((TypeError, ValueError), match=r"dense.*X\.toarray\(\)"):
+            model.fit(csr_array(X), y, sensitive_features=groups)
+        assert not ledger.entries()
+        return
+    dense = build(name, **repeat).fit(X, y, sensitive_features=groups)
+    model.fit(csr_array(X), y, sensitive_features=groups)
+    assert len(ledger.entries()) == 1
+    model, dense = (one.estimator_ if around else one for one in (model, dense))
+    assert model.plan_ == dense.plan_
+    assert np.array_equal(model.predict_proba(csr_array(X)), dense.predict_proba(X))
+    sparse = certify(model, csr_array(X), y, sensitive_features=groups, ledger=None)
+    same = certify(model, X, y, sensitive_features=groups, certificate_index=1)
+    assert [claim.bound for claim in sparse.fairness] == [claim.bound for claim in same.fairness]
 
 
 @every_estimator

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 from skorch import NeuralNet
 from skorch.callbacks import EarlyStopping
@@ -66,11 +65,11 @@ BAD_ROWS: dict[str, tuple[Break, str]] = {
         lambda X, y, a: (pd.DataFrame(X).assign(job=[SECRET] * len(X)), y, a),
         "'X' has columns that are not numbers: job",
     ),
-    "complex": (lambda X, y, a: (X + 1j, y, a), "[Cc]omplex data not supported"),
-    "sparse": (
-        lambda X, y, a: (csr_array(X), y, a),
-        "[Ss]parse data was passed for X.*sparse_output=False",
+    "two columns of one name": (
+        lambda X, y, a: (pd.DataFrame(X, columns=["p", "q", "q", "r"]), y, a),
+        "'X' has several columns of one name",
     ),
+    "complex": (lambda X, y, a: (X + 1j, y, a), "[Cc]omplex data not supported"),
     "one dimension": (lambda X, y, a: (X[:, 0], y, a), "2D array, got 1D.*[Rr]eshape"),
     "a single number": (lambda X, y, a: (PLANTED, y, a), "2D array, got scalar"),
     "no rows": (lambda X, y, a: (X[:0], y[:0], a[:0]), "0 sample"),

@@ -49,9 +49,8 @@ def fitted(name: str, **parameters: Any) -> Any:
 once = cache(fitted)  # for checks that leave it as it is
 
 
-@pytest.mark.parametrize(
-    "kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
 def test_scikit_learns_checks_pass(kind: type) -> None:
     assert unexpected(kind(**QUIET), {}) == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,6 +39,10 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
+def losses_of(model: Any, *made_of: Any) -> Any:
+    return model._losses(model, *made_of)
+
+
 def batch(n: int = 40, n_groups: int = 2, n_classes: int = 2) -> tuple[Batch, Widths]:
     source = generator(3)
     x = torch.randn((n, 4), generator=source)
@@ -66,7 +71,7 @@ def test_every_cell_of_group_and_stratum_counts_alike(n_groups, n_strata):
 def test_laftr_compares_groups_in_the_strata_of_its_notion(notion):
     rows, sizes = batch()
     model = LAFTREncoder(notion=notion, adversary_loss="l1")
-    objective = model._objective(sizes, rows, generator())
+    objective = losses_of(model, sizes, rows, generator())
     z = objective.encoder(rows.x)
     seen = [z] if notion == "demographic_parity" else [z, functional.one_hot(rows.y, 2).float()]
     h = objective.rival(torch.cat(seen, dim=1)).softmax(1)[:, 1]
@@ -85,7 +90,7 @@ def test_laftr_compares_groups_in_the_strata_of_its_notion(notion):
 
 def test_laftrs_adversary_learns_by_the_mean_cross_entropy_of_groups():
     rows, sizes = batch(n_groups=3)
-    objective = LAFTREncoder()._objective(sizes, rows, generator())
+    objective = losses_of(LAFTREncoder(), sizes, rows, generator())
     guessed = objective.rival(objective.encoder(rows.x)).log_softmax(1)
     expected = sum(-guessed[rows.groups == g, g].mean().item() for g in range(3))
     assert objective.rival_loss(rows, generator()).item() == pytest.approx(expected, rel=1e-5)
@@ -93,7 +98,7 @@ def test_laftrs_adversary_learns_by_the_mean_cross_entropy_of_groups():
 
 def test_laftrs_loss_is_the_weighted_sum_of_its_terms():
     rows, sizes = batch()
-    objective = LAFTREncoder(alpha=2.0, beta=3.0, gamma=5.0)._objective(sizes, rows, generator())
+    objective = losses_of(LAFTREncoder(alpha=2.0, beta=3.0, gamma=5.0), sizes, rows, generator())
     z = objective.encoder(rows.x)
     guessed = objective.classifier(z).log_softmax(1)
     ce = -guessed[torch.arange(len(rows)), rows.y].mean()
@@ -131,7 +136,7 @@ def test_cfairs_loss_is_the_balanced_cross_entropy_of_label_and_groups(balanced)
     """On all training rows, the weighted mean is the mean over groups of their means."""
     rows, sizes = batch(60, n_groups=3)
     model = CFAIREncoder(mu=2.0, balanced=balanced)
-    objective = model._objective(sizes, rows, generator())
+    objective = losses_of(model, sizes, rows, generator())
     z = objective.encoder(rows.x)
 
     def balanced_loss(logits: torch.Tensor, codes: torch.Tensor) -> float:
@@ -151,7 +156,7 @@ def test_cfairs_loss_is_the_balanced_cross_entropy_of_label_and_groups(balanced)
 
 def test_a_batch_without_rows_of_a_class_has_a_finite_cfair_loss():
     rows, sizes = batch()
-    objective = CFAIREncoder()._objective(sizes, rows, generator())
+    objective = losses_of(CFAIREncoder(), sizes, rows, generator())
     loss = objective.loss(rows.take((rows.y == 0).nonzero()[:, 0]), generator())
     loss.backward()
     assert torch.isfinite(loss)
@@ -161,7 +166,7 @@ def test_a_batch_without_rows_of_a_class_has_a_finite_cfair_loss():
 def test_the_reversed_gradient_has_the_opposite_sign_for_the_encoder_only():
     rows, sizes = batch()
     mu = 2.5
-    objective = CFAIREncoder(mu=mu)._objective(sizes, rows, generator())
+    objective = losses_of(CFAIREncoder(mu=mu), sizes, rows, generator())
     z = objective.encoder(rows.x)
     straight = torch.autograd.grad(
         objective.leak(z, rows), objective.parameters(), allow_unused=True
@@ -310,10 +315,10 @@ def test_shuffling_keeps_each_block_and_the_rest_in_place():
 def test_ffvae_pays_for_tangled_components_with_a_single_attribute_too():
     rows, sizes = batch()
     losses = [
-        FFVAEEncoder(gamma=gamma)._objective(sizes, rows, generator()).loss(rows, generator(1))
+        losses_of(FFVAEEncoder(gamma=gamma), sizes, rows, generator()).loss(rows, generator(1))
         for gamma in (0.0, 1.0)
     ]
-    objective = FFVAEEncoder()._objective(sizes, rows, generator())
+    objective = losses_of(FFVAEEncoder(), sizes, rows, generator())
     mean, log_variance = objective.encoder(rows.x)
     drawn = GaussianEncoder.draw(mean, log_variance, generator(1))
     tangled = objective.rival(drawn).mean()
@@ -323,7 +328,7 @@ def test_ffvae_pays_for_tangled_components_with_a_single_attribute_too():
 
 def test_ffvaes_loss_has_a_prior_on_the_sensitive_components():
     rows, sizes = batch()
-    objective = FFVAEEncoder(alpha=0.0, gamma=0.0)._objective(sizes, rows, generator())
+    objective = losses_of(FFVAEEncoder(alpha=0.0, gamma=0.0), sizes, rows, generator())
     mean, log_variance = objective.encoder(rows.x)
     assert mean.shape == (40, 3)  # two of z and one of b
     drawn = GaussianEncoder.draw(mean, log_variance, generator(1))
@@ -338,7 +343,7 @@ def test_ffvae_reads_each_attribute_from_its_own_block():
     rows, _ = batch()
     attributes = torch.stack([rows.groups, torch.arange(len(rows)) % 3], dim=1)
     sizes = Widths(4, 2, 0, (2, 3), (5,), torch.zeros(4, dtype=torch.bool))
-    objective = FFVAEEncoder()._objective(sizes, rows, generator())
+    objective = losses_of(FFVAEEncoder(), sizes, rows, generator())
     assert objective.widths == [2, 1, 3]
     b, c = (torch.randn((len(rows), w), generator=generator()) for w in (1, 3))
     chance = torch.sigmoid(b[:, 0]).numpy()
@@ -352,7 +357,7 @@ def test_ffvae_reads_each_attribute_from_its_own_block():
 def test_variational_losses_are_the_sums_of_their_terms(kind):
     rows, sizes = batch()
     model = kind(beta=3.0)
-    objective = model._objective(sizes, rows, generator())
+    objective = losses_of(model, sizes, rows, generator())
     groups = functional.one_hot(rows.groups, 2).float()
     inputs = rows.x if kind is CFBEncoder else torch.cat([rows.x, groups], dim=1)
     mean, log_variance = objective.encoder(inputs)

@@ -108,6 +108,7 @@ def test_abalone(data_home, serve):
         fetch_abalone(subset="fairdp")
 
 
+@pytest.mark.slow
 def test_diabetes130(data_home, serve):
     expected = fetch_diabetes130(data_home=data_home)
     rows = read(data_home, "diabetes130.csv.gz")

@@ -178,6 +178,7 @@ def test_hsls_has_the_groups_and_leaves_out_what_was_recorded_later(data_home):
         fetch_hsls(data_home=data_home, threshold=float("nan"))
 
 
+@pytest.mark.slow
 def test_faces_are_scaled_and_no_copy_is_on_both_sides_of_the_split(data_home):
     bunch = fetch_utkface(data_home=data_home, pixel_range=(0.0, 1.0))
     assert bunch.data.shape == (23_314, 1, 48, 48)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from skfairdp.engine.schedules import schedule_factors
+from skfairdp.engine.training import schedule_factors
 
 
 def test_pairs_set_the_factor_from_a_fraction_on_in_any_order():

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from scipy.sparse import coo_array, csr_array
 
 from skfairdp import (
     DPFermiClassifier,
     DPSGDClassifier,
     DPSGDFClassifier,
     FairDPClassifier,
+    FairPathClassifier,
     ImportanceSamplingDPSGDClassifier,
     LagrangianDualClassifier,
     PrivacyLedger,
@@ -19,6 +22,9 @@ from skfairdp import (
 )
 from skfairdp.datasets import ParquetRows
 from skfairdp.datasets.stored_rows import StoredRows
+from skfairdp.engine import stored_batches
+from skfairdp.engine.person_rows import PersonRows
+from skfairdp.engine.sampling import Batch
 from tests.inprocessing.rows import two_groups
 
 X, Y, GROUPS = two_groups(900)
@@ -31,6 +37,11 @@ GROUPED = [
     ImportanceSamplingDPSGDClassifier,
     RateConstrainedClassifier,
     DPFermiClassifier,
+]
+WITH_TABLES = [
+    (FairDPClassifier, {"stop_tolerance": 0.1, "check_every": 1}),
+    (DPFermiClassifier, {"notion": "equalized_odds"}),
+    (FairPathClassifier, {"epsilon": 30.0, "tolerance": 0.9, "notion": "equalized_odds"}),
 ]
 
 
@@ -97,6 +108,89 @@ def test_every_mechanism_of_steps_reads_them(tmp_path, kind):
     np.testing.assert_array_equal(weights(stored), weights(memory))
 
 
+def test_sparse_rows_become_dense_a_batch_at_a_time(monkeypatch):
+    monkeypatch.setattr(StoredRows, "cache_bytes", 4000)
+    dense = np.where(np.abs(X) > 1, X, 0.0).astype(np.float64)
+    sparse, seen = csr_array(dense), []
+    toarray = csr_array.toarray
+    monkeypatch.setattr(csr_array, "toarray", lambda rows: seen.append(rows.shape) or toarray(rows))
+    ids = np.arange(len(X)) // 2
+    for options in ({}, {"person_ids": ids, "sensitive_features": None}):
+        given = {"sensitive_features": GROUPS} | options
+        memory, stored = (repeated().fit(rows, Y, **given) for rows in (dense, sparse))
+        assert stored.plan_ == memory.plan_
+        assert stored.privacy_ == memory.privacy_
+        np.testing.assert_array_equal(weights(stored), weights(memory))
+        np.testing.assert_array_equal(stored.predict_proba(sparse), memory.predict_proba(dense))
+    assert {columns for _, columns in seen} == {X.shape[1]}
+    assert max(rows for rows, _ in seen) < 400  # 4,000 bytes and a batch
+    # Twice the same cell adds up, in any format.
+    rows, columns = np.nonzero(dense)
+    halves = np.tile(dense[rows, columns] / 2, 2)
+    twice = coo_array((halves, (np.tile(rows, 2), np.tile(columns, 2))), shape=X.shape)
+    np.testing.assert_array_equal(
+        weights(repeated().fit(twice, Y)), weights(repeated().fit(dense, Y))
+    )
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1e30])
+def test_bad_values_of_sparse_rows_are_refused_before_a_charge(tmp_path, value):
+    ledger, bad = PrivacyLedger(tmp_path / "ledger.json"), csr_array(X)
+    bad.data[-1] = value
+    with pytest.raises(ValueError, match="contains NaN, infinity, missing"):
+        DPSGDClassifier(ledger=ledger, **PLANNED).fit(bad, Y)
+    with pytest.raises(ValueError, match="Expected 2D array, got 1D"):
+        DPSGDClassifier(ledger=ledger, **PLANNED).fit(coo_array(Y), Y)
+    assert len(ledger.entries()) == 0
+
+
+@pytest.mark.parametrize(("kind", "options"), WITH_TABLES)
+def test_tables_count_all_rows_a_part_at_a_time(tmp_path, monkeypatch, kind, options):
+    monkeypatch.setattr(StoredRows, "cache_bytes", 10_000)
+    memory = repeated(kind, **options).fit(X, Y, sensitive_features=GROUPS)
+    for rows in (csr_array(X), parquet(tmp_path))[: 1 + (kind is not FairPathClassifier)]:
+        stored = repeated(kind, **options).fit(rows, Y, sensitive_features=GROUPS)
+        assert stored.plan_ == memory.plan_
+        np.testing.assert_array_equal(weights(stored), weights(memory))
+        for name in ("released_gaps_", "decided_", "changed_", "improved_", "direction_"):
+            if hasattr(memory, name):
+                np.testing.assert_array_equal(getattr(stored, name), getattr(memory, name))
+        np.testing.assert_array_equal(stored.predict(rows), memory.predict(X))
+
+
+@pytest.mark.parametrize("kind", [DPSGDClassifier, FairPathClassifier])
+def test_persons_may_have_their_rows_on_disk(tmp_path, kind):
+    persons = {"person_ids": [f"{group}{k % 400}" for k, group in enumerate(GROUPS)]}
+    options = {"epsilon": 30.0, "max_rows_per_person": 2}
+    options |= {"tolerance": 0.9} if kind is FairPathClassifier else {}
+    memory = repeated(kind, **options).fit(X, Y, sensitive_features=GROUPS, **persons)
+    stored = repeated(kind, **options).fit(parquet(tmp_path), **persons)
+    assert stored.privacy_ == memory.privacy_
+    np.testing.assert_array_equal(weights(stored), weights(memory))
+    np.testing.assert_array_equal(stored.predict(parquet(tmp_path)), memory.predict(X))
+
+
+def test_a_row_with_a_nan_is_none_of_its_person():
+    of_three = PersonRows(np.array([2, 1, 3]), 3)
+    batch = Batch(np.array([4, 9, 1, 2, 3, 5]), (2, 1), of_three)
+    left = stored_batches._without(batch, np.array([1, 5]))
+    assert left.rows.tolist() == [4, 9, 2, 3]
+    assert left.sizes == (1, 1)  # who has no other row is in no sum
+    means = left.persons.means(torch.tensor([[1.0], [3.0], [10.0], [20.0]]))
+    assert means.ravel().tolist() == [2.0, 15.0]
+
+
+@pytest.mark.filterwarnings("ignore:epsilon=inf")
+def test_a_row_with_a_nan_is_in_no_table(tmp_path):
+    bad = X.copy()
+    bad[::7, 1] = np.nan
+    options = {"epsilon": np.inf, "dataset_size": 900, "max_epochs": 1, "tolerance": 0.9}
+    model = FairPathClassifier(**(PLANNED | options)).fit(parquet(tmp_path, bad))
+    whole = np.isfinite(bad).all(axis=1)
+    found = [[np.sum(whole & (g == GROUPS) & (label == Y)) for label in (0, 1)] for g in ("a", "b")]
+    np.testing.assert_array_equal(model.decided_.sum(axis=2), found)
+
+
 def test_labels_and_groups_may_be_declared(tmp_path):
     rows = parquet(tmp_path)
     options = {"classes": [0, 1], "group_sizes": {"b": 200, "a": 700}}
@@ -136,16 +230,11 @@ def test_what_reads_all_rows_at_once_refuses_them(tmp_path):
     rows = parquet(tmp_path)
     with pytest.raises(TypeError, match="in memory"):
         LagrangianDualClassifier().fit(rows)
-    with pytest.raises(ValueError, match="has to be in memory"):
-        FairDPClassifier(delta=1e-5, stop_tolerance=0.1).fit(rows)
+    with pytest.raises(TypeError, match="in memory"):
+        FairPathClassifier(protects="sensitive_features").fit(rows)
     model = LagrangianDualClassifier(delta=1e-5, max_epochs=1)
     model.fit(mapped(tmp_path), Y, sensitive_features=GROUPS)  # a mapped array is an array
     assert model.module_ is not None
-    halting = [
-        repeated(FairDPClassifier, stop_tolerance=0.1).fit(rows, Y, sensitive_features=GROUPS)
-        for rows in (X, mapped(tmp_path))
-    ]
-    np.testing.assert_array_equal(*map(weights, halting))
 
 
 def test_masks_and_slices_choose_rows_and_places_outside_are_refused():

@@ -11,11 +11,14 @@ from scipy import stats
 
 from skfairdp.fairness.bounds import binomial_pairs
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
-from skfairdp.fairness.bounds.exact_gap import largest_gap_bound, pair_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_law
-from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
+from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound, largest_gap_bound
 
 ALPHA = 0.05
+
+
+def pair_bound(u, v, alpha):
+    return binomial_pairs.CellPair(u, v, alpha).bound()
 
 
 def every_bound(n, m, alpha=ALPHA):
@@ -163,6 +166,7 @@ def noisy_bounds(n, m, told, drawn):
     )
 
 
+@pytest.mark.slow
 def test_coverage_with_noise_by_enumeration():
     n, m, noise = 3, 2, noise_law(2, 3.0)
     noise = noise[len(noise) // 2 - 4 : len(noise) // 2 + 5]  # the rest has 1e-5

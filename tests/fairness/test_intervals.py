@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
-from skfairdp.fairness.bounds.exact_gap import pair_bound
+from skfairdp.fairness.bounds.binomial_pairs import CellPair
 from skfairdp.fairness.bounds.rate_gaps import (
     gap_estimate,
     gap_upper_bound,
@@ -68,7 +68,7 @@ def test_bound_is_the_slow_maximum_over_ordered_pairs_and_strata(table, form, le
                     pair = 1.0
                 elif form == "exact":
                     cells = [BinomialCell(int(k[i]), int(n[i])) for i in (u, v)]
-                    pair = pair_bound(*cells, alpha)
+                    pair = CellPair(*cells, alpha).bound()
                 else:
                     pair = k[u] / n[u] - k[v] / n[v]
                     pair += np.sqrt(np.log(1 / alpha) * (1 / n[u] + 1 / n[v]) / 2)

@@ -307,6 +307,7 @@ def noisy_twin(exact: ReleasedPath, multiplier: float, noise: NoiseSource) -> Re
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notion", ["demographic_parity", "equalized_odds"])
 def test_a_tolerance_is_kept_in_nine_fits_of_ten(notion: str) -> None:
     """Only the tables' noise is drawn anew: what the margin is for."""

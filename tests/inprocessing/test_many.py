@@ -20,7 +20,7 @@ from skfairdp import (
 )
 from skfairdp.engine import many_releases
 from skfairdp.engine.many_releases import ManyReleases
-from skfairdp.exceptions import BudgetExceededError
+from skfairdp.exceptions import BudgetExceededError, PlanError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 5)).astype(np.float32)
@@ -108,6 +108,49 @@ def test_noise_has_its_variance_and_is_each_models_own() -> None:
     assert len(np.unique(drawn[:, 0])) == 100
 
 
+def test_noise_ahead_is_the_noise_of_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = linear(reproducible_noise=True)
+    ahead = fit_many(base, SETTINGS, X, Y)
+    monkeypatch.setattr(many_releases, "_NOISE_AHEAD", 1)
+    for model, other in zip(ahead, fit_many(base, SETTINGS, X, Y), strict=True):
+        np.testing.assert_array_equal(weights(model), weights(other))
+
+
+def test_no_step_has_the_noise_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[ManyReleases] = []
+    released: list[torch.Tensor] = []
+
+    def watched(self: ManyReleases) -> torch.Tensor:
+        steps.append(self)
+        released.append(sound(self).clone())
+        return released[-1]
+
+    sound = ManyReleases.gradients
+    monkeypatch.setattr(ManyReleases, "gradients", watched)
+    monkeypatch.setattr(many_releases, "_NOISE_AHEAD", 18 * 7)  # 60 steps, 7 at a time
+    fit_many(linear(epsilon=None, noise_multiplier=1e6, max_epochs=4), 3, X, Y)
+    numbers = torch.stack(released).numpy()
+    assert len(np.unique(numbers)) == numbers.size
+    # Next to the noise, sums are nothing: 1,770 products of steps of 18 numbers.
+    z = numbers.reshape(60, 18) / numbers.std()
+    assert abs((z @ z.T)[np.triu_indices(60, 1)].mean()) < 5 * (18 / 1770) ** 0.5
+    assert not len(steps[-1]._noise)  # nothing is left over
+    with pytest.raises(PlanError, match="they are made"):
+        sound(steps[-1])
+
+
+def test_a_forked_process_does_not_use_the_noise_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    def elsewhere(self: ManyReleases) -> torch.Tensor:
+        released = sound(self)
+        monkeypatch.setattr(many_releases.os, "getpid", lambda: 0)
+        return released
+
+    sound = ManyReleases.gradients
+    monkeypatch.setattr(ManyReleases, "gradients", elsewhere)
+    with pytest.raises(PlanError, match="they are made"):  # the steps ahead are metered
+        fit_many(linear(), 2, X, Y)
+
+
 def test_a_shared_noise_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: ManyReleases) -> torch.Tensor:
         gradients = sound(self)
@@ -126,8 +169,8 @@ def test_batches_are_each_models_own(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(drawn)
         return sound(self, part, drawn, *others)
 
-    sound = ManyReleases._gathered
-    monkeypatch.setattr(ManyReleases, "_gathered", watched)
+    sound = ManyReleases._of_drawn
+    monkeypatch.setattr(ManyReleases, "_of_drawn", watched)
     fit_many(linear(batch_size=30, max_epochs=5), 2, X, Y)
     member = np.zeros((2, len(seen), 300))
     for step, drawn in enumerate(seen):

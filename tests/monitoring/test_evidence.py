@@ -42,11 +42,11 @@ def test_evidence_has_mean_one_at_the_edge_of_what_it_is_against(p, q):
     d = p - q
     for n in (1, 4):
         assert expectation(lambda e: e.below(d), p, q, n) == pytest.approx(1.0)
-        assert expectation(lambda e: e.above(d), p, q, n) == pytest.approx(1.0)
+        assert expectation(lambda e: e.reversed.below(-d), p, q, n) == pytest.approx(1.0)
         assert expectation(lambda e: e.below(d - 0.1), p, q, n) < 1.0
-        assert expectation(lambda e: e.above(d + 0.1), p, q, n) < 1.0
+        assert expectation(lambda e: e.reversed.below(-d - 0.1), p, q, n) < 1.0
         # A twin that is told a gap smaller than the true one grows.
-        assert expectation(lambda e: e.above(d - 0.1), p, q, n) > 1.0
+        assert expectation(lambda e: e.reversed.below(0.1 - d), p, q, n) > 1.0
 
 
 def test_counts_give_what_a_product_over_the_pairs_gives():
@@ -56,12 +56,10 @@ def test_counts_give_what_a_product_over_the_pairs_gives():
     d = 0.07
     bets = STAKES / (1 + d)
     slow = np.mean([np.prod(1 + bet * (differences - d)) for bet in bets])
-    assert math.exp(evidence.above(d)) == pytest.approx(slow)
+    assert math.exp(evidence.reversed.below(-d)) == pytest.approx(slow)
     steps = pair_steps(differences, d)
     assert np.exp(steps[:, 0].sum(axis=0)).mean() == pytest.approx(slow)
-    assert np.exp(steps[:, 1].sum(axis=0)).mean() == pytest.approx(
-        math.exp(evidence.reversed.above(d))
-    )
+    assert np.exp(steps[:, 1].sum(axis=0)).mean() == pytest.approx(math.exp(evidence.below(-d)))
 
 
 def test_limits_are_where_evidence_crosses():

@@ -313,7 +313,10 @@ def test_privacy_sees_through_to_what_was_trained() -> None:
     "inner",
     [
         LogisticRegression(),
-        DPSGDClassifier(max_epochs=2, reproducible_noise=True, random_state=0),
+        pytest.param(
+            DPSGDClassifier(max_epochs=2, reproducible_noise=True, random_state=0),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_scikit_learn_checks(inner) -> None:

@@ -31,7 +31,9 @@ def images() -> Any:
     return build("laplace", net=net, n_components=4).fit(X, y)
 
 
-@pytest.mark.parametrize("name", ["laplace", "codes", "images"])
+@pytest.mark.parametrize(
+    "name", ["laplace", "codes", pytest.param("images", marks=pytest.mark.slow)]
+)
 def test_a_row_is_encoded_to_the_last_bit_alike_in_any_company(name: str) -> None:
     """Equal noise on hidden values that differ in a bit would show where they lie."""
     model = images() if name == "images" else fitted(name)
@@ -140,6 +142,7 @@ class Chooses(RepresentationModule):
         return self.encoder(x if x.isfinite().all() else x.nan_to_num())
 
 
+@pytest.mark.slow
 def test_a_net_that_cannot_be_vectorised_sees_rows_one_by_one() -> None:
     X, y, _ = people(60)
     model = build("laplace", net=representation_net().set_params(module=Chooses)).fit(X, y)

@@ -21,7 +21,6 @@ from skfairdp.certificate.examination import examine
 from skfairdp.datasets import make_biased_gaussians
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell
 from skfairdp.fairness.bounds.binomial_pairs import CellPair
-from skfairdp.fairness.bounds.exact_gap import pair_bound
 from skfairdp.fairness.bounds.rate_gaps import gap_upper_bound
 from skfairdp.fairness.bounds.total_variation import (
     largest_event_bound,
@@ -29,7 +28,7 @@ from skfairdp.fairness.bounds.total_variation import (
     total_variation,
     total_variation_bound,
 )
-from skfairdp.fairness.scopes import DOWNSTREAM, DOWNSTREAM_LIKE
+from skfairdp.fairness.derivation import DOWNSTREAM, DOWNSTREAM_LIKE
 from skfairdp.figures import rounded_up
 from skfairdp.privacy import NoiseSource
 from skfairdp.representation import ResponseRandomizer, TotalVariationDisplay, downstream_bound
@@ -147,7 +146,7 @@ def test_the_bound_is_the_largest_of_all_events_each_at_the_full_level(k: int) -
     cells = [
         (BinomialCell(int(a), 90), BinomialCell(int(b), 60)) for a, b in all_events(first, second)
     ]
-    every = max(pair_bound(u, v, 0.05) for u, v in cells)
+    every = max(CellPair(u, v, 0.05).bound() for u, v in cells)
     assert largest_event_bound(first, second, 0.05) == pytest.approx(every, abs=1e-4)
 
 

@@ -62,7 +62,8 @@ def unforeseen(model: PrivateFairEncoder, expected: dict[str, str]) -> list[str]
     return [line for line in unexpected(model, expected) if "is non deterministic" not in line]
 
 
-@pytest.mark.parametrize("name", ["laplace", pytest.param("codes", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["laplace", "codes"])
 def test_scikit_learns_checks_pass_with_repeatable_noise(name: str) -> None:
     model = build(name, reproducible_noise=True, random_state=0, max_epochs=1)
     assert unforeseen(model, EXPECTED) == []
@@ -256,15 +257,18 @@ def test_the_key_is_in_a_pickle_only_if_it_is_exported() -> None:
             assert other.transform(X).shape == Z.shape  # fresh noise needs no key
 
 
-def test_the_key_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_key_is_shown_nowhere(logged: list[logging.LogRecord]) -> None:
     X, y, groups = people()
-    with caplog.at_level(logging.DEBUG):
-        model = fitted("laplace", export_key=True)
-        model.transform(X, ids=IDS)
-        certificate = model.certify(X, y, sensitive_features=groups)
+    model = fitted("laplace", export_key=True)
+    model.transform(X, ids=IDS)
+    certificate = model.certify(X, y, sensitive_features=groups)
     key = model.memory_._secret
     shown = repr(model) + model._repr_html_() + str(certificate) + certificate.to_json()
-    shown += caplog.text + repr(vars(model)) + json.dumps(str(model.get_params()))
+    shown += (
+        "".join(record.getMessage() for record in logged)
+        + repr(vars(model))
+        + json.dumps(str(model.get_params()))
+    )
     for form in (key.hex(), repr(key)[2:-1], str(list(key))):
         assert form not in shown
 
@@ -412,13 +416,13 @@ def test_no_row_is_in_a_pickle_or_a_copy(name: str) -> None:
 
 
 def test_a_fit_says_nothing_about_losses_or_rows(
-    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    capsys: pytest.CaptureFixture[str], logged: list[logging.LogRecord]
 ) -> None:
-    with caplog.at_level(logging.DEBUG), warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught:
         fitted("laplace", progress=True)
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert caplog.text == ""
+    assert logged == []
     assert caught == []
     assert "loss" not in shown.err
 
@@ -535,7 +539,7 @@ def test_a_pipeline_promises_what_the_release_promises() -> None:
 # -- images ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("private", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_images_have_representations_of_their_own_shape(private: bool) -> None:
     rng = np.random.default_rng(0)
     X = rng.random((20, 3, 3, 3))

@@ -7,25 +7,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Paragraph:
-    """Running text."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Listing:
-    """A list of sentences."""
-
-    items: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class KeyFigures:
-    """The numbers to be seen first: (name, number, what it is, whether it is a claim).
-
-    All of them stand in the sections below, too.
-    """
+    """The numbers to be seen first: (name, number, what it is, whether it is a claim)."""
 
     figures: tuple[tuple[str, str, str, bool], ...]
 
@@ -52,7 +35,8 @@ class Picture:
     draw: Callable[..., object]
 
 
-Element = Paragraph | Listing | KeyFigures | Table | Picture
+# A text is a paragraph, a tuple of texts a list of sentences.
+Element = str | tuple[str, ...] | KeyFigures | Table | Picture
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,10 @@ from html import escape
 from importlib import resources
 from string import Template
 
-from skfairdp.certificate.render.elements import (
-    Element,
-    KeyFigures,
-    Listing,
-    Paragraph,
-    Picture,
-    Section,
-    Table,
-)
+from skfairdp.certificate.render.elements import Element, KeyFigures, Picture, Section, Table
 from skfairdp.certificate.render.plot import svg
 
-# Longer tables may be cut between rows, and repeat their headings.
-_LONG = 25
+_LONG = 25  # rows; longer tables may be cut between rows, and repeat their headings
 
 
 def html_page(title: str, subtitle: str, sections: Iterable[Section]) -> str:
@@ -52,9 +43,9 @@ def _file(name: str) -> str:
 def _claim(section: Section) -> str:
     """The sentence in large letters, with every "symbol = figure" on one line."""
     sentence, *others = section.elements
-    assert isinstance(sentence, Paragraph)
-    text = escape(sentence.text)
-    text = re.sub(r"([εδ] = [\d.e∞-]*[\d∞])", r"<span class='whole'>\1</span>", text)
+    assert isinstance(sentence, str)
+    whole = r"<span class='whole'>\1</span>"
+    text = re.sub(r"([εδ] = [\d.e∞-]*[\d∞])", whole, escape(sentence))
     return f"<p class='claim'>{text}</p>" + "".join(map(_element, others))
 
 
@@ -75,10 +66,10 @@ def _folded(section: Section) -> str:
 
 
 def _element(element: Element) -> str:
-    if isinstance(element, Paragraph):
-        return f"<p>{escape(element.text)}</p>"
-    if isinstance(element, Listing):
-        return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in element.items) + "</ul>"
+    if isinstance(element, str):
+        return f"<p>{escape(element)}</p>"
+    if isinstance(element, tuple):
+        return "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in element) + "</ul>"
     if isinstance(element, KeyFigures):
         items = "".join(
             f"<li{'' if claimed else ' class=none'}>{escape(name)}<b>{escape(value)}</b>"

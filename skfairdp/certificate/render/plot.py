@@ -122,6 +122,10 @@ def svg(picture: Picture) -> str | None:
     with matplotlib.rc_context(style):
         figure = Figure(figsize=(WIDTH, picture.height), layout="constrained")
         picture.draw(ax=figure.subplots())
+        layout = figure.get_layout_engine()
+        assert layout is not None
+        layout.execute(figure)
+        figure.set_layout_engine(None)  # what has its place is drawn once, else twice
         figure.savefig(written, format="svg", metadata={"Date": None}, transparent=True)
     code = written.getvalue()
     code = re.sub(r"<metadata>.*?</metadata>", "", code[code.index("<svg") :], flags=re.DOTALL)

@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from skfairdp.certificate.render.elements import (
-    Element,
-    Listing,
-    Paragraph,
-    Picture,
-    Section,
-    Table,
-)
+from skfairdp.certificate.render.elements import Element, Picture, Section, Table
 from skfairdp.exceptions import MonitorError
+from skfairdp.fairness.derivation import DEPLOYED
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.figures import rounded_down, rounded_up
 from skfairdp.privacy.ledger import PrivacyLedger
 from skfairdp.privacy.ledger.rendering import HEADINGS, ledger_cells
@@ -32,27 +25,19 @@ class Watch(Protocol):
     notion: str
 
     @property
-    def groups_(self) -> tuple[Hashable, ...] | None:
-        """The groups; None before the first batch."""
-        ...
-
+    def groups_(self) -> tuple[Hashable, ...] | None: ...
     @property
-    def history_(self) -> pd.DataFrame:
-        """A line for each batch."""
-        ...
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the bounds so far."""
-        ...
+    def history_(self) -> pd.DataFrame: ...
+    def plot(self, ax: Any = None) -> Any: ...
 
 
 def of_ledger(ledger: PrivacyLedger) -> Section:
     """An excerpt of what a data set has spent."""
     rows = tuple(map(ledger_cells, ledger.entries()))
     title = f"What was charged to the ledger for the data set “{ledger.data_set}”."
-    elements: list[Element] = [Paragraph(title), Listing(tuple(ledger.statements()))]
+    elements: list[Element] = [title, tuple(ledger.statements())]
     if len(rows) > _EXCERPT:
-        elements.append(Paragraph(f"The last {_EXCERPT} of {len(rows)} entries:"))
+        elements.append(f"The last {_EXCERPT} of {len(rows)} entries:")
     if rows:
         elements.append(Table("Entries of the ledger", rows[-_EXCERPT:], HEADINGS))
     return Section("Privacy ledger", tuple(elements))
@@ -89,4 +74,4 @@ def of_monitor(monitor: Watch) -> Section:
     headings = ("batch", "UTC", "rows", "at least", "at most", "so far")
     table = Table(f"The last {len(rows)} batches", rows, headings, numbers_from=2)
     picture = Picture("Bounds on the largest gap, after each batch.", 3.5, monitor.plot)
-    return Section("Since then", (Paragraph(str(monitor)), picture, table))
+    return Section("Since then", (str(monitor), picture, table))

@@ -7,22 +7,36 @@ from collections.abc import Iterator, Sequence
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.examination import DIGEST_SHOWS
 from skfairdp.certificate.facts import PUBLIC, Fact
-from skfairdp.certificate.render.elements import KeyFigures, Listing, Paragraph, Section, Table
+from skfairdp.certificate.render.elements import KeyFigures, Section, Table
 from skfairdp.certificate.render.group_sections import (
     coverage,
     fairness_section,
     share_text,
     words_of,
 )
-from skfairdp.certificate.render.not_claimed import not_claimed
 from skfairdp.certificate.render.record_sections import Watch, check_watch, of_ledger, of_monitor
 from skfairdp.certificate.render.templates import PLAIN, arranged
 from skfairdp.certificate.sentence import certainty, population
+from skfairdp.fairness.derivation import DEPLOYED
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
+from skfairdp.fairness.notions import NOTIONS
 from skfairdp.figures import as_given, epsilon_text, factor_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.ledger import PrivacyLedger
-from skfairdp.privacy.relations import PROTECTED, neighbours_text, protected_text
+from skfairdp.privacy.relations import NEIGHBOURS, PROTECTED, neighbours_text, protected_text
+
+_GROUPS = (
+    "Fairness to other groups, to groups within the groups named, or to single persons.",
+    "Anything about this one model on another population, at a later time, or on rows chosen in "
+    "another way.",
+)
+_USE = (
+    "That the model is accurate, or fit for a purpose, or that its use is lawful.",
+    "What privacy costs in accuracy: a model trained without it on the same rows would have to be "
+    "shown beside this one, and nothing would protect these rows any more.",
+    "That it was not chosen among several by looking at their certificates, unless the assumptions "
+    "above say how many there were.",
+)
 
 
 def certificate_sections(
@@ -33,12 +47,7 @@ def certificate_sections(
     monitor: Watch | None = None,
     template: str = PLAIN,
 ) -> tuple[Section, ...]:
-    """Collect what a certificate says, a summary with the claim in one sentence first.
-
-    A ledger adds an excerpt of what its data set has spent; `epsilon` and `tolerance`, the
-    largest loss and difference that were asked for, add whether they are kept; a monitor adds what
-    it has seen since; a template arranges what comes after the summary.
-    """
+    """Collect what a certificate says, a summary first; arguments as of `Certificate.to_html`."""
     privacy, fairness = claims.privacy, claims.fairness
     facts = claims.facts
     if ledger is not None:
@@ -49,14 +58,14 @@ def certificate_sections(
     found = [
         Section(
             "The claim",
-            (Paragraph(claims.sentence), _key_figures(claims), *(about if facts else [])),
+            (claims.sentence, _key_figures(claims), *(about if facts else [])),
             tuple(part for part in summary if part.elements),
         ),
         _privacy(privacy),
         fairness_section(claims),
-        Section("Coverage", (Listing(tuple(coverage(claims))),), extra=True),
+        Section("Coverage", (tuple(coverage(claims)),), extra=True),
         Section("What this rests on", (), tuple(_assumptions(privacy, fairness))),
-        Section("What is not claimed", (Listing(not_claimed(privacy, fairness)),), extra=True),
+        Section("What is not claimed", (tuple(_not_claimed(privacy, fairness)),), extra=True),
         _model(claims),
     ]
     if ledger is not None:
@@ -118,15 +127,15 @@ def _asked(claims: Claims, epsilon: float | None, tolerance: float | None) -> Se
             f"Differences between groups of at most {as_given(tolerance)}: {shown} by this "
             "certificate for the model as it is deployed."
         )
-    return Section("What was asked for", (Listing(tuple(items)),) if items else ())
+    return Section("What was asked for", (tuple(items),) if items else ())
 
 
 def _privacy(privacy: PrivacyGuarantee | None) -> Section:
     if privacy is None:
         text = "None: the model was trained without noise (epsilon=inf), for comparison."
-        return Section("Privacy", (Paragraph(text),))
+        return Section("Privacy", (text,))
     if privacy.is_void:
-        return Section("Privacy", (Paragraph("Nothing is promised (ε = ∞)."),))
+        return Section("Privacy", ("Nothing is promised (ε = ∞).",))
     protected = PROTECTED[privacy.protects]
     meaning = (
         f"Whatever anyone learns from {protected.told_by} would have been at most "
@@ -148,7 +157,7 @@ def _privacy(privacy: PrivacyGuarantee | None) -> Section:
             for k, v in groups.items()
         ),
     )
-    return Section("Privacy", (Paragraph(meaning), Table(f"Privacy of {protected.subject}", facts)))
+    return Section("Privacy", (meaning, Table(f"Privacy of {protected.subject}", facts)))
 
 
 def _assumptions(
@@ -157,12 +166,12 @@ def _assumptions(
     """Each text once per kind of claim."""
     if privacy is not None and privacy.assumptions:
         title = "Why there is no privacy claim" if privacy.is_void else "Privacy assumes"
-        yield Section(title, (Listing(privacy.assumptions),))
+        yield Section(title, (privacy.assumptions,))
     for scope in dict.fromkeys(claim.scope for claim in fairness):
         texts = (t for claim in fairness if claim.scope == scope for t in claim.assumptions)
         found = tuple(dict.fromkeys(texts))
         if found:
-            yield Section(f"Fairness ({scope}) assumes", (Listing(found),))
+            yield Section(f"Fairness ({scope}) assumes", (found,))
 
 
 def _model(claims: Claims) -> Section:
@@ -178,5 +187,27 @@ def _model(claims: Claims) -> Section:
         "and that the figures follow from what is stored with them: skfairdp verify "
         f"certificate.json model.pkl, or certificate.verify(model). {DIGEST_SHOWS}"
     )
-    check = Section("How to check it", (Paragraph(how),), extra=True)
+    check = Section("How to check it", (how,), extra=True)
     return Section("Which model", (Table("The certified model", facts),), (check,))
+
+
+def _not_claimed(
+    privacy: PrivacyGuarantee | None, fairness: Sequence[FairnessGuarantee]
+) -> Iterator[str]:
+    """What a reader might think the claims say, and they don't."""
+    if privacy is None or privacy.is_void:
+        yield "Privacy: nothing is promised to the people in the training data."
+    else:
+        yield from PROTECTED[privacy.protects].not_claimed
+        yield from NEIGHBOURS[privacy.adjacency].not_claimed
+    if fairness:
+        missing = sorted(set(NOTIONS) - {claim.notion for claim in fairness})
+        if missing:
+            names = ", ".join(map(words_of, missing))
+            yield f"Other notions of fairness, which this model may violate: {names}."
+        if not any(claim.scope == DEPLOYED and claim.informative for claim in fairness):
+            yield "A bound on differences between groups when this model is deployed."
+        yield from _GROUPS
+    else:
+        yield "Fairness: nothing is said about differences between groups."
+    yield from _USE

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from skfairdp.certificate.render.elements import Listing, Paragraph, Section
+from skfairdp.certificate.render.elements import Section
 
 if TYPE_CHECKING:
     from skfairdp.certificate.facts import Fact
@@ -33,11 +33,7 @@ def template_names() -> tuple[str, ...]:
 def arranged(
     sections: Sequence[Section], template: str, facts: Sequence[Fact]
 ) -> tuple[Section, ...]:
-    """Put all sections but the first under the headings of a template.
-
-    What a heading asks for and a certificate does not know is "not stated". Raises a ValueError
-    for a template that there is not.
-    """
+    """Put all sections but the first under the headings of a template."""
     if template not in template_names():
         raise ValueError(f"template={template!r} is not known; use one of {template_names()}.")
     if template == PLAIN:
@@ -47,7 +43,7 @@ def arranged(
     left, known = {part.title: part for part in others}, dict[str, str]()
     for fact in facts:  # such as alternatives of a search, and of the ledger
         known[fact.name] = "; ".join(filter(None, (known.get(fact.name), str(fact))))
-    found = [summary, Section("How this is arranged", (Paragraph(document["note"]),), extra=True)]
+    found = [summary, Section("How this is arranged", (document["note"],), extra=True)]
     for heading in document["heading"]:
         lines = [
             f"{line['ask']}: {known.get(line.get('fact', ''), NOT_STATED)}."
@@ -55,6 +51,6 @@ def arranged(
         ]
         lines += [f"{title}: {NOT_STATED}." for title in heading["holds"] if title not in left]
         parts = tuple(left.pop(title) for title in heading["holds"] if title in left)
-        content = (Listing(tuple(lines)),) if lines else ()
+        content = (tuple(lines),) if lines else ()
         found.append(Section(heading["name"], content, parts))
     return (*found, *left.values())

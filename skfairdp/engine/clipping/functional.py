@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from skfairdp.engine.parameter_vector import FlatParameters
 
-__all__ = ["FunctionalClipper"]
-
 _BLOCK_ELEMENTS = 1 << 23
 # Gradients of 32 records have to fit into half a gigabyte, or records go one by one.
 _LARGEST_MODULE = 1 << 22

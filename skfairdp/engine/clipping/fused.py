@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from skfairdp.engine.parameter_vector import FlatParameters
 
-__all__ = ["FusedClipper"]
-
 _BLOCK_ELEMENTS = 1 << 23
 
 

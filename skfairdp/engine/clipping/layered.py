@@ -24,8 +24,6 @@ from skfairdp.engine.modules import SmallCNN
 from skfairdp.engine.objectives import check_losses
 from skfairdp.engine.parameter_vector import FlatParameters
 
-__all__ = ["LayeredClipper", "record_layers"]
-
 _POOLS = (nn.AvgPool2d, nn.MaxPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
 # Patches of a few records at a time stay in the cache between copy and product.
 _PATCH_ELEMENTS = 1 << 18

@@ -17,8 +17,6 @@ from torch import nn
 
 from skfairdp.engine.modules import MLP, SmallCNN
 
-__all__ = ["Activation", "LinearStack", "activation_for", "leaves_of", "linear_stack"]
-
 _aten = torch.ops.aten
 
 

@@ -61,15 +61,6 @@ from collections.abc import Sequence
 
 import torch
 
-__all__ = [
-    "CANCELLED",
-    "clip_factors",
-    "product_error",
-    "rounding_margin",
-    "row_capacity",
-    "sum_margin",
-]
-
 CANCELLED = 2.0**-4
 """A person's mean gradient is never taken to be shorter than this share of its rows' mean norm."""
 LEAST_MARGIN = 2.0**-16

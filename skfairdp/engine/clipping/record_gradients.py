@@ -20,8 +20,6 @@ from skfairdp.engine.objectives import check_losses
 from skfairdp.engine.parameter_vector import FlatParameters, copy_module
 from skfairdp.engine.randomness import OwnDraws, are_served
 
-__all__ = ["RecordGradients"]
-
 _DECIDES = (
     "decides by the values of its input (an `if` on a tensor, .item(), .tolist()), which cannot "
     "be differentiated record by record. Use torch.where or masks instead."

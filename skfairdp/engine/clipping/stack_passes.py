@@ -10,8 +10,6 @@ from skfairdp.engine.clipping.linear_stacks import LinearStack
 from skfairdp.engine.exact_products import parts_of, product
 from skfairdp.engine.objectives import Objective, check_losses
 
-__all__ = ["StackPass"]
-
 
 class StackPass:
     """A pass forth and back through a stack, as far down as the first trained layer.

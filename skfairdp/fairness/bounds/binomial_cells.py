@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -11,11 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import signal, special
 
-__all__ = ["BinomialCell", "binomial_laws", "clopper_pearson"]
-
 # A window of a law leaves out a probability of exp(-_TAIL) on either side.
 _TAIL = 36.0
 _REMEMBERED = 50_000  # rows up to which the coefficients of a law are kept for the next one
+_POWERS = 300.0  # largest power of e that laws of rates near each other differ by in a window
 # At 0 and 1 nearly the same law: what is lost is far below the slack.
 _INNER = (1e-20, 1.0 - 2.0**-53)
 
@@ -57,36 +57,74 @@ def clopper_pearson(
     return lower, upper
 
 
-def binomial_laws(
-    n: int | NDArray[np.int64], p: NDArray[np.float64]
-) -> tuple[int, NDArray[np.float64]]:
-    """Laws of binomial counts of `n` rows, or of each of (s, 1, 1) numbers of rows, for rates (m,).
+def binomial_laws(n: int, p: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
+    """Laws of binomial counts of `n` rows for rates (m,), on a window with nearly all of them.
 
-    On a window with nearly all of them. Result: the count at which the window starts, and an array
-    (m, width) or (s, m, width).
+    Result: the count at which the window starts, and an array (m, width).
     """
-    p = np.minimum(np.maximum(p, 0.0), 1.0)  # a fraction of what np.clip takes
-    # Bernstein's inequality.
-    mean = n * p
-    spread = np.sqrt(2.0 * _TAIL * mean * (1.0 - p)) + _TAIL / 3.0 + 1.0
-    first = max(0, math.floor(float((mean - spread).min())))
-    last = min(int(np.max(n)), math.ceil(float((mean + spread).max())))
-    k = np.arange(first, last + 1)
+    k = _window(n, p)
     inner = _inner(p)
     miss = np.log1p(-inner)
     law: NDArray[np.float64] = np.add((np.log(inner) - miss) * k, n * miss)
-    if isinstance(n, int) and n <= _REMEMBERED:
-        law += _all_coefficients(n)[first : last + 1]
+    if n <= _REMEMBERED:
+        law += _all_coefficients(n)[k[0] : k[-1] + 1]
     else:
         law += _log_coefficients(n, k)
     np.exp(law, out=law)
-    return first, law
+    return int(k[0]), law
+
+
+def binomial_means(
+    n: NDArray[np.int64], p: NDArray[np.float64], of: Callable[[NDArray[np.int64]], NDArray]
+) -> NDArray[np.float64]:
+    """Means of functions of binomial counts: of each number of rows (s,), and each rate (m,).
+
+    `p` rises. `of` gives values (..., s, width) for counts (width,). A law is that of a rate near
+    by, times a power of the count, so that sums over counts are a product of two matrices. Result:
+    an array (..., s, m).
+    """
+    k, inner = _window(n, p), _inner(p)
+    miss = np.log1p(-inner)
+    odds = np.log(inner) - miss
+    if len(p) > 1 and len(k) * float(odds[-1, 0] - odds[0, 0]) > _POWERS:
+        apart = np.diff(odds[:, 0])
+        wide = (
+            int(apart.argmax()) + 1
+        )  # one rate far from the others, or about as many on each side
+        cut = wide if 2.0 * apart[wide - 1] > apart.sum() else len(p) // 2
+        return np.concatenate([binomial_means(n, part, of) for part in (p[:cut], p[cut:])], axis=-1)
+    here, centre, rows = len(p) // 2, k[len(k) // 2], n[:, np.newaxis]
+    law = np.exp(_log_coefficients(rows, k) + k * odds[here] + rows * miss[here])
+    odds, miss = odds - odds[here], miss - miss[here]
+    found: NDArray[np.float64] = (of(k) * law) @ np.exp(odds * (k - centre)).T
+    found *= np.exp(rows * miss.T + centre * odds.T)
+    return found
+
+
+def _window(n: int | NDArray[np.int64], p: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Counts that are nearly all of the laws of numbers of rows and rates."""
+    p = np.minimum(np.maximum(p, 0.0), 1.0)  # a fraction of what np.clip takes
+    # Bernstein's inequality.
+    mean = np.multiply.outer(n, p)
+    spread = np.sqrt(2.0 * _TAIL * mean * (1.0 - p)) + _TAIL / 3.0 + 1.0
+    first = max(0, math.floor(float((mean - spread).min())))
+    return np.arange(first, min(int(np.max(n)), math.ceil(float((mean + spread).max()))) + 1)
 
 
 def _log_coefficients(n: int | NDArray[np.int64], k: NDArray[np.int64]) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = special.gammaln(n + 1.0) - special.gammaln(k + 1.0)
-    found -= special.gammaln(n - k + 1.0)
+    most = int(np.max(n))
+    if most > _REMEMBERED:
+        far: NDArray[np.float64] = special.gammaln(n + 1.0) - special.gammaln(k + 1.0)
+        return far - special.gammaln(n - k + 1.0)  # infinite for more successes than rows
+    table, misses = _log_factorials(1 << most.bit_length()), n - k
+    found: NDArray[np.float64] = table[n] - table[k] - table[np.maximum(misses, 0)]
+    found[misses < 0] = -math.inf
     return found
+
+
+@lru_cache(maxsize=16)
+def _log_factorials(size: int) -> NDArray[np.float64]:
+    return special.gammaln(np.arange(1.0, size + 1.0))
 
 
 @lru_cache(maxsize=16)

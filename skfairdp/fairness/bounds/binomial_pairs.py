@@ -1,11 +1,7 @@
 """What is no more extreme than the counts of a pair of binomial cells, and its probability.
 
-The derivation is in docs/theory/certificate.md. Outcomes of a pair of cells are put in one fixed
-order; the bound is the largest difference of rates under which the observed outcome, or one
-before it, has a probability above alpha (Buehler). The order is a closed form that rises with the
-first count and falls with the second, so these outcomes lie below a frontier, and the supremum of
-their probability over all rates that differ by d falls with d. Between the points where the
-probability is computed, a bound on its second derivative holds.
+docs/theory/certificate.md derives the order of outcomes, and the bound (Buehler): the largest
+difference of rates under which the observed outcome, or one before it, has more than alpha.
 """
 
 from __future__ import annotations
@@ -19,8 +15,6 @@ from numpy.typing import NDArray
 from scipy import optimize, special
 
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
-
-__all__ = ["CellPair"]
 
 # Rounding of a computed probability: parts of itself, more for more rows, and of 1.
 _RELATIVE, _PER_ROW, _ABSOLUTE, _ABSOLUTE_NOISE = 1e-9, 1e-12, 1e-13, 1e-10
@@ -49,8 +43,7 @@ def _place(u: BinomialCell, v: BinomialCell, y: NDArray, z: NDArray, alpha: floa
     below = _distances(v, v.scale * v.trials - np.clip(z, 0, v.scale * v.trials), error)
     noise = special.ndtri(error) ** 2 * (u.noise_variance + v.noise_variance)
     apart = y / (u.scale * u.trials) - z / (v.scale * v.trials)
-    place: NDArray = apart + np.sqrt(above**2 + below**2 + noise)
-    return place
+    return apart + np.sqrt(above**2 + below**2 + noise)
 
 
 def _distances(cell: BinomialCell, counts: NDArray, error: float) -> NDArray[np.float64]:

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp import assumptions
-from skfairdp.fairness.derivation import COUNTED, Derivation
+from skfairdp.fairness.derivation import ANSWERED, COUNTED, Derivation
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
-from skfairdp.fairness.scopes import ANSWERED
 from skfairdp.figures import as_given, rounded_up
 
 ANSWERED_OF_ASKED = "answered"  # stratum of the counts of answered among all queries
@@ -39,8 +38,7 @@ def answered_guarantee(
     Returns
     -------
     FairnessGuarantee
-        Of scope "answered queries". Its counts: answers of each label; stratum "answered": the
-        answered of all queries of a group.
+        Of scope "answered queries". The stratum "answered" counts the answered of all queries.
 
     Raises
     ------
@@ -91,13 +89,8 @@ def answered_guarantee(
     )
 
 
-def coverage_sentence(groups: Sequence[Hashable], answered: ArrayLike, asked: ArrayLike) -> str:
-    """Say how many queries were answered, over all and by group."""
-    return f"Coverage: {answered_of_asked(groups, answered, asked)}."
-
-
 def answered_of_asked(groups: Sequence[Hashable], answered: ArrayLike, asked: ArrayLike) -> str:
-    """Say how many queries were answered; the part of `coverage_sentence` after the colon."""
+    """Say how many queries were answered, over all and by group."""
     given, of = np.asarray(answered), np.asarray(asked)
     parts = zip([*given, given.sum()], [*of, of.sum()], strict=True)
     *shares, whole = (f"{n / m:.3f}" if m else "no query" for n, m in parts)
@@ -121,7 +114,7 @@ def _texts(
         deadlock = "no answer of any group can pass any more, so every further query is refused."
         texts.append(f"The gate is deadlocked: {deadlock}")
     texts += [
-        f"{coverage_sentence(groups, answers, asked)} {assumptions.REFUSALS}",
+        f"Coverage: {answered_of_asked(groups, answers, asked)}. {assumptions.REFUSALS}",
         assumptions.ORDER_OF_QUERIES,
         assumptions.RECORDED.format(what="Groups are"),
     ]

@@ -1,28 +1,21 @@
 """Bounds that hold before any evaluation, from the noise of the last head step.
 
-FairDP clips the weights of a linear head, takes one noisy step, and predicts with the
-sign of the head's score. The larger the noise against the weights, the closer every
-prediction is to a coin toss, whatever the group. The bound is about rates *averaged over
-the last noise*; it says nothing about one released model, and in ordinary settings it
-is 1.
-
-The published statement divides the clipping norm by the number of groups once too often;
-the forms below are the corrected ones.
+They are about rates *averaged over the last noise*, never about one released model, and in
+ordinary settings they are 1. docs/theory/fairdp.md derives them and corrects the published form.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
-from typing import Literal
+from typing import Any, Literal
 
 from scipy import special, stats
 
 from skfairdp import assumptions
-from skfairdp.documentation import completed_by
-from skfairdp.fairness.derivation import LAST_STEP, Derivation
+from skfairdp.fairness.derivation import LAST_STEP, TRAINING, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
-from skfairdp.fairness.scopes import TRAINING
 
 # Events that do not depend on the prediction; accuracy parity is not among them.
 THEOREM2_NOTIONS = tuple(n.name for n in NOTIONS.values() if n.compares_predictions)
@@ -45,6 +38,8 @@ def theorem2_bound(
 ) -> float:
     """Bound on the difference of averaged rates between any two groups (Theorem 2).
 
+    Its conditions, which `theorem2_guarantee` words, are the caller's to check.
+
     Parameters
     ----------
     max_head_norm : float > 0
@@ -54,10 +49,9 @@ def theorem2_bound(
     learning_rate : float > 0
         Learning rate of the last step.
     noise_std : float >= 0
-        Standard deviation of the noise on each coordinate of the last head update
-        before the learning rate is applied, with a single head. In the published mean
-        form ``(sigma C / K) sqrt(sum_k 1 / b_k**2)``; in the sum form
-        ``C sigma / sqrt(K)``.
+        Standard deviation of the noise on each coordinate of the last head update, before the
+        learning rate, with a single head: ``(sigma C / K) sqrt(sum_k 1 / b_k**2)`` in the
+        published mean form, ``C sigma / sqrt(K)`` in the sum form.
     n_heads : int, default=1
         Number N of heads from the micro-batches of the last step.
     prediction : {"score_mean", "vote", "gibbs"}, default="score_mean"
@@ -79,11 +73,6 @@ def theorem2_bound(
     ValueError
         When ``group_update="sum"`` lacks its two figures, or a name is unknown.
 
-    Notes
-    -----
-    The conditions under which the theorem holds are the caller's to check; see
-    `theorem2_guarantee` for their wording.
-
     Examples
     --------
     >>> from skfairdp.fairness.bounds.head_noise import theorem2_bound
@@ -96,8 +85,7 @@ def theorem2_bound(
     std = learning_rate * noise_std
     if group_update == "mean":
         # Each micro-batch mean has the norm of the whole mean and n_heads times its noise.
-        step = max_grad_norm
-        head_std = n_heads * std
+        step, head_std = max_grad_norm, n_heads * std
     elif group_update == "sum":
         if expected_batch_size is None or n_groups is None:
             raise ValueError(
@@ -105,8 +93,7 @@ def theorem2_bound(
                 "a sum of gradients grows with the batch."
             )
         # Micro-batch sums are n_heads times shorter and have the same noise.
-        step = expected_batch_size * max_grad_norm / (n_groups * n_heads)
-        head_std = std
+        step, head_std = expected_batch_size * max_grad_norm / (n_groups * n_heads), std
     else:
         raise ValueError(f"group_update={group_update!r} is not known; use 'mean' or 'sum'.")
     reach = max_head_norm + learning_rate * step
@@ -129,21 +116,7 @@ def theorem2_bound(
     )
 
 
-@completed_by(theorem2_bound)
-def theorem2_guarantee(
-    notion: str,
-    *,
-    groups: tuple,
-    max_head_norm: float,
-    max_grad_norm: float,
-    learning_rate: float,
-    noise_std: float,
-    n_heads: int = 1,
-    prediction: Prediction = "score_mean",
-    group_update: GroupUpdate = "mean",
-    expected_batch_size: float | None = None,
-    n_groups: int | None = None,
-) -> FairnessGuarantee:
+def theorem2_guarantee(notion: str, *, groups: tuple, **figures: Any) -> FairnessGuarantee:
     """State `theorem2_bound` as a guarantee with its scope and conditions.
 
     Parameters
@@ -152,6 +125,8 @@ def theorem2_guarantee(
         The notion; the theorem does not cover accuracy parity.
     groups : tuple
         Group labels that the statement is about.
+    **figures : object
+        Arguments of `theorem2_bound`.
 
     Returns
     -------
@@ -161,19 +136,20 @@ def theorem2_guarantee(
     Raises
     ------
     ValueError
-        For a notion that the theorem does not cover.
+        For a notion that the theorem does not cover, and as of `theorem2_bound`.
     """
-    inputs = {name: value for name, value in locals().items() if name not in ("notion", "groups")}
     if notion not in THEOREM2_NOTIONS:
         raise ValueError(
             f"notion={notion!r} is not covered by Theorem 2; use one of {list(THEOREM2_NOTIONS)}."
         )
+    inputs = inspect.signature(theorem2_bound).bind(**figures)
+    inputs.apply_defaults()
     return FairnessGuarantee(
         notion=notion,
-        bound=theorem2_bound(**inputs),
+        bound=theorem2_bound(**inputs.kwargs),
         scope=TRAINING,
         method="noise of the last head step (FairDP Theorem 2, corrected)",
         groups=groups,
         assumptions=assumptions.LAST_STEP,
-        derivation=Derivation.of(LAST_STEP, **inputs),
+        derivation=Derivation.of(LAST_STEP, **inputs.kwargs),
     )

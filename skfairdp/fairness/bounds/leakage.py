@@ -1,8 +1,4 @@
-"""How much a released representation is proved to tell about the group of a person.
-
-Mutual information cannot be bounded from above by samples alone, but it can be bounded from below:
-a guess of the group from the representation that is better than chance shows information.
-"""
+"""How much a released representation is proved to tell about the group of a person."""
 
 from __future__ import annotations
 
@@ -108,8 +104,7 @@ def classifier_lower_bound(
         stratify=groups.codes[train],
         random_state=np.random.RandomState(random_state),
     )
-    first = model.fit(rows[fitting], groups.codes[fitting])
-    guess = _aligned(first.predict_proba(rows[tuning]), first.classes_, n_groups)
+    guess = _predicted(model, rows, groups, fitting, tuning)
     tuning_codes = groups.codes[tuning]
     share = max(
         _SHARES,
@@ -117,8 +112,7 @@ def classifier_lower_bound(
             _gains(guess, prior, tuning_codes, w), _width(prior, w), error / 2, len(test)
         ),
     )
-    fitted = clone(model).fit(rows[train], groups.codes[train])
-    guess = _aligned(fitted.predict_proba(rows[test]), fitted.classes_, n_groups)
+    guess = _predicted(clone(model), rows, groups, train, test)
     gains = _gains(guess, prior, groups.codes[test], share)
     held_out = np.bincount(groups.codes[test], minlength=n_groups) / len(test)
     unclipped = float(gains.mean() - _divergence(held_out, prior).sum())
@@ -149,8 +143,7 @@ def held_out_prediction(
     train, test = train_test_split(
         np.arange(len(rows)), test_size=0.5, random_state=np.random.RandomState(random_state)
     )
-    model = _default_classifier(random_state).fit(rows[train], groups.codes[train])
-    guess = _aligned(model.predict_proba(rows[test]), model.classes_, len(groups.labels))
+    guess = _predicted(_default_classifier(random_state), rows, groups, train, test)
     return 0.95 * guess + 0.05 / len(groups.labels), test
 
 
@@ -171,10 +164,13 @@ def _default_classifier(random_state: int | None) -> HistGradientBoostingClassif
     )  # fmt: skip
 
 
-def _aligned(guess: NDArray, classes: NDArray, n_groups: int) -> NDArray[np.float64]:
+def _predicted(
+    model: Any, rows: NDArray, groups: Groups, train: NDArray, test: NDArray
+) -> NDArray[np.float64]:
     """Probabilities with a column for every group, also for one that training rows lack."""
-    full = np.zeros((len(guess), n_groups))
-    full[:, classes] = guess
+    model.fit(rows[train], groups.codes[train])
+    full = np.zeros((len(test), len(groups.labels)))
+    full[:, model.classes_] = model.predict_proba(rows[test])
     return full
 
 
@@ -200,9 +196,7 @@ def _promise(gains: NDArray[np.float64], width: float, error: float, n_rows: int
 def _mean_below(values: NDArray[np.float64], error: float) -> float:
     """Lower confidence bound on the mean of i.i.d. values in [0, 1], by betting.
 
-    Against a claimed mean m, a fortune that stakes a share chosen before each value grows by
-    1 + stake (value - m). If the mean is m or less it is a supermartingale and exceeds 1/error
-    with probability at most `error` (Ville); the bound is the largest m at which it does.
+    The largest mean against which a fortune grows to 1/error: see docs/theory/information.md.
     """
     n = len(values)
     seen = np.arange(1, n + 1)

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import signal, special, stats
 
-from skfairdp.fairness.bounds.binomial_cells import binomial_laws
+from skfairdp.fairness.bounds.binomial_cells import binomial_means
 from skfairdp.parameters import COUNT, Number, check_arguments
 
 OUTSIDE_SHARE = 0.02  # of the error, for rates that one cell excludes by itself
 _NODES, _BLOCK = 512, 16  # rates that are looked at, and how many are first looked at together
 _ROUNDING = 1e-10  # of a probability from a convolved law
 _PARTS = 16  # to which the rate is rounded that a statistic is made for
-_NEAR = 4_000  # numbers of a law, for each of some dozen rates, that are computed at once
-_FEW = 4_096  # rows of a cell whose laws are computed for all rates in one window
+_TOGETHER = 64  # numbers of rows whose laws are computed at once
 _LARGEST = 1.0 - 1e-12  # p-value that is told from 1
 
 
@@ -29,18 +28,17 @@ _LARGEST = 1.0 - 1e-12  # p-value that is told from 1
 class CellPValues:
     """P-values of all rates of one cell, from its noisy counts.
 
-    `rates` rise from 0 to 1. `below` bounds the probability, at a rate and up to the next one, of
-    counts that look at least as small, for whatever number of rows from `least` to `most`, and
-    falls; `above` bounds that of counts as large, down to the rate before, and rises. `noise` is
-    about the variance of the noise, in units of a success.
+    `below` bounds the probability, at a rate and up to the next one, of counts that look at least
+    as small, for whatever number of rows from `least` to `most`, and falls; `above` bounds that of
+    counts as large, down to the rate before, and rises.
     """
 
-    rates: NDArray[np.float64]
+    rates: NDArray[np.float64]  # from 0 to 1
     below: NDArray[np.float64]
     above: NDArray[np.float64]
     least: int
     most: int
-    noise: float
+    noise: float  # about its variance, in units of a success
 
     def limits(self, error: float) -> tuple[float, float]:
         """Limits of the rate; each fails with at most `error`."""
@@ -86,30 +84,31 @@ def cell_p_values(
     # A size stands for those that differ from it by `near`, and move the statistic by no more.
     near = int(max(0.1 / epsilon, math.sqrt(n) / 250.0)) if most > least else 0
     sizes = np.minimum(np.arange(least + near, most + near + 1, 2 * near + 1), most)
-    # As many laws as a processor has near; those of like sizes have about the same window.
-    span = 4.0 * math.sqrt(max(most, 1))
-    together = max(1, int(min(span / (2 * near + 1), _NEAR / min(most + 1, 4 * span + most / 16))))
+    # Sizes near each other have about the same window.
+    together = max(1, min(int(4.0 * math.sqrt(max(most, 1)) / (2 * near + 1)), _TOGETHER))
     for part in np.unique(parts).tolist():
         cdf = np.minimum(np.cumsum(_weighted_noise((whole - part, part), terms, epsilon)), 1.0)
         observed, shift = (whole - part) * hit - part * miss, near * max(part, whole - part)
         chosen = np.flatnonzero(parts == part)
-        # Laws of rates that are near each other share a window, which is as wide as few counts are.
-        apart_from = np.diff(rates[chosen]) > (1 / 64 if most > _FEW else 1)
-        for of_it in np.split(chosen, np.flatnonzero(apart_from) + 1):
-            for some in np.array_split(sizes, -(-len(sizes) // together)):
-                first, law = binomial_laws(some[:, np.newaxis, np.newaxis], rates[of_it])
-                apart = observed + part * some[:, np.newaxis]
-                apart = apart - whole * np.arange(first, first + law.shape[2])
-                for found, side in ((below, apart), (above, -apart)):
-                    place = np.minimum(side + shift + len(cdf) // 2, len(cdf) - 1)
-                    chance = np.where(place < 0, 0.0, cdf[np.maximum(place, 0)])[:, :, np.newaxis]
-                    found[of_it] = np.maximum(found[of_it], (law @ chance).max(axis=(0, 2)))
+        for some in np.array_split(sizes, -(-len(sizes) // together)):
+            chances = partial(_chances, cdf, observed + part * some[:, np.newaxis], whole, shift)
+            found = binomial_means(some, rates[chosen], chances).max(axis=1)
+            below[chosen], above[chosen] = np.maximum((below[chosen], above[chosen]), found)
     below = np.maximum.accumulate(below[::-1])[::-1] + _ROUNDING
     noise = sum(terms) * noise_variance(epsilon) / (4.0 if public else 3.0)
     # Else the weight of a rate of 0 would be 0.
     return CellPValues(
         rates, below, np.maximum.accumulate(above) + _ROUNDING, least, most, noise + 1e-6
     )
+
+
+def _chances(
+    cdf: NDArray[np.float64], centre: NDArray[np.int64], whole: int, shift: int, k: NDArray
+) -> NDArray[np.float64]:
+    """Chance of noise that makes `k` successes look as small as what was seen, or as large."""
+    apart = centre - whole * k
+    place = np.stack([apart, -apart]) + (shift + len(cdf) // 2)
+    return np.where(place < 0, 0.0, cdf[np.minimum(np.maximum(place, 0), len(cdf) - 1)])
 
 
 def combined_gap(u: CellPValues, v: CellPValues, error: float, known: float) -> float:
@@ -152,15 +151,11 @@ def _largest_mean(x: NDArray, y: NDArray, ratios: tuple[NDArray, NDArray]) -> ND
     ends = [(x + y * np.sqrt(r)) / np.sqrt(1.0 + r) for r in ratios]
     with np.errstate(divide="ignore", invalid="ignore"):
         inside = (x > 0) & (y > 0) & ((y / x) ** 2 >= ratios[0]) & ((y / x) ** 2 <= ratios[1])
-    largest: NDArray = np.where(inside, np.hypot(x, y), np.maximum(*ends))
-    return largest
+    return np.where(inside, np.hypot(x, y), np.maximum(*ends))
 
 
 def noise_tail(terms: int, epsilon: float, error: float) -> int:
-    """Smallest integer t with ``Pr(Z > t) <= error``, Z a sum of discrete Laplace variables.
-
-    `terms`: number of independent variables in the sum, each with ``Pr(z) ~ exp(-epsilon |z|)``.
-    """
+    """Smallest integer t with ``Pr(Z > t) <= error``, Z a sum of discrete Laplace variables."""
     law = noise_law(terms, epsilon)
     # Survival by symmetry, Pr(Z > t) = Pr(Z < -t), which keeps relative accuracy.
     survival = np.append(np.cumsum(law)[: len(law) // 2][::-1], 0.0)
@@ -169,10 +164,8 @@ def noise_tail(terms: int, epsilon: float, error: float) -> int:
 
 @lru_cache(maxsize=64)
 def noise_law(terms: int, epsilon: float) -> NDArray[np.float64]:
-    """Law of the sum of `terms` discrete Laplace variables on -r, ..., r.
-
-    The sum is a difference of two independent negative binomial variables.
-    """
+    """Law of a sum of `terms` variables ``Pr(z) ~ exp(-epsilon |z|)``, on -r, ..., r."""
+    # The sum is a difference of two independent negative binomial variables.
     # A smaller epsilon leaves nothing but noise.
     check_arguments(locals(), terms=COUNT, epsilon=Number(1e-4))
     p = -math.expm1(-epsilon)

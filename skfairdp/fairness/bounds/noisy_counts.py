@@ -1,10 +1,7 @@
 """Bounds on differences of rates from counts that were released with noise.
 
-The (group x label x prediction) table is released once, with independent discrete
-Laplace noise ``Pr(Z = z) ~ exp(-epsilon |z|)`` on every entry. A row is in one entry, so
-adding, removing or blanking a row changes the table by 1 in L1 norm, and the whole table
-costs epsilon (pure). A success or failure count of a cell is a sum of some entries; its
-noise is a sum of as many independent discrete Laplace variables.
+One table of counts is released, with independent discrete Laplace noise ``Pr(z) ~ exp(-epsilon
+|z|)`` on every entry; the counts of a cell sum some entries. See docs/theory/certificate.md.
 """
 
 from __future__ import annotations
@@ -16,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell
-from skfairdp.fairness.bounds.exact_gap import largest_gap_bound
 from skfairdp.fairness.bounds.noisy_cells import (
     CellPValues,
     cell_p_values,
@@ -24,13 +20,12 @@ from skfairdp.fairness.bounds.noisy_cells import (
     noise_law,
     noise_tail,
 )
-from skfairdp.fairness.bounds.rate_gaps import gap_estimate
+from skfairdp.fairness.bounds.rate_gaps import gap_estimate, largest_gap_bound
 
 # Part of the error probability, fixed before any data is seen, for the numbers of rows where these
 # are private.
 SIZES_SHARE = 0.02
-# Longer laws of noise take too much time to convolve.
-LONGEST_LAW = 2_000
+LONGEST_LAW = 2_000  # longer laws of noise take too much time to convolve
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +54,8 @@ def private_gap_upper_bound(
 ) -> float:
     """Upper confidence bound on the largest difference of rates, from noisy counts.
 
-    The error probability covers the sampling of rows and the noise together. With
-    public numbers of rows the exact test of a pair of cells takes the law of (binomial +
-    noise). With private ones, or where noise is very wide, the p-values of two cells are
-    combined, each the largest over all numbers of rows that the noise allows.
+    The error probability covers the sampling of rows and the noise together;
+    docs/theory/certificate.md derives the bound.
 
     Parameters
     ----------

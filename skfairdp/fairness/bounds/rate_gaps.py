@@ -1,15 +1,15 @@
 """Upper bounds on the largest difference of rates between groups.
 
-The bound holds for the *largest* difference without a union over pairs, directions or
-strata: which ordered pair of cells has the largest true difference is a fixed fact
-about the population, so an error happens only if the level-alpha bound of that one
-pair fails (an intersection-union argument). Counts are binomial given the number of
-trials of each cell.
+Counts are binomial given the number of trials of each cell. The bound holds for the *largest*
+difference without a union over pairs, directions or strata: see docs/theory/certificate.md.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.documentation import completed_by
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell
-from skfairdp.fairness.bounds.exact_gap import largest_gap_bound
+from skfairdp.fairness.bounds.binomial_pairs import CellPair
 from skfairdp.parameters import PROBABILITY, Choice, check_arguments
 
-_BOUNDS = Choice(("exact", "difference"))
+_Table = tuple[tuple[int, ...], ...]
 
 
 def gap_estimate(successes: ArrayLike, trials: ArrayLike) -> float | None:
@@ -42,13 +42,9 @@ def gap_estimate(successes: ArrayLike, trials: ArrayLike) -> float | None:
     >>> round(gap_estimate([[300, 250]], [[1000, 1000]]), 3)
     0.05
     """
-    hit, rows = _cells(successes, trials)
-    gaps = []
-    for k, n in zip(hit, rows, strict=True):
-        rates = np.clip(k[n > 0] / n[n > 0], 0.0, 1.0)
-        if rates.size > 1:
-            gaps.append(float(rates.max() - rates.min()))
-    return max(gaps, default=None)
+    cells = zip(*_cells(successes, trials), strict=True)
+    rates = [np.clip(k[n > 0] / n[n > 0], 0.0, 1.0) for k, n in cells]
+    return max((float(np.ptp(found)) for found in rates if found.size > 1), default=None)
 
 
 def gap_upper_bound(
@@ -67,9 +63,8 @@ def gap_upper_bound(
     confidence_level : float in (0, 1), default=0.95
         Probability that the bound holds.
     bound : {"exact", "difference"}, default="exact"
-        "exact" inverts an exact unconditional test of each pair of cells; "difference" adds
-        ``sqrt(log(1/alpha) (1/n_u + 1/n_v) / 2)`` to the observed difference. The choice
-        may depend on `trials`, never on `successes`.
+        "exact" inverts an exact unconditional test of each pair of cells; "difference" is
+        Hoeffding's. The choice may depend on `trials`, never on `successes`.
 
     Returns
     -------
@@ -87,12 +82,15 @@ def gap_upper_bound(
     >>> round(gap_upper_bound([300, 250], [1000, 1000]), 4)
     0.0828
     """
-    check_arguments(locals(), confidence_level=PROBABILITY, bound=_BOUNDS)
+    check_arguments(locals(), confidence_level=PROBABILITY, bound=Choice(("exact", "difference")))
     if bound == "difference":
         return score_gap_upper_bound(successes, trials, confidence_level=confidence_level)
     hit, rows = _cells(successes, trials)
     problems = [part.astype(np.int64).reshape(-1, *part.shape[-2:]) for part in (hit, rows)]
-    found = [_exact_bound(k, n, 1.0 - confidence_level) for k, n in zip(*problems, strict=True)]
+    found = [
+        _exact_bound(_table(k), _table(n), 1.0 - confidence_level)
+        for k, n in zip(*problems, strict=True)
+    ]
     return _plain(np.array(found).reshape(hit.shape[:-2]))
 
 
@@ -120,11 +118,31 @@ def score_gap_upper_bound(
     return _plain(difference_bound(*_cells(sums, trials), 1.0 - confidence_level))
 
 
-def _exact_bound(hit: NDArray, rows: NDArray, alpha: float) -> float:
-    if not rows.all():
+def largest_gap_bound(strata: Sequence[Sequence[BinomialCell]], alpha: float) -> float:
+    """Upper confidence bound on the largest difference of rates within any stratum.
+
+    It fails with probability `alpha` at most, in (0, 1), which is not split over pairs: the pair
+    with the largest true difference is a fixed one.
+    """
+    pairs = [CellPair(u, v, alpha) for cells in strata for u, v in itertools.permutations(cells, 2)]
+    best = 0.0
+    for pair in sorted(pairs, key=lambda entry: -entry.place):
+        if not (best > 0.0 and best >= pair.observed and pair.excludes(best)):
+            best = max(best, pair.bound())
+        if best >= 1.0:
+            break
+    return best
+
+
+def _table(counts: NDArray) -> _Table:
+    return tuple(map(tuple, counts.tolist()))
+
+
+@lru_cache(maxsize=256)  # who verifies a claim asks what its maker asked
+def _exact_bound(hit: _Table, rows: _Table, alpha: float) -> float:
+    if not all(map(all, rows)):
         return 1.0
-    strata = zip(hit.tolist(), rows.tolist(), strict=True)
-    cells = [list(map(BinomialCell, *stratum)) for stratum in strata]
+    cells = [list(map(BinomialCell, *stratum)) for stratum in zip(hit, rows, strict=True)]
     return largest_gap_bound(cells, alpha)
 
 

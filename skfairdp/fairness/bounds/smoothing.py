@@ -1,15 +1,9 @@
-"""Bounds for models whose parameters are smoothed with Gaussian noise.
-
-The smoothed decision of a row is the probability that a copy of the model with fresh noise
-on its parameters decides for it. Shifting the parameters shifts the law of the noisy copy,
-so smoothed decisions of two models differ, on every row, by at most the total variation
-between two Gaussian laws.
-"""
+"""Bounds for models whose parameters are smoothed with Gaussian noise: docs/theory/smoothing.md."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import erf
 
 from skfairdp.fairness.bounds.rate_gaps import difference_bound
-from skfairdp.fairness.derivation import OWN_MODELS, Derivation, level_of_one
-from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.notions import Notion
-from skfairdp.fairness.scopes import AVERAGED
 
-# Share of the error probability that is set aside for the draws of the noise.
-_DRAWS = 0.1
+_DRAWS = 0.1  # share of the error probability that is set aside for the draws of the noise
 
 
 def smoothing_distance(distance: float | NDArray[Any], std: float) -> NDArray[np.float64]:
@@ -42,25 +31,15 @@ def own_models_bound(
 ) -> float:
     """Bound on a smoothed model's gap from the rates that each group has under its own model.
 
-    For any groups u, v: the gap of the common model is at most the difference of u's rate
-    under u's model and v's under v's, plus both total variations.
-
     `sums`, `trials` (n_strata, n_groups): sum of smoothed decisions of each cell under its
     group's own model, and its rows. Other arguments: see `OwnModels`. Result: 1 where a cell has
     no rows.
-
-    Notes
-    -----
-    The worst pair is fixed before the rows are drawn, so a bound for each pair at the full
-    error holds for the largest. It is not fixed before the noise is drawn, so the draws'
-    part is a union over ordered pairs and strata; a difference of two differences of
-    decisions lies in [-2, 2], hence ``sqrt(8 log(m / beta) / n_draws)``.
     """
     if np.any(trials == 0):
         return 1.0
     n_strata, n_groups = trials.shape
     added = 0.0
-    if n_draws is not None:
+    if n_draws is not None:  # the worst pair may depend on the draws: a union over pairs
         events = n_strata * n_groups * (n_groups - 1)
         added = math.sqrt(8.0 * math.log(events / (_DRAWS * error)) / n_draws)
         error *= 1.0 - _DRAWS
@@ -78,38 +57,3 @@ class OwnModels:
     # (n_groups,): total variation between the common model and each group's own
     distances: NDArray[np.float64]
     n_draws: int | None  # Draws that stand for the noise; None for exact probabilities
-
-    def claim(
-        self,
-        notion: Notion,
-        counts: tuple[NDArray[Any], NDArray[Any]],
-        *,
-        groups: tuple[Hashable, ...],
-        claims: int,
-        confidence_level: float,
-        assumptions: tuple[str, ...],
-    ) -> FairnessGuarantee:
-        """State the bound, from successes and failures (n_strata, n_groups) under own models.
-
-        `claims`: how many share the error, this one among them, at the level that is stated.
-        """
-        sums, rows = counts[0], counts[0] + counts[1]
-        error = 1.0 - level_of_one(confidence_level, claims)
-        return FairnessGuarantee(
-            notion=notion.name,
-            words=notion.words,
-            bound=own_models_bound(sums, rows, self.distances, error=error, n_draws=self.n_draws),
-            scope=AVERAGED,
-            method="smoothing: every group's own model, and its distance to the common one",
-            confidence_level=confidence_level,
-            groups=groups,
-            assumptions=assumptions,
-            derivation=Derivation.of(
-                OWN_MODELS,
-                claims=claims,
-                sums=sums,
-                trials=rows,
-                distances=self.distances,
-                n_draws=self.n_draws,
-            ),
-        )

@@ -178,6 +178,10 @@ class FairPathClassifier(PathClassifier):
         return not self._of_attribute
 
     @property
+    def _in_parts(self) -> bool:  # type: ignore[override]
+        return not self._of_attribute  # which learns from all rows in public
+
+    @property
     def _of_attribute(self) -> bool:
         return self.protects == ATTRIBUTE
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.certificate import Certificate, certify
+from skfairdp.datasets.stored_rows import in_chunks
 from skfairdp.engine.inference import outputs
 from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.figures import significant_up
@@ -229,6 +230,7 @@ class PathClassifier(GradientClassifier):
         selected = self.decision_function(X) > 0.0
         return self.classes_[selected.astype(np.int64)]
 
+    @in_chunks
     def _scores(self, X: ArrayLike) -> np.ndarray:
         known = _KNOWN.get()
         if known is None:

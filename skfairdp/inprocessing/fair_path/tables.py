@@ -129,15 +129,14 @@ class Tables:
         """Release how successes and right decisions change along the path of a direction."""
         weights = self._rates.selected.sum(axis=0)
         rate_of = np.abs(self._rates.selected).argmax(axis=0)
-        found: list[Signed] = []
+        found: list[tuple[Floats, Signed]] = []
         of_side = SIDE if self._labels is None else _SIDE_IN_PUBLIC
 
         def flipped(told: Floats) -> Signed:
-            if not found:
-                found.append(
-                    flips(np.column_stack([told[:, 0], weighted(direction, told)]), of_side)
-                )
-            return found[0]
+            if not found or found[0][0] is not told:  # of another part of the rows
+                of_told = np.column_stack([told[:, 0], weighted(direction, told)])
+                found[:] = [(told, flips(of_told, of_side))]
+            return found[0][1]
 
         def successes(told: Floats, groups: Codes, labels: Codes) -> Signed:
             places, changes = flipped(told)
@@ -155,6 +154,12 @@ class Tables:
         )
         return changed, self._table("accuracy", right, (2, 1, of_side))[:, 0]
 
+    def _frozen(self, rows: Rows) -> Floats:
+        """Chances of the rows, which stay as they are: kept, here alone, of rows in memory."""
+        if self._known is None or rows.stored is not None:
+            self._known = outputs_by_row(self._chances, rows.X).cpu().numpy()
+        return self._known
+
     def _count(self, name: str, costs: Floats) -> Floats:
         """Release who of each (group, label) is selected at some costs."""
 
@@ -170,10 +175,8 @@ class Tables:
         """Release prefix sums; the groups are the axis before the last one."""
 
         def of_rows(rows: Rows) -> Signed:
-            if self._known is None:
-                self._known = outputs_by_row(self._chances, rows.X).cpu().numpy()
             labels, groups = (target.long().cpu().numpy() for target in rows.targets)
-            return assign(self._known, groups, labels)
+            return assign(self._frozen(rows), groups, labels)
 
         if self._labels is None:
             return self._release.prefix_sums(self._planned[name], of_rows, shape)[0]

@@ -73,14 +73,10 @@ def mine(
 
     Notes
     -----
-    The critic has two hidden layers of 100 ReLU6 units. The gradient of log E[exp T] has a
-    moving average as its denominator, which starts at the first batch's mean (a start at 1 takes
-    hundreds of steps to forget). The value is the Donsker-Varadhan one on held-out rows, averaged
-    over the last 100 steps: on training rows it would be too high by what the critic has learnt by
-    heart, on mini-batches by the concavity of the logarithm. For discrete `s` the second term runs
-    over all pairs of a held-out representation and a group. What remains points down, in
-    expectation: a critic short of the best, and one that overfits, both make the estimate smaller,
-    down to negative values for independent variables (see `unclipped`).
+    The value is the Donsker-Varadhan one on held-out rows, averaged over the last 100 steps, of a
+    critic with two hidden layers of 100 ReLU6 units. In expectation it is too low, down to negative
+    values for independent variables (see `unclipped`). docs/theory/information.md says what differs
+    from common code, and why.
 
     References
     ----------
