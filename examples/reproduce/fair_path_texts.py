@@ -21,8 +21,8 @@ path](../theory/fair_path.md).
 * **On Adult at ε = 1 one fit passes gaps of .018, .048 and .064 at accuracies of {0},
   {1} and {2}** (mean ± standard error of {fits} fits). To be reached were .8366,
   .8452 and .8484, of one to three fits of a prototype, and at .02, .05 and .07 .8365, .8460 and
-  .8490: the [table](#adult-at-equal-gaps) has both. Accuracy at an equal *gap* is the fair comparison: a tolerance stops
-  short of its gap by what the tables' noise may hide.
+  .8490: the [table](#adult-at-equal-gaps) has both. Accuracy at an equal *gap* is the fair
+  comparison: a tolerance stops short of its gap by what the tables' noise may hide.
 * **It is above fairlearn's non-private reduction on raw columns**, and below the same reduction on
   bins and with boosted trees. RaCO-DP's frontier is published as plots; its authors' [demonstration
   on Adult](https://github.com/cleverhans-lab/dp-raco/blob/main/examples/dpraco_adult_demographic_parity_demo.ipynb)
@@ -40,7 +40,7 @@ path](../theory/fair_path.md).
   {better} of them better in both figures. 13 and 8 were to be reached; this package's PF-LD
   (`LagrangianDualClassifier`) meets 8 and 5. Missed are rates of
   the 8 % of Bank's rows that are a group of their own (equalised odds compares some 150 training
-  rows, and 37 test rows, with 4,500), and Compas, where groups can hardly be told from the features.
+  rows, and 37 test rows, with 4,500), and Compas, where features hardly tell the groups.
 
 ![Accuracy against the parity gap on Adult's test rows](fair_path_adult.png)
 """
