@@ -16,8 +16,6 @@ from scipy.sparse import issparse
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.labels import factorized, label_column
 
-__all__ = ["Persons", "encode_persons", "looks_like_an_identifier", "warn_of_ids"]
-
 _IDENTIFIER = re.compile(
     r"(?:^|[^a-z])(?:id|ids|uuid|guid|ssn|iban|passport|e?mail|phone|nbr|mrn|surname|"
     r"first name|last name|full name|"
@@ -39,7 +37,7 @@ class Persons:
     def one_each(self, of_rows: NDArray[np.int64], error: str) -> NDArray[np.int64]:
         """Turn a code of each row into one of each person; negative where no row has one.
 
-        Raises ValueError: with the text `error`, where two rows of a person have different codes.
+        `error`: what is said where two rows of a person have different codes.
         """
         used = of_rows >= 0
         own = np.full(self.count, -1, dtype=np.int64)

@@ -190,7 +190,7 @@ class DPAdditiveClassifier(GradientClassifier):
         _, tables = self._tables()
         shapes = {}
         for (name, level), table in zip(self.levels_, tables, strict=True):
-            shape = pd.DataFrame({"level": level_names(level.dtype()), "contribution": table})
+            shape = pd.DataFrame({"level": level_names(level.dtype(), name), "contribution": table})
             if isinstance(level, Intervals):
                 shape.insert(1, "edge", [-math.inf, *level.edges, math.nan])
             shapes[name] = shape
@@ -262,7 +262,9 @@ class DPAdditiveClassifier(GradientClassifier):
         found = self._design.codes(self._known(X))
         words = np.column_stack(
             [
-                np.array([f"{name}: {one}" for one in level_names(level.dtype())], object)[codes]
+                np.array([f"{name}: {one}" for one in level_names(level.dtype(), name)], object)[
+                    codes
+                ]
                 for (name, level), codes in zip(self.levels_, found, strict=True)
             ]
         )

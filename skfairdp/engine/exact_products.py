@@ -131,7 +131,9 @@ class _Replaced(DispatchMode):
     def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         exact = _PRODUCTS.get(func._schema.name.removeprefix("aten::"))
         if exact and func._overloadname == "default" and args[0].is_floating_point():
-            return exact(*args, **kwargs)
+            # No mode around this one has to see the dozen functions that it is made of.
+            with torch._C._DisableTorchDispatch():
+                return exact(*args, **kwargs)
         return func(*args, **kwargs)
 
 

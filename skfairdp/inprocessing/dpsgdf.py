@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -91,9 +92,7 @@ class DPSGDFClassifier(GroupedClassifier):
     def _train(self, run: Run) -> None:
         base, factor = float(self.max_grad_norm), float(self.max_norm_factor)
         total = np.zeros(len(run.plan.cells))
-
-        def choose(counts: np.ndarray) -> np.ndarray:
-            return adaptive_norms(counts, base, factor)
+        choose = partial(adaptive_norms, base_norm=base, max_factor=factor)
 
         def released_gradient(segment: Segment) -> Tensor:
             gradient, norms = run.release.adaptive_gradient(segment, base, choose)
@@ -106,12 +105,9 @@ class DPSGDFClassifier(GroupedClassifier):
 
 
 def adaptive_norms(counts: np.ndarray, base_norm: float, max_factor: float) -> np.ndarray:
-    """Choose the clip norm of every group from noisy counts.
+    """Choose the clip norm of every group: ``C0 (1 + r_k / R)``, and C0 where none is long.
 
-    `counts` (n_groups, 2): noisy numbers of long and of other gradients; negative ones count as
-    0. `base_norm`: C0, above which a gradient is long. `max_factor`: largest norm over C0. Result
-    (n_groups,): ``C0 (1 + r_k / R)`` within [C0, max_factor C0], r_k the share of long gradients
-    in group k and R that in all groups; C0 where none is long.
+    `counts` (n_groups, 2): noisy numbers of long and of other gradients; negative ones count as 0.
     """
     counts = np.maximum(counts, 0.0)
     long, drawn = counts[:, 0], counts.sum(axis=1)

@@ -61,15 +61,11 @@ class DPFermiClassifier(GroupedClassifier):
     label_counts_epsilon : float, default=0.05
         For "equalized_odds": part of `epsilon` that buys the (group x label) table from
         which shares within a label are taken.
-    dataset_size : int or None, default=None
-        Declared number of records; must be the sum of `group_sizes`.
 
     Attributes
     ----------
     dual_ : ndarray, shape (n_strata, n_groups, n_classes)
         W after the last step, one matrix a label under "equalized_odds", else one.
-    groups_ : tuple
-        Groups of the plan.
 
     References
     ----------
@@ -111,8 +107,6 @@ class DPFermiClassifier(GroupedClassifier):
 
     dual_: np.ndarray = field(init=False)
 
-    # -- what is released -------------------------------------------------------------
-
     def _check_settings(self) -> None:
         super()._check_settings()
         price = self.label_counts_epsilon
@@ -149,8 +143,6 @@ class DPFermiClassifier(GroupedClassifier):
             price = float("inf") if self._free else float(self.label_counts_epsilon)
             counts = (CountRelease(name="group x label", epsilon=price),)
         return sizes.plan(segment, counts=counts, delta=self.delta, exact_noise=self.exact_noise)
-
-    # -- training ---------------------------------------------------------------------
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         assert groups is not None

@@ -66,13 +66,8 @@ class ImportanceSamplingDPSGDClassifier(GroupedClassifier):
         of_group = tuple(float(rate) for (rate,) in rates.rates)
         expected = tuple(r * count for r, count in zip(of_group, sizes.counts, strict=True))
         clip, weight = float(self.max_grad_norm), 1.0 / sum(expected)
-        weights = (weight,) * len(expected)
-        block = Block(
-            name="gradient",
-            max_norm=clip,
-            weights=weights,
-            noise_std=noise_multiplier * clip * weight,
-        )
+        std, weights = noise_multiplier * clip * weight, (weight,) * len(expected)
+        block = Block(name="gradient", max_norm=clip, weights=weights, noise_std=std)
         steps = steps_for(self.max_epochs, sizes.total, batch_size)
         segment = Segment(steps=steps, rates=of_group, expected_sizes=expected, blocks=(block,))
         return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)

@@ -41,10 +41,7 @@ class SharedTable:
 
     @contextmanager
     def exchange(self) -> Iterator[dict[str, Any]]:
-        """Hold the entry, with every other process waiting.
-
-        Yields: written back when the block ends, and left as it was if it fails.
-        """
+        """Hold the entry; it is written back when the block ends, unless that fails."""
         with self._transaction() as connection:
             query = "SELECT state FROM tables WHERE entry = ?"
             found = connection.execute(query, (self._entry,)).fetchone()

@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from skfairdp.engine.table_release import Cells
 from skfairdp.labels import factorized
-from skfairdp.preprocessing.levels import Categories
+from skfairdp.preprocessing.levels import DAYS, FIRST, Categories
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _TRUTH = {"true": 1.0, "false": 0.0}
 _DATE = re.compile(r"(\d{4})([-/])(\d\d)\2(\d\d)(?:[T ].*)?\Z", re.ASCII)
-_FIRST = date(1970, 1, 1).toordinal()  # A Thursday
 # Known beforehand, and so at no cost
 MONTHS = Categories(
     ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -97,7 +96,7 @@ def days(cells: Cells) -> NDArray[np.float64]:
 
 def names_of_parts(label: str) -> tuple[str, str, str]:
     """Names of the columns that a column of dates becomes."""
-    return f"{label} (days)", f"{label} (month)", f"{label} (weekday)"
+    return f"{label}{DAYS}", f"{label} (month)", f"{label} (weekday)"
 
 
 def month_and_weekday(day: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -114,6 +113,6 @@ def _day(text: str) -> float:
     if found is None:
         return math.nan
     try:
-        return date(*map(int, found.group(1, 3, 4))).toordinal() - _FIRST
+        return date(*map(int, found.group(1, 3, 4))).toordinal() - FIRST
     except ValueError:  # the 30th of February
         return math.nan

@@ -7,8 +7,9 @@ categories from step to step of a Pipeline, and a missing value stays a missing 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skfairdp.labels import positions
 
+DAYS = " (days since 1970)"  # ends the name of a column of days
+FIRST = date(1970, 1, 1).toordinal()  # A Thursday
 # Where a value goes that is none of the categories.
 OTHER = "(other)"
 _ZERO = 1e-30
@@ -73,17 +76,33 @@ class Categories:
 Levels = Intervals | Categories
 
 
-def level_names(dtype: pd.CategoricalDtype) -> list[str]:
+def level_names(dtype: pd.CategoricalDtype, column: Hashable = "") -> list[str]:
     """Names of the levels of a column, "missing" last."""
-    names = [_of_interval(n) if isinstance(n, pd.Interval) else str(n) for n in dtype.categories]
+    show = _shown_in(column)
+    names = [
+        _of_interval(n, show) if isinstance(n, pd.Interval) else str(n) for n in dtype.categories
+    ]
     return [*names, "missing"]
 
 
-def _of_interval(interval: pd.Interval) -> str:
+def _shown_in(column: Hashable) -> Callable[[float], str]:
+    """How the numbers of a column are shown."""
+    return _date if str(column).endswith(DAYS) else "{:.6g}".format
+
+
+def _date(days: float) -> str:
+    """The date from which on, or before which, as a day is not parted."""
+    try:
+        return date.fromordinal(math.ceil(days) + FIRST).isoformat()
+    except (OverflowError, ValueError):  # no date has so many days
+        return f"{days:.6g}"
+
+
+def _of_interval(interval: pd.Interval, show: Callable[[float], str]) -> str:
     low, high = interval.left, interval.right
     # What is above 0 and at most so large counts as 0.
-    below = "<= 0" if 0.0 < high < _ZERO else f"< {high:.6g}"
-    above = "> 0" if 0.0 < low < _ZERO else f">= {low:.6g}"
+    below = "<= 0" if 0.0 < high < _ZERO else f"< {show(high)}"
+    above = "> 0" if 0.0 < low < _ZERO else f">= {show(low)}"
     return (
         " and ".join(text for end, text in ((low, above), (high, below)) if math.isfinite(end))
         or "a number"
@@ -99,11 +118,12 @@ def encoded_levels(table: pd.DataFrame, encoding: str) -> tuple[NDArray[np.float
     parts: list[NDArray[np.float64]] = []
     names: list[str] = []
     for name in table.columns:
-        labels = level_names(table[name].dtype)
+        labels = level_names(table[name].dtype, name)
         code_of = np.eye(len(labels))  # a row for each level, that of a missing value last
         if encoding == "thermometer" and table[name].cat.ordered:
             code_of[:-1, :-1] = np.tri(len(labels) - 1)
-            starts = [f">= {one.left:.6g}" for one in table[name].cat.categories[1:]]
+            show = _shown_in(name)
+            starts = [f">= {show(one.left)}" for one in table[name].cat.categories[1:]]
             code_of, labels = code_of[:, 1:], [*starts, "missing"]
         parts.append(code_of[table[name].cat.codes])  # -1, for missing, is the last row
         names += [f"{name} {label}" for label in labels]

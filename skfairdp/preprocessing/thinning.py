@@ -138,7 +138,7 @@ class PrivateThinningClassifier(PrivateClassifier):
             np.full(shape, max(1, len(X) // (shape[0] * shape[1]))), groups.labels, classes.tolist()
         )
         none = np.zeros(len(X), dtype=bool)
-        check_delta(self.estimator.delta, even.total)
+        check_delta(self.estimator.delta, even.total, public=False)
         refuse_other_promises(*self._told(even, X, labels, groups, none, grouped=grouped))
         self._charge(self._budget(noise))
         table = release_table(groups.codes, labels, shape, self.epsilon_histogram, noise)

@@ -48,6 +48,17 @@ def test_equal_decisions_exit_with_0_and_unequal_ones_with_1(folder, capsys) -> 
     assert len(GapMonitor(tolerance=0.1, state="m.db").history_) == 2
 
 
+def test_what_clearing_takes_is_said_while_there_are_fewer_rows(folder, capsys) -> None:
+    decisions("few.csv", (0.4, 0.4), 0, 100)
+    assert monitor("few.csv", "--tolerance", "0.1") == 0
+    assert "To be cleared" in capsys.readouterr().out
+    decisions("near.csv", (0.4, 0.5), 1)
+    assert monitor("near.csv", "--tolerance", "0.1") == 0
+    told = capsys.readouterr().out
+    assert "Not cleared by 3,100 rows: the gap is near 0.1" in told
+    assert "To be cleared" not in told
+
+
 def test_a_file_is_used_once(folder, capsys) -> None:
     decisions("calm.csv", (0.4, 0.4), 0)
     assert monitor("calm.csv") == 0

@@ -177,7 +177,7 @@ def test_a_search_runs_as_often_as_the_law_says(mean, shape, monkeypatch) -> Non
     monkeypatch.setattr(candidates, "trained", candidate)
     monkeypatch.setattr(PrivateSearchCV, "_budget", lambda *a: budget)
     monkeypatch.setattr(candidates, "noisy_table", lambda *a, **k: table)
-    monkeypatch.setattr(PrivateEstimator, "_bind", lambda self: None)  # of `one`, each time
+    monkeypatch.setattr(PrivateEstimator, "_bind", lambda *a: None)  # of `one`, each time
     for _ in range(600):
         counted.append(0)
         search.fit(X, y)

@@ -21,7 +21,7 @@ from skfairdp.model_selection import search_cost
 from skfairdp.persons import looks_like_an_identifier
 from skfairdp.preprocessing import PrivateTableEncoder, PublicBinner, PublicScaler
 from skfairdp.preprocessing.cells import read_cells
-from skfairdp.preprocessing.levels import OTHER, Categories, Intervals
+from skfairdp.preprocessing.levels import OTHER, Categories, Intervals, level_names
 from skfairdp.preprocessing.table_levels import EDGES, N_CELLS, bins, divided
 from tests.common.test_scikit_learn_checks import unexpected
 
@@ -230,7 +230,14 @@ def test_dates_become_days_months_and_weekdays_and_each_is_read_by_itself() -> N
     assert encoder.date_columns_ == ("dtype", "text", "time")
     found = encoder.transform(table)
     for name in table:
-        assert len(levels(encoder)[f"{name} (days)"].edges) > 5
+        days = levels(encoder)[f"{name} (days since 1970)"]
+        assert len(days.edges) > 5
+        shown = level_names(days.dtype(), f"{name} (days since 1970)")
+        dates = [
+            date.fromisoformat(one.removeprefix("< ")[:10]) for one in (shown[0], shown[-2][3:])
+        ]
+        whole = [math.ceil(edge) for edge in (days.edges[0], days.edges[-1])]
+        assert [(day - date(1970, 1, 1)).days for day in dates] == whole
         for part, form in (("month", "%b"), ("weekday", "%a")):
             column = found[f"{name} ({part})"]
             assert (column[3:].astype(str) == when[3:].dt.strftime(form)).all()

@@ -56,17 +56,17 @@ def contour(steps: Steps, delta: float, nodes: int = 1200):
     second = sum(log_moment(steps, tilt + s * spread) * w for s, w in ((-1, 1), (0, -2), (1, 1)))
     reach = 12.0 / math.sqrt(max(second, 1e-12)) * spread
     while True:
-        y = np.linspace(-reach, reach, nodes + 1)
+        y = np.linspace(0.0, reach, nodes // 2 + 1)  # below the axis are the conjugates
         z = tilt + 1j * y
         total = sum(times * _log_moment(z, *rest) for times, *rest in steps)
         size = np.exp(total.real - total.real.max()) / np.abs(z * (z + 1.0))
-        if max(size[0], size[-1]) < 1e-14 * size.max():
+        if size[-1] < 1e-14 * size.max():
             break
         reach, nodes = 2.0 * reach, 2 * nodes
 
     def delta_at(epsilon: float) -> float:
         values = np.exp(total - z * epsilon) / (z * (z + 1.0))
-        return float(values.real.sum() * (y[1] - y[0]) / (2.0 * math.pi))
+        return float((2.0 * values.real.sum() - values[0].real) * (y[1] - y[0]) / (2.0 * math.pi))
 
     return delta_at, chernoff(math.log(tilt)), tilt
 
