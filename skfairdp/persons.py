@@ -57,8 +57,8 @@ class Persons:
 def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
     """Check one id a row, and number the persons.
 
-    Raises ValueError: another number of ids than rows, missing ids, or ids of which it is not
-    certain when two are the same. No message shows an id or how many there are.
+    Refused are missing ids, and ids of which it is not certain when two are the same. No message
+    shows an id or how many there are.
     """
     dtype = getattr(person_ids, "dtype", None)
     dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)

@@ -117,11 +117,10 @@ def features_and_output(
         return torch.cat([caught["output"], caught["input"].reshape(len(part), -1)], dim=1)
 
     module.eval()
-    certain = linear_stack(module) is not None
     handle = head.register_forward_pre_hook(lambda _, inputs: caught.update(input=inputs[0]))
     try:
         with torch.inference_mode():
-            found = in_blocks(both, as_tensor(X, module), certain=certain)
+            found = in_blocks(both, as_tensor(X, module), certain=linear_stack(module) is not None)
     finally:
         handle.remove()
     n_outputs = caught["output"].shape[1]

@@ -19,13 +19,12 @@ from skfairdp.privacy.sizes import Sizes, expected_batch_size
 class DPSGDFClassifier(GroupedClassifier):
     """DPSGD-F: a group with more long gradients gets a larger clip norm.
 
-    Clipping cuts most from the groups that a model serves worst, whose gradients are
-    long. Each step draws a Poisson batch and first counts, under noise, how many
-    gradients of each group are longer than C0, and how many are not. A group with the
-    share r of long ones, where all groups together have the share R, is clipped to
-    ``C0 (1 + r / R)``, within [C0, c C0]; then the clipped gradients of the same batch
-    are summed under noise in proportion to the largest of these norms. It aims at equal
-    loss in all groups, hence at accuracy parity, and promises nothing about it.
+    Each step draws a Poisson batch and first counts, under noise, how many gradients of each
+    group are longer than C0. A group with the share r of long ones, where all groups together
+    have the share R, is clipped to ``C0 (1 + r / R)``, within [C0, c C0]; then the clipped
+    gradients of the same batch are summed under noise. It aims at equal loss in all groups,
+    hence at accuracy parity, and promises nothing about it. See
+    ``docs/theory/group_gradients.md``.
 
     Parameters
     ----------
@@ -52,10 +51,8 @@ class DPSGDFClassifier(GroupedClassifier):
     References
     ----------
     Xu, Du and Wu, "Removing Disparate Impact on Model Accuracy in Differentially
-    Private Stochastic Gradient Descent", KDD 2021 (arXiv 2003.03699), Algorithm 2, with
-    these differences: counts are clamped and clip norms bounded, noise follows the
-    largest norm of all groups whether drawn or not, the divisor is the expected batch
-    size, and the two queries of a batch are charged as one.
+    Private Stochastic Gradient Descent", KDD 2021 (arXiv 2003.03699), Algorithm 2: here counts
+    are clamped, clip norms bounded, and the two queries of a batch charged as one.
 
     Examples
     --------

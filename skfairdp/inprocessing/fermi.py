@@ -28,13 +28,11 @@ SMALLEST_SHARE = 0.01
 class DPFermiClassifier(GroupedClassifier):
     """DP-FERMI: the loss plus a multiple of the predictions' dependence on the group.
 
-    Dependence is measured by the exponential Renyi mutual information (ERMI), the
-    chi-square divergence of the joint law of group and soft prediction from
-    independence. It is the largest value, over a matrix W, of a mean over records; so
-    noisy gradients suffice: each step draws one Poisson batch and releases the clipped
-    gradients for the network, which descends, and the clipped gradients for W, which
-    ascends. A larger `fairness_weight` narrows the gap and costs accuracy; no gap is
-    promised, so look at the certificate.
+    Dependence is measured by the exponential Renyi mutual information (ERMI), the largest
+    value, over a matrix W, of a mean over records. Each step draws one Poisson batch and releases
+    the clipped gradients for the network, which descends, and those for W, which ascends. A
+    larger `fairness_weight` narrows the gap and costs accuracy; no gap is promised, so look at
+    the certificate. See ``docs/theory/group_gradients.md``.
 
     Parameters
     ----------
@@ -70,9 +68,8 @@ class DPFermiClassifier(GroupedClassifier):
     References
     ----------
     Lowy, Gupta and Razaviyayn, "Stochastic Differentially Private and Fair Learning",
-    ICLR 2023 (arXiv 2210.08781), Algorithm 1. Published is a protection of the group
-    alone; here whole records are protected, both gradients are clipped a record at a
-    time and charged on Poisson batches, and shares are public, declared or bought.
+    ICLR 2023 (arXiv 2210.08781), Algorithm 1, which protects the group alone; here whole
+    records are protected, and shares are public, declared or bought.
 
     Examples
     --------

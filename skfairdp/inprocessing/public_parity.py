@@ -37,9 +37,8 @@ class PublicParity(WithParameters):
     weight : float, default=1.0
         Factor on the penalty, >= 0; the loss is a mean over records.
     temperature : float, default=1.0
-        Divides logits before they become probabilities, > 0. Small values (published:
-        0.01) come close to counting decisions, but leave rows far from the boundary
-        without gradient.
+        Divides logits before they become probabilities, > 0. Small values come close to
+        counting decisions, but leave rows far from the boundary without gradient.
     tolerance : float, default=0.0
         Gap on the public rows, in [0, 1], below which nothing is penalised.
 

@@ -28,13 +28,10 @@ class SamplingRates:
     [[1.0, 0.429], [0.259, 1.0]]
     >>> rates.group_sizes
     {'a': 71, 'b': 33}
-    >>> SamplingRates.equal_group_rates([900, 100], ("a", "b"), rate=0.1).rates
-    ((0.05555555555555555,), (0.5,))
     """
 
     groups: tuple[Any, ...]
-    # Class labels; one entry, of any value, where rates depend on the group alone
-    classes: tuple[Any, ...]
+    classes: tuple[Any, ...]  # Class labels
     # (n_groups, n_classes): the counts, >= 1, that the rates were made from
     counts: tuple[tuple[int, ...], ...]
     rates: tuple[tuple[float, ...], ...]  # (n_groups, n_classes): probabilities in [0, 1]
@@ -88,27 +85,6 @@ class SamplingRates:
             enough = counts / goal  # group size at which a cell needs all its records
             rates = (enough.min(axis=1, keepdims=True) / enough).clip(minimum_rate)
         return cls(tuple(groups), tuple(classes), _nested(counts.astype(np.int64)), _nested(rates))
-
-    @classmethod
-    def equal_group_rates(
-        cls, sizes: ArrayLike, groups: Sequence[Any], *, rate: float, epsilon: float = math.inf
-    ) -> SamplingRates:
-        """Find rates at which every group has the same expected share of a batch.
-
-        A record of group g gets ``min(1, rate * n / (n_groups * n_g))``. Accounting for
-        the guarantee of all records charges `largest`.
-
-        `rate`: expected share of all records in a batch. `epsilon`: see `equal_label_rates`.
-        """
-        _check_unit("rate", rate)
-        counts = _floored(sizes, epsilon).reshape(-1, 1)
-        rates = np.minimum(1.0, rate * counts.sum() / (len(counts) * counts))
-        return cls(tuple(groups), ("all",), _nested(counts.astype(np.int64)), _nested(rates))
-
-    @property
-    def largest(self) -> float:
-        """Largest probability of any record."""
-        return float(np.max(self.rates))
 
     @property
     def group_sizes(self) -> dict[Any, int]:

@@ -68,7 +68,11 @@ class RateConstraints:
         self._strata = [stratum for stratum, _ in strata.values()]
         self._against = against
         self.shape = (n_groups, len(classes), len(classes))
-        first, second = _sides(n_groups, against)
+        if against not in ("pairs", "population"):
+            raise ValueError(f"'against' must be 'pairs' or 'population'; got {against!r}.")
+        first, second = np.triu_indices(n_groups, k=1)
+        if against == "population":
+            first, second = np.arange(n_groups), np.full(n_groups, -1)
         everyone = np.eye(n_groups)[None, :, :, None, None]  # (-, group, group, label, class)
         successes = np.stack([s.successes for s in self._strata])[:, None, None]
         failures = np.stack([s.failures for s in self._strata])[:, None, None]
@@ -165,15 +169,6 @@ def tolerance_of_notions(
                 f"{name}."
             )
     return {name: float(tolerances[name]) for name in names}
-
-
-def _sides(n_groups: int, against: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    if against == "pairs":
-        first, second = np.triu_indices(n_groups, k=1)
-        return first, second
-    if against == "population":
-        return np.arange(n_groups), np.full(n_groups, -1)
-    raise ValueError(f"'against' must be 'pairs' or 'population'; got {against!r}.")
 
 
 def _shares(masses: NDArray[np.float64]) -> NDArray[np.float64]:

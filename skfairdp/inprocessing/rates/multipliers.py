@@ -15,10 +15,7 @@ class DualAscent:
 
     Every constraint ``|gap| <= tolerance`` has a multiplier for each side, which grows
     with the violation and falls with the slack, within [0, limit]. The multiplier in
-    force adds `penalty` times the present violation: the derivative of the augmented
-    Lagrangian, which damps the swings of the plain one.
-
-    `penalty`: weight of the quadratic term; 0 is plain dual ascent.
+    force adds `penalty` times the present violation, which damps the swings.
     """
 
     def __init__(

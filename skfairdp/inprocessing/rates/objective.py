@@ -32,9 +32,8 @@ class SoftCosts(Objective):
     that follow from released values. Takes two targets: labels, and the cell of each
     record, a position in the leading axes of A or one past their end for none.
 
-    `base`: loss of a record; None leaves it out. `kind`: tells what the module's outputs are;
-    mostly `base` itself. `shape`: shape of A, the classes last. It is zero at first. `sharpness`:
-    factor s on the logits before they become soft predictions: ``sigmoid(s z)``.
+    `base`: loss of a record; None leaves it out. `kind`: tells what the module's outputs are.
+    `shape`: of A, which is zero at first. `sharpness`: factor on the logits of soft predictions.
     """
 
     def __init__(

@@ -71,14 +71,11 @@ class RoundedGaussian:
         self._surely = np.array([*reversed(surely), *surely, 0], dtype=np.uint16)
         self._chances = self.unit / np.array([*both, math.inf])
 
-    def draw(self, size: int, words: Words) -> Integers:
-        """Draw independent numbers; `words` gives so many uniform words of 64 bits."""
-        drawn = np.zeros(size, dtype=np.int64)
-        self.add_to(drawn, words)
-        return drawn
-
     def add_to(self, numbers: NDArray[Any], words: Words) -> None:
-        """Add a number to each entry of an array, in place; exact where sums are below 2**53."""
+        """Add a number to each entry of an array, in place; exact where sums are below 2**53.
+
+        `words` returns so many independent words, uniform on 0 .. 2**64 - 1.
+        """
         for start in range(0, len(numbers), CHUNK):
             part = numbers[start : start + CHUNK]
             part += self._some(len(part), words)

@@ -110,9 +110,8 @@ class RandomizedResponse:
     def report(self, codes: NDArray[np.int64], noise: Integers) -> NDArray[np.int64]:
         """Randomise values, each by itself.
 
-        `codes` (n,): true values in ``0 .. K-1``. A negative code, for none of them, is answered
-        by one of the K at random with equal chance, so not even this shows. Result (n,): reports
-        in ``0 .. K-1``.
+        A negative code, for none of the K values, is answered by one of them at random with equal
+        chance, so not even this shows.
         """
         unlisted = noise.integers(self.n_values, len(codes))
         drawn = noise.integers(_RESOLUTION, len(codes))
