@@ -109,11 +109,9 @@ class ChargedFit:
     def _charge(self, stated: PrivacyGuarantee | None) -> None:
         """Enter in the ledger what this fit is about to spend.
 
-        A mechanism calls it when its plan is made, before the first release. What the
-        plan itself is made from is charged earlier, with all that follows: the first
-        call of a fit counts.
-
-        `stated`: what will be promised; None for a fit without noise.
+        A mechanism calls it when its plan is made, before the first release, or before it buys
+        what the plan is made from: the first call of a fit counts. `stated`: what will be
+        promised; None for a fit without noise.
         """
         if "_only_quoting" in vars(self):
             raise _Quote(stated)

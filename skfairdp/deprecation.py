@@ -13,11 +13,9 @@ from skfairdp.exceptions import warn_user
 def moved(
     old: str, new: str, names: Iterable[str], otherwise: Callable[[str], Any] | None = None
 ) -> Callable[[str], Any]:
-    """Module-level ``__getattr__`` of a room that public names have left.
+    """Module-level ``__getattr__`` of a room `old` that public names have left for a room `new`.
 
-    `old`, `new`: full names of the room that the names were in, and of the one that they are in.
-    `otherwise`: looks up the names that stayed. Result: looks up a moved name in its new room and
-    warns with a FutureWarning.
+    `otherwise`: looks up the names that stayed.
     """
     known = frozenset(names)
 

@@ -6,21 +6,6 @@ import os
 import sys
 import warnings
 
-__all__ = [
-    "BudgetExceededError",
-    "FairnessWarning",
-    "IncomparableModelError",
-    "LedgerError",
-    "PlanError",
-    "PrivacyWarning",
-    "SignatureError",
-    "SkfairdpError",
-    "TableError",
-    "UnboundModelError",
-    "UnknownGroupError",
-    "warn_user",
-]
-
 
 class SkfairdpError(Exception):
     """Base class of the errors that only this package raises."""

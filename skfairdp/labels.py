@@ -45,10 +45,7 @@ def count_rows(X: Any) -> int:
 
 
 def label_column(y: Any, n_rows: int, *, declared: bool, name: str = "y") -> NDArray:
-    """One label a row, as they are.
-
-    `declared`: whether the set of labels is; a list may then hold anything.
-    """
+    """One label a row, as they are; with a `declared` set of them a list may hold anything."""
     if issparse(y):
         raise ValueError(f"Sparse data was passed for {name}; pass an array or list of labels.")
     if isinstance(y, pd.Categorical) and len(y) == n_rows:
@@ -163,10 +160,7 @@ def recoded(codes: NDArray, table: NDArray) -> NDArray[Any]:
 
 
 def positions(values: Any, known: Iterable[Hashable]) -> NDArray[np.int64]:
-    """Position of each value among known ones; -1 for a value of whatever other kind.
-
-    `values` (n,): anything. Result (n,).
-    """
+    """Position of each value among known ones; -1 for a value of whatever other kind."""
     where = {label: index for index, label in enumerate(known)}
     codes, distinct = factorized(values)
     table = np.array([*(where.get(value, -1) for value in distinct), -1, -1], dtype=codes.dtype)

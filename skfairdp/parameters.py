@@ -27,11 +27,9 @@ class Check(Protocol):
 
     def accepts(self, value: Any) -> bool:
         """Whether `value` is allowed."""
-        ...
 
     def describe(self) -> str:
         """What is allowed, for an error message."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -270,11 +268,7 @@ def _inherited_checks(cls: Any) -> dict[str, Iterable[Check]]:
 
 
 def check_parameters(estimator: Any, table: Mapping[str, Iterable[Check]]) -> None:
-    """Check the parameters of an estimator against its table.
-
-    `estimator`: has every key of `table` as an attribute. `table`: a parameter is right if any of
-    its checks accepts it.
-    """
+    """Check the parameters of an estimator: each is right if any of its checks accepts it."""
     for name, checks in table.items():
         value = getattr(estimator, name)
         allowed = _unmet(value, checks)
@@ -286,10 +280,7 @@ def check_parameters(estimator: Any, table: Mapping[str, Iterable[Check]]) -> No
 
 
 def check_arguments(given: Mapping[str, Any], **table: Check | tuple[Check, ...]) -> None:
-    """Check arguments of a function, or fields, by name: each against one check or any of several.
-
-    `given`: holds every name of `table`.
-    """
+    """Check arguments of a function, or fields, by name: each against one check or several."""
     for name, checks in table.items():
         allowed = _unmet(given[name], checks if isinstance(checks, tuple) else (checks,))
         if allowed is not None:

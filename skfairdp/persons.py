@@ -16,8 +16,6 @@ from scipy.sparse import issparse
 from skfairdp.exceptions import PrivacyWarning, warn_user
 from skfairdp.labels import factorized, label_column
 
-__all__ = ["Persons", "encode_persons", "looks_like_an_identifier", "warn_of_ids"]
-
 _IDENTIFIER = re.compile(
     r"(?:^|[^a-z])(?:id|ids|uuid|guid|ssn|iban|passport|e?mail|phone|nbr|mrn|surname|"
     r"first name|last name|full name|"
@@ -39,7 +37,7 @@ class Persons:
     def one_each(self, of_rows: NDArray[np.int64], error: str) -> NDArray[np.int64]:
         """Turn a code of each row into one of each person; negative where no row has one.
 
-        Raises ValueError: with the text `error`, where two rows of a person have different codes.
+        `error`: what is said where two rows of a person have different codes.
         """
         used = of_rows >= 0
         own = np.full(self.count, -1, dtype=np.int64)
@@ -59,8 +57,8 @@ class Persons:
 def encode_persons(person_ids: Any, n_rows: int, most: int = 1) -> Persons:
     """Check one id a row, and number the persons.
 
-    Raises ValueError: another number of ids than rows, missing ids, or ids of which it is not
-    certain when two are the same. No message shows an id or how many there are.
+    Refused are missing ids, and ids of which it is not certain when two are the same. No message
+    shows an id or how many there are.
     """
     dtype = getattr(person_ids, "dtype", None)
     dtype = getattr(getattr(dtype, "categories", None), "dtype", dtype)

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
-__all__ = ["Certifiable", "answers_of"]
-
 
 class Certifiable:
     """The questions that a certificate asks a fitted estimator, each with an answer.

@@ -43,11 +43,7 @@ _SPARSE = (
 def check_rows(
     estimator: Any, X: Any, y: Any, *, allow_nd: bool = False, labels_declared: bool = False
 ) -> tuple[NDArray, NDArray]:
-    """Check features and labels for fit.
-
-    With `labels_declared`, a row with another label, of whatever kind, raises nothing. Raises
-    TypeError: cells that are not numbers at all.
-    """
+    """Check features and labels for fit; with declared labels, one of any other kind is fine."""
     if y is None:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
@@ -88,12 +84,13 @@ def check_features(
 def validated(estimator: Any, X: Any, **options: Any) -> Any:
     """Call scikit-learn's ``validate_data`` on features, and rewrite what quotes them.
 
-    A ``dtype`` among the options asks for a conversion to numbers. Raises ValueError or TypeError:
-    scikit-learn's message where it shows no cell and no number of rows, else ours.
+    A ``dtype`` among the options asks for a conversion to numbers.
     """
     if isinstance(X, StoredRows):
         np.asarray(X)  # which says that they are not in memory
     X = unmasked(X)
+    if isinstance(X, pd.DataFrame) and not X.columns.is_unique:
+        raise ValueError("'X' has several columns of one name; rename them.")
     if options.get("dtype") is not None:
         _refuse_other_kinds(X)
     failure: Exception

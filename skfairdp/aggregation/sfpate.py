@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.cluster import contingency_matrix
 from sklearn.utils.validation import column_or_1d
 
 from skfairdp.aggregation.query_rows import (
@@ -77,8 +78,7 @@ class ReweighedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         labels = np.unique(np.asarray(y), return_inverse=True)[1]
         groups = np.unique(np.asarray(sensitive_features), return_inverse=True)[1]
-        table = np.zeros((groups.max() + 1, labels.max() + 1))
-        np.add.at(table, (groups, labels), 1.0)
+        table = contingency_matrix(groups, labels)
         expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
         weights = expected[groups, labels] / table[groups, labels]
         base = LogisticRegression(max_iter=1000) if self.estimator is None else self.estimator
@@ -256,13 +256,18 @@ class SFPATEClassifier(AggregatedClassifier):
             )
         return Queries(queries.X, None, found)
 
+    @property
+    def _fair(self) -> str:
+        """Who is fair."""
+        return "student" if self.variant == "fair_student" else "teacher"
+
     def _check_fair_learner(self) -> None:
-        name = "student" if self.variant == "fair_student" else "teacher"
-        learner = getattr(self, name)
+        learner = getattr(self, self._fair)
         if learner is not None and not (hasattr(learner, "fit") and takes_groups(learner)):
             raise TypeError(
-                f"variant={self.variant!r} needs a {name!r} whose fit takes sensitive_features, "
-                f"e.g. ReweighedClassifier or a reduction of fairlearn; got {learner!r}."
+                f"variant={self.variant!r} needs a {self._fair!r} whose fit takes "
+                "sensitive_features, e.g. ReweighedClassifier or a reduction of fairlearn; got "
+                f"{learner!r}."
             )
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups:
@@ -310,5 +315,4 @@ class SFPATEClassifier(AggregatedClassifier):
         return (*sets, ATTRIBUTE_VOTES.format(learned=learned))
 
     def _default_of(self, name: str) -> Any:
-        fair = "student" if self.variant == "fair_student" else "teacher"
-        return ReweighedClassifier() if name == fair else super()._default_of(name)
+        return ReweighedClassifier() if name == self._fair else super()._default_of(name)

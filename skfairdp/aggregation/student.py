@@ -14,11 +14,10 @@ from torch import nn
 
 from skfairdp.aggregation.teachers.isolation import own_globals
 from skfairdp.aggregation.teachers.parallel import descend
+from skfairdp.documentation import completed_by
 from skfairdp.engine.inference import link_of, outputs, probabilities
 from skfairdp.engine.nets import default_net, prepare_net
 from skfairdp.engine.parameter_vector import copy_module, copy_parameters
-
-_SKORCH = {"batch_size": 128, "max_epochs": 10}  # its defaults
 
 
 def default_student() -> NeuralNet:
@@ -88,13 +87,9 @@ class Student:
             result[:, known] = self.model.predict_proba(X)
         return result
 
+    @completed_by(probabilities)
     def codes(self, X: np.ndarray) -> np.ndarray:
         """Predict a class code for each row.
-
-        Parameters
-        ----------
-        X : ndarray, shape (n, n_features)
-            Rows.
 
         Returns
         -------
@@ -177,7 +172,7 @@ def _train_net(
     batch_size = min(net.batch_size, len(X)) if net.batch_size > 0 else len(X)
     n_steps = net.max_epochs * math.ceil(len(X) / batch_size)
     generator = np.random.default_rng([seed, 1])
-    net.set_params(**_SKORCH)
+    net.set_params(batch_size=128, max_epochs=10)  # skorch's defaults
     prepared = prepare_net(
         net, n_features=int(np.prod(X.shape[1:])), n_classes=n_classes, seed=seed
     )

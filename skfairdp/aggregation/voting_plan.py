@@ -75,10 +75,9 @@ def voting_plan(
 
     Notes
     -----
-    Which release comes next depends on earlier answers, but at most Q tests and A votes
-    are made, each a Gaussian query: the sum of their squared sensitivities over noise is
-    bounded in advance, and then the composition costs what the fixed one does (Smith
-    and Thakurta, "Fully Adaptive Composition for Gaussian Differential Privacy", 2022).
+    Which release comes next depends on earlier answers, but at most Q tests and A votes are made:
+    the composition costs what the fixed one does ("The cost of queries, and of refusals" in
+    ``docs/theory/fairpate.md``).
 
     Examples
     --------
@@ -105,10 +104,7 @@ def _segment(name: str, steps: int, norm: float, std: float) -> Segment:
 def calibrated_noise(
     epsilon: float, delta: float, n_queries: int, n_answers: int, *, ratio: float | None
 ) -> VotingNoise:
-    """Find the noise with which a fixed number of queries meets a budget.
-
-    `ratio`: noise of the test over noise of the votes; None where no test is made.
-    """
+    """Find the noise that meets a budget; `ratio`: of the test's to the votes', None: no test."""
 
     def noise(multiplier: float) -> VotingNoise:
         votes = multiplier * VOTES_NORM

@@ -61,5 +61,4 @@ def _table(epsilon: float, delta: float) -> NDArray[np.float64]:
     neither = 1.0 - _SHARES * delta / (1.0 + delta)
     both, second = 1.0 - _SHARES * (1.0 - unit), 1.0 - _SHARES
     first = 1.0 + _SHARES * (1.0 - delta) * unit
-    table: NDArray[np.float64] = np.log(np.concatenate([neither, second, first, both], axis=1))
-    return table
+    return np.log(np.concatenate([neither, second, first, both], axis=1))

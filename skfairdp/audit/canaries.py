@@ -87,8 +87,7 @@ def orthogonal_canaries(
     classes : sequence, default=(0, 1)
         Labels to alternate between.
     norm : float, default=10.0
-        L2 norm of a canary, > 0. Large enough that its gradient is clipped, small
-        enough that its logit does not saturate.
+        L2 norm of a canary: so large that its gradient is clipped, and its logit not saturated.
     group : scalar or None, default=None
         Group of all canaries. Choose the group with the largest per-group epsilon.
 

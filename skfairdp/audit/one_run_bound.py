@@ -103,11 +103,6 @@ def one_run_epsilon(
     float
         Largest epsilon (in nats, >= 0) that the guesses refute; 0 if they refute none.
 
-    Raises
-    ------
-    ValueError
-        If a count, a probability or the level is outside its range.
-
     Examples
     --------
     >>> from skfairdp.audit import one_run_epsilon
@@ -142,8 +137,7 @@ def count_correct_guesses(
     included : array-like of shape (m,), bool
         The coins.
     n_guesses : int or None, default=None
-        Number of guesses, fixed before the scores were seen; even, at most m. None
-        guesses every coin that an even number allows.
+        Number of guesses, fixed before the scores were seen; even. None: all that there can be.
 
     Returns
     -------
@@ -153,8 +147,7 @@ def count_correct_guesses(
     Raises
     ------
     ValueError
-        If the arrays don't match, a score is not a number, or `n_guesses` is odd or
-        outside its range.
+        If the arrays don't match, a score is not a number, or `n_guesses` is not allowed.
 
     Examples
     --------

@@ -115,12 +115,10 @@ def audit_one_run(
     sensitive_features : array-like, Series or DataFrame of shape (n,) or (n, k), optional
         Groups of the rows of `X`; the canaries then need groups too.
     n_guesses : int or None, default=None
-        Even number of guesses. Fix it before any audit is run: the smallest p-value
-        of several choices is none. None guesses a fifth of the canaries.
+        Even number of guesses, fixed before any audit is run. None guesses a fifth of the canaries.
     score : callable, default=log_odds
-        ``score(fitted, canaries.X, canaries.y)`` returns m numbers, larger for "in". It
-        may look into the fitted model (a white-box audit is stronger), but never at the
-        coins.
+        ``score(fitted, canaries.X, canaries.y)`` returns m numbers, larger for "in". It may look
+        into the fitted model (a white-box audit is stronger), but never at the coins.
     confidence_level : float, default=0.95
         Level of the lower bound.
     random_state : int, Generator or None, default=None

@@ -82,14 +82,11 @@ class Accuracy:
             base = _share(missed + positive, self.rows)
             recalls = _share(positive, missed + positive), _share(negative, negative + false)
             balanced = None if None in recalls else sum(recalls) / 2.0  # type: ignore[arg-type]
+            chosen, refused = _share(positive, positive + false), _share(missed, missed + negative)
             found += [
                 ("balanced accuracy (the AUC of yes or no)", balanced, 0.5),
-                (
-                    "positive labels among positive answers",
-                    _share(positive, positive + false),
-                    base,
-                ),
-                ("positive labels among negative answers", _share(missed, missed + negative), base),
+                ("positive labels among positive answers", chosen, base),
+                ("positive labels among negative answers", refused, base),
                 ("positive labels among all (base rate)", base, base),
             ]
         return tuple(found)

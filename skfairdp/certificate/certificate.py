@@ -161,9 +161,8 @@ class Certificate(Claims):
         -------
         str
             An HTML document without links, scripts or outside resources: a summary of one printed
-            page with the claim in one sentence, then privacy, every notion with the rates and
-            intervals of its groups, coverage, assumptions, what is not claimed, the model's
-            digest, and pictures where matplotlib is installed.
+            page, then every claim with rates and intervals, assumptions, what is not claimed, the
+            model's digest, and pictures where matplotlib is installed.
 
         Raises
         ------

@@ -22,9 +22,9 @@ from skfairdp.certificate.steps import charges_privacy, releases_rows
 from skfairdp.certificate.unwrap import Deployed, unwrap
 from skfairdp.datasets.stored_rows import with_columns_of
 from skfairdp.exceptions import UnboundModelError
+from skfairdp.fairness.derivation import TRAINING
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Notion, get_notions
-from skfairdp.fairness.scopes import TRAINING
 from skfairdp.labels import count_rows
 from skfairdp.persons import warn_of_ids
 from skfairdp.privacy.accounting.events import parts_of

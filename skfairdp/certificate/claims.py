@@ -11,9 +11,9 @@ from skfairdp.certificate.facts import Fact
 from skfairdp.certificate.group_rates import ImpactRatio, impact_ratios
 from skfairdp.certificate.json_document import FORMAT, checked_document, version_of
 from skfairdp.certificate.sentence import certificate_sentence
+from skfairdp.fairness.derivation import DEPLOYED, SCOPES
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
-from skfairdp.fairness.scopes import DEPLOYED, SCOPES
 from skfairdp.parameters import NONE, Number, check_arguments
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 
@@ -27,9 +27,8 @@ class Claims:
     Parameters
     ----------
     privacy : PrivacyGuarantee or None
-        What the training records are promised. Its epsilon is infinite when nothing
-        is, with the reason among its assumptions; None after training with
-        ``epsilon=inf``.
+        What the training records are promised, with an infinite epsilon when nothing is and
+        the reason among its assumptions; None after training with ``epsilon=inf``.
     fairness : tuple of FairnessGuarantee
         Bounds on differences between groups, those from held-out rows first.
     model_digest : str
@@ -37,8 +36,7 @@ class Claims:
     model_name : str
         Class names of the model's steps.
     n_rows : int or None
-        Held-out rows inside the claim; None without rows, or where their number is
-        private.
+        Held-out rows inside the claim; None without any, or where their number is private.
     remarks : tuple of str
         Why something is not claimed.
     created : str
@@ -46,8 +44,8 @@ class Claims:
     versions : tuple of (str, str)
         Library versions; not part of equality.
     model_file : str or None
-        SHA-256 of the file that the model was written to, in hexadecimal digits, by which
-        the file can be told before anything in it is run; not part of equality.
+        SHA-256 of the model's file, in hexadecimal digits, to be compared before anything in it
+        is run; not part of equality.
     accuracy : Accuracy or None
         Right answers on the held-out rows, where their labels were given.
     monitor_file : str or None
@@ -71,9 +69,8 @@ class Claims:
     facts: tuple[Fact, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fairness", tuple(self.fairness))
-        object.__setattr__(self, "remarks", tuple(self.remarks))
-        object.__setattr__(self, "facts", tuple(self.facts))
+        for name in ("fairness", "remarks", "facts"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "versions", tuple((k, v) for k, v in self.versions))
 
     @property
@@ -129,10 +126,9 @@ class Claims:
         confidence_level : float, optional
             Smallest acceptable confidence; None accepts the certificate's.
         scope : str, optional
-            Scope that the fairness claim must have, see
-            `skfairdp.fairness.guarantee.FairnessGuarantee`. None asks about the deployed
-            model and people like those held out. No average over draws, training or
-            releases bounds that: such a claim must be asked for by name.
+            Scope that the claim must have, see `skfairdp.fairness.FairnessGuarantee`. None asks
+            about the deployed model and people like those held out, which no average over draws,
+            training or releases bounds.
 
         Returns
         -------

@@ -8,8 +8,8 @@ import site
 import sys
 import sysconfig
 import types
-from collections.abc import Iterator
 from functools import cache, cached_property, lru_cache
+from itertools import takewhile
 from operator import is_
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ UNKNOWABLE = ("__import__", "compile", "eval", "exec", "globals", "input", "loca
 _LRU_CACHE = type(lru_cache(len))
 # What classes of libraries held when they were looked through, and methods of the user among it.
 _REPLACED: dict[type, tuple[tuple[Any, ...], dict[str, Any]]] = {}
+_ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 _LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 # Written by the interpreter or for people; no call depends on them.
 _NO_CODE = {
@@ -105,20 +106,13 @@ def names_used(code: types.CodeType) -> dict[str, set[tuple[str, ...]]]:
         if instruction.opname == "IMPORT_NAME" and not is_library(instruction.argval):
             raise LookupError(instruction.argval or ".")
         if instruction.opname in _LOADS:
-            chain = tuple(_attributes(instructions[place + 1 :]))
-            used.setdefault(instruction.argval, set()).add(chain)
+            after = takewhile(lambda i: i.opname in _ATTRIBUTES, instructions[place + 1 :])
+            used.setdefault(instruction.argval, set()).add(tuple(i.argval for i in after))
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             for name, chains in names_used(constant).items():
                 used.setdefault(name, set()).update(chains)
     return used
-
-
-def _attributes(instructions: list[dis.Instruction]) -> Iterator[str]:
-    for instruction in instructions:
-        if instruction.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
-            return
-        yield instruction.argval
 
 
 def is_unknowable(value: object) -> bool:

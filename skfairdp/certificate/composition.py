@@ -42,10 +42,9 @@ def model_privacy(deployed: Deployed, public_steps: Sequence[str]) -> PrivacyGua
     other, declared = _sorted(leaves, public_steps)
     stated = [step.privacy_ for _, step in other if charges_privacy(step)]
     own_search = next((search for search in deployed.searches if charges_privacy(search)), None)
-    if own_search is not None:
-        stated.append(own_search.privacy_)
-    elif charges_privacy(deployed.final):
-        stated.append(deployed.final.privacy_)
+    last = deployed.final if own_search is None else own_search
+    if charges_privacy(last):
+        stated.append(last.privacy_)
     if None in stated:
         return None
 

@@ -19,9 +19,9 @@ from skfairdp.fairness.bounds.noisy_counts import (
     private_rate_intervals,
 )
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound, score_gap_upper_bound
+from skfairdp.fairness.derivation import AVERAGED, DEPLOYED
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import Notion, Stratum
-from skfairdp.fairness.scopes import AVERAGED, DEPLOYED
 
 _FORMS = {
     "exact": ("exact, of each pair of groups", derivation.EXACT),

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import Bunch
 
+from skfairdp.certificate import state
 from skfairdp.certificate.code import (
     class_members,
     code_parts,
@@ -22,15 +23,6 @@ from skfairdp.certificate.code import (
     names_used,
     replaced_methods,
     wrapped,
-)
-from skfairdp.certificate.state import (
-    content_of_array,
-    content_of_pandas,
-    content_of_tensor,
-    evaluates,
-    is_pandas,
-    is_tensor,
-    state_of,
 )
 from skfairdp.exceptions import UnboundModelError
 
@@ -110,14 +102,16 @@ class _Walk:
             return [b"set", *sorted(self._alone(item) for item in value)]
         scalar = isinstance(value, np.generic) and kind.__module__ == "numpy"
         if scalar or kind in (np.ndarray, np.memmap):
-            header, content = content_of_array(value)
+            header, content = state.content_of_array(value)
             return [header, *(c if isinstance(c, bytes) else self.digest(c) for c in content)]
-        if is_pandas(value):
-            return [kind.__name__.encode(), *map(self.digest, content_of_pandas(value))]
-        if is_tensor(value):
+        if state.is_pandas(value):
+            return [kind.__name__.encode(), *map(self.digest, state.content_of_pandas(value))]
+        if state.is_tensor(value):
             return self._tensor(value)
         if isinstance(value, types.ModuleType):
-            return self._module(value)
+            if not is_library(value.__name__):
+                raise self._unbound(f"the whole module {value.__name__!r}")
+            return [b"module", self._library(value.__name__)]
         if isinstance(value, types.CodeType):
             return [b"code", *map(self.digest, code_parts(value))]
         if isinstance(value, _CALLABLES) or library_name(value) is not None:
@@ -151,15 +145,10 @@ class _Walk:
         return digest
 
     def _tensor(self, value: Any) -> list[bytes]:
-        content = content_of_tensor(value)
+        content = state.content_of_tensor(value)
         if content is None:
             raise self._unbound(f"a tensor of layout {value.layout} and type {value.dtype}")
         return [b"tensor", self.digest(type(value)), *content, *self._named(vars(value))]
-
-    def _module(self, module: types.ModuleType) -> list[bytes]:
-        if not is_library(module.__name__):
-            raise self._unbound(f"the whole module {module.__name__!r}")
-        return [b"module", self._library(module.__name__)]
 
     def _library(self, name: str) -> bytes:
         self.libraries.add(name.partition(".")[0])
@@ -239,9 +228,9 @@ class _Walk:
 
     def _object(self, value: Any) -> list[bytes]:
         evaluating = self._evaluating
-        self._evaluating = evaluating or evaluates(value)
+        self._evaluating = evaluating or state.evaluates(value)
         try:
-            attributes, stored = state_of(value, training=not self._evaluating)
+            attributes, stored = state.state_of(value, training=not self._evaluating)
         except Exception as error:  # whatever an object raises that refuses to be stored
             raise self._unbound(
                 f"a {type(value).__module__}.{type(value).__qualname__} ({error})"

@@ -23,31 +23,25 @@ from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
 from skfairdp.fairness.bounds.smoothing import own_models_bound
 from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
-from skfairdp.fairness.derivation import OWN_MODELS, TOTAL_VARIATION
+from skfairdp.fairness.derivation import AVERAGED, DOWNSTREAM_LIKE, OWN_MODELS, TOTAL_VARIATION
 from skfairdp.fairness.groups import Groups, encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import Stratum
-from skfairdp.fairness.scopes import AVERAGED, DOWNSTREAM_LIKE
 from skfairdp.figures import as_given, rounded_down, rounded_up
 from skfairdp.labels import count_rows
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.protocol import Certifiable, answers_of
 
-# Where a group has fewer held-out rows, a classifier cannot show anything.
-_LEAST = 20
+_LEAST = 20  # where a group has fewer held-out rows, a classifier cannot show anything
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What held-out rows show: claims about the deployed model, then about averages over its draws.
-
-    `n_rows` is None where the number of rows inside the claim is private; `reasons` say why there
-    is not a claim.
-    """
+    """What held-out rows show: claims about the deployed model first, then about averages."""
 
     fairness: tuple[FairnessGuarantee, ...]
-    n_rows: int | None
-    reasons: tuple[str, ...] = ()
+    n_rows: int | None  # inside the claim; None where their number is private
+    reasons: tuple[str, ...] = ()  # why there is not a claim
     accuracy: Accuracy | None = None
 
     @property

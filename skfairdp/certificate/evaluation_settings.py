@@ -4,34 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from skfairdp import assumptions
 from skfairdp.fairness.derivation import level_of_one
 from skfairdp.fairness.groups import Groups
 from skfairdp.fairness.notions import Notion
 from skfairdp.figures import as_given
-from skfairdp.parameters import COUNT, NONE, PROBABILITY, Check, Choice, Number, check_arguments
-
-_ALLOWED: dict[str, tuple[Check, ...]] = {
-    "confidence_level": (PROBABILITY,),
-    "bound": (Choice(("exact", "difference")),),
-    "count_epsilon": (NONE, Number(1e-4, 1e3)),
-    "cell_sizes": (Choice(("private", "public")),),
-    "holdout": (NONE, Choice(("public", "per_record", "by_index", "by_person"))),
-    "n_certificates": (COUNT,),
-    "certificate_index": (NONE, COUNT),
-}
+from skfairdp.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_arguments
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
-    """How an evaluation is made; fixed before the rows are looked at, see `skfairdp.certify`.
-
-    `counted` says whether a ledger has counted the certificates; `bounds_each`, how many bounds
-    are made for every notion; `persons`, whether one row of each person is counted; `positive`,
-    which of two classes is the positive outcome, None for the second.
-    """
+    """How an evaluation is made; fixed before the rows are looked at, see `skfairdp.certify`."""
 
     notions: tuple[Notion, ...]
     confidence_level: float = 0.95
@@ -39,30 +23,27 @@ class EvaluationSettings:
     count_epsilon: float | None = None
     cell_sizes: str = "private"
     holdout: str | None = None
-    persons: bool = False
+    persons: bool = False  # whether one row of each person is counted
     groups: Sequence[Hashable] | None = None
-    positive: Hashable | None = None
+    positive: Hashable | None = None  # of two classes; None for the second
     n_certificates: int = 1
     certificate_index: int | None = None
-    counted: bool = False
-    bounds_each: int = 1
+    counted: bool = False  # whether a ledger has counted the certificates
+    bounds_each: int = 1  # for every notion
 
     def __post_init__(self) -> None:
-        check_arguments(vars(self), **_ALLOWED)
+        check_arguments(
+            vars(self),
+            confidence_level=PROBABILITY,
+            bound=Choice(("exact", "difference")),
+            count_epsilon=(NONE, Number(1e-4, 1e3)),
+            cell_sizes=Choice(("private", "public")),
+            holdout=(NONE, Choice(("public", "per_record", "by_index", "by_person"))),
+            n_certificates=COUNT,
+            certificate_index=(NONE, COUNT),
+        )
         if self.private and self.bound != "exact":
             raise ValueError("bound='difference' has no form for noisy counts; use bound='exact'.")
-        self._check_persons()
-        if self.holdout in ("public", "per_record", "by_index") and (
-            self.private is (self.holdout == "public")
-        ):
-            raise ValueError(
-                f"holdout={self.holdout!r} contradicts count_epsilon={self.count_epsilon!r}: rows "
-                "that need protection need count_epsilon, and public ones do not."
-            )
-        if self.certificate_index is not None:
-            self.check_index(self.certificate_index)
-
-    def _check_persons(self) -> None:
         if not self.persons and self.holdout == "by_person":
             raise ValueError(
                 "holdout='by_person' says that people, with all their rows, were held out: give "
@@ -78,10 +59,17 @@ class EvaluationSettings:
                 "cell_sizes='public' contradicts person_ids: which row of a person is counted is "
                 "drawn, so sizes of cells are not public; leave cell_sizes='private'."
             )
+        of_either = self.holdout in (None, "by_person")
+        if not of_either and self.private is (self.holdout == "public"):
+            raise ValueError(
+                f"holdout={self.holdout!r} contradicts count_epsilon={self.count_epsilon!r}: rows "
+                "that need protection need count_epsilon, and public ones do not."
+            )
+        self.check_index(self.certificate_index)
 
-    def check_index(self, certificate_index: int) -> None:
+    def check_index(self, certificate_index: int | None) -> None:
         """Refuse the number of a certificate beyond those that were planned."""
-        if 1 < self.n_certificates < certificate_index:
+        if 1 < self.n_certificates < (certificate_index or 0):
             raise ValueError(
                 f"certificate_index={certificate_index!r} must lie between 1 and n_certificates="
                 f"{self.n_certificates!r}; a ledger counts the certificates on a data set."
@@ -114,18 +102,13 @@ class EvaluationSettings:
 
 
 def holdout_assumptions(
-    settings: EvaluationSettings,
-    groups: Groups,
-    with_labels: bool,
-    how: str,
-    classes: Sequence[Any],
+    settings: EvaluationSettings, groups: Groups, with_labels: bool, how: str, classes: Sequence
 ) -> Iterator[str]:
     """What must be true for a bound from held-out rows to hold; `how` says what rates count."""
     yield from assumptions.held_out_rows(how, with_labels=with_labels, persons=settings.persons)
     if len(classes) == 2:
         # As text: scikit-learn sorts labels, so that "deny" is positive and "approve" is not.
         yield assumptions.POSITIVE_OUTCOME.format(other=classes[0], positive=classes[1])
-    dropped = int((groups.codes < 0).sum())
     if groups.outside:
         names = ", ".join(map(str, groups.outside))
         yield f"Outside the claim, because other groups were declared: {names}."
@@ -141,7 +124,7 @@ def holdout_assumptions(
         if settings.public_sizes:
             yield assumptions.PUBLIC_CELLS
     else:
-        if dropped:
+        if dropped := int((groups.codes < 0).sum()):
             yield f"Rows without a group are outside the claim: {dropped} were left out."
         yield assumptions.PUBLIC_ROWS
     if settings.claims > 1:

@@ -10,7 +10,7 @@ from skfairdp.certificate.facts import known_facts
 from skfairdp.certificate.group_rates import LEVEL
 from skfairdp.certificate.steps import charges_privacy, releases_rows
 from skfairdp.certificate.unwrap import Deployed
-from skfairdp.fairness.derivation import EXACT, HOEFFDING, NOISY_COUNTS, Derivation
+from skfairdp.fairness.derivation import EXACT, HOEFFDING, NOISY_COUNTS, SCOPES, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.notions import NOTIONS
 from skfairdp.fairness.recomputing import (
@@ -18,7 +18,6 @@ from skfairdp.fairness.recomputing import (
     recomputed_estimate,
     recomputed_intervals,
 )
-from skfairdp.fairness.scopes import SCOPES
 from skfairdp.figures import as_given
 from skfairdp.privacy.accounting.exposure import event_cost, recomputed_epsilons
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -51,15 +50,11 @@ _BY_METHOD = {
 
 @dataclass(frozen=True)
 class Examination:
-    """What came of recomputing a certificate.
+    """What came of recomputing a certificate."""
 
-    `recomputed` figures follow from what is stored; those that were `missing` were not recomputed,
-    with the reason; `wrong` ones do not follow, or contradict each other.
-    """
-
-    recomputed: tuple[str, ...]
-    missing: tuple[str, ...]
-    wrong: tuple[str, ...]
+    recomputed: tuple[str, ...]  # figures that follow from what is stored
+    missing: tuple[str, ...]  # those that were not recomputed, with the reason
+    wrong: tuple[str, ...]  # those that do not follow, or contradict each other
 
     @property
     def holds(self) -> bool:

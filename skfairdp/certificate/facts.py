@@ -78,7 +78,6 @@ def _trained_on(final: Any) -> tuple[str, object, str]:
     unit = "persons" if getattr(stated, "protects", "") == "person" else "rows"
     if not isinstance(plan, Plan) or not plan.segments or min(plan.segments[0].rates) <= 0.0:
         return unit, None, PUBLIC
-    source = BOUGHT if plan.prior_epsilon else PUBLIC
-    declared = plan.adjacency == "add-remove" and not plan.prior_epsilon
+    source = DECLARED if plan.adjacency == "add-remove" else PUBLIC
     total = f"{sizes_of(plan).total:,}"
-    return f"{unit} trained on", total, DECLARED if declared else source
+    return f"{unit} trained on", total, BOUGHT if plan.prior_epsilon else source

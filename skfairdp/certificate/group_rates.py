@@ -6,15 +6,15 @@ import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from skfairdp.fairness.bounds.binomial_cells import clopper_pearson
-from skfairdp.fairness.derivation import NOISY_COUNTS, Derivation
+from skfairdp.fairness.derivation import DEPLOYED, NOISY_COUNTS, Derivation
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee, group_text
 from skfairdp.fairness.recomputing import recomputed_intervals
-from skfairdp.fairness.scopes import DEPLOYED
 from skfairdp.figures import rounded_down, rounded_up
 
 LEVEL = 0.95
@@ -61,8 +61,7 @@ def group_rates(claim: FairnessGuarantee) -> tuple[GroupRate, ...]:
 @lru_cache(maxsize=32)
 def impact_ratios(claim: FairnessGuarantee) -> tuple[ImpactRatio, ...]:
     """Ratios of selection rates: of all groups, and of each column's values; else empty."""
-    counted = claim.confidence_level is not None and claim.scope == DEPLOYED
-    if claim.notion != "demographic_parity" or not counted:
+    if (claim.notion, claim.scope) != ("demographic_parity", DEPLOYED):
         return ()
     found: list[ImpactRatio] = []
     for compared in (claim, *_merged(claim)):
@@ -83,30 +82,20 @@ def _merged(claim: FairnessGuarantee) -> Iterator[FairnessGuarantee]:
             group: tuple(value if i == column else ANY for i, value in enumerate(group))
             for group in groups
         }
-        labels = tuple(dict.fromkeys(of.values()))
-        cells: dict[tuple[tuple[Hashable, ...], str], list[CellCount]] = {
-            (label, stratum): [] for stratum in strata for label in labels
-        }
-        for count in claim.counts:
-            cells[of[count.group], count.stratum].append(count)
-        merged = tuple(
-            CellCount(
-                label,
-                stratum,
-                sum(count.successes for count in counts),
-                sum(count.trials for count in counts),
-                any(count.noisy for count in counts),
-            )
-            for (label, stratum), counts in cells.items()
-        )
-        how, sizes = claim.derivation, {len(counts) for counts in cells.values()}
+        labels, merged, sizes = tuple(dict.fromkeys(of.values())), [], set()
+        for stratum, label in product(strata, labels):
+            cell = [c for c in claim.counts if (c.stratum, of[c.group]) == (stratum, label)]
+            hits, rows = sum(c.successes for c in cell), sum(c.trials for c in cell)
+            merged.append(CellCount(label, stratum, hits, rows, any(c.noisy for c in cell)))
+            sizes.add(len(cell))
+        how = claim.derivation
         if how is not None and how.kind == NOISY_COUNTS:
             if len(sizes) > 1:
                 continue  # sums of unlike numbers of noisy counts
             terms = np.array(how.values["terms"]) * sizes.pop()
             how = Derivation.of(NOISY_COUNTS, **(how.values | {"terms": terms}))
         if len(labels) > 1:
-            yield replace(claim, groups=labels, counts=merged, derivation=how, estimate=None)
+            yield replace(claim, groups=labels, counts=tuple(merged), derivation=how, estimate=None)
 
 
 def _ratios(claim: FairnessGuarantee, stratum: str) -> Iterator[ImpactRatio]:
@@ -133,8 +122,7 @@ def _together(
     """Intervals of rates that hold together, with 95 %; all of [0, 1] where nothing is known."""
     error = (1.0 - LEVEL) / len(counts)
     if not any(count.noisy for count in counts):
-        hits = np.array([count.successes for count in counts])
-        rows = np.array([count.trials for count in counts])
+        hits, rows = np.array([(count.successes, count.trials) for count in counts]).T
         low, high = clopper_pearson(hits, rows - hits, error / 2.0)
         return [(float(a), float(b)) for a, b in zip(low, high, strict=True)]
     if claim.derivation is None or claim.derivation.kind != NOISY_COUNTS:
@@ -154,8 +142,7 @@ def _rate(count: CellCount, *, sampled: bool) -> GroupRate:
     low, high = (count.low, count.high) if sampled else (None, None)
     if sampled and not count.noisy and rate is not None:
         if isinstance(k, int):
-            lower, upper = clopper_pearson(k, n - k, (1.0 - LEVEL) / 2.0)
-            low, high = float(lower), float(upper)
+            low, high = map(float, clopper_pearson(k, n - k, (1.0 - LEVEL) / 2.0))
         else:  # means of probabilities: Hoeffding
             half = math.sqrt(math.log(2.0 / (1.0 - LEVEL)) / (2.0 * n))
             low, high = max(rate - half, 0.0), min(rate + half, 1.0)

@@ -25,8 +25,7 @@ from skfairdp.protocol import answers_of
 
 NotionStrata = Sequence[tuple[Notion, Sequence[Stratum]]]
 
-# A model that tosses one coin a call, for all of its rows, passes with chance 2**-20.
-_CALLS = 20
+_CALLS = 20  # a model that tosses one coin a call, for all its rows, passes with chance 2**-20
 
 
 def one_row_each(
@@ -103,22 +102,16 @@ def comparable_groups(
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Answers to held-out rows, and which cell each row is in.
-
-    `answers` are positions among the `classes`; `cells` are group times number of labels plus
-    label, -1 for rows outside the claim; `shape` is (n_groups, n_labels, n_classes); `how` says
-    what is known about how the answers were given; `labelled`, whether true labels are known;
-    `turned`, whether the model's first class comes last here.
-    """
+    """Answers to held-out rows, and which cell each row is in."""
 
     classes: list
-    answers: NDArray[np.int64]
-    cells: NDArray[np.int64]
-    shape: tuple[int, int, int]
-    how: str
+    answers: NDArray[np.int64]  # positions among the classes
+    cells: NDArray[np.int64]  # group times number of labels plus label; -1 outside the claim
+    shape: tuple[int, int, int]  # (n_groups, n_labels, n_classes)
+    how: str  # what is known about how the answers were given
     groups: Groups
-    labelled: bool
-    turned: bool = False
+    labelled: bool  # whether true labels are known
+    turned: bool = False  # whether the model's first class comes last here
 
     def assumptions(self, settings: EvaluationSettings, how: str | None = None) -> tuple[str, ...]:
         """What a bound from these rows rests on; `how` where it counts other than the answers."""

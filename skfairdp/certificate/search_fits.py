@@ -28,15 +28,11 @@ FOLD_SPLITTERS = (int, KFold, StratifiedGroupKFold, StratifiedKFold)
 
 @dataclasses.dataclass(frozen=True)
 class FitsOfSearch:
-    """What the fits of a search cost, its scores left aside.
-
-    `folds` is how many training folds one row is in, at most; `privacy` the composition of the
-    fits of all candidates and the refit.
-    """
+    """What the fits of a search cost, its scores left aside."""
 
     n_candidates: int
-    folds: int
-    privacy: PrivacyGuarantee
+    folds: int  # that one row is trained on in, at most
+    privacy: PrivacyGuarantee  # the composition of the fits of all candidates and the refit
 
     @property
     def n_fits(self) -> int:
@@ -62,9 +58,8 @@ def fits_of_search(search: Any, final: Any) -> FitsOfSearch | None:
     candidates = results.get("params", ())
     if stated is None or stated.is_void or stated.event is None or not len(candidates):
         return None
-    if stated.protects == "person":
-        return None  # in how many folds a person is does not show
-    if not isinstance(getattr(final, "plan_", None), Plan):
+    # In how many folds a person is does not show.
+    if stated.protects == "person" or not isinstance(getattr(final, "plan_", None), Plan):
         return None
     others = _others(search, final, candidates, results)
     if others is None:

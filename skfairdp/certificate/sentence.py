@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.scopes import (
+from skfairdp.fairness.derivation import (
     ANSWERED,
     ANY_POPULATION,
     AVERAGED,
@@ -15,6 +14,7 @@ from skfairdp.fairness.scopes import (
     FROM_ROWS,
     TRAINING,
 )
+from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.figures import epsilon_text, percent_text, significant_up
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.relations import PROTECTED

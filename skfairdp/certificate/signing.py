@@ -23,10 +23,7 @@ from skfairdp.certificate.json_document import checked_document
 from skfairdp.exceptions import SignatureError
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-        Ed25519PrivateKey,
-        Ed25519PublicKey,
-    )
+    from cryptography.hazmat.primitives.asymmetric import ed25519 as keys
 
 SIGNATURE_SHOWS = (
     "A valid signature shows that the holder of the private key signed exactly this content; it "
@@ -37,7 +34,7 @@ _CONTEXT = b"skfairdp certificate signature 1\n"
 _HEX = re.compile(r"[0-9a-f]{128}")
 
 
-def sign_certificate(text: str, key: Ed25519PrivateKey) -> str:
+def sign_certificate(text: str, key: keys.Ed25519PrivateKey) -> str:
     """Add a signature to the text of a certificate, in place of one that it had.
 
     Raises a ValueError when the text, what ``Certificate.to_json`` returned, is not a certificate.
@@ -71,7 +68,7 @@ def is_signed(text: str) -> bool:
     return "signature" in checked_document(text)
 
 
-def check_signature(text: str, key: Ed25519PublicKey) -> bool:
+def check_signature(text: str, key: keys.Ed25519PublicKey) -> bool:
     """Whether the text of a certificate carries a valid signature of a trusted public key.
 
     False too where there is no signature, or one of another form; a ValueError when the text is
@@ -94,7 +91,7 @@ def check_signature(text: str, key: Ed25519PublicKey) -> bool:
     return True
 
 
-def fingerprint(key: Ed25519PublicKey) -> str:
+def fingerprint(key: keys.Ed25519PublicKey) -> str:
     """Name a public key by the SHA-256 of its 32 bytes, in hexadecimal digits."""
     return hashlib.sha256(key.public_bytes_raw()).hexdigest()
 
@@ -122,7 +119,7 @@ def write_new_key(path: Path, passphrase: bytes | None = None) -> Path:
     return public
 
 
-def load_private_key(path: Path, passphrase: bytes | None = None) -> Ed25519PrivateKey:
+def load_private_key(path: Path, passphrase: bytes | None = None) -> keys.Ed25519PrivateKey:
     """Read a private key from a PEM file; a SignatureError where that is not possible."""
     serialization, ed25519 = _library()
     content = read_key(path)
@@ -137,7 +134,7 @@ def load_private_key(path: Path, passphrase: bytes | None = None) -> Ed25519Priv
     return _of_kind(key, ed25519.Ed25519PrivateKey, path)
 
 
-def load_public_key(path: Path) -> Ed25519PublicKey:
+def load_public_key(path: Path) -> keys.Ed25519PublicKey:
     """Read a public key from a PEM file; a SignatureError where it holds none."""
     serialization, ed25519 = _library()
     content = read_key(path)

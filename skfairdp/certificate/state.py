@@ -7,6 +7,7 @@ import struct
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -55,10 +56,10 @@ def state_of(value: Any, *, training: bool = True) -> tuple[Mapping[str, Any], t
         return _recipe(value.of), ()
     if name.startswith("skfairdp.") and hasattr(kind, "_digest_state"):
         return value._digest_state(), ()
-    if _is_net(value):
+    if _is_a(value, "skorch", "NeuralNet"):
         left_out = {*_TRAINING, *(f"{name}_" for name in getattr(value, "_optimizers", ()))}
         return _without(_attributes(value), left_out), ()
-    if _is_module(value):
+    if _is_a(value, "torch", "nn.Module"):
         return _without(_of_module(value), set() if training else {"training"}), ()
     if scipy.sparse.issparse(value):
         names = ("_shape", "data", "indices", "indptr", "row", "col", "coords", "offsets")
@@ -181,8 +182,12 @@ def content_of_pandas(value: Any) -> list[Any]:
 
 def is_tensor(value: object) -> bool:
     """Whether a value is a tensor of torch, which is not imported for this."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+    return _is_a(value, "torch", "Tensor")
+
+
+def _is_a(value: object, library: str, kind: str) -> bool:
+    found = sys.modules.get(library)
+    return found is not None and isinstance(value, attrgetter(kind)(found))
 
 
 def content_of_tensor(tensor: Any) -> list[bytes] | None:
@@ -193,16 +198,6 @@ def content_of_tensor(tensor: Any) -> list[bytes] | None:
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     content = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
     return [str(plain.dtype).encode(), str(tuple(plain.shape)).encode(), content]
-
-
-def _is_net(value: Any) -> bool:
-    skorch = sys.modules.get("skorch")
-    return skorch is not None and isinstance(value, skorch.NeuralNet)
-
-
-def _is_module(value: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.nn.Module)
 
 
 def _of_module(module: Any) -> dict[str, Any]:

@@ -28,17 +28,12 @@ from skfairdp.protocol import answers_of
 
 @dataclass(frozen=True, eq=False)
 class Deployed:
-    """A fitted model and the parts that it is made of.
+    """A fitted model and the parts that it is made of."""
 
-    `model` is what predicts, without a search around it; `final` its last estimator; `stages` the
-    earlier steps in order, each with its name; `searches` the fitted searches around the model or
-    its last step.
-    """
-
-    model: Any
-    final: Any
-    stages: tuple[tuple[str, Any], ...]
-    searches: tuple[Any, ...]
+    model: Any  # what predicts, without a search around it
+    final: Any  # its last estimator
+    stages: tuple[tuple[str, Any], ...]  # the earlier steps in order, each with its name
+    searches: tuple[Any, ...]  # fitted ones around the model or its last step
 
     @property
     def name(self) -> str:
@@ -96,16 +91,12 @@ class Deployed:
     @property
     def changes(self) -> tuple[str, ...]:
         """What of a part of ours is not as its fit left it: then nothing was promised for it."""
-        found = []
-        for where, part in self._ours():
-            changed = answers_of(part)._changed_since_fit()
-            if changed:
-                found.append(
-                    f"{where}{type(part).__name__} was changed after its fit "
-                    f"({'; '.join(changed)}), and what was promised is about what the fit left. "
-                    "Fit it again, or undo the change."
-                )
-        return tuple(found)
+        return tuple(
+            f"{where}{type(part).__name__} was changed after its fit ({'; '.join(changed)}), and "
+            "what was promised is about what the fit left. Fit it again, or undo the change."
+            for where, part in self._ours()
+            if (changed := answers_of(part)._changed_since_fit())
+        )
 
     def _ours(self) -> Iterator[tuple[str, Any]]:
         """Parts whose promises a certificate repeats, and what post-processes them."""

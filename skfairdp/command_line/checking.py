@@ -15,17 +15,8 @@ from typing import TYPE_CHECKING, Any
 import joblib
 
 from skfairdp import Certificate, PrivacyLedger
-from skfairdp.certificate.examination import DIGEST_SHOWS, Examination, contradictions
-from skfairdp.certificate.signing import (
-    SIGNATURE_SHOWS,
-    check_signature,
-    fingerprint,
-    is_signed,
-    load_private_key,
-    load_public_key,
-    read_key,
-    write_new_key,
-)
+from skfairdp.certificate import signing
+from skfairdp.certificate.examination import DIGEST_SHOWS, contradictions
 from skfairdp.certificate.unwrap import unwrap
 from skfairdp.command_line.errors import CommandError
 from skfairdp.command_line.files import read_bytes, read_text
@@ -42,17 +33,18 @@ _CARE = (
 
 def verify(arguments: argparse.Namespace) -> int:
     """Check a certificate, its signature, and its model, which is loaded only if all else holds."""
-    key = None if arguments.key is None else load_public_key(arguments.key)
+    key = None if arguments.key is None else signing.load_public_key(arguments.key)
     text = read_text(arguments.certificate)
     try:
         certificate = Certificate.from_json(text)
-        signed = is_signed(text)
-        valid = key is not None and check_signature(text, key)
+        signed = signing.is_signed(text)
+        valid = key is not None and signing.check_signature(text, key)
     except ValueError as error:
         raise CommandError(f"{arguments.certificate} is not a certificate: {error}") from None
     content = read_bytes(arguments.model)
     found = certificate.examine()
-    lines = _figures(found)
+    lines = [f"Recomputed: {', '.join(found.recomputed) or 'nothing'}."]
+    lines += [f"Not recomputed: {item}." for item in found.missing]
     refused = list(found.wrong)
     if key is not None and not valid:
         refused.append(
@@ -75,26 +67,17 @@ def verify(arguments: argparse.Namespace) -> int:
             ]
     if refused:
         print(f"No: {arguments.certificate} does not hold for {arguments.model}.")
-        print("\n".join([*(f"- {_sentence(item)}" for item in refused), *lines]))
+        print("\n".join([*(f"- {item[:1].upper()}{item[1:]}." for item in refused), *lines]))
         return 1
     print(
         f"Yes: {arguments.certificate} names the model in {arguments.model}, and its figures "
         "follow from what it stores."
     )
-    signature = f"Signed with {arguments.key}. {SIGNATURE_SHOWS}"
+    signature = f"Signed with {arguments.key}. {signing.SIGNATURE_SHOWS}"
     if key is None:
         signature = "Signed, but not checked: give --key FILE." if signed else "It is not signed."
     print("\n".join([*lines, signature, DIGEST_SHOWS, "", "It says:", str(certificate)]))
     return 0
-
-
-def _figures(found: Examination) -> list[str]:
-    lines = [f"Recomputed: {', '.join(found.recomputed) or 'nothing'}."]
-    return lines + [f"Not recomputed: {item}." for item in found.missing]
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _file(arguments: argparse.Namespace, content: bytes, named: str | None) -> list[str]:
@@ -149,17 +132,17 @@ def show_ledger(arguments: argparse.Namespace) -> int:
 
 def keygen(arguments: argparse.Namespace) -> int:
     """Make a pair of keys."""
-    public = write_new_key(arguments.out, _new_passphrase(arguments.passphrase))
+    public = signing.write_new_key(arguments.out, _new_passphrase(arguments.passphrase))
     print(f"Private key, to be kept: {arguments.out}")
     print(f"Public key, to be given to those who check certificates: {public}")
-    print(f"Its fingerprint (SHA-256): {fingerprint(load_public_key(public))}")
+    print(f"Its fingerprint (SHA-256): {signing.fingerprint(signing.load_public_key(public))}")
     return 0
 
 
 def private_key(path: Path) -> Ed25519PrivateKey:
     """Read a private key, and ask for its passphrase where it has one."""
-    locked = b"ENCRYPTED PRIVATE KEY" in read_key(path)
-    return load_private_key(path, _asked(f"Passphrase of {path}: ") if locked else None)
+    locked = b"ENCRYPTED PRIVATE KEY" in signing.read_key(path)
+    return signing.load_private_key(path, _asked(f"Passphrase of {path}: ") if locked else None)
 
 
 def _new_passphrase(wanted: bool) -> bytes | None:

@@ -156,17 +156,13 @@ def _replace(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        beside.chmod(path.stat().st_mode if path.exists() else 0o666 & ~_umask())
+        mask = os.umask(0o077)  # it can only be read by setting it
+        os.umask(mask)
+        beside.chmod(path.stat().st_mode if path.exists() else 0o666 & ~mask)
         os.replace(beside, path)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _check_exists(path: Path) -> None:

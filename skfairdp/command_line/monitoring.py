@@ -15,30 +15,26 @@ from skfairdp import Certificate, GapMonitor
 from skfairdp.assumptions import POSITIVE_OUTCOME
 from skfairdp.certificate.render.record_sections import check_watch
 from skfairdp.command_line.errors import CommandError
-from skfairdp.command_line.files import (
-    check_outputs,
-    read_bytes,
-    read_rows,
-    read_text,
-    write_whole,
-)
+from skfairdp.command_line.files import check_outputs, read_bytes, read_rows, read_text, write_whole
 from skfairdp.exceptions import MonitorError
+from skfairdp.fairness.derivation import DEPLOYED
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import get_notion
-from skfairdp.fairness.scopes import DEPLOYED
 
 
 def monitor(arguments: argparse.Namespace) -> int:
     """Append a file to a monitor; 1 if there has been an alarm or a drift, else 0."""
     arguments.sensitive = arguments.sensitive or ["group"]
-    certificate = _certificate(arguments.certificate)
+    try:
+        certificate = Certificate.from_json(read_text(arguments.certificate))
+    except ValueError as error:
+        raise CommandError(f"{arguments.certificate} is not a certificate: {error}") from None
     state = arguments.state or certificate.monitor_file
     if state is None:
         raise CommandError(
             f"{arguments.certificate} names no file of a monitor; say it by --state."
         )
-    if arguments.out is not None:
-        check_outputs({"--out": arguments.out}, {"--state": Path(state)})
+    check_outputs({"--out": arguments.out}, {"--state": Path(state)})
     if arguments.data is None:
         if not Path(state).is_file():
             raise CommandError(
@@ -52,18 +48,13 @@ def monitor(arguments: argparse.Namespace) -> int:
             f"{arguments.certificate} has no useful bound to watch; say by --tolerance which gap "
             "is acceptable."
         )
+    arguments.other = None
     if arguments.positive is None:
         arguments.positive, arguments.other = _certified_outcomes(claim)
-    else:
-        arguments.other = None
     rows = read_rows(arguments.data)
-    watched = GapMonitor(
-        claim.notion,
-        float(claim.figure) if arguments.tolerance is None else arguments.tolerance,
-        claim.confidence_level or 0.95,
-        claim.groups,
-        state=state,
-    )
+    largest = float(claim.figure) if arguments.tolerance is None else arguments.tolerance
+    level = claim.confidence_level or 0.95
+    watched = GapMonitor(claim.notion, largest, level, claim.groups, state=state)
     labelled = get_notion(claim.notion).needs_labels
     if arguments.late and not labelled:
         raise CommandError(f"{claim.notion} needs no labels; leave out --late.")
@@ -84,9 +75,7 @@ def monitor(arguments: argparse.Namespace) -> int:
         watched.add_labels(ids, labels)
     else:
         batch = hashlib.sha256(read_bytes(arguments.data)).hexdigest()
-        groups = rows[arguments.sensitive]
-        if len(arguments.sensitive) == 1:
-            groups = groups.iloc[:, 0]
+        groups = rows[arguments.sensitive].squeeze(axis="columns")
         answers = _outcomes(rows[arguments.decision], arguments)
         try:
             watched.update(answers, groups, labels, ids=ids if waits else None, batch=batch)
@@ -114,19 +103,9 @@ def _told(certificate: Certificate, watched: GapMonitor, out: Path | None) -> in
     return int(watched.alarm_ or watched.drift_)
 
 
-def _certificate(path: Path) -> Certificate:
-    try:
-        return Certificate.from_json(read_text(path))
-    except ValueError as error:
-        raise CommandError(f"{path} is not a certificate: {error}") from None
-
-
 def _claim(certificate: Certificate, arguments: argparse.Namespace) -> FairnessGuarantee:
-    claims = [
-        claim
-        for claim in certificate.fairness
-        if claim.scope == DEPLOYED and arguments.notion in (None, claim.notion)
-    ]
+    deployed = (claim for claim in certificate.fairness if claim.scope == DEPLOYED)
+    claims = [claim for claim in deployed if arguments.notion in (None, claim.notion)]
     if not claims:
         raise CommandError(f"{arguments.certificate} has no such claim about the deployed model.")
     if len(claims) > 1:

@@ -102,8 +102,7 @@ def _parser() -> argparse.ArgumentParser:
 
         def run(arguments: argparse.Namespace) -> int:
             imported = importlib.import_module(f"skfairdp.command_line.{module}")
-            code: int = getattr(imported, function)(arguments)
-            return code
+            return getattr(imported, function)(arguments)
 
         own.set_defaults(run=run)
         return own.add_argument

@@ -53,7 +53,8 @@ def schema_from(document: Any) -> Schema:
         raise CommandError(f"A schema is an object of columns, like {EXAMPLE}.")
     for name, facts in columns.items():
         _check_facts(name, facts)
-    made: dict[str, Callable[[Any], Any]] = {"bounds": _floats, "fill": float, "categories": tuple}
+    made: dict[str, Callable[[Any], Any]] = {"fill": float, "categories": tuple}
+    made["bounds"] = lambda pair: tuple(map(float, pair))
     return {
         name: facts | {key: make(facts[key]) for key, make in made.items() if key in facts}
         for name, facts in columns.items()
@@ -101,10 +102,6 @@ def _is_number(value: Any) -> bool:
 def _is_pair(value: Any) -> bool:
     pair = isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
     return bool(pair and value[0] < value[1])
-
-
-def _floats(pair: Any) -> tuple[float, ...]:
-    return tuple(map(float, pair))
 
 
 def _is_list(value: Any) -> bool:

@@ -58,13 +58,9 @@ def people_of(
 ) -> People:
     """Sort out a table, and refuse one that can't be used; arguments are options of ``report``."""
     whose = [] if person_ids is None else [person_ids]
+    given = {"--target": [target], "--sensitive": sensitive, "--person-ids": whose}
     with all_complaints() as each:
-        for names, option in (
-            ([target], "--target"),
-            (sensitive, "--sensitive"),
-            (whose, "--person-ids"),
-            (dropped, "--drop"),
-        ):
+        for option, names in (given | {"--drop": dropped}).items():
             with each():
                 _check_columns(rows, names, option)
     without = {target, *sensitive, *whose}

@@ -61,12 +61,8 @@ class Card:
     def docstring(self) -> str:
         """What the docstring of every loader says alike."""
         ids = [file.openml_id for file in self.files.values() if file.openml_id is not None]
-        online = (
-            "\n    and, where the file is not there either, downloads data set "
-            f"{ids[0]} from OpenML"
-            if ids
-            else ""
-        )
+        online = "\n    and, where the file is not there either, downloads data set {} from OpenML"
+        online = online.format(*ids) if ids else ""
         names = " or ".join(f"``{file.name}``" for file in self.files.values())
         leaks = (
             "Leave out the columns that reveal the target, see ``leak_columns``."

@@ -159,7 +159,8 @@ def refuse_values(rows: StoredRows, largest: float) -> None:
     if not rows._within(largest):
         raise ValueError(
             f"Input X contains NaN, infinity, missing values, or values above {largest:g} in "
-            "size. Clean or drop such rows first, or scale them with declared bounds."
+            "size. Clean or drop such rows first, scale them with declared bounds, or, in memory, "
+            "give missing values a level (PublicBinner, PrivateTableEncoder)."
         )
 
 

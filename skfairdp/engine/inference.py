@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from scipy.special import softmax
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
@@ -23,8 +24,8 @@ def outputs(module: nn.Module, X: np.ndarray) -> np.ndarray:
     module.eval()
     with torch.inference_mode():
         certain = linear_stack(module) is not None
-        rows = as_tensor(X, module)
-        return in_blocks(lambda part: module(part).flatten(1), rows, certain=certain)
+        table = as_tensor(X, module)
+        return in_blocks(lambda part: module(part).flatten(1), table, certain=certain)
 
 
 def in_blocks(answer: Callable[..., Tensor], *tables: Tensor, certain: bool = False) -> np.ndarray:
@@ -32,11 +33,8 @@ def in_blocks(answer: Callable[..., Tensor], *tables: Tensor, certain: bool = Fa
 
     The answer for a row is then the same, to the last bit, whatever the rows beside it: products
     are exact, and where this processor still answers made-up rows by their place in a block,
-    each row is asked by itself.
-
-    `answer`: maps a block of each table to one tensor, row by row. `certain`: whether `answer` is
-    known to be made of products and functions of single entries alone, so that no made-up rows
-    have to be tried. Result (n, ...).
+    each row is asked by itself. `certain`: whether `answer`, of a block of each table, is known to
+    be made of products and functions of single entries alone, so that no made-up rows are tried.
     """
     n = len(tables[0])
     # Without rows a block of zeros tells the shape of an answer.
@@ -79,13 +77,11 @@ def _alike_in_every_place(
 
 
 def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Tensor:
-    """Compute outputs as at prediction, each row by itself.
+    """Compute outputs as at prediction, each row, of at least one, by itself.
 
     Whatever the module does, a row's output depends on that row alone, and nothing of
-    the rows stays on the module: sums over private rows may be formed of it.
-
-    `X` (n, ...): rows, in the dtype and on the device of the module; at least one. `rows`: rows
-    of a block: a public number, see :mod:`skfairdp.engine.row_blocks`. Result (n,).
+    the rows stays on the module: sums over private rows may be formed of it. `rows`: of a block,
+    a public number, see :mod:`skfairdp.engine.row_blocks`.
     """
     buffers = dict(module.named_buffers())
     modes = [(part, part.training) for part in module.modules()]
@@ -121,11 +117,10 @@ def features_and_output(
         return torch.cat([caught["output"], caught["input"].reshape(len(part), -1)], dim=1)
 
     module.eval()
-    certain = linear_stack(module) is not None
     handle = head.register_forward_pre_hook(lambda _, inputs: caught.update(input=inputs[0]))
     try:
         with torch.inference_mode():
-            found = in_blocks(both, as_tensor(X, module), certain=certain)
+            found = in_blocks(both, as_tensor(X, module), certain=linear_stack(module) is not None)
     finally:
         handle.remove()
     n_outputs = caught["output"].shape[1]
@@ -153,6 +148,5 @@ def probabilities(output: np.ndarray, link: str) -> np.ndarray:
         positive = 0.5 * (1.0 + np.tanh(0.5 * output[:, 0]))
         return np.column_stack([1.0 - positive, positive])
     if link == "softmax":
-        shifted = np.exp(output - output.max(axis=1, keepdims=True))
-        return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+        return np.asarray(softmax(output, axis=1))
     return np.asarray(output / output.sum(axis=1, keepdims=True))

@@ -76,6 +76,8 @@ class ManyReleases:
     ) -> None:
         self._releases, self._segments, self._objective = releases, segments, objective
         self._weights, self._biases = weights, biases
+        pairs = zip(releases, segments, strict=True)
+        self._drawing = [release._sampler.drawing(s.rates)[0] for release, s in pairs]
         X, (target, *_) = releases[0]._rows.X, releases[0]._rows.targets
         if len(X) != len(releases[0]._rows.codes):
             raise PlanError("Models are trained together on rows that are in memory.")
@@ -117,7 +119,7 @@ class ManyReleases:
             self._draw_noise(k * p + k)
         noise, self._noise = self._noise[0], self._noise[1:]
         pairs = list(zip(self._releases, self._segments, strict=True))
-        drawn = [release._sampler.cells(segment.rates)[0] for release, segment in pairs]
+        drawn = [rows() for rows in self._drawing]
         self._grid[:, :, :p] = on_grid(self._weights, 2, bits_for(p))
         sums = self._grid.new_empty((m, k, p + 1))
         for start in range(0, m, self._at_once):

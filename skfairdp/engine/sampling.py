@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,27 +32,34 @@ class Batch:
 
 
 class _Coins:
-    """Rounds of `n` independent coins of one probability, drawn several rounds ahead."""
+    """Rounds of independent coins of one probability for some rows, drawn several rounds ahead.
 
-    def __init__(self, n: int, rate: float, generator: np.random.Generator) -> None:
-        self._n = n
+    `members`: the rows, None for all `n`.
+    """
+
+    def __init__(
+        self, members: np.ndarray | None, n: int, rate: float, generator: np.random.Generator
+    ) -> None:
+        self._members, self._n = members, n if members is None else len(members)
         self._rate = rate
         self._generator = generator
-        self._ahead = max(1, min(64, int(8192 / (n * rate + 1.0))))
-        self._places, self._cuts = np.arange(n if rate == 1.0 else 0), [0]
+        self._ahead = max(1, min(64, int(8192 / (self._n * rate + 1.0))))
+        self._rows, self._cuts = np.empty(0, dtype=np.int64), [0]
+        if rate == 1.0:
+            self._rows = np.arange(n) if members is None else members
         self._left, self._process = 0, os.getpid()
 
     def successes(self) -> np.ndarray:
-        """Positions in ``range(n)`` at which the coins of the next round succeed."""
+        """Rows whose coins succeed in the next round."""
         if self._rate == 1.0:
-            return self._places
+            return self._rows
         # A forked process must not go through the rounds that its parent has yet to use.
         if not self._left or self._process != os.getpid():
             self._draw()
             self._left, self._process = self._ahead, os.getpid()
         self._left -= 1
         first, stop = self._cuts[self._left : self._left + 2]
-        return self._places[first:stop]
+        return self._rows[first:stop]
 
     def _draw(self) -> None:
         end = self._n * self._ahead
@@ -67,7 +75,8 @@ class _Coins:
         places = np.concatenate(found) if found else np.empty(0, dtype=np.int64)
         starts = np.arange(self._ahead + 1) * self._n
         cuts = np.searchsorted(places, starts)
-        self._places = places[: cuts[-1]] - np.repeat(starts[:-1], np.diff(cuts))
+        rows = places[: cuts[-1]] - np.repeat(starts[:-1], np.diff(cuts))
+        self._rows = rows if self._members is None else self._members[rows]
         self._cuts = cuts.tolist()
 
 
@@ -89,28 +98,24 @@ class PoissonSampler:
         self._n_rows = len(codes)
         self._generator = generator
         self._rates: tuple[float, ...] = ()
-        self._coins: tuple[_Coins, ...] = ()
+        self._drawing: list[Callable[[], np.ndarray]] = []
 
     def draw(self, rates: tuple[float, ...]) -> Batch:
         """Draw one batch.
 
         `rates`: probability that a row of each cell is drawn.
         """
-        drawn = self.cells(rates)
+        if rates != self._rates:
+            self._rates, self._drawing = rates, self.drawing(rates)
+        drawn = [rows() for rows in self._drawing]
         rows = drawn[0] if len(drawn) == 1 else np.concatenate(drawn)
         return Batch(rows, tuple(len(part) for part in drawn))
 
-    def cells(self, rates: tuple[float, ...]) -> list[np.ndarray]:
-        """Draw one batch: the row numbers of each cell."""
-        if rates != self._rates:
-            self._rates = rates
-            self._coins = tuple(
-                _Coins(self._n_rows if members is None else len(members), rate, self._generator)
-                for members, rate in zip(self._members, rates, strict=True)
-            )
+    def drawing(self, rates: tuple[float, ...]) -> list[Callable[[], np.ndarray]]:
+        """Make what draws the rows of each cell, a batch at a time."""
         return [
-            coins.successes() if members is None else members[coins.successes()]
-            for members, coins in zip(self._members, self._coins, strict=True)
+            _Coins(members, self._n_rows, rate, self._generator).successes
+            for members, rate in zip(self._members, rates, strict=True)
         ]
 
     def slots(self, size: int, n_slots: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a bound follows from, beside the counts of its claim."""
+"""What a claim is about, its scope, and what its bound follows from beside its counts."""
 
 from __future__ import annotations
 
@@ -38,6 +38,28 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         WEIGHT_LENGTH: ("norm", "std"),
     }
 )
+DEPLOYED = "deployed model"
+AVERAGED = "averaged over its draws"
+ANY_POPULATION = "any population"
+TRAINING = "training mechanism"
+DOWNSTREAM = "any downstream predictor"
+DOWNSTREAM_LIKE = "any downstream predictor of such people"
+ANSWERED = "answered queries"
+# What each kind of derivation can show.
+_SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        DEPLOYED: (EXACT, HOEFFDING, NOISY_COUNTS),
+        AVERAGED: (HOEFFDING, OWN_MODELS),
+        ANY_POPULATION: (WEIGHT_LENGTH,),
+        TRAINING: (LAST_STEP,),
+        DOWNSTREAM: (RELEASE,),
+        DOWNSTREAM_LIKE: (TOTAL_VARIATION,),
+        ANSWERED: (COUNTED,),
+    }
+)
+SCOPES = tuple(_SHOWN)
+# Statements about people like those who were held out; the others hold for all people.
+FROM_ROWS = (DEPLOYED, AVERAGED, DOWNSTREAM_LIKE)
 
 
 @dataclass(frozen=True)
@@ -80,6 +102,26 @@ class Derivation:
         """Rebuild a derivation from `to_dict`, perhaps after a round trip through JSON."""
         content = dict(document)
         return cls(content.pop("kind"), tuple(content.items()))
+
+
+def check_scope(
+    scope: str, *, confidence_level: float | None, kind: str | None, whole_counts: bool
+) -> None:
+    """Refuse a scope that a claim cannot have, with successes that are whole numbers or noisy."""
+    if scope not in SCOPES:
+        raise ValueError(f"scope={scope!r} is not known; use one of {SCOPES}.")
+    if (confidence_level is None) is (scope in FROM_ROWS):
+        raise ValueError(
+            f"confidence_level={confidence_level!r} contradicts scope={scope!r}: bounds of the "
+            f"scopes {FROM_ROWS} are estimated from rows, and no others are."
+        )
+    if kind is not None and kind not in _SHOWN[scope]:
+        raise ValueError(f"A bound of kind {kind!r} contradicts scope={scope!r}.")
+    if scope == DEPLOYED and not whole_counts:
+        raise ValueError(
+            f"successes that are not whole numbers contradict scope={scope!r}, which counts "
+            "answers."
+        )
 
 
 def level_of_one(confidence_level: float, claims: int) -> float:

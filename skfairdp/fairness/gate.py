@@ -54,14 +54,12 @@ class ParityGate:
     Raises
     ------
     ValueError
-        A parameter is outside what is allowed; for a `cold_start` that is too short
-        the number needed is named.
+        A parameter is outside what is allowed.
 
     Notes
     -----
-    Both rules are decided without rounding error. The result depends on the order of
-    the offers. A refused offer leaves the state as it was, so a gate that can accept
-    nothing (`stuck`) stays so for good. One thread at a time.
+    Both rules are decided without rounding error. The result depends on the order of the offers.
+    A gate that can accept nothing (`stuck`) stays so for good. One thread at a time.
 
     Examples
     --------

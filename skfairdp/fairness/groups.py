@@ -77,9 +77,8 @@ def encode_groups(
         The groups that exist. None takes those that occur, sorted (numbers before
         strings).
     on_missing : {"raise", "drop"} or None, default=None
-        What happens to a row with a missing value (None, NaN, NaT or ``pd.NA`` in
-        any column), or one that can name no group because it has no hash; "drop" gives
-        it code -1. None does as with a group that is not known.
+        What happens to a row with a missing value (None, NaN, NaT or ``pd.NA`` in any column), or
+        one without a hash; "drop" gives it code -1. None does as with an unknown group.
     on_unknown : {"raise", "drop"}, default="raise"
         What happens to a row whose group is not in `labels`. With "drop" a row in none
         of the declared groups, for whatever reason, raises nothing.
@@ -94,9 +93,8 @@ def encode_groups(
     Raises
     ------
     ValueError
-        For a wrong number of rows or dimensions, repeated or missing `labels`, or a
-        missing value or one without a hash when these raise. No message shows a value
-        that was not declared, or how many rows there are.
+        For values or `labels` that do not fit, or are missing. No message shows a value that was
+        not declared, or how many rows there are.
     UnknownGroupError
         For a group outside `labels` when ``on_unknown="raise"``.
 
@@ -156,9 +154,8 @@ def _columns(values: Any, n_rows: int, name: str) -> list[pd.Series]:
         columns = [pd.Series(values).reset_index(drop=True)]
     else:
         # dtype=object keeps a list such as ["a", nan] from becoming the text "nan".
-        keep_dtype = isinstance(values, np.ndarray)
         try:
-            array = np.asarray(values) if keep_dtype else np.asarray(values, dtype=object)
+            array = np.asarray(values, dtype=None if isinstance(values, np.ndarray) else object)
         except ValueError:  # arrays of several shapes
             array = np.empty((0, 0, 0))
         if array.ndim not in (1, 2):
@@ -166,9 +163,7 @@ def _columns(values: Any, n_rows: int, name: str) -> list[pd.Series]:
                 f"{name} has {array.ndim} dimensions; give one value per row, or one column per "
                 "attribute (an array, a list, a Series or a DataFrame)."
             )
-        values = array
-        matrix = array if array.ndim == 2 else array[:, np.newaxis]
-        columns = [pd.Series(column) for column in matrix.T]
+        values, columns = array, [pd.Series(column) for column in np.atleast_2d(array.T)]
     if len(values) != n_rows:
         raise ValueError(
             f"{name} has another number of rows than X; give one group value per row of X."

@@ -6,9 +6,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from skfairdp.fairness.derivation import Derivation
+from skfairdp.fairness.derivation import DEPLOYED, Derivation, check_scope
 from skfairdp.fairness.notions import NOTIONS, get_notion
-from skfairdp.fairness.scopes import DEPLOYED, check_scope
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable
 from skfairdp.figures import rounded_up
 from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments
@@ -35,8 +34,7 @@ class CellCount:
     noisy : bool, default=False
         Whether noise protects the rows behind the counts.
     low, high : float or None, default=None
-        Interval of 95 % of this cell's rate, where it can't be computed from the counts alone
-        because the noise counts too.
+        Interval of 95 % of this cell's rate, where the counts alone don't give it, for noise.
     """
 
     group: Hashable
@@ -82,8 +80,8 @@ class FairnessGuarantee:
     estimate : float or None
         Largest observed difference, where rows were observed.
     confidence_level : float or None
-        Probability that the bound holds over the draw of the held-out rows; None for a
-        claim without statistical error; those about people like the ones held out have one.
+        Probability that the bound holds over the draw of the held-out rows; None for a claim
+        without statistical error.
     groups : tuple
         Labels of the groups that are compared.
     counts : tuple of CellCount

@@ -27,8 +27,7 @@ class MutualInformation:
     n_rows : int
         Rows that the figure rests on.
     unclipped : float
-        The estimate before it was raised to 0; averages over repetitions use this one, because
-        the clipped ones have a bias.
+        The estimate before it was raised to 0, for averages: clipped ones have a bias.
     lower_bound : float or None
         With probability `confidence_level` the true mutual information is at least this.
     confidence_level : float or None

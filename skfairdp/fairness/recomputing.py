@@ -21,9 +21,8 @@ from skfairdp.fairness.bounds.noisy_counts import (
 from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound
 from skfairdp.fairness.bounds.smoothing import own_models_bound
 from skfairdp.fairness.bounds.total_variation import total_variation, total_variation_bound
-from skfairdp.fairness.derivation import Derivation, level_of_one
+from skfairdp.fairness.derivation import ANSWERED, Derivation, level_of_one
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
-from skfairdp.fairness.scopes import ANSWERED
 
 
 def recomputed_bound(claim: FairnessGuarantee, derivation: Derivation | None = None) -> float:
@@ -45,12 +44,11 @@ def recomputed_estimate(claim: FairnessGuarantee) -> float | None:
     if not counts:
         return None
     hits, rows = _grid(claim, counts)
-    kind = None if claim.derivation is None else claim.derivation.kind
-    if claim.derivation is not None and kind == by.TOTAL_VARIATION:
-        left: float = claim.derivation.values["attenuation"]
-        return left * total_variation(_codes(claim))
+    how = claim.derivation
+    if how is not None and how.kind == by.TOTAL_VARIATION:
+        return how.values["attenuation"] * total_variation(_codes(claim))
     rows = np.maximum(rows, 0.0)
-    if kind == by.COUNTED and not rows.all():
+    if how is not None and how.kind == by.COUNTED and not rows.all():
         return None
     return gap_estimate(np.clip(hits, 0.0, rows), rows)
 

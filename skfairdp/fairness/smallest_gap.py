@@ -15,11 +15,8 @@ from skfairdp.fairness.derivation import level_of_one
 from skfairdp.figures import rounded_up
 from skfairdp.parameters import COUNT, NONE, PROBABILITY, Choice, Number, check_arguments
 
-__all__ = ["USEFUL", "SmallestGap", "certifiable", "smallest_gap"]
-
 USEFUL = 0.5  # bounds from here on are printed as "no useful bound"
-# More rows than this are not looked for.
-_MOST_ROWS = 10**7
+_MOST_ROWS = 10**7  # more are not looked for
 
 
 @dataclass(frozen=True)

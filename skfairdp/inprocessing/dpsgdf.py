@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,13 +19,12 @@ from skfairdp.privacy.sizes import Sizes, expected_batch_size
 class DPSGDFClassifier(GroupedClassifier):
     """DPSGD-F: a group with more long gradients gets a larger clip norm.
 
-    Clipping cuts most from the groups that a model serves worst, whose gradients are
-    long. Each step draws a Poisson batch and first counts, under noise, how many
-    gradients of each group are longer than C0, and how many are not. A group with the
-    share r of long ones, where all groups together have the share R, is clipped to
-    ``C0 (1 + r / R)``, within [C0, c C0]; then the clipped gradients of the same batch
-    are summed under noise in proportion to the largest of these norms. It aims at equal
-    loss in all groups, hence at accuracy parity, and promises nothing about it.
+    Each step draws a Poisson batch and first counts, under noise, how many gradients of each
+    group are longer than C0. A group with the share r of long ones, where all groups together
+    have the share R, is clipped to ``C0 (1 + r / R)``, within [C0, c C0]; then the clipped
+    gradients of the same batch are summed under noise. It aims at equal loss in all groups,
+    hence at accuracy parity, and promises nothing about it. See
+    ``docs/theory/group_gradients.md``.
 
     Parameters
     ----------
@@ -51,10 +51,8 @@ class DPSGDFClassifier(GroupedClassifier):
     References
     ----------
     Xu, Du and Wu, "Removing Disparate Impact on Model Accuracy in Differentially
-    Private Stochastic Gradient Descent", KDD 2021 (arXiv 2003.03699), Algorithm 2, with
-    these differences: counts are clamped and clip norms bounded, noise follows the
-    largest norm of all groups whether drawn or not, the divisor is the expected batch
-    size, and the two queries of a batch are charged as one.
+    Private Stochastic Gradient Descent", KDD 2021 (arXiv 2003.03699), Algorithm 2: here counts
+    are clamped, clip norms bounded, and the two queries of a batch charged as one.
 
     Examples
     --------
@@ -91,9 +89,7 @@ class DPSGDFClassifier(GroupedClassifier):
     def _train(self, run: Run) -> None:
         base, factor = float(self.max_grad_norm), float(self.max_norm_factor)
         total = np.zeros(len(run.plan.cells))
-
-        def choose(counts: np.ndarray) -> np.ndarray:
-            return adaptive_norms(counts, base, factor)
+        choose = partial(adaptive_norms, base_norm=base, max_factor=factor)
 
         def released_gradient(segment: Segment) -> Tensor:
             gradient, norms = run.release.adaptive_gradient(segment, base, choose)
@@ -106,12 +102,9 @@ class DPSGDFClassifier(GroupedClassifier):
 
 
 def adaptive_norms(counts: np.ndarray, base_norm: float, max_factor: float) -> np.ndarray:
-    """Choose the clip norm of every group from noisy counts.
+    """Choose the clip norm of every group: ``C0 (1 + r_k / R)``, and C0 where none is long.
 
-    `counts` (n_groups, 2): noisy numbers of long and of other gradients; negative ones count as
-    0. `base_norm`: C0, above which a gradient is long. `max_factor`: largest norm over C0. Result
-    (n_groups,): ``C0 (1 + r_k / R)`` within [C0, max_factor C0], r_k the share of long gradients
-    in group k and R that in all groups; C0 where none is long.
+    `counts` (n_groups, 2): noisy numbers of long and of other gradients; negative ones count as 0.
     """
     counts = np.maximum(counts, 0.0)
     long, drawn = counts[:, 0], counts.sum(axis=1)

@@ -4,10 +4,9 @@ For soft predictions p and the share P_r of group r,
 
     psi_i(W) = sum_j p_ij (2 W[s_i, j] / sqrt(P_{s_i}) - sum_r W[r, j]**2) - 1
 
-is concave in W, and the largest mean over records is the chi-square divergence between
-the joint law of (group, prediction) and the product of its marginals:
-``sum_rj P(r, j)**2 / (P_r P(j)) - 1``, zero only for independence. Under equalized odds
-there is one W for each label, and shares are those within the label.
+is concave in W, and the largest mean over records is the chi-square divergence of (group,
+prediction) from independence (``docs/theory/group_gradients.md``). Under equalized odds there is
+one W for each label, and shares are those within the label.
 """
 
 from __future__ import annotations
@@ -29,9 +28,8 @@ class DualMatrix:
     labels there is one stratum. W starts where a prediction that does not depend on the
     group has it: ``sqrt(P_r)`` in every column, which makes psi zero.
 
-    `shares` (n_groups, n_strata): public or released share of each group in each stratum, in (0,
-    1]. `max_norm`: largest Frobenius norm of the W of a stratum. `W` (n_strata, n_groups,
-    n_classes).
+    `shares` (n_groups, n_strata): public or released, of each group in each stratum. `max_norm`:
+    largest Frobenius norm of the W of a stratum. `W` (n_strata, n_groups, n_classes).
     """
 
     def __init__(self, shares: NDArray[np.float64], n_classes: int, max_norm: float) -> None:
@@ -49,24 +47,20 @@ class DualMatrix:
         return np.asarray(own - (self.W**2).sum(axis=1)[None])
 
     def slopes(self) -> NDArray[np.float64]:
-        """Derivative of psi by W per unit of soft prediction.
+        """Derivative of psi by W per unit of soft prediction, (n_groups, n_strata, *W.shape).
 
-        Result (n_groups, n_strata, n_strata, n_groups, n_classes): a record's derivative by
-        ``W[y, r, j]`` is the entry of its cell times its soft prediction of j.
+        A record's derivative by ``W[y, r, j]`` is the entry of its cell times its soft
+        prediction of j.
         """
         n_strata, n_groups, n_classes = self.W.shape
         slopes = np.zeros((n_groups, n_strata, n_strata, n_groups, n_classes))
-        for stratum in range(n_strata):
-            slopes[:, stratum, stratum] = -2.0 * self.W[stratum]
-            for group in range(n_groups):
-                slopes[group, stratum, stratum, group] += 2.0 * self._scales[group, stratum]
+        group, stratum = np.ogrid[:n_groups, :n_strata]
+        slopes[group, stratum, stratum] = -2.0 * self.W
+        slopes[group, stratum, stratum, group] += 2.0 * self._scales[:, :, None]
         return slopes
 
     def ascend(self, gradient: NDArray[np.float64], rate: float) -> None:
-        """Move W along a released gradient, then back into its ball.
-
-        `gradient` (n_strata * n_groups * n_classes,).
-        """
+        """Move W along a released gradient, flat, then back into its ball."""
         self.W = self._projected(self.W + rate * gradient.reshape(self.W.shape))
 
     def _projected(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -91,10 +85,7 @@ class ErmiObjective(SoftCosts):
         self.statistic = Statistic(size, self._dual_gradients)
 
     def follow(self, dual: DualMatrix, like: Tensor) -> None:
-        """Take over the present W.
-
-        `like`: gives dtype and device of the module.
-        """
+        """Take over the present W, in dtype and on the device of `like`."""
         self.set_coefficients(self._weight * dual.coefficients(), like)
         n_groups, n_strata, n_classes = self.shape
         slopes = dual.slopes().reshape(n_groups * n_strata, -1, n_classes)

@@ -28,13 +28,11 @@ SMALLEST_SHARE = 0.01
 class DPFermiClassifier(GroupedClassifier):
     """DP-FERMI: the loss plus a multiple of the predictions' dependence on the group.
 
-    Dependence is measured by the exponential Renyi mutual information (ERMI), the
-    chi-square divergence of the joint law of group and soft prediction from
-    independence. It is the largest value, over a matrix W, of a mean over records; so
-    noisy gradients suffice: each step draws one Poisson batch and releases the clipped
-    gradients for the network, which descends, and the clipped gradients for W, which
-    ascends. A larger `fairness_weight` narrows the gap and costs accuracy; no gap is
-    promised, so look at the certificate.
+    Dependence is measured by the exponential Renyi mutual information (ERMI), the largest
+    value, over a matrix W, of a mean over records. Each step draws one Poisson batch and releases
+    the clipped gradients for the network, which descends, and those for W, which ascends. A
+    larger `fairness_weight` narrows the gap and costs accuracy; no gap is promised, so look at
+    the certificate. See ``docs/theory/group_gradients.md``.
 
     Parameters
     ----------
@@ -61,22 +59,17 @@ class DPFermiClassifier(GroupedClassifier):
     label_counts_epsilon : float, default=0.05
         For "equalized_odds": part of `epsilon` that buys the (group x label) table from
         which shares within a label are taken.
-    dataset_size : int or None, default=None
-        Declared number of records; must be the sum of `group_sizes`.
 
     Attributes
     ----------
     dual_ : ndarray, shape (n_strata, n_groups, n_classes)
         W after the last step, one matrix a label under "equalized_odds", else one.
-    groups_ : tuple
-        Groups of the plan.
 
     References
     ----------
     Lowy, Gupta and Razaviyayn, "Stochastic Differentially Private and Fair Learning",
-    ICLR 2023 (arXiv 2210.08781), Algorithm 1. Published is a protection of the group
-    alone; here whole records are protected, both gradients are clipped a record at a
-    time and charged on Poisson batches, and shares are public, declared or bought.
+    ICLR 2023 (arXiv 2210.08781), Algorithm 1, which protects the group alone; here whole
+    records are protected, and shares are public, declared or bought.
 
     Examples
     --------
@@ -110,8 +103,6 @@ class DPFermiClassifier(GroupedClassifier):
     _released: ClassVar[tuple[str, ...]] = (*GroupedClassifier._released, "dual_")
 
     dual_: np.ndarray = field(init=False)
-
-    # -- what is released -------------------------------------------------------------
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -149,8 +140,6 @@ class DPFermiClassifier(GroupedClassifier):
             price = float("inf") if self._free else float(self.label_counts_epsilon)
             counts = (CountRelease(name="group x label", epsilon=price),)
         return sizes.plan(segment, counts=counts, delta=self.delta, exact_noise=self.exact_noise)
-
-    # -- training ---------------------------------------------------------------------
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         assert groups is not None

@@ -40,10 +40,7 @@ class SizedByGroup(BudgetedClassifier):
             )
 
     def _settled_sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        """Settle the public sizes: declared, bought, or read off the rows.
-
-        `groups`: groups of the rows; None for one group. Sizes that are bought are charged.
-        """
+        """Settle the public sizes: declared, bought (and charged), or read off the rows."""
         if groups is None:
             return Sizes.of_all(n, self.dataset_size)
         if self.group_sizes is not None:
@@ -63,7 +60,7 @@ class SizedByGroup(BudgetedClassifier):
             )
         price = self.group_sizes_epsilon
         if price is None or self._free:  # without protection sizes are exact
-            return Sizes(groups.labels, tuple(int(c) for c in groups.counts), "zero-out")
+            return Sizes(groups.labels, tuple(groups.counts.tolist()), "zero-out")
         return noisy_sizes(groups.counts, groups.labels, price, noise)
 
     def _buy_sizes(self, groups: Groups | None, noise: NoiseSource) -> None:
@@ -77,9 +74,6 @@ class SizedByGroup(BudgetedClassifier):
 
 class GroupedClassifier(SizedByGroup, GradientClassifier):
     """Template of a mechanism whose cells are the groups.
-
-    Sizes of groups are declared (``group_sizes``), bought (``group_sizes_epsilon``) or
-    taken from the rows.
 
     Parameters
     ----------
@@ -107,11 +101,7 @@ class GroupedClassifier(SizedByGroup, GradientClassifier):
 def declared_groups(
     sensitive_features: Any, n: int, group_sizes: Mapping[Any, int] | None
 ) -> Groups | None:
-    """Sort rows into the groups that were declared with their sizes, or that occur.
-
-    `sensitive_features`: group of each row; None for one group. `group_sizes`: declared sizes;
-    rows of other groups then contribute nothing.
-    """
+    """Sort rows into the groups that were declared with their sizes, or that occur."""
     if sensitive_features is None:
         if group_sizes is not None:
             raise ValueError("'group_sizes' is set, but fit got sensitive_features=None.")

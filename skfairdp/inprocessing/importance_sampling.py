@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.grouped import GroupedClassifier
-from skfairdp.privacy.inclusion_probabilities import SamplingRates
 from skfairdp.privacy.plan import Block, Plan, Segment
 from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
 
@@ -16,8 +15,7 @@ class ImportanceSamplingDPSGDClassifier(GroupedClassifier):
     ``min(1, q n / (K n_g))``, q the expected share of a batch and n_g the size of one of
     K groups: every group has the same expected number of records in a batch. Gradients
     enter with equal weight, so that the average over groups is minimised and not that
-    over people. Because private training generalises, what is balanced in training stays
-    so on new rows; nothing is promised about gaps.
+    over people; nothing is promised about gaps.
 
     Parameters
     ----------
@@ -60,19 +58,12 @@ class ImportanceSamplingDPSGDClassifier(GroupedClassifier):
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         batch_size = expected_batch_size(self.batch_size, sizes.total)
-        rates = SamplingRates.equal_group_rates(
-            sizes.counts, sizes.cells, rate=batch_size / sizes.total
-        )
-        of_group = tuple(float(rate) for (rate,) in rates.rates)
+        drawn, n_groups = batch_size / sizes.total * sizes.total, len(sizes.cells)
+        of_group = tuple(min(1.0, drawn / (n_groups * count)) for count in sizes.counts)
         expected = tuple(r * count for r, count in zip(of_group, sizes.counts, strict=True))
         clip, weight = float(self.max_grad_norm), 1.0 / sum(expected)
-        weights = (weight,) * len(expected)
-        block = Block(
-            name="gradient",
-            max_norm=clip,
-            weights=weights,
-            noise_std=noise_multiplier * clip * weight,
-        )
+        std, weights = noise_multiplier * clip * weight, (weight,) * len(expected)
+        block = Block(name="gradient", max_norm=clip, weights=weights, noise_std=std)
         steps = steps_for(self.max_epochs, sizes.total, batch_size)
         segment = Segment(steps=steps, rates=of_group, expected_sizes=expected, blocks=(block,))
         return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)

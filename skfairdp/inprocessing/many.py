@@ -73,10 +73,9 @@ def fit_many(
 
     Notes
     -----
-    Each model's batches are drawn for it alone. Given all that was released before, its steps are
-    then those that its plan charges, so costs add up as in any adaptive composition. One batch for
-    all would not allow that: a record that is drawn would be in all sums of a step at once,
-    and the chance of not being drawn would protect it once, not once a model.
+    Each model's batches are drawn for it alone, so that costs add up as in any adaptive
+    composition. With one batch for all, the chance of not being drawn would protect a record once,
+    not once a model.
 
     Examples
     --------

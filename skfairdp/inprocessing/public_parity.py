@@ -23,9 +23,7 @@ class PublicParity(WithParameters):
 
     The gradient of ``weight * max(0, gap - tolerance)`` is added to each *released*
     gradient of `DPSGDClassifier`. It depends on public rows and released weights alone,
-    so it is post-processing: privacy costs what it costs without the penalty. (On
-    private rows the gap mixes records, and clipping single gradients would bound
-    nothing.)
+    so it is post-processing: privacy costs what it costs without the penalty.
 
     Parameters
     ----------
@@ -39,9 +37,8 @@ class PublicParity(WithParameters):
     weight : float, default=1.0
         Factor on the penalty, >= 0; the loss is a mean over records.
     temperature : float, default=1.0
-        Divides logits before they become probabilities, > 0. Small values (published:
-        0.01) come close to counting decisions, but leave rows far from the boundary
-        without gradient.
+        Divides logits before they become probabilities, > 0. Small values come close to
+        counting decisions, but leave rows far from the boundary without gradient.
     tolerance : float, default=0.0
         Gap on the public rows, in [0, 1], below which nothing is penalised.
 
@@ -119,7 +116,7 @@ class PublicParity(WithParameters):
                 "'sensitive_features' of PublicParity must hold at least two groups; got "
                 f"{len(groups.labels)}."
             )
-        module, criterion = prepared.module, prepared.criterion
+        module = prepared.module
         parameters = [p for p in module.parameters() if p.requires_grad]
         rows = as_tensor(X, module)
         member = functional.one_hot(torch.from_numpy(groups.codes)).to(rows)
@@ -128,18 +125,13 @@ class PublicParity(WithParameters):
             mode = module.training
             module.eval()
             try:
-                gap = soft_gap(module(rows), member, criterion, self.temperature)
+                gap = soft_gap(module(rows), member, prepared.criterion, self.temperature)
             finally:
                 module.train(mode)
             if not bool(gap > self.tolerance):
                 return gradient
-            parts = torch.autograd.grad(gap, parameters, allow_unused=True)
-            flat = torch.cat(
-                [
-                    (torch.zeros_like(p) if part is None else part).reshape(-1)
-                    for p, part in zip(parameters, parts, strict=True)
-                ]
-            )
+            parts = torch.autograd.grad(gap, parameters, allow_unused=True, materialize_grads=True)
+            flat = torch.cat([part.reshape(-1) for part in parts])
             return gradient + self.weight * flat.to(gradient)
 
         return adjust
@@ -148,9 +140,8 @@ class PublicParity(WithParameters):
 def soft_gap(output: Tensor, member: Tensor, criterion: nn.Module, temperature: float) -> Tensor:
     """Largest difference between a group's soft rate of a class and that of all others.
 
-    `output` (n,): output of a module. `member` (n, n_groups): one-hot groups; every group has a
-    row. `criterion`: says what the output means, under skorch's conventions. Result: (): max over
-    classes k and groups z of mean p(k | z) - mean p(k | not z).
+    `member` (n, n_groups): one-hot groups; every group has a row. `criterion`: says what the
+    output means, under skorch's conventions.
     """
     chances = torch.softmax(_logits(output, criterion) / temperature, dim=1)
     counts, sizes = member.T @ chances, member.sum(dim=0)[:, None]

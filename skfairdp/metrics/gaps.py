@@ -38,14 +38,10 @@ def group_gap(
     sensitive_features : array-like, Series or DataFrame of shape (n_rows,) or (n_rows, k)
         Group of each row; several columns are intersected. A missing value is refused.
     notion : str or Notion, default="demographic_parity"
-        "demographic_parity" (rate of the favourable prediction), "equal_opportunity"
-        (the same among rows whose true label is favourable), "equalized_odds" (the
-        larger of the gaps among favourable and among other rows) or "accuracy_parity"
-        (rate of right predictions).
+        A name of `skfairdp.fairness.NOTIONS`, where its meaning stands, or one of yours.
     pos_label : scalar or None, default=None
-        Favourable label. With two classes None takes the second. With more None takes
-        the largest gap over all classes in turn; a given label compares that class
-        with the rest.
+        Favourable label. None takes the second of two classes, and of more the largest gap over
+        all in turn; a given label compares that class with the rest.
     classes : sequence or None, default=None
         All labels that exist, in an order of yours. None takes those that occur in
         `y_true` or `y_pred`, sorted.
@@ -178,8 +174,7 @@ def answered(
 ) -> AnsweredRows:
     """Keep the rows that were answered.
 
-    fairlearn's metrics take every label but the favourable one for "not selected", and
-    an abstention with them; so leave those rows out before.
+    fairlearn's metrics take an abstention for "not selected"; so leave those rows out before.
 
     Parameters
     ----------

@@ -18,6 +18,8 @@ from sklearn.metrics import recall_score, roc_auc_score
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.metrics.gaps import check_abstention, check_positive, known_classes, label_arrays
 
+AMONG_ALL = "_among_all"
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FairnessReport:
@@ -74,11 +76,8 @@ class FairnessReport:
         )
 
     def _heading(self) -> str:
-        dropped = (
-            "every row has a group"
-            if self.n_dropped == 0
-            else f"{self.n_dropped} more without a group left out"
-        )
+        left = f"{self.n_dropped} more without a group left out"
+        dropped = left if self.n_dropped else "every row has a group"
         return (
             f"{self.n_rows} rows ({dropped}); favourable label {self.pos_label!r}; "
             "estimates on these rows, no confidence attached"
@@ -107,14 +106,12 @@ def fairness_report(
         Score of the favourable label, such as ``predict_proba(X)[:, 1]``; adds the area
         under the ROC curve.
     pos_label : scalar or None, default=None
-        Favourable label. None takes the last of two labels in sorted order. With more
-        than two labels it must be named: the rates then compare it with the rest, and
-        accuracy is that of all labels.
+        Favourable label. None takes the last of two labels in sorted order. With more it must be
+        named: the rates then compare it with the rest, and accuracy is that of all labels.
     abstention_label : scalar or None, default=None
-        What stands for "no answer" in `y_pred`, such as ``abstention_label_`` of an
-        AbstainingClassifier. Rates are then those among the answered rows; columns
-        answered and coverage are added, and columns that end in "_among_all" count an
-        abstention as neither selected nor right.
+        What stands for "no answer" in `y_pred`, such as ``abstention_label_`` of the model. Rates
+        are then those among the answered rows; columns answered and coverage are added, and those
+        that end in "_among_all" count an abstention as neither selected nor right.
 
     Returns
     -------
@@ -163,16 +160,21 @@ def fairness_report(
             f"y_score must have shape {truth.shape}, one score of the favourable label a row; got "
             f"shape {scores.shape}. Of predict_proba pass the column of that label."
         )
-    table = rates_by_group(
-        truth[kept],
-        guess[kept],
-        groups.codes[kept],
-        n_groups=len(groups.labels),
-        pos_label=pos_label,
-        y_score=None if scores is None else scores[kept],
-        abstention_label=abstention_label,
-    )
-    gaps = gaps_of(table.iloc[:-1])
+
+    def rates(rows: NDArray[np.bool_], y_score: NDArray | None) -> pd.DataFrame:
+        own = None if y_score is None else y_score[rows]
+        labels = truth[rows], guess[rows]
+        return _table(*labels, groups.codes[rows], len(groups.labels), pos_label, own)
+
+    if abstention_label is None:
+        table = rates(kept, scores)
+    else:
+        answered, among_all = rates(kept & (guess != abstention_label), scores), rates(kept, None)
+        asked, given = among_all.pop("count"), answered.pop("count")
+        coverage = given / asked.where(asked > 0)
+        counted = pd.DataFrame({"count": asked, "answered": given, "coverage": coverage})
+        table = pd.concat([counted, answered, among_all.add_suffix(AMONG_ALL)], axis=1)
+    gaps = _gaps(table.iloc[:-1])
     table.index = pd.Index([*map(str, groups.labels), "overall"], name="group")
     return FairnessReport(gaps, int(kept.sum()), int((~kept).sum()), pos_label, table)
 
@@ -181,34 +183,8 @@ def _shown(gap: float) -> str:
     return "not defined (a group lacks such rows)" if math.isnan(gap) else f"{gap:.3f}"
 
 
-AMONG_ALL = "_among_all"
-
-
-def rates_by_group(
-    truth: NDArray,
-    guess: NDArray,
-    codes: NDArray[np.int64],
-    *,
-    n_groups: int,
-    pos_label: Hashable,
-    y_score: NDArray[np.float64] | None = None,
-    abstention_label: Hashable | None = None,
-) -> pd.DataFrame:
-    """One row a group, then one over all, shape (n_groups + 1, n_rates)."""
-    if abstention_label is None:
-        return _table(truth, guess, codes, n_groups, pos_label, y_score)
-    given = guess != abstention_label
-    scores = None if y_score is None else y_score[given]
-    among_answered = _table(truth[given], guess[given], codes[given], n_groups, pos_label, scores)
-    among_all = _table(truth, guess, codes, n_groups, pos_label, None)
-    asked, answered = among_all.pop("count"), among_answered.pop("count")
-    coverage = answered / asked.where(asked > 0)
-    counted = pd.DataFrame({"count": asked, "answered": answered, "coverage": coverage})
-    return pd.concat([counted, among_answered, among_all.add_suffix(AMONG_ALL)], axis=1)
-
-
-def gaps_of(by_group: pd.DataFrame) -> dict[str, float]:
-    """Largest differences between groups, of `rates_by_group` without its last row."""
+def _gaps(by_group: pd.DataFrame) -> dict[str, float]:
+    """Largest differences between groups, of rates by group."""
     gaps = _notions(by_group, "")
     if "roc_auc" in by_group:
         gaps["roc_auc"] = _spread(by_group["roc_auc"])
@@ -238,15 +214,13 @@ def _table(
     y_score: NDArray[np.float64] | None,
 ) -> pd.DataFrame:
     own, chosen = (truth == pos_label).astype(int), (guess == pos_label).astype(int)
-    # NaN where fairlearn would say 0 for 0 of 0.
+    recall = partial(recall_score, zero_division=np.nan)  # where fairlearn would say 0 for 0 of 0
     metrics: dict[str, Callable[..., float]] = {
         "count": count,
         "selection_rate": selection_rate,
         "accuracy": lambda own, chosen, right: right.mean(),
-        "true_positive_rate": partial(recall_score, zero_division=np.nan),
-        "false_positive_rate": lambda own, chosen: recall_score(
-            1 - own, chosen, zero_division=np.nan
-        ),
+        "true_positive_rate": recall,
+        "false_positive_rate": lambda own, chosen: recall(1 - own, chosen),
     }
     sample_params = {"accuracy": {"right": truth == guess}}
     if y_score is not None:

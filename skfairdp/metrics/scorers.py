@@ -25,14 +25,12 @@ class _GroupScorer(WithParameters):
     Parameters
     ----------
     notion : str
-        "demographic_parity", "equal_opportunity", "equalized_odds" or
-        "accuracy_parity"; see `group_gap`.
+        What is compared; see `group_gap`.
     pos_label : scalar or None
         Favourable label; None as in `group_gap`.
     sensitive_column : column label, list of them, or None
-        Where to find the groups in `X` (a DataFrame) when no ``sensitive_features``
-        are routed, that is whenever scikit-learn's metadata routing is off. A list of
-        columns means their intersections.
+        Where to find the groups in `X` (a DataFrame) when no ``sensitive_features`` are routed,
+        that is when scikit-learn's metadata routing is off. A list means intersections.
     """
 
     notion: str = field(default="demographic_parity", kw_only=False)
@@ -40,32 +38,19 @@ class _GroupScorer(WithParameters):
     sensitive_column: Hashable | list[Hashable] | None = None
 
     def __call__(
-        self,
-        estimator: Any,
-        X: ArrayLike | pd.DataFrame,
-        y: ArrayLike,
-        *,
-        sensitive_features: ArrayLike | pd.Series | pd.DataFrame | None = None,
+        self, estimator: Any, X: Any, y: ArrayLike, *, sensitive_features: ArrayLike | None = None
     ) -> float:
         """Score a fitted estimator; larger is better. Without groups, or a gap, it raises."""
         groups = self._groups(X, sensitive_features)
-        y_pred = np.asarray(estimator.predict(X))
-        gap = group_gap(
-            y,
-            y_pred,
-            sensitive_features=groups,
-            notion=self.notion,
-            pos_label=self.pos_label,
-            classes=getattr(estimator, "classes_", None),
-        )
+        y_pred, classes = np.asarray(estimator.predict(X)), getattr(estimator, "classes_", None)
+        how: dict[str, Any] = {"notion": self.notion, "pos_label": self.pos_label}
+        gap = group_gap(y, y_pred, sensitive_features=groups, classes=classes, **how)
         return self._score(np.asarray(y), y_pred, gap)
 
     def _score(self, y_true: np.ndarray, y_pred: np.ndarray, gap: float) -> float:
         raise NotImplementedError
 
-    def _groups(
-        self, X: ArrayLike | pd.DataFrame, sensitive_features: ArrayLike | None
-    ) -> ArrayLike:
+    def _groups(self, X: Any, sensitive_features: ArrayLike | None) -> ArrayLike:
         if sensitive_features is not None:
             return sensitive_features
         name = type(self).__name__
@@ -82,12 +67,11 @@ class _GroupScorer(WithParameters):
                 f"DataFrame; X is {type(X).__name__}. Pass X as a DataFrame."
             )
         named = self.sensitive_column
-        if not all(name in X.columns for name in (named if isinstance(named, list) else [named])):
+        if not set(named if isinstance(named, list) else [named]) <= {*X.columns}:
             raise ValueError(
-                f"sensitive_column={self.sensitive_column!r} is not in X; "
-                f"its columns are {list(X.columns)!r}."
+                f"sensitive_column={named!r} is not in X; its columns are {list(X.columns)!r}."
             )
-        return X[self.sensitive_column]
+        return X[named]
 
     def get_metadata_routing(self) -> MetadataRequest:
         """Tell scikit-learn's router that this scorer wants ``sensitive_features``."""

@@ -86,8 +86,8 @@ def check_estimator(estimator: Any) -> None:
 
 def check_distributions(
     estimator: Any, distributions: Mapping[str, Any] | Sequence[Mapping[str, Any]]
-) -> None:
-    """Refuse a prior that names what cannot be searched."""
+) -> Any:
+    """Refuse a prior that names what cannot be searched; else return some candidate."""
     parts = [distributions] if isinstance(distributions, Mapping) else list(distributions)
     if not parts or not all(isinstance(part, Mapping) for part in parts):
         raise ValueError(
@@ -103,7 +103,9 @@ def check_distributions(
                 "nets, tolerances."
             )
         # Unknown names are found before a row is looked at.
-        clone(estimator).set_params(**next(iter(ParameterSampler(part, 1, random_state=0))))
+        drawn = next(iter(ParameterSampler(part, 1, random_state=0)))
+        candidate = clone(estimator).set_params(**drawn)
+    return candidate
 
 
 def told(estimator: Any, parameters: Mapping[str, Any] | None, **settings: Any) -> Any:

@@ -113,8 +113,9 @@ def search_cost(search: Any, *, public_validation: bool = False) -> SearchCost:
 
 def _own(stated: PrivacyGuarantee | None) -> SearchCost:
     if stated is None:
-        text = "The search was made without noise: nothing is private."
-        return SearchCost(None, None, None, text)
+        return SearchCost(
+            None, None, None, "The search was made without noise: nothing is private."
+        )
     if stated.is_void:
         return SearchCost(stated, None, None, f"Nothing is promised: {stated.assumptions[0]}.")
     sentence = (

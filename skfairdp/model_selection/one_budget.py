@@ -10,8 +10,11 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from skfairdp.base import PrivateClassifier, PrivateEstimator
+from skfairdp.fairness.groups import groups_of_records
 from skfairdp.figures import as_given
+from skfairdp.labels import count_rows, encode_labels, label_column, refuse_labels
 from skfairdp.parameters import PROBABILITY, Number, check_arguments
+from skfairdp.persons import encode_persons
 from skfairdp.preprocessing import PrivateTableEncoder
 from skfairdp.privacy.accounting.plan_cost import compose
 from skfairdp.privacy.guarantee import PrivacyGuarantee
@@ -67,8 +70,8 @@ def fit_within(
     Raises
     ------
     ValueError
-        If the Pipeline or the budget is not as described: nothing is charged then. What the
-        classifier refuses, such as labels of one class, it refuses after the encoder's charge.
+        If the Pipeline, the budget, labels, groups or ids are not as described: nothing is charged
+        then. What else the classifier refuses, it refuses after the encoder's charge.
 
     Examples
     --------
@@ -97,6 +100,7 @@ def fit_within(
     if any(getattr(step, "reproducible_noise", False) for step in (tables[0], final)):
         raise ValueError("reproducible_noise=True voids the guarantee: there is no budget to keep.")
     final._check_has_groups(sensitive_features)
+    _check_people(final, count_rows(X), y, sensitive_features, person_ids)
     steps, rows = [], X
     whose = {} if person_ids is None else {"person_ids": person_ids}
     for name, step in pipeline.steps[:-1]:
@@ -128,6 +132,18 @@ def fit_within(
         raise ValueError(f"No epsilon of the last step makes a total of {as_given(epsilon)}.")
     model.fit(rows, y, sensitive_features=sensitive_features, **whose)
     return Pipeline([*steps, (pipeline.steps[-1][0], model)], memory=pipeline.memory)
+
+
+def _check_people(final: Any, n: int, y: Any, sensitive_features: Any, person_ids: Any) -> None:
+    """Refuse labels, groups and ids that the last step would, before anything is charged."""
+    known = final.classes is not None
+    labels = label_column(y, n, declared=known)
+    if not known:
+        refuse_labels(labels)
+    encode_labels(labels, final.classes, multiclass=final._multiclass)
+    persons = None if person_ids is None else encode_persons(person_ids, n)
+    if sensitive_features is not None and hasattr(final, "_encode_groups"):
+        groups_of_records(final._encode_groups(sensitive_features, n), persons)
 
 
 def _total(spent: PrivacyGuarantee | None, stated: PrivacyGuarantee | None) -> float:

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,6 +27,7 @@ from skfairdp.model_selection.candidates import (
     best_of,
     check_distributions,
     check_estimator,
+    check_steps,
     final_of,
     planner,
     told,
@@ -172,10 +174,10 @@ class PrivateSearchCV(PrivateClassifier):
             )
         check_parameters(self, self._parameters)
         check_estimator(self.estimator)
-        check_distributions(self.estimator, self.param_distributions)
+        candidate = check_distributions(self.estimator, self.param_distributions)
         if self.tolerance is not None and sensitive_features is None:
             raise ValueError("'tolerance' is set, but fit got sensitive_features=None.")
-        X, y = self._checked(X, y)
+        X, y = self._checked(candidate, X, y)
         seed, noise = self._randomness()
         # Parameters of the winner are published: their draws come from another generator.
         prior = NoiseSource(seed + 1 if self.reproducible_noise else None).sampling
@@ -201,19 +203,28 @@ class PrivateSearchCV(PrivateClassifier):
             if hasattr(best.model, name):
                 setattr(self, name, getattr(best.model, name))
 
-    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Rows as the estimator will take them; a Pipeline checks them itself."""
+    def _checked(self, candidate: Any, X: Any, y: Any) -> tuple[Any, Any]:
+        """Rows as candidates will take them; those of a Pipeline, whose steps are tried, as are."""
         if y is None:
             raise ValueError("PrivateSearchCV requires y to be passed, but the target y is None.")
-        if isinstance(self.estimator, Pipeline) and not issparse(X):
+        rows = X
+        while isinstance(candidate, Pipeline):
+            *steps, (_, last) = candidate.steps
+            if steps:
+                rows = candidate[:-1].fit_transform(rows)
+                check_steps(Pipeline([*steps, ("rest", FunctionTransformer())]))
+            candidate = last
+        if rows is not X and get_tags(candidate).input_tags.categorical:  # a table of levels
             return X, y
         checked, labels = check_rows(
             self,
-            X,
+            rows,
             y,
-            allow_nd=getattr(self.estimator, "net", None) is not None,
-            labels_declared=getattr(self.estimator, "classes", None) is not None,
+            allow_nd=getattr(candidate, "net", None) is not None,
+            labels_declared=getattr(candidate, "classes", None) is not None,
         )
+        if isinstance(self.estimator, Pipeline):
+            return X, y
         return (X if isinstance(X, pd.DataFrame) else checked), labels
 
     def _budget(self, runs: NumberOfRuns, training: SearchRows) -> SearchBudget | None:

@@ -97,10 +97,8 @@ class NoisyEvidence(NamedTuple):
 
 def log_laplace_moment(s: Floats, epsilon: float) -> Floats:
     """Logarithm of E exp(s Z), |s| < epsilon, where Pr(Z = z) ~ exp(-epsilon |z|)."""
-    whole: Floats = 2.0 * math.log(-math.expm1(-epsilon)) - (
-        np.log(-np.expm1(s - epsilon)) + np.log(-np.expm1(-s - epsilon))
-    )
-    return whole
+    ends = np.log(-np.expm1(s - epsilon)) + np.log(-np.expm1(-s - epsilon))
+    return 2.0 * math.log(-math.expm1(-epsilon)) - ends
 
 
 def upper_limit(evidence: PairedEvidence | NoisyEvidence, error: float) -> float:
@@ -131,11 +129,10 @@ def _crossing(rising: Callable[[float], float], level: float) -> float:
 
 
 def drift_statistics(start: Floats, steps: Floats) -> tuple[Floats, float]:
-    """Follow Shiryaev-Roberts statistics R -> (R + 1) L of a mixture of bets.
+    """Follow Shiryaev-Roberts statistics R -> (R + 1) L of a mixture of bets, by logarithms.
 
-    `start` (..., n_bets): logarithms of the statistics, -inf at first; `steps`
-    (n_steps, ..., n_bets): those of the factors. Result: logarithms at the end, and that of the
-    largest value that the mean over all of them took.
+    Result: those of `start` (..., n_bets) after `steps` (n_steps, ..., n_bets), and the largest
+    value of their mean.
     """
     largest = -math.inf
     # R_t = exp(S_t) (R_0 + sum of exp(-S_i) for i < t), S the sums of the steps.

@@ -25,8 +25,6 @@ from skfairdp.parameters import NONE, PROBABILITY, Number, check_arguments
 from skfairdp.privacy.ledger import PrivacyLedger, as_ledger
 from skfairdp.privacy.noise import NoiseSource
 
-__all__ = ["GapMonitor"]
-
 
 class GapMonitor(Readings):
     """Bounds on the largest gap between groups that hold at every time, with alarm and clearance.
@@ -54,8 +52,8 @@ class GapMonitor(Readings):
         Where each such batch is charged, before its rows are used. Its total takes it
         that a person may be in all batches.
     state : path-like, optional
-        An SQLite file that keeps what the monitor knows. Several workers may use one file; a
-        batch is in it wholly or not at all. None keeps it in memory.
+        An SQLite file, of one or several workers, that keeps what the monitor knows; a batch is in
+        it wholly or not at all. None keeps it in memory.
     run_length : float, default=100_000
         For `drift_`: rows that are compared between two groups, on average, until a false one.
 
@@ -123,8 +121,8 @@ class GapMonitor(Readings):
         self.ledger = as_ledger(ledger)
         self._needs_labels = found.needs_labels
         self._strata = found.strata((0, 1), with_labels=found.needs_labels)
-        empty: Document = {"groups": None, "rows": 0, "batches": 0, "events": {}}
-        document = self._settings() | empty | {"pairs": [], "waiting": [], "seen": []}
+        document = self._settings() | {"groups": None, "rows": 0, "batches": 0, "events": {}}
+        document |= {"pairs": [], "waiting": [], "seen": []}
         if groups is not None:
             self._begin(document, encode_groups([], n_rows=0, labels=groups).labels)
         store = MemoryStore(document, []) if state is None else FileStore(state, document)
@@ -171,8 +169,7 @@ class GapMonitor(Readings):
         Raises
         ------
         ValueError
-            For decisions or labels other than 0 and 1, lengths that differ, labels that are
-            missing without ids, ids that are waited for already. Nothing is used then.
+            For rows, labels or ids that do not fit. Nothing is used then.
         UnknownGroupError
             For a group that is not among the monitor's.
         MonitorError

@@ -20,8 +20,7 @@ from skfairdp.monitoring.evidence import (
 )
 from skfairdp.monitoring.store import Document
 
-# Rows that are kept until rows of the other group come; of more, the oldest go.
-MOST_PENDING = 10_000
+MOST_PENDING = 10_000  # rows kept until rows of the other group come; of more, the oldest go
 NOTHING = -1e300  # logarithm of a drift statistic of 0: JSON has no infinity
 
 

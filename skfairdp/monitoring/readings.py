@@ -30,7 +30,6 @@ EVENTS = {
     "cleared": "cleared: the gap is below",
     "drift": "DRIFT: for some time the gap has exceeded",
 }
-_COLORS = {"alarm": "C3", "cleared": "C2", "drift": "C1"}
 
 
 class Readings:
@@ -266,7 +265,7 @@ class Readings:
         bounds_ = history["lower_bound"], history["upper_bound"]
         ax.fill_between(history["rows"], *bounds_, step="post", alpha=0.3)
         ax.axhline(self.tolerance, color="black", linestyle="--", linewidth=1, label="tolerance")
-        for name, color in _COLORS.items():
+        for name, color in zip(EVENTS, ("C3", "C2", "C1"), strict=True):
             first = history[history[name]]["rows"]
             if len(first):
                 ax.axvline(first.iloc[0], color=color, label=name)

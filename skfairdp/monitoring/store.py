@@ -12,8 +12,6 @@ from typing import Any
 
 from skfairdp.exceptions import MonitorError
 
-__all__ = ["Document", "FileStore", "MemoryStore"]
-
 Document = dict[str, Any]
 Change = Callable[[Document], Document | None]
 APPLICATION = 0x5AFA1E16  # in the file's header, so that another data base is told apart
@@ -28,8 +26,7 @@ class MemoryStore:
 
     def read(self) -> Document:
         """Return the document."""
-        document: Document = json.loads(self._text)
-        return document
+        return json.loads(self._text)
 
     def change(self, change: Change) -> Document:
         """Apply a change, which returns a line of history, to the document; none if it raises."""

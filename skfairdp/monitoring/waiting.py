@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from skfairdp.monitoring.store import Document
 
-__all__ = ["Rows", "binary", "settled", "take_labels", "wait"]
-
 # Groups of rows by number, decisions, and labels (NaN where unknown).
 Rows = tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.float64]]
 

@@ -81,11 +81,10 @@ class AbstainingClassifier(PrivateClassifier):
 
     Notes
     -----
-    `predict` changes the state: whether a row is answered depends on the rows before
-    it, in this call and in earlier ones, so the same row may be answered once and
-    refused later. There is no ``predict_proba``: the probabilities would answer where
-    `predict` refuses. ``score`` takes no groups; count the answered rows with
-    `skfairdp.metrics.answered` or `skfairdp.metrics.fairness_report`.
+    `predict` changes the state: the same row may be answered once and refused later. There is
+    no ``predict_proba``, which would answer where `predict` refuses, and ``score`` takes no
+    groups; count the answered rows with `skfairdp.metrics.answered` or
+    `skfairdp.metrics.fairness_report`.
 
     The certificate speaks of the answers given when it is issued (scope "answered
     queries"), with coverage and coverage by group, and `verify` is False after further
@@ -243,12 +242,7 @@ class AbstainingClassifier(PrivateClassifier):
         return answers
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Say which metadata goes where.
-
-        Returns
-        -------
-        MetadataRouter
-        """
+        """Say which metadata goes where."""
         mapping = MethodMapping().add(caller="fit", callee="fit")
         mapping = mapping.add(caller="predict", callee="predict")
         router = MetadataRouter(owner=self).add_self_request(self)

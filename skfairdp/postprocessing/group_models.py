@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -17,13 +17,8 @@ from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
 from skfairdp.privacy.sizes import check_group_sizes
 
-
-class GroupPart(NamedTuple):
-    """What the model of one group will be fitted on."""
-
-    estimator: Any
-    X: np.ndarray
-    y: np.ndarray
+# An estimator of one group, and the rows and labels that it will be fitted on.
+GroupPart = tuple[Any, np.ndarray, np.ndarray]
 
 
 def groups_to_train(
@@ -50,10 +45,8 @@ def group_parts(
 ) -> list[GroupPart]:
     """Hand a clone of an estimator the rows of each group; none is fitted.
 
-    `X` (n, ...): rows. `labels` (n,): class codes 0 and 1; negative for rows of no class.
-    `sizes`: declared number of records of each group. `seed`: same initial weights for all
-    clones, as the average of nets that began elsewhere is not a net; it protects no record. Result:
-    in the order of ``groups.labels``.
+    `labels` (n,): class codes 0 and 1; negative for rows of no class. `seed`: same initial
+    weights for all clones, as the average of nets that began elsewhere is not a net.
     """
     parts = []
     for code, label in enumerate(groups.labels):
@@ -71,15 +64,12 @@ def group_parts(
             # or one fewer than its neighbour, trains like any other.
             rows = np.concatenate([rows, np.zeros_like(X, shape=(2, *X.shape[1:]))])
             targets = np.append(targets, [-1, -1])
-        parts.append(GroupPart(inner, rows, targets))
+        parts.append((inner, rows, targets))
     return parts
 
 
 def refuse_unfit(estimator: Any, *, sizes_declared: bool) -> None:
-    """Refuse an estimator that can't be trained a group at a time.
-
-    `sizes_declared`: whether the sizes of groups are declared.
-    """
+    """Refuse an estimator that can't be trained a group at a time."""
     known = estimator.get_params(deep=False)
     serves = getattr(estimator, "_needs_groups", None)
     if serves is not None:
@@ -124,12 +114,10 @@ def parallel_privacy(
     A record is in one group, and under the relations used here it stays there, so it meets
     one model: the largest figure holds for all people.
 
-    `classes_declared`, `groups_declared`: whether class labels and groups were declared, or read
-    off the rows. Result: none after ``epsilon=inf``; void if one of them is, or is not one of
-    this package, or if it protects the group: whose rows train which model is then decided
-    without noise.
+    Result: none after ``epsilon=inf``; void if one of them is, or is not one of this package, or
+    if it protects the group: whose rows train which model is then decided without noise.
     """
-    estimator = parts[0].estimator
+    estimator = parts[0][0]
     if not charges_privacy(estimator):
         return PrivacyGuarantee.void(
             f"{type(estimator).__name__} is not an estimator of skfairdp: nothing bounds what it "
@@ -137,7 +125,7 @@ def parallel_privacy(
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fits will say it
-        stated = [part.estimator._quote(part.X, part.y) for part in parts]
+        stated = [inner._quote(X, y) for inner, X, y in parts]
     bounded = [item for item in stated if item is not None]
     if len(bounded) < len(stated):
         return None

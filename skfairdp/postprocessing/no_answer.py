@@ -13,10 +13,9 @@ WORD = "abstained"
 def abstention_marker(classes: NDArray, label: Any = "auto") -> tuple[Any, np.dtype]:
     """Choose or check the label of an abstention.
 
-    `classes` (n_classes,): labels of the classifier. `label`: the wanted label. "auto" takes
-    "abstained" beside text; beside numbers −1, or the smallest class minus 1 where −1 is a class,
-    or the largest plus 1 where the dtype has no smaller number. Result `marker`: a Python scalar
-    that is not a class; `dtype`: that of `classes`; of a text type one that is wide enough.
+    "auto" takes "abstained" beside text; beside numbers −1, or the smallest class minus 1 where −1
+    is a class, or the largest plus 1 where the dtype has no smaller number. Result: a Python scalar
+    that is not a class, and a dtype that holds it and the classes.
     """
     known = classes.tolist()
     marker = _automatic(classes) if isinstance(label, str) and label == "auto" else label

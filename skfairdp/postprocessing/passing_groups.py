@@ -20,11 +20,7 @@ def accepts_groups(estimator: Any, method: str) -> bool:
 
 
 def fit_parameters(estimator: Any, sensitive_features: Any) -> dict[str, Any]:
-    """Groups as keyword arguments of fit, where metadata routing is off.
-
-    `estimator`: one that takes groups, a Pipeline that ends in one, a search over either, or one
-    that takes none. Result: empty where groups have no way in.
-    """
+    """Groups as keyword arguments of fit, where metadata routing is off; empty for no way in."""
     if isinstance(estimator, BaseSearchCV):
         return fit_parameters(estimator.estimator, sensitive_features)
     if isinstance(estimator, Pipeline):
@@ -37,11 +33,7 @@ def fit_parameters(estimator: Any, sensitive_features: Any) -> dict[str, Any]:
 def known_groups(
     inner: Any, declared: Sequence[Hashable] | None, sensitive_features: Any, n_rows: int
 ) -> tuple[Hashable, ...] | None:
-    """Groups that may query.
-
-    `declared`: groups that were declared; they go before all others. Result: none where nothing
-    is known about groups.
-    """
+    """Groups that may query, declared ones before all others; None where nothing is known."""
     if declared is not None:
         none = np.full(n_rows, None, dtype=object)
         return encode_groups(none, n_rows=n_rows, labels=declared, on_missing="drop").labels

@@ -180,26 +180,12 @@ class Turnstile:
         return np.where(asked > 0, shares, np.nan)
 
     def snapshot(self) -> tuple[ParityGate, NDArray[np.int64], int]:
-        """Gate, queries by group and queries without one, all of the same moment.
-
-        Returns
-        -------
-        gate : ParityGate
-            A copy.
-        asked : ndarray of int64, shape (n_groups,)
-            A copy.
-        without_group : int
-        """
+        """Copies of gate, queries by group and queries without one, all of the same moment."""
         table = self._now()
         return table.gate, table.asked, table.without_group
 
     def save(self) -> dict[str, Any]:
-        """Everything as JSON types, for `restore`.
-
-        Returns
-        -------
-        dict
-        """
+        """Everything as JSON types, for `restore`."""
         return self._now().save()
 
     def restore(self, saved: Mapping[str, Any]) -> Turnstile:
@@ -223,12 +209,7 @@ class Turnstile:
         return self._replace(_Table.of(saved, self._settings))
 
     def reset(self) -> Turnstile:
-        """Forget all queries; the cold start begins anew, and so does the promise.
-
-        Returns
-        -------
-        self
-        """
+        """Forget all queries; the cold start begins anew, and so does the promise."""
         return self._replace(_Table.empty(self._settings))
 
     def _replace(self, new: _Table) -> Turnstile:

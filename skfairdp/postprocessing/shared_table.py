@@ -20,11 +20,8 @@ PATIENCE = 60.0  # seconds that a batch waits for those of other processes
 class SharedTable:
     """One entry of an SQLite file, that every process reads and writes as a whole.
 
-    Copies and pickles stand for the same entry.
-
-    `path`: the file, made if need be in a folder that exists, on a disk that all processes share
-    and that locks files, which some network disks don't. `state`: what the new entry holds, as
-    JSON types.
+    Copies and pickles stand for the same entry. The file, made if need be, is on a disk that all
+    processes share and that locks files. `state`: what the new entry holds, as JSON types.
     """
 
     def __init__(self, path: str | os.PathLike[str], state: dict[str, Any]) -> None:
@@ -41,10 +38,7 @@ class SharedTable:
 
     @contextmanager
     def exchange(self) -> Iterator[dict[str, Any]]:
-        """Hold the entry, with every other process waiting.
-
-        Yields: written back when the block ends, and left as it was if it fails.
-        """
+        """Hold the entry; it is written back when the block ends, unless that fails."""
         with self._transaction() as connection:
             query = "SELECT state FROM tables WHERE entry = ?"
             found = connection.execute(query, (self._entry,)).fetchone()

@@ -18,10 +18,9 @@ from skfairdp.assumptions import AVERAGED_RATES, NO_CERTAIN_ROW
 from skfairdp.base import PrivateClassifier
 from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.fairness.bounds.smoothing import OwnModels, smoothing_distance
-from skfairdp.fairness.derivation import WEIGHT_LENGTH, Derivation
+from skfairdp.fairness.derivation import ANY_POPULATION, WEIGHT_LENGTH, Derivation
 from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.scopes import ANY_POPULATION
 from skfairdp.labels import encode_labels
 from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters
 from skfairdp.postprocessing.group_models import (
@@ -105,11 +104,8 @@ class SmoothedClassifier(PrivateClassifier):
     -----
     Smoothing is post-processing: it costs no privacy. With held-out rows `certify` bounds
     the gap of the deployed model by counting its answers. With ``decision="draw"`` it also
-    prints bounds on rates *averaged over the draws*: on these rows, directly and, where
-    groups have released models of their own, by FairSmooth's form; and, for linear models,
-    from the length of the weights alone, for any population. No average bounds the one
-    model that is deployed: where few different rows exist, people with equal rows share its
-    draws. See ``docs/theory/smoothing.md``.
+    prints bounds on rates *averaged over the draws*, which do not bound the one model that is
+    deployed. See ``docs/theory/smoothing.md``.
 
     References
     ----------
@@ -229,7 +225,7 @@ class SmoothedClassifier(PrivateClassifier):
             parts, groups.labels, classes_declared=declared, groups_declared=sizes is not None
         )
         self._charge(stated)  # before a clone uses rows
-        models = tuple(part.estimator.fit(part.X, part.y) for part in parts)
+        models = tuple(inner.fit(rows, targets) for inner, rows, targets in parts)
         own = tuple(smooth_model(model, self.part) for model in models)
         if self.part == "head" and not isinstance(smooth_model(models[0], "all"), LinearScore):
             raise ValueError(

@@ -52,11 +52,6 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
     remainder : {"raise", "drop"}, default="raise"
         What to do with columns that nothing was declared for.
 
-    Attributes
-    ----------
-    levels_ : tuple of (str, Intervals or Categories)
-        Name and levels of each binned column, as declared.
-
     See Also
     --------
     PrivateTableEncoder : Bins that are learned under ε.
@@ -88,6 +83,8 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
         "encoding": (Choice(ENCODINGS),),
         "remainder": (Choice(("raise", "drop")),),
     }
+
+    _released = (*DeclaredTransformer._released, "levels_")
 
     def _check(self, X: Any) -> None:
         categories = self.categories or {}
@@ -138,8 +135,8 @@ class PublicBinner(LevelsMixin, DeclaredTransformer):
         return codes
 
     def _declared(self, name: Hashable) -> bool:
-        everything = not isinstance(self.bounds, Mapping)
-        return everything or name in self.bounds or name in (self.categories or {})
+        bounds, listed = self.bounds, self.categories or {}
+        return not isinstance(bounds, Mapping) or name in bounds or name in listed
 
     def _levels(self, name: Hashable) -> Levels:
         if name in (listed := self.categories or {}):

@@ -120,7 +120,8 @@ class PublicScaler(OneToOneFeatureMixin, DeclaredTransformer):
         if bare := _columns_with(gap & np.isnan(filled), where):
             raise ValueError(
                 f"Input X contains NaN in {bare}, and PublicScaler does not guess. Give a constant "
-                "that does not come from the rows: fill={column: constant}."
+                "that does not come from the rows (fill={column: constant}), or take "
+                "PrivateTableEncoder, where missing values are a level of their own."
             )
         values = np.where(gap, filled.astype(dtype), values)
         return list(where.values()), values, limits, bent

@@ -210,7 +210,7 @@ class PrivateTableEncoder(LevelsMixin, PrivateEstimator):
             )
         texts = [str(name) for name in names]
         if len(set(texts)) < len(texts):
-            raise ValueError("X has several columns of one name; rename them.")
+            raise ValueError("'X' has several columns of one name; rename them.")
         kinds = [declared.get(name) for name in names]
         if all(kind == "drop" for kind in kinds):
             raise ValueError("Every column is dropped; keep at least one.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import warnings
 from typing import Any
 
@@ -50,9 +51,20 @@ def takes_groups(estimator: Any) -> bool:
 
 def refuse_other_promises(inner: Any, X: Any, y: Any, sensitive_features: Any) -> None:
     """Refuse, by made-up rows, an estimator that won't train or promises otherwise."""
+    # It was told how many rows there are, which is private: no message of it may show that.
+    told = (getattr(inner, "group_sizes", None) or {"all": inner.dataset_size}).values()
+    secret = rf"\b(?:{'|'.join(map(str, (*told, sum(told))))})\b|\d+(?= steps)"
+    stated = refused = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit will say it
-        stated = inner._quote(X, y, sensitive_features)
+        try:
+            stated = inner._quote(X, y, sensitive_features)
+        except ValueError as error:
+            refused = re.sub(secret, "n", str(error))
+            if refused == str(error):
+                raise
+    if refused is not None:  # out here, so that the chain of exceptions does not show it either
+        raise ValueError(refused)
     if stated is None or stated.is_void:
         return
     if (stated.adjacency, stated.protects) != ("add-remove", "record"):

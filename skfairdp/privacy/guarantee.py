@@ -82,12 +82,7 @@ class PrivacyGuarantee:
 
     def __post_init__(self) -> None:
         """Check names and numbers, and detach the guarantee from mutable arguments."""
-        if not self.epsilon >= 0.0:
-            raise ValueError(f"epsilon={self.epsilon!r} is not allowed: give a number >= 0")
-        if not 0.0 <= self.delta < 1.0:
-            raise ValueError(f"delta={self.delta!r} is not allowed: give a probability in [0, 1)")
-        check_name("adjacency", self.adjacency, ADJACENCIES)
-        check_name("protects", self.protects, PROTECTS)
+        _check(self.epsilon, self.delta, self.adjacency, self.protects)
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(self.delta))
         object.__setattr__(self, "assumptions", tuple(self.assumptions))
@@ -190,31 +185,23 @@ class PrivacyGuarantee:
         ValueError
             If a number or a name is not one of the allowed values.
         """
-        if not epsilon >= 0.0:
-            raise ValueError(f"epsilon={epsilon!r} is not allowed: give a number >= 0")
-        if delta is not None and not 0.0 <= delta < 1.0:
-            raise ValueError(f"delta={delta!r} is not allowed: give a probability in [0, 1)")
-        if adjacency is not None:
-            check_name("adjacency", adjacency, ADJACENCIES)
-        if protects is not None:
-            check_name("protects", protects, PROTECTS)
+        delta = self.delta if delta is None else delta
+        adjacency = self.adjacency if adjacency is None else adjacency
+        protects = self.protects if protects is None else protects
+        _check(epsilon, delta, adjacency, protects)
         return (
             not self.is_void
-            and adjacency in (None, self.adjacency)
-            and protects in (None, self.protects)
-            and (delta is None or self.delta <= delta)
+            and (adjacency, protects) == (self.adjacency, self.protects)
+            and self.delta <= delta
             and self.epsilon <= epsilon
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, strings and numbers, fit for JSON: infinity is the string "inf".
 
-        Returns
-        -------
-        dict
-            Read back by `from_dict` without loss.
+        `from_dict` reads it back without loss.
         """
-        groups = self.per_group
+        groups, event = self.per_group, self.event
         document: dict[str, Any] = {
             "epsilon": number_to_json(self.epsilon),
             "delta": self.delta,
@@ -224,7 +211,7 @@ class PrivacyGuarantee:
             "per_group": None
             if groups is None
             else [[label_to_json(k), number_to_json(v)] for k, v in groups.items()],
-            "event": None if self.event is None else event_to_dict(self.event),
+            "event": None if event is None else event_to_dict(event),
             "assumptions": list(self.assumptions),
         }
         if self.exposures is not None:
@@ -265,3 +252,12 @@ class PrivacyGuarantee:
             assumptions=tuple(document["assumptions"]),
             exposures=None if shares is None else tuple(map(Exposure.from_dict, shares)),
         )
+
+
+def _check(epsilon: float, delta: float, adjacency: str, protects: str) -> None:
+    if not epsilon >= 0.0:
+        raise ValueError(f"epsilon={epsilon!r} is not allowed: give a number >= 0")
+    if not 0.0 <= delta < 1.0:
+        raise ValueError(f"delta={delta!r} is not allowed: give a probability in [0, 1)")
+    check_name("adjacency", adjacency, ADJACENCIES)
+    check_name("protects", protects, PROTECTS)

@@ -10,10 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skfairdp.privacy.noise import NoiseSource
-
-# A noisy count is raised to the noise level that is exceeded with this probability.
-_SWAMPED = 1e-3
+from skfairdp.privacy.noise import NoiseSource, noise_floor
 
 
 @dataclass(frozen=True)
@@ -21,8 +18,7 @@ class SamplingRates:
     """The probability of each (group, label) cell that one of its records is used.
 
     Made from public or released counts alone, so it costs no privacy. Every record is
-    used or not by a draw of its own: adding or removing a record changes nothing about
-    the others (stability 1), whatever the probabilities are.
+    used or not by a draw of its own: adding or removing one changes nothing about the others.
 
     Examples
     --------
@@ -32,13 +28,10 @@ class SamplingRates:
     [[1.0, 0.429], [0.259, 1.0]]
     >>> rates.group_sizes
     {'a': 71, 'b': 33}
-    >>> SamplingRates.equal_group_rates([900, 100], ("a", "b"), rate=0.1).rates
-    ((0.05555555555555555,), (0.5,))
     """
 
     groups: tuple[Any, ...]
-    # Class labels; one entry, of any value, where rates depend on the group alone
-    classes: tuple[Any, ...]
+    classes: tuple[Any, ...]  # Class labels
     # (n_groups, n_classes): the counts, >= 1, that the rates were made from
     counts: tuple[tuple[int, ...], ...]
     rates: tuple[tuple[float, ...], ...]  # (n_groups, n_classes): probabilities in [0, 1]
@@ -76,12 +69,9 @@ class SamplingRates:
         class; each group then keeps as many records as that allows.
 
         `table` (n_groups, n_classes): public or released counts; noisy ones may be negative.
-        `tolerance`: largest difference in a class's rate between two groups, in [0, 1]; from the
-        difference in the table on, every record is kept. `minimum_rate`: lower limit of every
-        probability, in [0, 1]. Above 0 it may leave a larger difference than `tolerance`.
-        `epsilon`: what the table cost. Counts that its noise could swamp are raised to the level
-        that the noise exceeds with probability 1e-3. Infinity for exact counts, which are raised
-        to 1.
+        `tolerance`: largest difference in a class's rate between two groups. `minimum_rate`: lower
+        limit of every probability; above 0 it may leave a larger difference. `epsilon`: what the
+        table cost, see `noise_floor`; infinity for exact counts, which are raised to 1.
         """
         _check_unit("tolerance", tolerance)
         _check_unit("minimum_rate", minimum_rate)
@@ -95,28 +85,6 @@ class SamplingRates:
             enough = counts / goal  # group size at which a cell needs all its records
             rates = (enough.min(axis=1, keepdims=True) / enough).clip(minimum_rate)
         return cls(tuple(groups), tuple(classes), _nested(counts.astype(np.int64)), _nested(rates))
-
-    @classmethod
-    def equal_group_rates(
-        cls, sizes: ArrayLike, groups: Sequence[Any], *, rate: float, epsilon: float = math.inf
-    ) -> SamplingRates:
-        """Find rates at which every group has the same expected share of a batch.
-
-        A record of group g gets ``min(1, rate * n / (n_groups * n_g))``. Accounting for
-        the guarantee of all records charges `largest`.
-
-        `sizes` (n_groups,): public or released group sizes. `rate`: expected share of all records
-        in a batch, in (0, 1]. `epsilon`: what the sizes cost; see `equal_label_rates`.
-        """
-        _check_unit("rate", rate)
-        counts = _floored(sizes, epsilon).reshape(-1, 1)
-        rates = np.minimum(1.0, rate * counts.sum() / (len(counts) * counts))
-        return cls(tuple(groups), ("all",), _nested(counts.astype(np.int64)), _nested(rates))
-
-    @property
-    def largest(self) -> float:
-        """Largest probability of any record."""
-        return float(np.max(self.rates))
 
     @property
     def group_sizes(self) -> dict[Any, int]:
@@ -133,22 +101,14 @@ class SamplingRates:
         return int(np.sum(self.counts))
 
     def of(self, groups: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Look up the probability of every record.
-
-        `groups`, `labels` (n,): positions in `groups` and `classes`; negative for a record that
-        is in no cell, which gets 0. Result (n,).
-        """
+        """Look up the probability of every record by its codes; 0 where one is negative."""
         found = np.asarray(self.rates)[groups, labels]
         return np.where((groups >= 0) & (labels >= 0), found, 0.0)
 
     def keep(
         self, groups: NDArray[np.int64], labels: NDArray[np.int64], uniforms: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
-        """Decide for every record, by its own draw, whether it is used.
-
-        `groups`, `labels` (n,): cell of every record, as in `of`. `uniforms` (n,): one secret
-        uniform number in [0, 1) a record. Result (n,).
-        """
+        """Decide for every record, by a secret uniform draw of its own, whether it is used."""
         return np.asarray(uniforms < self.of(groups, labels))
 
 
@@ -159,11 +119,9 @@ def release_table(
     epsilon: float,
     noise: NoiseSource,
 ) -> NDArray[np.int64]:
-    """Release a (group x label) table with discrete Laplace noise.
+    """Release a (group x label) table with discrete Laplace noise; counts may be negative.
 
-    `groups`, `labels` (n,): cell of every record; a negative code is in no cell. `epsilon`: price
-    in nats: every record adds one to at most one count. Result (n_groups, n_classes): counts as
-    released, possibly negative.
+    Every record adds one to at most one count; one with a negative code is in no cell.
     """
     inside = (groups >= 0) & (labels >= 0)
     cells = groups[inside] * shape[1] + labels[inside]
@@ -173,8 +131,7 @@ def release_table(
 
 
 def _floored(counts: ArrayLike, epsilon: float) -> NDArray[np.float64]:
-    floor = max(1, math.ceil(-math.log(_SWAMPED) / epsilon))
-    return np.maximum(np.asarray(counts, dtype=np.float64), floor)
+    return np.maximum(np.asarray(counts, dtype=np.float64), noise_floor(epsilon))
 
 
 def _nested(values: NDArray[Any]) -> tuple[Any, ...]:

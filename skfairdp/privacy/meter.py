@@ -7,8 +7,6 @@ from collections import Counter
 from skfairdp.exceptions import PlanError
 from skfairdp.privacy.plan import CountRelease, LaplaceSum, Plan, Segment
 
-__all__ = ["Meter"]
-
 
 class Meter:
     """What is still to be released of a plan.

@@ -86,14 +86,9 @@ class NoiseSource:
         return self._masks
 
     def key(self) -> bytes:
-        """Draw 32 bytes that may be published.
+        """Draw 32 bytes that may be published, from the operating system and no generator.
 
-        They come from the operating system, never from the generators.
-
-        Returns
-        -------
-        bytes
-            The same for every call of a reproducible source.
+        A reproducible source draws the same at every call.
         """
         if self._generator_seed is None:
             return secrets.token_bytes(32)
@@ -238,12 +233,10 @@ class NoiseSource:
 
         Notes
         -----
-        Each draw is the difference of two geometric numbers, built from uniform
-        integers alone (Canonne, Kamath and Steinke, "The Discrete Gaussian for
-        Differential Privacy", 2020, algorithm 2): no logarithm, no division and no
-        rounding, so the law is exact given uniform integers. The only floating-point
-        operation is made on public input: `epsilon` is rounded down to a multiple of
-        2**-32, which can only add noise.
+        Each draw is the difference of two geometric numbers, built from uniform integers alone
+        (Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy", 2020,
+        algorithm 2), so the law is exact. `epsilon` is rounded down to a multiple of 2**-32, which
+        can only add noise.
 
         Examples
         --------
@@ -268,10 +261,12 @@ class NoiseSource:
         )
 
 
-def noise_text(noise: NoiseSource, *, exact: bool = False) -> str:
-    """Say in a certificate where noise comes from, and in which arithmetic.
+def noise_floor(epsilon: float) -> int:
+    """Level, at least 1, that the noise of a count exceeds with a probability of at most 1e-3."""
+    return max(1, math.ceil(math.log(1e3) / epsilon))
 
-    `exact`: whether it was added by `NoiseSource.on_grid`.
-    """
+
+def noise_text(noise: NoiseSource, *, exact: bool = False) -> str:
+    """Say where noise is from; `exact`: whether it was added by `NoiseSource.on_grid`."""
     how = GRID_NOISE.format(bits=SCALE_BITS) if exact else FLOAT_NOISE
     return NOISE.format(name=noise.name, attacker=ATTACKER, how=how)

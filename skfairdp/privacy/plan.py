@@ -16,8 +16,6 @@ from skfairdp.documentation import completed_by
 from skfairdp.parameters import Number
 from skfairdp.privacy.relations import ADJACENCIES, check_name
 
-__all__ = ["Block", "CountRelease", "LaplaceSum", "Plan", "Segment"]
-
 # With exact noise a step may release so many numbers, and a multiplier is at least this.
 MOST_NUMBERS, LEAST_MULTIPLIER = 2**24, 0.25
 # Each number is rounded to a grid of 2**-38 of its noise, by at most one step: see

@@ -13,20 +13,6 @@ from dataclasses import dataclass
 
 from dp_accounting import NeighboringRelation
 
-__all__ = [
-    "ADJACENCIES",
-    "IMPLIED",
-    "NEIGHBOURS",
-    "Neighbours",
-    "PROTECTED",
-    "PROTECTS",
-    "Protected",
-    "accounted",
-    "check_name",
-    "neighbours_text",
-    "protected_text",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Neighbours:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,17 +12,8 @@ from skfairdp.exceptions import PlanError, PrivacyWarning, warn_user
 from skfairdp.figures import as_given, significant_down
 from skfairdp.parameters import GROUP_SIZE, is_missing
 from skfairdp.privacy.accounting.serialization import plain_label
-from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.noise import NoiseSource, noise_floor
 from skfairdp.privacy.plan import Block, CountRelease, LaplaceSum, Plan, Segment
-
-__all__ = [
-    "Sizes",
-    "check_delta",
-    "check_group_sizes",
-    "expected_batch_size",
-    "noisy_sizes",
-    "steps_for",
-]
 
 _MOST_STEPS = 10**8  # a day at a millisecond a step
 
@@ -76,11 +66,7 @@ class Sizes:
         delta: float,
         exact_noise: bool = False,
     ) -> Plan:
-        """Plan releases about these records.
-
-        `sums`: sums over all rows with Laplace noise. `exact_noise`: whether noise is drawn in
-        whole numbers. Result: with these cells, this adjacency, and what buying the counts cost.
-        """
+        """Plan releases about these records, with what buying the counts cost."""
         return Plan(
             cells=self.cells,
             segments=segments,
@@ -102,20 +88,13 @@ class Sizes:
         delta: float,
         exact_noise: bool = False,
     ) -> Plan:
-        """Plan noisy mean gradients in passes over all records, which are one cell.
-
-        `batch_size`: see `expected_batch_size`. `max_grad_norm`: clip norm of a record's gradient.
-        `noise_multiplier`: standard deviation of the noise over it.
-        """
+        """Plan noisy mean gradients in passes over all records, which are one cell."""
         size, clip = expected_batch_size(batch_size, self.total), float(max_grad_norm)
         segment = self.batches(max_epochs, size, ("gradient", clip, noise_multiplier * clip))
         return self.plan(segment, delta=delta, exact_noise=exact_noise)
 
     def check(self, plan: Plan, *, delta: float, exact_noise: bool = False) -> None:
-        """Refuse a plan that was made for something else.
-
-        `exact_noise`: whether noise was asked for that is drawn in whole numbers.
-        """
+        """Refuse a plan that was made for something else."""
         asked = self.plan(delta=delta, exact_noise=exact_noise)
         for name in ("cells", "adjacency", "delta", "prior_epsilon", "exact_noise"):
             stated, wanted = getattr(plan, name), getattr(asked, name)
@@ -127,16 +106,10 @@ class Sizes:
 
 
 def check_delta(delta: float, n: int, *, public: bool = True) -> None:
-    """Refuse a delta that is no protection for one of `n` records.
-
-    `public`: whether messages may show `n`.
-    """
+    """Refuse a delta that is no protection for one of `n` records; messages show a public `n`."""
     if delta >= 1.0 / n:
-        limit = (
-            f"1/n = {significant_down(1.0 / n, 3)} for n = {n} records"
-            if public
-            else "1/n for n records"
-        )
+        shown = f" = {significant_down(1.0 / n, 3)} for n = {n}" if public else " for n"
+        limit = f"1/n{shown} records"
         raise ValueError(
             f"'delta' must be below {limit}; got {as_given(delta)}. A larger delta allows a whole "
             "record to be published."
@@ -151,10 +124,7 @@ def check_delta(delta: float, n: int, *, public: bool = True) -> None:
 
 
 def expected_batch_size(batch_size: Any, n: int) -> int:
-    """Resolve the expected batch size.
-
-    `batch_size`: "auto" is ``min(256, ceil(n / 10))``.
-    """
+    """Resolve the expected batch size; "auto" is ``min(256, ceil(n / 10))``."""
     if batch_size == "auto":
         return min(256, -(-n // 10))
     if batch_size > n:
@@ -177,10 +147,7 @@ def steps_for(max_epochs: int, n: int, batch_size: int) -> int:
 
 
 def check_group_sizes(group_sizes: Mapping[Any, Any]) -> dict[Any, int]:
-    """Check a declared mapping from groups to counts.
-
-    `group_sizes`: group label to number of records.
-    """
+    """Check a declared mapping from groups to numbers of records."""
     if not group_sizes:
         raise ValueError("'group_sizes' must name at least one group; got an empty mapping.")
     checked = {}
@@ -204,14 +171,11 @@ def noisy_sizes(
 ) -> Sizes:
     """Buy group sizes with a discrete Laplace histogram.
 
-    Every count is raised to a floor of 1 or, where the noise could swamp it, to the
-    noise level that is exceeded with probability 1e-3: a group that looks smaller
-    than that would only raise the noise of the training for all groups.
+    Every count is raised to `noise_floor`: a group that looks smaller than that would only raise
+    the noise of the training for all groups.
 
-    `exact` (n_cells,): number of rows of each cell. `epsilon`: price in nats: each record adds one
-    to at most one count.
+    `exact` (n_cells,): number of rows of each cell; each record adds one to at most one count.
     """
     released = exact + noise.discrete_laplace(epsilon, len(cells))
-    floor = max(1, math.ceil(math.log(1e3) / epsilon))
-    counts = tuple(int(max(floor, count)) for count in released)
+    counts = tuple(np.maximum(released, noise_floor(epsilon)).tolist())
     return Sizes(tuple(cells), counts, "add-remove", prior_epsilon=float(epsilon))

@@ -31,8 +31,7 @@ class _Counter(AESCounter):
 
     def rekey(self) -> None:
         """Take a new key and counter from the operating system."""
-        names = ("key", "counter")
-        fresh = AESCounter(**{name: secrets.randbits(128) for name in names}).state
+        fresh = AESCounter(key=secrets.randbits(128), counter=secrets.randbits(128)).state
         own = AESCounter.state.__get__(self)["bit_generator"]
         AESCounter.state.__set__(self, fresh | {"bit_generator": own})
 
@@ -57,28 +56,19 @@ if hasattr(os, "register_at_fork"):
 
 
 def secret_stream() -> Stream:
-    """Start a stream that cannot be repeated, with 256 bits of the operating system.
-
-    Result: its key and its starting counter are independent of those of all others.
-    """
+    """Start a stream that cannot be repeated, with 256 bits of the operating system."""
     counter = _Counter(key=secrets.randbits(128), counter=secrets.randbits(128))
     _SECRET.add(counter)
     return Stream(counter)
 
 
 def seeded_streams(seed: int, n_streams: int) -> list[Stream]:
-    """Start streams that can be repeated with the seed; they protect no record.
-
-    `seed`: at least 0.
-    """
+    """Start streams that can be repeated with the seed; they protect no record."""
     children = np.random.SeedSequence(seed, pool_size=8).spawn(n_streams)
     return [stream_of(child.generate_state(8).tobytes()) for child in children]
 
 
 def stream_of(key: bytes) -> Stream:
-    """Start the stream of a key that may be public.
-
-    `key`: 32 of them: AES key and starting counter, little-endian.
-    """
+    """Start the stream of a key that may be public: AES key and counter, little-endian."""
     words = np.frombuffer(key, dtype="<u8")
     return Stream(_Counter(key=words[:2], counter=words[2:]))

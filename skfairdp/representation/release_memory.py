@@ -53,8 +53,7 @@ class RowStreams:
     Notes
     -----
     Block b of a row is BLAKE2b(key; shared, id, row, b) with b in eight bytes; in a release the
-    row is followed by what is hidden. An integer
-    below a bound that does not divide 2**64 is drawn by rejection, without modulo bias.
+    row is followed by what is hidden. Integers are drawn by rejection, without modulo bias.
     """
 
     def __init__(self, state: Any, people: list[bytes], content: NDArray[np.float64]) -> None:

@@ -217,6 +217,29 @@ def test_budgets_that_cannot_be_kept_are_refused(steps, options, match) -> None:
         fit_within(make_pipeline(*steps), ROWS, Y, **{"epsilon": 1.0, **options})
 
 
+@pytest.mark.parametrize(
+    ("people", "match"),
+    [
+        ({"y": np.zeros(N)}, "1 class"),
+        ({"y": Y[:-1]}, "inconsistent numbers of samples"),
+        ({"sensitive_features": ["a", None] * (N // 2)}, "missing values"),
+        ({"person_ids": np.arange(N - 1)}, "inconsistent numbers of samples"),
+        (
+            {"sensitive_features": ["a", "b"] * (N // 2), "person_ids": np.arange(N) // 2},
+            "rows of different groups.*group of their own",
+        ),
+    ],
+)
+def test_labels_groups_and_ids_are_refused_before_the_table_is_charged(
+    tmp_path, people, match
+) -> None:
+    ledger = PrivacyLedger(tmp_path / "l.db", "rows")
+    steps = make_pipeline(PrivateTableEncoder(ledger=ledger), DPAdditiveClassifier(ledger=ledger))
+    with pytest.raises(ValueError, match=match):
+        fit_within(steps, ROWS, **{"y": Y, "epsilon": 1.0, **people})
+    assert ledger.entries() == ()
+
+
 def test_an_attribute_and_the_records_of_a_table_have_no_budget_in_common(tmp_path) -> None:
     ledger = PrivacyLedger(tmp_path / "l.db", "rows")
     steps = make_pipeline(

@@ -65,6 +65,10 @@ BAD_ROWS: dict[str, tuple[Break, str]] = {
         lambda X, y, a: (pd.DataFrame(X).assign(job=[SECRET] * len(X)), y, a),
         "'X' has columns that are not numbers: job",
     ),
+    "two columns of one name": (
+        lambda X, y, a: (pd.DataFrame(X, columns=["p", "q", "q", "r"]), y, a),
+        "'X' has several columns of one name",
+    ),
     "complex": (lambda X, y, a: (X + 1j, y, a), "[Cc]omplex data not supported"),
     "one dimension": (lambda X, y, a: (X[:, 0], y, a), "2D array, got 1D.*[Rr]eshape"),
     "a single number": (lambda X, y, a: (PLANTED, y, a), "2D array, got scalar"),

@@ -111,6 +111,7 @@ def test_what_one_process_refuses_ends_the_fit_in_the_other(found):
     first, second = found[3]
     for name, own, other, kind in (
         ("rows", second, first, "ValueError"),
+        ("persons", second, first, "ValueError"),
         ("budget", first, second, "BudgetExceededError"),
     ):
         assert own[name][0] == kind

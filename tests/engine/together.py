@@ -49,14 +49,14 @@ def weights(model):
     return np.concatenate([p.detach().numpy().ravel() for p in model.module_.parameters()])
 
 
-def mine(model, part=MINE, y=Y):
-    return model.fit(X[part], y[part], sensitive_features=GROUPS[part])
+def mine(model, part=MINE, y=Y, **more):
+    return model.fit(X[part], y[part], sensitive_features=GROUPS[part], **more)
 
 
-def failure(model, part=MINE, y=Y):
+def failure(model, part=MINE, y=Y, **more):
     """How a fit ends that must not succeed."""
     try:
-        mine(model, part, y)
+        mine(model, part, y, **more)
     except Exception as error:
         return [type(error).__name__, str(error), hasattr(model, "module_")]
     return None
@@ -151,6 +151,7 @@ def refusals():
         "copies": failure(plain(delta=1e-5), slice(0, 300)),
         "classes": failure(plain(**ALL), y=three),
         "rows": failure(plain(**ALL), slice(0, 300 if RANK == 0 else 0)),
+        "persons": failure(plain(**ALL), person_ids=np.arange(900)[MINE] % 90 if RANK else None),
         "mechanism": failure(skfairdp.LagrangianDualClassifier(delta=1e-5)),
         "budget": failure(plain(ledger=poor, **ALL)),
     }

@@ -36,6 +36,14 @@ def test_a_rate_is_at_most_one_and_the_divisor_is_what_is_then_expected():
     assert segment.blocks[0].weights == pytest.approx((1 / 60, 1 / 60))
 
 
+def test_rates_of_three_groups_are_those_of_the_theory():
+    sizes = Sizes(("a", "b", "c"), (9_000, 900, 100), "add-remove")
+    (segment,) = plan_of(sizes, batch_size=1000).segments
+    # p_g = min(1, q n / (K n_g)) with q n / K = 1000 / 3.
+    assert segment.rates == pytest.approx((1000 / 3 / 9_000, 1000 / 3 / 900, 1.0))
+    assert segment.expected_sizes == pytest.approx((1000 / 3, 1000 / 3, 100.0))
+
+
 def test_privacy_is_that_of_the_largest_rate_and_stated_for_each_group():
     plan = plan_of()
     costs, expected = epsilons(plan), oracle_epsilons(plan, 1e-5)

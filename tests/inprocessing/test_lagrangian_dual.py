@@ -25,6 +25,7 @@ from skfairdp.metrics.gaps import group_gap
 from skfairdp.privacy import epsilon
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Block, Segment
+from skfairdp.privacy.streams import stream_of
 from tests.common.roster import people
 from tests.privacy.oracle import oracle_change_epsilon
 from tests.privacy.plans import empty_plan, unlimited
@@ -203,6 +204,15 @@ def test_masks_of_the_loss_do_not_depend_on_the_secret_batch() -> None:
             torch.rand(moved)
             gradients.append(PublicFeatures(X, (y,), clipper, bytes(32)).gradient(20).clone())
     assert torch.equal(*gradients)
+
+
+def test_what_is_left_of_an_order_of_public_rows_is_left_out() -> None:
+    X, y, unused = torch.zeros(5, 1), torch.zeros(5), None
+    public = PublicFeatures(X, (y,), unused, bytes(32))  # type: ignore[arg-type]
+    drawn = [public.batch(2).rows for _ in range(3)]
+    orders = stream_of(bytes(32))
+    one, other = orders.permutation(5), orders.permutation(5)
+    assert np.array_equal(drawn, [one[:2], one[2:4], other[:2]])
 
 
 @pytest.mark.parametrize("loss", [torch.nn.BCEWithLogitsLoss(), torch.nn.CrossEntropyLoss()])

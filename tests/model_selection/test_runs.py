@@ -129,3 +129,10 @@ def test_exact_loss_of_a_search_over_coins_is_within_the_charge(mean, shape, eps
         assert abs(math.log(with_ / without)) <= (2 + shape) * epsilon
     # Charging one run alone would be false.
     assert worst > 0.0
+
+
+def test_tails_that_the_documentation_of_a_search_names() -> None:
+    """With mean 10: above 43 once in a hundred, and half of the logarithmic ones at most 4."""
+    assert 1.0 - NumberOfRuns(10.0, 1.0).probabilities(43).sum() == pytest.approx(0.01, abs=1e-3)
+    three, four = (NumberOfRuns(10.0, 0.0).probabilities(k).sum() for k in (3, 4))
+    assert three < 0.5 < four

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy import stats
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -34,6 +35,7 @@ from skfairdp.model_selection.holding_out import (
     score_of,
 )
 from skfairdp.model_selection.number_of_runs import NumberOfRuns, curve
+from skfairdp.preprocessing import PrivateTableEncoder, PublicScaler
 from skfairdp.privacy import NoiseSource
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.events import covering_event
@@ -175,7 +177,7 @@ def test_a_search_runs_as_often_as_the_law_says(mean, shape, monkeypatch) -> Non
     monkeypatch.setattr(candidates, "trained", candidate)
     monkeypatch.setattr(PrivateSearchCV, "_budget", lambda *a: budget)
     monkeypatch.setattr(candidates, "noisy_table", lambda *a, **k: table)
-    monkeypatch.setattr(PrivateEstimator, "_bind", lambda self: None)  # of `one`, each time
+    monkeypatch.setattr(PrivateEstimator, "_bind", lambda *a: None)  # of `one`, each time
     for _ in range(600):
         counted.append(0)
         search.fit(X, y)
@@ -516,6 +518,27 @@ def test_bad_settings_are_refused_and_leave_nothing_behind(search, message) -> N
     with pytest.raises(ValueError, match=message):
         search.fit(X, y)
     assert not hasattr(search, "privacy_")
+
+
+@pytest.mark.parametrize(
+    ("change", "step", "message"),
+    [
+        (lambda X: np.where(X > 2, np.nan, X), PublicScaler((-6, 6)), "NaN in .* does not guess"),
+        (lambda X: np.where(X > 2, np.inf, X), PublicScaler((-6, 6)), "infinity in"),
+        (csr_array, PublicScaler((-6, 6)), "Sparse data was passed"),
+        (np.asarray, StandardScaler(), "Step 'scale' .* learned from rows"),
+        (np.asarray, PrivateTableEncoder(encoding="onehot"), "Step 'scale' .* pays for itself"),
+    ],
+)
+def test_rows_and_steps_of_a_pipeline_are_refused_before_any_charge(
+    tmp_path, change, step, message
+) -> None:
+    X, y, _ = people()
+    ledger = PrivacyLedger(tmp_path / "ledger.db")
+    steps = Pipeline([("scale", step), ("clf", DPSGDClassifier(**FAST))])
+    with pytest.raises((ValueError, TypeError), match=message):
+        build(steps, {"clf__max_grad_norm": [1.0]}, ledger=ledger).fit(change(X), y)
+    assert ledger.entries() == ()
 
 
 def test_old_names_of_parameters_work_for_one_release() -> None:

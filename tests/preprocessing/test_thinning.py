@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -23,6 +24,7 @@ from skfairdp import (
     certify,
 )
 from skfairdp.exceptions import PrivacyWarning
+from skfairdp.figures import significant_down
 from skfairdp.preprocessing import PublicScaler, thinning
 from skfairdp.privacy.inclusion_probabilities import SamplingRates
 from tests.common import test_fairlearn as fairlearn_checks
@@ -343,6 +345,29 @@ def test_bad_settings_are_refused_and_leave_nothing_behind(parameters, message) 
     assert not [name for name in vars(model) if name.endswith("_")]
 
 
+@pytest.mark.parametrize("settings", [{"delta": 0.01}, {"batch_size": 5000}])
+@pytest.mark.parametrize("kind", [DPSGDClassifier, FairDPClassifier])
+def test_what_is_refused_does_not_show_how_many_rows_there_are(kind, settings) -> None:
+    """Their number is private: the promise is about a record that is added or removed."""
+    X, y, groups = people(317)
+    model = PrivateThinningClassifier(kind(**FAST | settings))
+    with pytest.raises(ValueError, match=r"1/n|number of records, n;") as refused:
+        model.fit(X, y, sensitive_features=groups)
+    numbers = {float(n) for n in re.findall(r"\d+\.?\d*(?:e-\d+)?", str(refused.value))}
+    assert numbers <= {1.0, *settings.values()}
+    assert refused.value.__context__ is None
+
+
+def test_a_warning_of_delta_does_not_show_how_many_rows_there_are() -> None:
+    X, y, groups = people(317)
+    model = PrivateThinningClassifier(DPSGDClassifier(**FAST | {"delta": 1e-3}))
+    with pytest.warns(PrivacyWarning, match="'delta' = 0.001 is above") as heard:
+        model.fit(X, y, sensitive_features=groups)
+    assert "1/(10 n) for n records" in str(heard[0].message)
+    # The second one is of the released table.
+    assert f"{significant_down(0.1 / model.rates_.total, 3)}:" in str(heard[1].message)
+
+
 def test_bought_or_declared_sizes_of_the_clone_are_refused() -> None:
     X, y, groups = people()
     for parameters in ({"group_sizes": {"a": 200, "b": 100}}, {"group_sizes_epsilon": 0.1}):
@@ -398,13 +423,11 @@ def test_an_estimator_with_public_rows_is_refused_before_the_table_is_bought(inn
         PrivateThinningClassifier(inner).fit(X, y, sensitive_features=groups)
 
 
-def test_rates_are_what_importance_sampling_uses() -> None:
+def test_rates_tell_how_many_records_a_group_has() -> None:
     X, y, groups = people()
     model = build("thinning before DP-SGD").fit(X, y, sensitive_features=groups)
     assert isinstance(model.rates_, SamplingRates)
-    sizes = [sum(row) for row in model.rates_.counts]
-    balanced = SamplingRates.equal_group_rates(sizes, model.rates_.groups, rate=0.1)
-    assert set(balanced.group_sizes.values()) == {round(0.1 * sum(sizes) / 2)}
+    assert sum(sum(row) for row in model.rates_.counts) == model.rates_.total
 
 
 def test_in_a_process_group_the_clone_is_fitted_by_one_process(monkeypatch, tmp_path) -> None:

@@ -68,17 +68,6 @@ def test_the_smallest_probability_can_be_set():
     assert np.min(made.rates) == 0.3
 
 
-def test_importance_sampling_rates_are_those_of_the_theory():
-    made = SamplingRates.equal_group_rates([9_000, 900, 100], "abc", rate=0.1)
-    # p_g = min(1, q n / (K n_g)) with q n / K = 1000 / 3.
-    expected = [1000 / 3 / 9_000, 1000 / 3 / 900, 1.0]
-    np.testing.assert_allclose(np.ravel(made.rates), expected)
-    assert made.largest == 1.0
-    assert made.group_sizes == {"a": 333, "b": 333, "c": 100}
-    floored = SamplingRates.equal_group_rates([9_000, -5], "ab", rate=0.1, epsilon=1.0)
-    assert floored.counts == ((9_000,), (7,))
-
-
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), removed=st.integers(0, 199))
 def test_removing_a_record_changes_no_other_decision(seed, removed):
@@ -150,7 +139,6 @@ def test_the_table_is_noisy():
             lambda: SamplingRates.equal_label_rates([[1, 1]], "a", (0, 1), minimum_rate=2),
             "'minimum_rate'",
         ),
-        (lambda: SamplingRates.equal_group_rates([1], "a", rate=1.5), "'rate'"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(make, message):

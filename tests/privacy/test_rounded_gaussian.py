@@ -22,6 +22,12 @@ from skfairdp.privacy.mechanisms.integer_gaussian import (
 SIGMA = 2.0**SCALE_BITS
 
 
+def draw(sampler, size, words):
+    numbers = np.zeros(size, dtype=np.int64)
+    sampler.add_to(numbers, words)
+    return numbers
+
+
 def random_words(seed: int):
     return np.random.SFC64(seed).random_raw
 
@@ -102,9 +108,9 @@ def test_the_integral_is_that_of_the_density():
 
 def test_digits_decide_as_floats_do(monkeypatch):
     """All decisions that are left to digits, where only those too near are otherwise."""
-    usual = rounded_gaussian().draw(10_000, random_words(3))
+    usual = draw(rounded_gaussian(), 10_000, random_words(3))
     monkeypatch.setattr(module, "NEAR", 1e9)
-    assert np.array_equal(rounded_gaussian().draw(10_000, random_words(3)), usual)
+    assert np.array_equal(draw(rounded_gaussian(), 10_000, random_words(3)), usual)
 
 
 @pytest.mark.parametrize(("side", "kept"), [(-2, True), (2, False)])
@@ -128,7 +134,7 @@ def test_a_tie_is_broken_by_more_bits(side, kept):
 
 def test_a_million_draws_are_gaussian():
     """Each of the tests falsely fails once in a million seeds."""
-    drawn = rounded_gaussian().draw(1_000_000, random_words(0))
+    drawn = draw(rounded_gaussian(), 1_000_000, random_words(0))
     z = (drawn + np.random.default_rng(0).uniform(-0.5, 0.5, len(drawn))) / SIGMA
     assert stats.kstest(z, stats.norm.cdf).pvalue > 1e-6
     for low in (0, 8, 16, 24):
@@ -141,20 +147,20 @@ def test_a_million_draws_are_gaussian():
 
 @pytest.mark.parametrize("size", [0, 1, 7, CHUNK, 2 * CHUNK + 5])
 def test_any_number_is_drawn(size):
-    drawn = rounded_gaussian().draw(size, random_words(1))
+    drawn = draw(rounded_gaussian(), size, random_words(1))
     assert drawn.shape == (size,)
     assert len(set(drawn.tolist())) == size
 
 
 def test_rejected_numbers_are_replaced_however_many(small):
     """A sampler that rejects a third, with the same few spares."""
-    drawn = small.draw(60_000, random_words(2))
+    drawn = draw(small, 60_000, random_words(2))
     assert stats.kstest(drawn / 4096, stats.truncnorm(-4, 4).cdf).pvalue > 1e-6
 
 
 def test_noise_is_added_to_whole_numbers_exactly():
     whole = np.array([0.0, -(2.0**52), 2.0**51 + 1.0])
-    drawn = rounded_gaussian().draw(3, random_words(4))
+    drawn = draw(rounded_gaussian(), 3, random_words(4))
     added = whole.copy()
     rounded_gaussian().add_to(added, random_words(4))
     assert [int(a) for a in added] == [int(w) + int(d) for w, d in zip(whole, drawn, strict=True)]

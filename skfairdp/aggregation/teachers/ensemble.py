@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skfairdp.documentation import completed_by
+
 
 @dataclass(eq=False, repr=False)
 class Teachers(ABC):
@@ -52,13 +54,9 @@ class Teachers(ABC):
         answers[constant] = self.fixed[constant, None]
         return answers
 
+    @completed_by(predictions)
     def votes(self, X: np.ndarray) -> np.ndarray:
         """Count the teachers that answer each class.
-
-        Parameters
-        ----------
-        X : ndarray, shape (n_rows, n_features)
-            Public rows.
 
         Returns
         -------
@@ -72,10 +70,7 @@ class Teachers(ABC):
 
 
 def fixed_answers(y_codes: np.ndarray, rows: list[np.ndarray]) -> np.ndarray:
-    """Find the teachers that have nothing to learn: -1 for the others.
-
-    0 for an empty shard, the class of a shard that has one class.
-    """
+    """What teachers without anything to learn answer: 0 for an empty shard; -1 for the others."""
     shards = [np.unique(y_codes[own]) for own in rows]
     answers = [-1 if len(found) > 1 else int(found[0]) if len(found) else 0 for found in shards]
     return np.array(answers, dtype=np.int64)

@@ -66,26 +66,18 @@ def train_teachers(
 ) -> Teachers:
     """Train one teacher on every shard.
 
-    A teacher depends on its own shard, on `seed` and on its number, and on nothing else:
-    a record that leaves changes one teacher and leaves the others equal to the last
-    bit. No step, batch size or initial weight is computed from the number of records.
-
-    A shard without records, or with none that is usable, gets a teacher that always
-    votes for class 0; a shard of one class gets one that always votes for it. With fewer
-    records than teachers most shards are of these kinds. Nothing is raised or warned of
-    then: how many records a shard holds is private. A teacher that fails votes for class 0
-    as well, and none prints, logs or warns.
+    A teacher depends on its own shard, on `seed` and on its number, and on nothing else: a record
+    that leaves changes one teacher and leaves the others equal to the last bit. On a shard
+    without usable records, or where it fails, it always votes for class 0; on one of a single
+    class, for that. Nothing is raised, printed or warned of: what a shard holds is private.
 
     Parameters
     ----------
     teacher : None, skorch.NeuralNet or scikit-learn classifier
-        None stands for `default_teacher`. Nets of linear layers and elementwise
-        activations (`skfairdp.engine.modules.MLP`) are trained together, in batched
-        matrix products; all else one by one over joblib's workers, whichever
-        ``joblib.parallel_config`` names. Parameters called ``random_state`` are set for
-        each teacher from `seed` and its number, and so are the global generators of numpy,
-        Python and torch while it is fitted or answers; they are put back afterwards.
-        Teachers of one process take turns for it.
+        None stands for `default_teacher`. Nets of linear layers and elementwise activations
+        are trained together, in batched matrix products; all else one by one over joblib's
+        workers. Parameters called ``random_state`` are set for each teacher from `seed` and
+        its number, and so are the global generators of numpy, Python and torch meanwhile.
     X : ndarray, shape (n_rows, n_features)
         Private rows; (n_rows, ...) for nets that take images.
     y_codes : ndarray of int64, shape (n_rows,)
@@ -179,10 +171,9 @@ def try_teacher(
 ) -> None:
     """Refuse a teacher that cannot be fitted, or that remembers earlier fits.
 
-    A teacher that fails on private rows is silent and votes for class 0. So that not all of
-    them do, one is fitted on public rows with made-up labels, twice as many as an average
-    shard holds. It is fitted on others then, and on the first ones again: if it answers
-    otherwise than before, something in it outlived the fit in between (a generator or a
+    A teacher that fails on private rows is silent and votes for class 0. So one is fitted on
+    public rows with made-up labels first, then on others, and on the first ones again: if it
+    answers otherwise than before, something in it outlived the fit in between (a generator or a
     cache that all its clones share), and one record would change other teachers too.
     """
     pattern, prepared = check_teacher(teacher, X_public.shape[1:], n_classes)

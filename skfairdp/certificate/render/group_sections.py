@@ -11,8 +11,8 @@ from skfairdp.certificate.render.elements import Element, Picture, Section, Tabl
 from skfairdp.certificate.render.plot import draw_bounds, draw_rates, draw_shift, height_of_bounds
 from skfairdp.certificate.sentence import SCOPE_TEXT, certainty, population
 from skfairdp.fairness.bounds.gated_answers import ANSWERED_OF_ASKED, answered_of_asked
+from skfairdp.fairness.derivation import ANSWERED, AVERAGED, DEPLOYED
 from skfairdp.fairness.guarantee import FairnessGuarantee
-from skfairdp.fairness.scopes import ANSWERED, AVERAGED, DEPLOYED
 from skfairdp.figures import rounded_down, rounded_up
 
 _INTERVALS = (
@@ -30,9 +30,7 @@ _NOISY = "The counts carry noise that protects the held-out rows; intervals and 
 def fairness_section(claims: Claims) -> Section:
     """What is claimed of the differences between groups, notion by notion."""
     fairness = claims.fairness
-    remarks = claims.remarks
-    if claims.accuracy is not None:
-        remarks = (str(claims.accuracy), *remarks)
+    remarks = (*([] if claims.accuracy is None else [str(claims.accuracy)]), *claims.remarks)
     if not fairness and not remarks:
         remarks = ("Nothing is claimed: the model was not evaluated on held-out rows with groups.",)
     elements: list[Element] = [remarks] if remarks else []
@@ -42,10 +40,10 @@ def fairness_section(claims: Claims) -> Section:
             for claim in fairness
         )
         words = f"Largest difference between two groups, by notion and scope: {words}."
-        draw = partial(draw_bounds, fairness)
-        elements.append(Picture(words, height_of_bounds(fairness), draw))
-    parts = tuple(_claim(claim, claims.n_rows) for claim in fairness)
-    return Section("Fairness", tuple(elements), parts)
+        height, draw = height_of_bounds(fairness), partial(draw_bounds, fairness)
+        elements.append(Picture(words, height, draw))
+    parts = (_claim(claim, claims.n_rows) for claim in fairness)
+    return Section("Fairness", tuple(elements), tuple(parts))
 
 
 def _claim(claim: FairnessGuarantee, n_rows: int | None) -> Section:
@@ -57,16 +55,14 @@ def _claim(claim: FairnessGuarantee, n_rows: int | None) -> Section:
         f"{claim.scope} means: {SCOPE_TEXT[claim.scope]}",
     )
     rates = group_rates(claim)
-    title = f"{words_of(claim.notion).capitalize()} ({claim.scope})"
     parts = [_rates(claim, rates)] if rates else []
-    ratios = impact_ratios(claim)
-    if ratios:
+    if ratios := impact_ratios(claim):
         parts.append(_ratios(ratios))
     if claim.scope == DEPLOYED and claim.informative:
         words = f"Bound if the people change: {claim.figure} + 2 v at a distance v."
         shift = Picture(words, 2.4, partial(draw_shift, claim))
         parts.append(Section("If the people change", (shift,), extra=True))
-    return Section(title, texts, tuple(parts))
+    return Section(f"{words_of(claim.notion).capitalize()} ({claim.scope})", texts, tuple(parts))
 
 
 def _rates(claim: FairnessGuarantee, rates: tuple[GroupRate, ...]) -> Section:
@@ -127,8 +123,7 @@ def coverage(claims: Claims) -> Iterator[str]:
             given, of = [int(c.successes) for c in asked], [int(c.trials) for c in asked]
             yield f"Coverage: {answered_of_asked([c.group for c in asked], given, of)}."
     if any(claim.scope == DEPLOYED for claim in claims.fairness):
-        n_rows = claims.n_rows
-        rows = "their number is private" if n_rows is None else f"{n_rows} rows"
+        rows = "their number is private" if claims.n_rows is None else f"{claims.n_rows} rows"
         yield f"The rates count the model's answer to every held-out row inside the claim: {rows}."
     else:
         yield (

@@ -12,8 +12,7 @@ from string import Template
 from skfairdp.certificate.render.elements import Element, KeyFigures, Picture, Section, Table
 from skfairdp.certificate.render.plot import svg
 
-# Longer tables may be cut between rows, and repeat their headings.
-_LONG = 25
+_LONG = 25  # rows; longer tables may be cut between rows, and repeat their headings
 
 
 def html_page(title: str, subtitle: str, sections: Iterable[Section]) -> str:

@@ -12,8 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import signal, special
 
-__all__ = ["BinomialCell", "binomial_laws", "binomial_means", "clopper_pearson"]
-
 # A window of a law leaves out a probability of exp(-_TAIL) on either side.
 _TAIL = 36.0
 _REMEMBERED = 50_000  # rows up to which the coefficients of a law are kept for the next one

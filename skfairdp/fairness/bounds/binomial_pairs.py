@@ -16,8 +16,6 @@ from scipy import optimize, special
 
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell, clopper_pearson
 
-__all__ = ["CellPair"]
-
 # Rounding of a computed probability: parts of itself, more for more rows, and of 1.
 _RELATIVE, _PER_ROW, _ABSOLUTE, _ABSOLUTE_NOISE = 1e-9, 1e-12, 1e-13, 1e-10
 # Outcomes whose places differ by less count as tied, which can only widen the bound.
@@ -45,8 +43,7 @@ def _place(u: BinomialCell, v: BinomialCell, y: NDArray, z: NDArray, alpha: floa
     below = _distances(v, v.scale * v.trials - np.clip(z, 0, v.scale * v.trials), error)
     noise = special.ndtri(error) ** 2 * (u.noise_variance + v.noise_variance)
     apart = y / (u.scale * u.trials) - z / (v.scale * v.trials)
-    place: NDArray = apart + np.sqrt(above**2 + below**2 + noise)
-    return place
+    return apart + np.sqrt(above**2 + below**2 + noise)
 
 
 def _distances(cell: BinomialCell, counts: NDArray, error: float) -> NDArray[np.float64]:

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skfairdp import assumptions
-from skfairdp.fairness.derivation import COUNTED, Derivation
+from skfairdp.fairness.derivation import ANSWERED, COUNTED, Derivation
 from skfairdp.fairness.gate import ParityGate
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
-from skfairdp.fairness.scopes import ANSWERED
 from skfairdp.figures import as_given, rounded_up
 
 ANSWERED_OF_ASKED = "answered"  # stratum of the counts of answered among all queries
@@ -39,8 +38,7 @@ def answered_guarantee(
     Returns
     -------
     FairnessGuarantee
-        Of scope "answered queries". Its counts: answers of each label; stratum "answered": the
-        answered of all queries of a group.
+        Of scope "answered queries". The stratum "answered" counts the answered of all queries.
 
     Raises
     ------

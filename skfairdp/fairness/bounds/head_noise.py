@@ -13,10 +13,9 @@ from typing import Any, Literal
 from scipy import special, stats
 
 from skfairdp import assumptions
-from skfairdp.fairness.derivation import LAST_STEP, Derivation
+from skfairdp.fairness.derivation import LAST_STEP, TRAINING, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
-from skfairdp.fairness.scopes import TRAINING
 
 # Events that do not depend on the prediction; accuracy parity is not among them.
 THEOREM2_NOTIONS = tuple(n.name for n in NOTIONS.values() if n.compares_predictions)
@@ -39,6 +38,8 @@ def theorem2_bound(
 ) -> float:
     """Bound on the difference of averaged rates between any two groups (Theorem 2).
 
+    Its conditions, which `theorem2_guarantee` words, are the caller's to check.
+
     Parameters
     ----------
     max_head_norm : float > 0
@@ -48,10 +49,9 @@ def theorem2_bound(
     learning_rate : float > 0
         Learning rate of the last step.
     noise_std : float >= 0
-        Standard deviation of the noise on each coordinate of the last head update
-        before the learning rate is applied, with a single head. In the published mean
-        form ``(sigma C / K) sqrt(sum_k 1 / b_k**2)``; in the sum form
-        ``C sigma / sqrt(K)``.
+        Standard deviation of the noise on each coordinate of the last head update, before the
+        learning rate, with a single head: ``(sigma C / K) sqrt(sum_k 1 / b_k**2)`` in the
+        published mean form, ``C sigma / sqrt(K)`` in the sum form.
     n_heads : int, default=1
         Number N of heads from the micro-batches of the last step.
     prediction : {"score_mean", "vote", "gibbs"}, default="score_mean"
@@ -73,11 +73,6 @@ def theorem2_bound(
     ValueError
         When ``group_update="sum"`` lacks its two figures, or a name is unknown.
 
-    Notes
-    -----
-    The conditions under which the theorem holds are the caller's to check; see
-    `theorem2_guarantee` for their wording.
-
     Examples
     --------
     >>> from skfairdp.fairness.bounds.head_noise import theorem2_bound
@@ -90,8 +85,7 @@ def theorem2_bound(
     std = learning_rate * noise_std
     if group_update == "mean":
         # Each micro-batch mean has the norm of the whole mean and n_heads times its noise.
-        step = max_grad_norm
-        head_std = n_heads * std
+        step, head_std = max_grad_norm, n_heads * std
     elif group_update == "sum":
         if expected_batch_size is None or n_groups is None:
             raise ValueError(
@@ -99,8 +93,7 @@ def theorem2_bound(
                 "a sum of gradients grows with the batch."
             )
         # Micro-batch sums are n_heads times shorter and have the same noise.
-        step = expected_batch_size * max_grad_norm / (n_groups * n_heads)
-        head_std = std
+        step, head_std = expected_batch_size * max_grad_norm / (n_groups * n_heads), std
     else:
         raise ValueError(f"group_update={group_update!r} is not known; use 'mean' or 'sum'.")
     reach = max_head_norm + learning_rate * step

@@ -1,8 +1,4 @@
-"""How much a released representation is proved to tell about the group of a person.
-
-Mutual information cannot be bounded from above by samples alone, but it can be bounded from below:
-a guess of the group from the representation that is better than chance shows information.
-"""
+"""How much a released representation is proved to tell about the group of a person."""
 
 from __future__ import annotations
 

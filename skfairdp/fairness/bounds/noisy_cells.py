@@ -28,18 +28,17 @@ _LARGEST = 1.0 - 1e-12  # p-value that is told from 1
 class CellPValues:
     """P-values of all rates of one cell, from its noisy counts.
 
-    `rates` rise from 0 to 1. `below` bounds the probability, at a rate and up to the next one, of
-    counts that look at least as small, for whatever number of rows from `least` to `most`, and
-    falls; `above` bounds that of counts as large, down to the rate before, and rises. `noise` is
-    about the variance of the noise, in units of a success.
+    `below` bounds the probability, at a rate and up to the next one, of counts that look at least
+    as small, for whatever number of rows from `least` to `most`, and falls; `above` bounds that of
+    counts as large, down to the rate before, and rises.
     """
 
-    rates: NDArray[np.float64]
+    rates: NDArray[np.float64]  # from 0 to 1
     below: NDArray[np.float64]
     above: NDArray[np.float64]
     least: int
     most: int
-    noise: float
+    noise: float  # about its variance, in units of a success
 
     def limits(self, error: float) -> tuple[float, float]:
         """Limits of the rate; each fails with at most `error`."""
@@ -152,8 +151,7 @@ def _largest_mean(x: NDArray, y: NDArray, ratios: tuple[NDArray, NDArray]) -> ND
     ends = [(x + y * np.sqrt(r)) / np.sqrt(1.0 + r) for r in ratios]
     with np.errstate(divide="ignore", invalid="ignore"):
         inside = (x > 0) & (y > 0) & ((y / x) ** 2 >= ratios[0]) & ((y / x) ** 2 <= ratios[1])
-    largest: NDArray = np.where(inside, np.hypot(x, y), np.maximum(*ends))
-    return largest
+    return np.where(inside, np.hypot(x, y), np.maximum(*ends))
 
 
 def noise_tail(terms: int, epsilon: float, error: float) -> int:

@@ -25,8 +25,7 @@ from skfairdp.fairness.bounds.rate_gaps import gap_estimate, largest_gap_bound
 # Part of the error probability, fixed before any data is seen, for the numbers of rows where these
 # are private.
 SIZES_SHARE = 0.02
-# Longer laws of noise take too much time to convolve.
-LONGEST_LAW = 2_000
+LONGEST_LAW = 2_000  # longer laws of noise take too much time to convolve
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +54,8 @@ def private_gap_upper_bound(
 ) -> float:
     """Upper confidence bound on the largest difference of rates, from noisy counts.
 
-    The error probability covers the sampling of rows and the noise together. With
-    public numbers of rows the exact test of a pair of cells takes the law of (binomial +
-    noise). With private ones, or where noise is very wide, the p-values of two cells are
-    combined, each the largest over all numbers of rows that the noise allows.
+    The error probability covers the sampling of rows and the noise together;
+    docs/theory/certificate.md derives the bound.
 
     Parameters
     ----------

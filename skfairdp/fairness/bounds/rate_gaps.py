@@ -63,9 +63,8 @@ def gap_upper_bound(
     confidence_level : float in (0, 1), default=0.95
         Probability that the bound holds.
     bound : {"exact", "difference"}, default="exact"
-        "exact" inverts an exact unconditional test of each pair of cells; "difference" adds
-        ``sqrt(log(1/alpha) (1/n_u + 1/n_v) / 2)`` to the observed difference. The choice
-        may depend on `trials`, never on `successes`.
+        "exact" inverts an exact unconditional test of each pair of cells; "difference" is
+        Hoeffding's. The choice may depend on `trials`, never on `successes`.
 
     Returns
     -------

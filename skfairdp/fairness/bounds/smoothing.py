@@ -13,8 +13,7 @@ from scipy.special import erf
 
 from skfairdp.fairness.bounds.rate_gaps import difference_bound
 
-# Share of the error probability that is set aside for the draws of the noise.
-_DRAWS = 0.1
+_DRAWS = 0.1  # share of the error probability that is set aside for the draws of the noise
 
 
 def smoothing_distance(distance: float | NDArray[Any], std: float) -> NDArray[np.float64]:

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from skfairdp.fairness.bounds.binomial_cells import BinomialCell
 from skfairdp.fairness.bounds.binomial_pairs import CellPair
 
-__all__ = ["largest_event_bound", "standing_for", "total_variation", "total_variation_bound"]
-
 
 def total_variation(counts: NDArray[np.int64]) -> float:
     """Largest total variation between the observed codes of two groups within a stratum.

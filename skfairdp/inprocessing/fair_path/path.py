@@ -20,8 +20,15 @@ Codes = NDArray[np.int64]
 # Fixed beforehand: edges from training quantiles would tell something about rows. They are
 # uniform in t = multiplier / (1 + |multiplier|), and symmetric, with 0 in the middle.
 SIDE = 511
-_T = np.arange(-SIDE, SIDE + 1) / (SIDE + 1.0)
-MULTIPLIERS: Floats = _T / (1.0 - np.abs(_T))
+
+
+def multipliers_of(side: int) -> Floats:
+    """Multipliers with `side` of either sign."""
+    t = np.arange(-side, side + 1) / (side + 1.0)
+    return np.asarray(t / (1.0 - np.abs(t)))
+
+
+MULTIPLIERS = multipliers_of(SIDE)
 # A point is taken where its gap keeps to the tolerance with this many standard errors to spare:
 # 90 % of a Gaussian.
 MARGIN = 1.2815515655446004
@@ -44,7 +51,7 @@ def decisions(scores: Floats, multiplier: float | Floats) -> Floats:
     return scores[:, 0] - multiplier * scores[:, 1]
 
 
-def flips(scores: Floats) -> tuple[Codes, Codes]:
+def flips(scores: Floats, side: int = SIDE) -> tuple[Codes, Codes]:
     """Where on the path each row's decision changes, and how.
 
     With rising multiplier a row of ``s > 0`` is selected until some edge, another one from some
@@ -55,6 +62,8 @@ def flips(scores: Floats) -> tuple[Codes, Codes]:
     ----------
     scores : ndarray of float64, shape (n, 2)
         Scores of each row.
+    side : int
+        Multipliers of either sign.
 
     Returns
     -------
@@ -67,14 +76,15 @@ def flips(scores: Floats) -> tuple[Codes, Codes]:
     """
     selected = decisions(scores, 0.0) > 0.0
     positive = selected == (scores[:, 1] > 0.0)
+    grid = multipliers_of(side)
     outwards = np.where(positive, 1, -1)
-    kept, most = np.zeros(len(scores), dtype=np.int64), np.full(len(scores), SIDE)
+    kept, most = np.zeros(len(scores), dtype=np.int64), np.full(len(scores), side)
     while (kept < most).any():
         middle = (kept + most) // 2
-        multipliers = outwards * MULTIPLIERS[SIDE + 1 + np.minimum(middle, SIDE - 1)]
+        multipliers = outwards * grid[side + 1 + np.minimum(middle, side - 1)]
         alike = (decisions(scores, multipliers) > 0.0) == selected
         kept, most = np.where(alike, middle + 1, kept), np.where(alike, most, middle)
-    return np.where(kept < SIDE, positive * SIDE + kept, -1), np.where(selected, -1, 1)
+    return np.where(kept < side, positive * side + kept, -1), np.where(selected, -1, 1)
 
 
 @dataclass(frozen=True)
@@ -107,6 +117,11 @@ class ReleasedPath:
     changed_stds: Floats
     improved_stds: Floats
     shared: float = 0.0
+
+    @cached_property
+    def multipliers(self) -> Floats:
+        """The points, from negative to positive ones."""
+        return multipliers_of(self.changed.shape[-1])
 
     @property
     def sizes(self) -> Floats:
@@ -147,7 +162,7 @@ class ReleasedPath:
         gaps = self.levels[:, second] - self.levels[:, first]
         one, other = self._loads[:, :, first], self._loads[:, :, second]
         variances = (one**2 + other**2 - self.shared * (one - other) ** 2).sum(axis=0)
-        shape = -1, len(MULTIPLIERS)
+        shape = -1, len(self.multipliers)
         return gaps.reshape(shape), np.sqrt(variances).reshape(shape)
 
     @property
@@ -185,13 +200,14 @@ class ReleasedPath:
         Returns
         -------
         points : ndarray of int
-            Positions in `MULTIPLIERS`.
+            Positions in `multipliers`.
         tolerances : ndarray of float64
             Largest |gap| and `MARGIN` standard errors on the way to each point; ascending.
         """
         start = int(np.argmin(self.gaps))
-        step = 1 if start <= SIDE else -1
-        points = np.arange(start, SIDE + step, step)
+        middle = len(self.multipliers) // 2
+        step = 1 if start <= middle else -1
+        points = np.arange(start, middle + step, step)
         gaps, stds = self.differences
         reach = (np.abs(gaps) + MARGIN * stds).max(axis=0)[points]
         return points, np.maximum.accumulate(reach)
@@ -207,7 +223,7 @@ class ReleasedPath:
         Returns
         -------
         point : int
-            Position in `MULTIPLIERS`; that of the smallest gap where none keeps to it.
+            Position in `multipliers`; that of the smallest gap where none keeps to it.
         kept : float
             Smallest tolerance that this point keeps to.
         """
@@ -225,7 +241,7 @@ class ReleasedPath:
         }
         columns = {
             "tolerance": tolerances,
-            "multiplier": MULTIPLIERS[points],
+            "multiplier": self.multipliers[points],
             "gap": self.gaps[points],
             "gap_std": self.gap_stds[points],
             **levels,

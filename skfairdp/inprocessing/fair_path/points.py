@@ -20,7 +20,7 @@ from skfairdp.engine.inference import outputs
 from skfairdp.exceptions import FairnessWarning, warn_user
 from skfairdp.figures import significant_up
 from skfairdp.inprocessing.fair_path.display import FairPathDisplay
-from skfairdp.inprocessing.fair_path.path import MULTIPLIERS, ReleasedPath, decisions
+from skfairdp.inprocessing.fair_path.path import ReleasedPath, decisions
 from skfairdp.inprocessing.fair_path.scores import Chances, Rates, Scores
 from skfairdp.inprocessing.fair_path.tables import released_path
 from skfairdp.inprocessing.gradient import GradientClassifier
@@ -68,7 +68,7 @@ class PathClassifier(GradientClassifier):
 
     def _stand_at(self, path: ReleasedPath) -> None:
         point, kept = path.choose(self.tolerance)
-        self.multiplier_, self.kept_tolerance_ = float(MULTIPLIERS[point]), kept
+        self.multiplier_, self.kept_tolerance_ = float(path.multipliers[point]), kept
         if kept > self.tolerance:
             figure = significant_up(kept, 3)
             reached = f"a tolerance of {figure}" if kept < 1.0 else "no tolerance below 1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ _SHARES = {"decisions": 0.3, "path": 0.6, "accuracy": 0.1}
 _WITH_ASCENT = {"decisions": 0.2, "ascent": 0.3, "path": 0.4, "accuracy": 0.1}
 # Where features and labels are public, so are right decisions, and what the scores expect.
 _IN_PUBLIC = {"decisions": 0.3, "path": 0.7}
+_SIDE_IN_PUBLIC = 31  # as groups alone are private, they are few: less noise, and coarser
 _ASCENT_STEPS = 32
 
 
@@ -42,10 +44,11 @@ def plan_tables(
     `ascent`: whether the direction has to be found. `public`: whether features and labels are.
     """
     segments = []
+    side = _SIDE_IN_PUBLIC if public else SIDE
     shares = _IN_PUBLIC if public else _WITH_ASCENT if ascent else _SHARES
     for name, share in shares.items():
         steps = _ASCENT_STEPS if name == "ascent" else 1
-        norm = prefix_norm(SIDE if name in ("path", "accuracy") else 1)
+        norm = prefix_norm(side if name in ("path", "accuracy") else 1)
         noise = multiplier * math.sqrt(steps / share) * norm
         n_cells = len(sizes.cells)
         segments.append(
@@ -108,24 +111,18 @@ class Tables:
         dual = ScaledAscent(
             constraints.tolerances, rate=0.1, penalty=0.0, limit=2.0, factors=factors
         )
-        costs: list[Floats] = []
         if segment is None:
-            n, std, decided = (
-                max(decided.sum(), 1.0),
-                0.0,
-                self._expected(np.zeros_like(decided[..., 0])),
-            )
+            n, std, look = max(float(decided.sum()), 1.0), 0.0, self._expected(decided)
         else:
             n = float(sum(segment.expected_sizes))
             std = segment.blocks[0].noise_std / n
+            look = partial(self._count, "ascent")
         lagrangian = Lagrangian(constraints, dual, memory=0.0, noise_std=std)
         lagrangian.observe(decided / n)
+        costs: list[Floats] = []
         for _ in range(_ASCENT_STEPS):
             costs.append(lagrangian.coefficients[..., 1] - lagrangian.coefficients[..., 0])
-            seen = (
-                self._expected(costs[-1]) if segment is None else self._count("ascent", costs[-1])
-            )
-            lagrangian.observe(seen / n)
+            lagrangian.observe(look(costs[-1]) / n)
         return np.asarray(np.mean(costs[_ASCENT_STEPS // 2 :], axis=0))
 
     def along(self, direction: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -133,26 +130,29 @@ class Tables:
         weights = self._rates.selected.sum(axis=0)
         rate_of = np.abs(self._rates.selected).argmax(axis=0)
         found: list[tuple[Floats, Signed]] = []
+        of_side = SIDE if self._labels is None else _SIDE_IN_PUBLIC
 
         def flipped(told: Floats) -> Signed:
             if not found or found[0][0] is not told:  # of another part of the rows
-                of_told = flips(np.column_stack([told[:, 0], weighted(direction, told)]))
-                found[:] = [(told, of_told)]
+                of_told = np.column_stack([told[:, 0], weighted(direction, told)])
+                found[:] = [(told, flips(of_told, of_side))]
             return found[0][1]
 
         def successes(told: Floats, groups: Codes, labels: Codes) -> Signed:
             places, changes = flipped(told)
-            side, place = np.divmod(places, SIDE)
+            side, place = np.divmod(places, of_side)
             entries = ((side * len(self._rates.names) + rate_of[labels]) * self._n_groups) + groups
             signs = changes * weights[labels].astype(np.int64)
-            return np.where(places < 0, -1, entries * SIDE + place), signs
+            return np.where(places < 0, -1, entries * of_side + place), signs
 
         def right(told: Floats, groups: Codes, labels: Codes) -> Signed:
             places, changes = flipped(told)
             return places, changes * (2 * labels - 1)
 
-        changed = self._table("path", successes, (2, len(self._rates.names), self._n_groups, SIDE))
-        return changed, self._table("accuracy", right, (2, 1, SIDE))[:, 0]
+        changed = self._table(
+            "path", successes, (2, len(self._rates.names), self._n_groups, of_side)
+        )
+        return changed, self._table("accuracy", right, (2, 1, of_side))[:, 0]
 
     def _frozen(self, rows: Rows) -> Floats:
         """Chances of the rows, which stay as they are: kept, here alone, of rows in memory."""
@@ -190,17 +190,26 @@ class Tables:
         sums = self._release.prefix_sums(self._planned[name], of_rows, shape)[0]
         return np.asarray(sums + (total - sums.sum(axis=-2, keepdims=True)) / shape[-2])
 
-    def _expected(self, costs: Floats) -> Floats:
-        """Say how many of each (group, label) are selected at some costs, by the scores."""
+    def _expected(self, decided: Floats) -> Callable[[Floats], Floats]:
+        """Say by the scores how many of each (group, label) are selected at some costs.
+
+        Persons are weighted such that without a cost they are as many as were released.
+        """
         assert self._known is not None
         assert self._labels is not None
         told, labels = self._known, self._labels
-        selected = told[:, 0] > weighted(costs, told)
         joint = told[:, 1:].reshape(len(told), self._n_groups, 2)
-        own = np.take_along_axis(joint, labels[:, None, None], axis=2)[..., 0]
-        own /= np.maximum(own.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-        cells = [np.bincount(labels * 2 + selected, chance, minlength=4) for chance in own.T]
-        return np.reshape(cells, (self._n_groups, 2, 2))
+        own = np.take_along_axis(joint, labels[:, None, None], axis=2)[..., 0].T
+        own /= np.maximum(own.sum(axis=0), np.finfo(float).tiny)
+
+        def at(costs: Floats) -> Floats:
+            cells = labels * 2 + (told[:, 0] > weighted(costs, told))
+            counts = [np.bincount(cells, chance, minlength=4) for chance in own]
+            return np.reshape(counts, decided.shape)
+
+        factors = np.maximum(decided, 0.0) / np.maximum(at(np.zeros((self._n_groups, 2))), 1.0)
+        own *= factors[:, labels, (told[:, 0] > 0.0).astype(int)]
+        return at
 
 
 def weighted(costs: Floats, chances: Floats) -> Floats:
@@ -225,7 +234,9 @@ def released_path(
 ) -> ReleasedPath:
     """Put released tables and the noise that their plan says together."""
     stds = {name: segment.blocks[0].noise_std for name, segment in planned(plan).items()}
-    of_path, of_accuracy = (PrefixSums(SIDE, stds.get(n, 0.0)).stds for n in ("path", "accuracy"))
+    of_path, of_accuracy = (
+        PrefixSums(changed.shape[-1], stds.get(name, 0.0)).stds for name in ("path", "accuracy")
+    )
     # Where nothing is paid for accuracy, all groups together are known.
     shared = 0.0 if "accuracy" in stds else 1.0 / len(decided)
     return ReleasedPath(

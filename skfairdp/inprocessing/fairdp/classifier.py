@@ -85,8 +85,6 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray, shape (2,)
-        Class labels.
     heads_ : ndarray, shape (n_heads, p)
         Weights of the heads, their bias last.
     last_step_ : dict
@@ -149,8 +147,6 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
 
     last_step_: dict[str, Any] = field(init=False)
 
-    # -- sizes and plan ---------------------------------------------------------------
-
     def _check_settings(self) -> None:
         super()._check_settings()
         if self.smoothing is not None and self.prediction != "score_mean":
@@ -198,8 +194,6 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
         check_head(prepared.module, find_head(prepared.module, self.head)[1], row_shape)
         if plan.counts and len(plan.cells) < 2:
             raise ValueError("'stop_tolerance' needs sensitive_features with at least two groups.")
-
-    # -- training ---------------------------------------------------------------------
 
     def _train(self, run: Run) -> None:
         prepared = run.prepared
@@ -265,8 +259,6 @@ class FairDPClassifier(GroupedClassifier, EnsembleClassifier):
             n_groups=n_groups,
             cut=logit(self.threshold),
         )
-
-    # -- what the certificate asks ----------------------------------------------------
 
     def _mechanism_fairness(self, notion: str) -> list[FairnessGuarantee]:
         if (

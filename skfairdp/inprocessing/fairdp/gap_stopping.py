@@ -16,8 +16,7 @@ from skfairdp.privacy.plan import CountRelease
 def released_gap(table: np.ndarray, notion: Notion) -> float:
     """Largest difference of rates read off a noisy (group x label x prediction) table.
 
-    `table` (n_groups, 2, 2): released counts; negative ones are read as zero. Result: a
-    probability difference. A group without rows in a stratum is left out.
+    Negative counts are read as zero, and a group without rows in a stratum is left out.
     """
     gap = 0.0
     for stratum in notion.strata((0, 1)):
@@ -46,9 +45,8 @@ class GapStop:
     best_step: int | None = None
 
     def after_step(self, step: int) -> bool:
-        """Buy a table where one is due; tell whether to stop.
+        """Buy a table where one is due; stop once the gap is above a tolerance that it met.
 
-        Result: true when the gap went above the tolerance after a model within it had been seen.
         Before that, the model with the smallest gap is kept.
         """
         if step % self.every or len(self.gaps) >= self.price.releases:

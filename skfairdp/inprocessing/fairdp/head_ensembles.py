@@ -50,10 +50,7 @@ class HeadEnsemble:
         return exact_matmul(features, self.heads.T)
 
     def positive(self, features: np.ndarray) -> np.ndarray:
-        """Probability of the second class: over draws, or over heads, or of the score.
-
-        `features` (n, d): what enters the heads. Result (n,).
-        """
+        """Probability of the second class: over draws, or over heads, or of the score."""
         scores = self.scores(features)
         if self.smoothing is not None:
             spread = np.sqrt((features**2).sum(axis=1) + float(self.bias))
@@ -67,11 +64,7 @@ class HeadEnsemble:
         return (scores > self.cut).mean(axis=1)
 
     def decide(self, features: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Decide for the second class (True) or the first (False).
-
-        `features` (n, d): what enters the heads. `X` (n, ...): the rows, which key the draws.
-        Result (n,).
-        """
+        """Decide for the second class (True) or the first, by draws that the rows `X` key."""
         if self.smoothing is not None:
             return row_uniforms(X, self.key) < self.positive(features)
         scores = self.scores(features)
@@ -110,12 +103,7 @@ class EnsembleClassifier(GradientClassifier):
         "smoothing": (POSITIVE, NONE),
         "threshold": (PROBABILITY,),
     }
-    _released: ClassVar[tuple[str, ...]] = (
-        *GradientClassifier._released,
-        "head_name_",
-        "heads_",
-        "key_",
-    )
+    _released = (*GradientClassifier._released, "head_name_", "heads_", "key_")
 
     heads_: np.ndarray = field(init=False)
     head_name_: str = field(init=False)

@@ -29,12 +29,10 @@ def train_heads(
 ) -> Tensor:
     """Take one plain gradient step for the body and one for each head (DP-MC).
 
-    `release`: the only access to the rows. `last`: one step; says how many heads there are.
-    `vector` (p,): parameters of the module; updated in place, the head to the mean of the heads.
-    `where`: positions of the head in `vector`. `max_grad_norm`: clipping norm C of the gradients;
-    a cell's head sum of a micro-batch is projected on the ball of radius ``b_k C / n_heads``.
-    `mean`: whether the weights divide by expected batch sizes; a micro-batch is then divided by
-    its own, n_heads times smaller, expected size. Result (n_heads, p_head): the heads.
+    `vector` (p,): parameters of the module; updated in place, the head, which lies `where`, to the
+    mean of the heads. A cell's head sum of a micro-batch is projected on the ball of radius ``b_k C
+    / n_heads``. `mean`: whether the weights divide by expected batch sizes; a micro-batch is then
+    divided by its own, n_heads times smaller, expected size. Result (n_heads, p_head): the heads.
     """
     sums = release.heads(
         last,
@@ -55,7 +53,7 @@ def check_head(module: nn.Module, head: nn.Linear, row_shape: tuple[int, ...]) -
         raise ValueError(
             f"FairDPClassifier needs a 'net' with one logit; its head has {head.out_features}."
         )
-    trained = [parameter for _, parameter in head.named_parameters()]
+    trained = list(head.parameters())
     own = [head.weight] if head.bias is None else [head.weight, head.bias]
     elsewhere = {
         id(parameter)

@@ -14,11 +14,7 @@ _RATE = Number(0.0, 1.0, low_open=True)
 
 
 def group_multipliers(given: Any, sizes: Sizes, noise_multiplier: float) -> tuple[float, ...]:
-    """Noise multiplier on each group's sum.
-
-    `given`: the constructor parameter; a mapping sets each group's multiplier.
-    `noise_multiplier`: for all groups, where `given` is no mapping.
-    """
+    """Noise multiplier on each group's sum: as `given` in a mapping, or the same for all."""
     if not isinstance(given, Mapping):
         return (float(noise_multiplier),) * len(sizes.cells)
     values = [given.get(cell) for cell in sizes.cells]
@@ -31,12 +27,7 @@ def group_multipliers(given: Any, sizes: Sizes, noise_multiplier: float) -> tupl
 
 
 def group_rates(sampling: Any, sizes: Sizes, batch_size: int) -> tuple[float, ...]:
-    """Sampling rate of each group.
-
-    `sampling`: the same rate for all groups; the same expected number of records of every group
-    (at most the group); or the rate of each group. Result: in (0, 1], in the order of
-    ``sizes.cells``.
-    """
+    """Sampling rate of each group: alike, for equal numbers of records, or as a mapping says."""
     if isinstance(sampling, Mapping):
         rates = tuple(sampling.get(cell) for cell in sizes.cells)
         if not all(_RATE.accepts(rate) for rate in rates):
@@ -72,18 +63,11 @@ def fairdp_plan(
 
     The first phase uses the net's optimizer, the second plain gradient descent, and
     the last step, alone, trains the heads. A group's sum enters with the weight
-    ``1 / (K b_k)`` ("mean") or ``1 / K`` ("sum"), b_k its expected batch size.
-    Noise of multiplier sigma_k on every group's sum adds up, over the weighted
-    groups, to a standard deviation ``s = C sqrt(sum_k (w_k sigma_k)^2)``. A record
-    of group k moves the weighted total by at most ``w_k C``, so when only the total
-    leaves a step its multiplier is ``s / (w_k C)``, which is at least sigma_k.
+    ``1 / (K b_k)`` ("mean") or ``1 / K`` ("sum"), b_k its expected batch size. When only the total
+    leaves a step its noise is ``s = C sqrt(sum_k (w_k sigma_k)^2)``, and its multiplier for a
+    record of group k is ``s / (w_k C)``, at least sigma_k: see ``docs/theory/fairdp.md``.
 
-    `noise_multipliers`: noise standard deviation over C on each group's sum. `batch_size`,
-    `final_batch_size`: expected records of a batch, and of a batch of the second phase and the
-    last step (None: the same). `sampling`: see `group_rates`. `group_update`: whether group sums
-    are divided by b_k. `releases`: what leaves a step, and so what is charged. `sgd_fraction`:
-    share of the steps in the second phase and the last step. `exact_noise`: whether sums get
-    their noise in whole numbers.
+    Settings are those of `FairDPClassifier`.
     """
     size = expected_batch_size(batch_size, sizes.total)
     last_size = (

@@ -81,8 +81,6 @@ class FunctionalMechanismClassifier(SizedByGroup):
 
     Attributes
     ----------
-    classes_ : ndarray, shape (2,)
-        Class labels.
     group_thetas_ : ndarray, shape (n_groups, d) or None
         Each group's own weights, with ``releases="group_models"``.
     rows_ : BoundedRows
@@ -137,12 +135,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
         "repair": (Choice(("floor", "trim", "ridge")),),
         "repair_strength": (Number(0.0),),
     }
-    _released: ClassVar[tuple[str, ...]] = (
-        *SizedByGroup._released,
-        "group_thetas_",
-        "rows_",
-        "theta_",
-    )
+    _released = (*SizedByGroup._released, "group_thetas_", "rows_", "theta_")
 
     group_thetas_: np.ndarray | None = field(init=False)
     plan_: Plan = field(init=False)
@@ -202,8 +195,6 @@ class FunctionalMechanismClassifier(SizedByGroup):
         self.noise_multiplier_ = multiplier
         self.plan_ = plan
         self.privacy_ = stated
-
-    # -- settings, sizes and plan -----------------------------------------------------
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -267,8 +258,6 @@ class FunctionalMechanismClassifier(SizedByGroup):
 
     def _also_assumed(self) -> tuple[str, ...]:
         return (BOUNDS_DECLARED, *((NOT_PURE,) if self.noise == "laplace" else ()))
-
-    # -- prediction -------------------------------------------------------------------
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Compute the logit of the second class, for rows clipped to the declared bounds."""

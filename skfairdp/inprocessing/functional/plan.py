@@ -34,12 +34,9 @@ def functional_plan(
 ) -> Plan:
     """Lay out the release of the linear and of the quadratic coefficients.
 
-    `noise_multiplier`: for "gaussian" the combined standard deviation over the sensitivity; for
-    "laplace" 1 / epsilon. 0 for no noise. `d`: coordinates of a row, the intercept's among them.
-    `each_cell`: whether every cell's sums are released, and not their weighted total.
-    `sensitivity`: which L1 bound is charged; "laplace" only. `quadratic_share`: share of the
-    budget for the quadratic part: of epsilon for "laplace", of the squared inverse multiplier for
-    "gaussian". The published bound has one scale for both.
+    `d`: coordinates of a row, the intercept's among them. `each_cell`: whether every cell's sums
+    are released, and not their weighted total. `quadratic_share`: of epsilon for "laplace", of the
+    squared inverse multiplier for "gaussian". The published bound has one scale for both.
     """
     weights = (1.0,) * len(sizes.counts) if each_cell else cell_weights(sizes)
     shares = 1.0 - quadratic_share, quadratic_share
@@ -79,9 +76,9 @@ def weighted_total(moments: Moments, weights: np.ndarray) -> Moments:
 
 
 def noise_norm(plan: Plan, d: int) -> float:
-    """Spectral norm that the noise of one released quadratic sum is expected to have.
+    """Spectral norm expected of the noise of one released quadratic sum.
 
-    Result: ``2 s sqrt(d)`` for entries of standard deviation s off the diagonal (Wigner).
+    It is ``2 s sqrt(d)`` for entries of standard deviation s off the diagonal (Wigner).
     """
     if plan.segments:
         deviation = plan.segments[0].blocks[1].noise_std / math.sqrt(2.0)
@@ -93,9 +90,8 @@ def noise_norm(plan: Plan, d: int) -> float:
 def solve(linear: np.ndarray, quadratic: np.ndarray, *, repair: str, smallest: float) -> np.ndarray:
     """Minimise ``theta^T M theta + a^T theta`` after making M positive.
 
-    `linear` (d,): a. `quadratic` (d, d): m, symmetric. `repair`: raise eigenvalues below
-    `smallest` to it; leave out their directions; or set negative ones to 0 and add `smallest` to
-    all. `smallest`: in the units of M, >= 0. Result (d,): zero where no direction is left.
+    `repair`: raise eigenvalues below `smallest` to it; leave out their directions; or set negative
+    ones to 0 and add `smallest` to all. The result is zero where no direction is left.
     """
     values, vectors = np.linalg.eigh(quadratic)
     # Without noise directions that no row has must not be divided by rounding errors.

@@ -27,11 +27,7 @@ class BoundedRows:
     def declared(
         cls, bounds: Any, n_features: int, *, max_norm: float, intercept: float
     ) -> BoundedRows:
-        """Check declared bounds.
-
-        `bounds`: numbers, or sequences of shape (n_features,). Result: with `max_norm` at most
-        ``sqrt(n_features)``.
-        """
+        """Check declared bounds, and take `max_norm` for at most ``sqrt(n_features)``."""
         wanted = (
             "'feature_bounds' must be a pair (lower, upper) of finite numbers, or of sequences "
             f"with one number for each of the {n_features} features"
@@ -60,10 +56,7 @@ class BoundedRows:
         return len(self.lower) + int(self.intercept > 0.0)
 
     def transform(self, X: np.ndarray) -> np.ndarray:
-        """Map rows.
-
-        `X` (n, n_features): finite features. Result (n, d): every row in the unit ball.
-        """
+        """Map rows of finite features into the unit ball, (n, d)."""
         largest = np.maximum(np.abs(self.lower), np.abs(self.upper))
         scaled = np.clip(np.asarray(X, dtype=np.float64), self.lower, self.upper)
         scaled /= np.where(largest > 0.0, largest, 1.0)

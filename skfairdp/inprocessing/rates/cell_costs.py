@@ -20,19 +20,13 @@ from skfairdp.inprocessing.rates.objective import ConstrainedObjective, hard_his
 class CostObjective(ConstrainedObjective):
     """Cross-entropy weighted by what each decision would cost.
 
-    In the Lagrangian of "few errors, subject to rates", predicting class k for a record
-    of cell c with label y costs ``cost_k = 1[k != y] + A[c, k]``, where A are the
-    coefficients of `RateConstraints`. The record's loss is ``-sum_k W[c, k] log p_k``
-    with ``W[c, k] = max_j cost_j - cost_k``: without constraints the ordinary
-    cross-entropy, and in general a convex function of the logits whose minimiser, two
-    classes, decides at every x for the class that is cheaper on average. Unlike a
-    sigmoid in place of the decision it has a slope wherever a decision is wrong, which
-    keeps constraints effective on records far from the boundary.
+    Predicting class k for a record of cell c with label y costs ``cost_k = 1[k != y] + A[c, k]``,
+    where A are the coefficients of `RateConstraints`. The record's loss is ``-sum_k W[c, k] log
+    p_k`` with ``W[c, k] = max_j cost_j - cost_k``; see "The loss" in
+    ``docs/theory/rate_constrained.md``.
 
     `base`: loss of the net, which tells what its outputs are. The cell of a record, ``group *
-    n_labels + label``, is the last target, and all that is needed of them. Raises ValueError: the
-    net's loss weighs classes, or smooths or ignores labels: costs are set by the constraints
-    alone.
+    n_labels + label``, is the last target, and all that is needed of them.
     """
 
     def __init__(self, base: Objective, constraints: RateConstraints) -> None:

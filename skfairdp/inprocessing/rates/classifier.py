@@ -32,9 +32,8 @@ class RateConstrainedClassifier(ConstrainedClassifier):
 
     Say how large the gap between groups may be; no search for a weight is needed. Every
     step draws one batch and releases two noisy sums from it: the clipped gradients of the
-    Lagrangian, and a table (group x label x prediction) of present decisions. Multipliers
-    of the constraints follow the released tables and set what each decision costs for a
-    record of each group and label. Both sums are charged as one query.
+    Lagrangian, and a table (group x label x prediction) of present decisions, which multipliers of
+    the constraints follow. Both sums are charged as one query.
 
     The target is a target: sampling and noise leave the gap on new rows around it, on
     Adult and Default-CCC within .01. `certify` states what can be guaranteed.
@@ -81,13 +80,6 @@ default="linear"
     released_gaps_ : ndarray of float64, shape (n_constraints,)
         Noisy gaps of the last steps that moved them; not those of the averaged model.
 
-    Raises
-    ------
-    ValueError
-        At fit: no sensitive features or one group only, an unknown or repeated notion, a
-        tolerance outside [0, 1), a criterion that weighs classes, or another parameter
-        that is not what it should be.
-
     Notes
     -----
     `predict_proba` is calibrated to costs, not to frequencies: what tells classes apart
@@ -128,8 +120,6 @@ default="linear"
 
     released_gaps_: np.ndarray = field(init=False)
 
-    # -- groups, sizes and plan -------------------------------------------------------
-
     def _check_settings(self) -> None:
         super()._check_settings()
         tolerance_of_notions(self.notion, self.tolerance)
@@ -155,8 +145,6 @@ default="linear"
             self.max_epochs, size, ("gradient", clip, of_gradient), ("histogram", 1.0, of_histogram)
         )
         return sizes.plan(segment, delta=self.delta, exact_noise=self.exact_noise)
-
-    # -- training ---------------------------------------------------------------------
 
     def _objective(self, base: Objective, groups: Groups | None, classes: np.ndarray) -> Objective:
         assert groups is not None

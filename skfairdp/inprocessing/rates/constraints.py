@@ -30,12 +30,9 @@ class RateConstraints:
     size of the gap is at most the tolerance. A stratum that several notions share is
     constrained once, by the smallest of their tolerances.
 
-    `notions`: names, see `skfairdp.fairness.notions.NOTIONS`, or notions of yours. `classes`:
-    class labels; of two, the rates of the second are compared, of more those of each.
-    `n_groups`: at least 2. `tolerances`: largest gap in [0, 1), one for all notions or one a
-    notion. `against`: what a group's rate is compared with. `shape`: shape of the histograms,
-    (n_groups, n_labels, n_classes). `tolerances` (n_constraints,). `names`: stratum name, group
-    position, position of the other group (-1: the population).
+    `classes`: of two, the rates of the second are compared, of more those of each. `shape`: of the
+    histograms, (n_groups, n_labels, n_classes). `tolerances` (n_constraints,). `names`: stratum
+    name, group position, position of the other group (-1: the population).
 
     Examples
     --------
@@ -71,7 +68,11 @@ class RateConstraints:
         self._strata = [stratum for stratum, _ in strata.values()]
         self._against = against
         self.shape = (n_groups, len(classes), len(classes))
-        first, second = _sides(n_groups, against)
+        if against not in ("pairs", "population"):
+            raise ValueError(f"'against' must be 'pairs' or 'population'; got {against!r}.")
+        first, second = np.triu_indices(n_groups, k=1)
+        if against == "population":
+            first, second = np.arange(n_groups), np.full(n_groups, -1)
         everyone = np.eye(n_groups)[None, :, :, None, None]  # (-, group, group, label, class)
         successes = np.stack([s.successes for s in self._strata])[:, None, None]
         failures = np.stack([s.failures for s in self._strata])[:, None, None]
@@ -108,11 +109,10 @@ class RateConstraints:
     def gaps_of(
         self, rates: NDArray[np.float64], masses: NDArray[np.float64], *, floor: float = 0.0
     ) -> NDArray[np.float64]:
-        """Signed gap of every constraint, shape (n_constraints,).
+        """Signed gap of every constraint, from released rates and masses (n_strata, n_groups).
 
-        `rates`, `masses` (n_strata, n_groups): released; noise may make some negative. `floor`:
-        where the mass of a side is at most this, nothing can be said about its rate, and the gap
-        counts as 0: such a constraint never binds.
+        Where the mass of a side is at most `floor`, nothing can be said about its rate, and the
+        gap counts as 0: such a constraint never binds.
         """
         gaps = rates @ self._contrasts
         if self._against == "population":
@@ -138,9 +138,8 @@ class RateConstraints:
         (g, y) with the prediction vector p adds ``result[g, y] @ p`` to the mean loss of the
         batch. A cell's mass is taken as fixed: predictions move mass within a cell only.
 
-        `masses` (n_strata, n_groups). `multipliers` (n_constraints,): signed: positive to lower
-        the gap, negative to raise it. `floor`: masses below it count as so much, which bounds the
-        result, of shape (n_groups, n_labels, n_classes).
+        `multipliers` (n_constraints,): positive to lower the gap, negative to raise it. `floor`:
+        masses below it count as so much, which bounds the result.
         """
         pull = np.asarray(multipliers, dtype=np.float64).reshape(len(self._strata), -1)
         masses = np.maximum(masses, max(floor, _TINY))
@@ -153,10 +152,7 @@ class RateConstraints:
 def tolerance_of_notions(
     notions: str | Notion | Sequence[str | Notion], tolerances: float | Mapping[str, float]
 ) -> dict[str, float]:
-    """Give every notion its tolerance.
-
-    `tolerances`: one for all, or one for each of the notions, by name.
-    """
+    """Give every notion its tolerance: one for all, or one for each by name."""
     names = [notion.name for notion in get_notions(notions)]
     if isinstance(tolerances, Mapping):
         if set(tolerances) != set(names):
@@ -173,15 +169,6 @@ def tolerance_of_notions(
                 f"{name}."
             )
     return {name: float(tolerances[name]) for name in names}
-
-
-def _sides(n_groups: int, against: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    if against == "pairs":
-        first, second = np.triu_indices(n_groups, k=1)
-        return first, second
-    if against == "population":
-        return np.arange(n_groups), np.full(n_groups, -1)
-    raise ValueError(f"'against' must be 'pairs' or 'population'; got {against!r}.")
 
 
 def _shares(masses: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,11 +15,7 @@ class DualAscent:
 
     Every constraint ``|gap| <= tolerance`` has a multiplier for each side, which grows
     with the violation and falls with the slack, within [0, limit]. The multiplier in
-    force adds `penalty` times the present violation: the derivative of the augmented
-    Lagrangian, which damps the swings of the plain one.
-
-    `tolerances` (n_constraints,). `penalty`: weight of the quadratic term, >= 0; 0 is plain dual
-    ascent.
+    force adds `penalty` times the present violation, which damps the swings.
     """
 
     def __init__(
@@ -36,8 +32,7 @@ class DualAscent:
     ) -> NDArray[np.float64]:
         """Take one step and return the signed multipliers in force.
 
-        `gaps` (n_constraints,): signed, released. `noise_std` (n_constraints,): standard
-        deviation of the privacy noise in each of them. Result (n_constraints,).
+        `gaps`: signed, released. `noise_std`: of the privacy noise in each of them.
         """
         return self._step(gaps, self._tolerances, self._rate)
 
@@ -58,13 +53,11 @@ class ScaledAscent(DualAscent):
     """Dual ascent whose steps do not depend on how large gaps and noise happen to be.
 
     A violation is divided by the largest of: the root mean square of the gap so far, its
-    tolerance, and three standard deviations of its privacy noise. So a data set with a
-    gap of .02 to begin with reaches its multiplier as soon as one with .2, and where the
-    noise is large multipliers wander less. Steps shrink with the learning rate.
+    tolerance, and three standard deviations of its privacy noise. Steps shrink with the learning
+    rate. See "Multipliers" in ``docs/theory/rate_constrained.md``.
 
-    `tolerances` (n_constraints,). `rate`: most that a multiplier moves in a step, in units of the
-    loss, for a violation as large as its scale. `penalty`: what a violation as large as its scale
-    adds to the multiplier in force. `factors`: factor on `rate` at every step.
+    `rate`: most that a multiplier moves in a step, in units of the loss, and `penalty`: what it
+    adds to the one in force, for a violation as large as its scale. `factors`: on `rate`, by step.
     """
 
     def __init__(

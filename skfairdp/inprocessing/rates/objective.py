@@ -18,10 +18,9 @@ class ConstrainedObjective(Objective):
     statistic: Statistic  # What a record adds to the released histogram
 
     def set_coefficients(self, coefficients: np.ndarray, like: Tensor) -> None:
-        """Replace the coefficients of the cells by other released values.
+        """Replace the coefficients (n_groups, n_labels, n_classes) by other released values.
 
-        `coefficients` (n_groups, n_labels, n_classes). `like`: gives dtype and device of the
-        module.
+        `like`: gives dtype and device of the module.
         """
         raise NotImplementedError
 
@@ -33,9 +32,8 @@ class SoftCosts(Objective):
     that follow from released values. Takes two targets: labels, and the cell of each
     record, a position in the leading axes of A or one past their end for none.
 
-    `base`: loss of a record; None leaves it out. `kind`: tells what the module's outputs are;
-    mostly `base` itself. `shape`: shape of A, the classes last. It is zero at first. `sharpness`:
-    factor s on the logits before they become soft predictions: ``sigmoid(s z)``.
+    `base`: loss of a record; None leaves it out. `kind`: tells what the module's outputs are.
+    `shape`: of A, which is zero at first. `sharpness`: factor on the logits of soft predictions.
     """
 
     def __init__(
@@ -47,10 +45,7 @@ class SoftCosts(Objective):
         self.set_coefficients(np.zeros(shape), torch.zeros(()))
 
     def set_coefficients(self, coefficients: np.ndarray, like: Tensor) -> None:
-        """Replace A by other released values.
-
-        `coefficients` (..., n_classes). `like`: gives dtype and device of the module.
-        """
+        """Replace A by other released values, in dtype and on the device of `like`."""
         rows = coefficients.reshape(-1, coefficients.shape[-1])
         # A last row, of zeros, for records that belong to no cell.
         padded = np.concatenate([rows, np.zeros_like(rows[:1])])
@@ -83,10 +78,7 @@ class SoftCosts(Objective):
 
 
 def soft_predictions(output: Tensor, kind: Objective, sharpness: float) -> Tensor:
-    """Turn outputs into sharpened class probabilities, shape (B, n_classes).
-
-    `output` (B,): outputs of the module. `kind`: its loss, which tells what the outputs are.
-    """
+    """Turn outputs of a module with this kind of loss into sharpened probabilities (B, K)."""
     if isinstance(kind, BinaryObjective):
         soft = torch.sigmoid(output.reshape(-1) * sharpness)
         return torch.stack([1.0 - soft, soft], dim=1)
@@ -96,11 +88,7 @@ def soft_predictions(output: Tensor, kind: Objective, sharpness: float) -> Tenso
 
 
 def hard_histogram(kind: Objective, shape: tuple[int, int, int]) -> Statistic:
-    """One-hot (group x label x predicted class) vector of each record.
-
-    `shape`: (n_groups, n_labels, n_classes). Result: of size ``prod(shape)``; every vector has
-    norm 1, or 0 for a record of no cell.
-    """
+    """One-hot (group x label x predicted class) vector of each record, zeros for one of no cell."""
     n_classes = shape[2]
     size = shape[0] * shape[1] * n_classes
     # Row by row the answer for each entry; the last rows are for records of no cell.

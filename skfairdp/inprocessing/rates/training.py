@@ -28,19 +28,14 @@ _TINY = float(np.finfo(np.float64).tiny)
 class Lagrangian:
     """What is known of the constraints while a model is trained, all of it released.
 
-    Masses do not change while a model is trained, so theirs is the mean over all steps.
-    Rates do: they follow, with a memory, what the predictions of a step say beyond the
-    rate that was believed, ``(successes - rate * mass) / mean mass``. This has less
-    noise than a quotient of two noisy sums, and no bias from a noisy divisor.
+    Masses are means over all steps; rates follow, with a memory, what the predictions of a step
+    say beyond the rate that was believed, ``(successes - rate * mass) / mean mass``. A cell may be
+    empty, and whether it is is private: where a mass is below three standard deviations of its
+    noise, its rate is taken to be unknown, the gap to be 0, and the mass to be at that floor. See
+    "Multipliers" in ``docs/theory/rate_constrained.md``.
 
-    A (group, label) cell may be empty, and whether it is is private: nothing is raised.
-    Where a mass is below three standard deviations of its noise, its rate is taken to be
-    unknown, the gap to be 0, and the mass to be at that floor.
-
-    `memory`: weight in [0, 1) of the past in the rates. `noise_std`: standard deviation of the
-    noise on an entry of one released histogram. `masses`, `rates` (n_strata, n_groups). `gaps`,
-    `multipliers` (n_constraints,). `coefficients` (n_groups, n_labels, n_classes): what a record
-    of each cell adds to its loss, see `RateConstraints.coefficients_of`.
+    `memory`: weight in [0, 1) of the past in the rates. `noise_std`: on an entry of one released
+    histogram. `coefficients`: see `RateConstraints.coefficients_of`.
     """
 
     def __init__(
@@ -76,11 +71,7 @@ class Lagrangian:
 
 
 class TailAverage:
-    """Mean of the weights over the last steps.
-
-    `vector` (p,): the weights, as they are moved in place. `first_step`: number of steps done
-    from which on weights enter.
-    """
+    """Mean of the weights, which are moved in place, from `first_step` on."""
 
     def __init__(self, vector: Tensor, first_step: int) -> None:
         self._vector = vector
@@ -116,8 +107,6 @@ class ConstrainedClassifier(GradientClassifier):
 
     Attributes
     ----------
-    groups_ : tuple
-        Groups of the plan.
     multipliers_ : ndarray of float64, shape (n_constraints,)
         Signed multipliers at the end.
     """

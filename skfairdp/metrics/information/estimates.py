@@ -47,9 +47,8 @@ def plug_in(
 
     Notes
     -----
-    Each entropy is corrected by (occupied cells - 1)/(2n), after Miller (1955) and Madow. The
-    correction is good while cells hold several rows each; with most cells at one or no row no
-    estimator of this kind is sound (:func:`mutual_information` then takes another).
+    Each entropy is corrected by (occupied cells - 1)/(2n). That is good while cells hold several
+    rows each; else :func:`mutual_information` takes another estimator.
 
     References
     ----------

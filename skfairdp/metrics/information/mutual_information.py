@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -24,10 +25,8 @@ from skfairdp.metrics.information.mine import mine
 from skfairdp.parameters import COUNT, Choice, check_arguments
 
 _METHODS = ("auto", "plug_in", "nearest_neighbours", "mine", "classifier")
-# A table needs this many rows per cell on average for the correction of its bias to hold.
-_ROWS_PER_CELL = 5
-# Above this many columns distances to neighbours say little.
-_MOST_DIMENSIONS = 5
+_ROWS_PER_CELL = 5  # on average, for the correction of a table's bias to hold
+_MOST_DIMENSIONS = 5  # of more columns distances to neighbours say little
 
 
 @completed_by(nearest_neighbours)
@@ -50,9 +49,8 @@ def mutual_information(
     s : array-like, Series or DataFrame of shape (n_rows,) or (n_rows, k)
         Groups, labels, or numbers.
     method : {"auto", "plug_in", "nearest_neighbours", "mine", "classifier"}, default="auto"
-        "auto" takes the plug-in estimate where the table of `Z` and `s` has five rows per cell or
-        more, nearest neighbours for up to five numeric columns, and otherwise the lower bound of a
-        classifier (for numeric `s` of many values: MINE). `reason` in the result says which.
+        "auto" takes the plug-in estimate from five rows per cell on, nearest neighbours for up to
+        five numeric columns, else a classifier (MINE for numeric `s`); `reason` says which.
     confidence_level : float in (0, 1) or None, default=None
         Add a lower bound of this level by :func:`classifier_lower_bound`.
     n_permutations : int, default=0
@@ -89,24 +87,18 @@ def mutual_information(
     elif method == "classifier" and numbers:
         raise ValueError("method='classifier' needs groups; s is numeric with too many values.")
 
-    def lower(level: float) -> MutualInformation:
-        return classifier_lower_bound(
-            Z, s, confidence_level=level, units=units, random_state=random_state
-        )
-
+    lower = partial(classifier_lower_bound, Z, s, units=units, random_state=random_state)
     if method == "plug_in":
         result = plug_in(Z, s, units=units)
     elif method == "classifier":
-        result = lower(confidence_level or 0.95)
+        result = lower(confidence_level=confidence_level or 0.95)
     else:
         estimate = mine if method == "mine" else nearest_neighbours
         result = estimate(Z, s, continuous_s=numbers, units=units, random_state=random_state)
     result = replace(result, reason=f"{why} {result.reason}".strip())
     if confidence_level is not None and result.lower_bound is None:
-        bound = lower(confidence_level)
-        result = replace(
-            result, lower_bound=bound.lower_bound, confidence_level=bound.confidence_level
-        )
+        low = lower(confidence_level=confidence_level)
+        result = replace(result, lower_bound=low.lower_bound, confidence_level=low.confidence_level)
     if n_permutations:
         p_value = permutation_p_value(
             Z, s, method=method, n_permutations=n_permutations, random_state=random_state

@@ -37,11 +37,9 @@ from skfairdp.privacy.relations import NEIGHBOURS, accounted
 def event_epsilon(event: DpEvent, delta: float, adjacency: str = "add-remove") -> float:
     """Upper bound on epsilon of an event at a given delta.
 
-    `delta`: probability in [0, 1). `adjacency`: neighbouring relation of the statement. Under
-    "change-attribute" the event is what one cell releases about a record; the record leaves one
-    cell and joins another. Result: epsilon in nats; infinity if the event releases something
-    without noise. Raises ValueError: if `delta` or `adjacency` is not one of the allowed values,
-    or if no accountant of dp_accounting takes the event under this relation.
+    Under "change-attribute" the event is what one cell releases about a record; the record leaves
+    one cell and joins another. Result: in nats; infinity if the event releases something without
+    noise. Raises ValueError: also if no accountant takes the event under this relation.
     """
     return _answer(event, delta, adjacency)[0]
 
@@ -140,8 +138,7 @@ def renyi_divergences(
 ) -> NDArray[np.float64] | None:
     """Bounds on the Renyi divergence of an event, order by order.
 
-    `orders`: orders above 1. `adjacency`: neighbouring relation, as in `event_epsilon`. Result
-    (n_orders,): in nats; None for an event without known divergences.
+    Result (n_orders,): in nats; None for an event without known divergences.
     """
     found: NDArray[np.float64] | None = _remembered(_divergences, event, orders, adjacency)
     return found
@@ -180,12 +177,10 @@ def _quiet() -> Iterator[None]:
 def renyi_form(event: DpEvent) -> DpEvent:
     """Rewrite an event so that the accountant of Renyi divergences takes it.
 
-    Failures cost no divergence: delta covers them. And that accountant has no discrete
-    Laplace noise. Whatever is pure at epsilon has a
-    divergence of at most ``order * epsilon**2 / 2``, and of at most epsilon: the first is
-    charged up to epsilon = 0.2, beyond which it wastes more at the orders that count.
-
-    Result: costs at least as much, failures apart; equal to `event` where nothing had to change.
+    Failures cost no divergence: delta covers them. And that accountant has no discrete Laplace
+    noise. Whatever is pure at epsilon has a divergence of at most ``order * epsilon**2 / 2``, and
+    of at most epsilon: the first is charged up to epsilon = 0.2, beyond which it wastes more at
+    the orders that count. So the result costs at least as much, failures apart.
     """
     return rewritten(event, _renyi_part)
 

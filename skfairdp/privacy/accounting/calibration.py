@@ -66,10 +66,8 @@ def noise_multiplier_for(epsilon: float, delta: float, make_plan: Callable[[floa
 
     Notes
     -----
-    Privacy loss distributions are slow, Renyi divergences are fast, and their ratio
-    changes slowly with the noise. So the target of the fast bound is corrected by the
-    ratio seen at the last exact evaluation, which takes about three exact evaluations.
-    Where that does not settle, the bracket is halved. Results are cached.
+    The target of a fast bound is corrected by its ratio to the exact cost, which takes about three
+    exact evaluations. Where that does not settle, the bracket is halved. Results are cached.
 
     Examples
     --------
@@ -133,15 +131,12 @@ def _solve(problem: _Problem) -> float:
 
 
 def _largest_epsilon(problem: _Problem, multiplier: float) -> float:
-    return max(
-        event_epsilon(event, problem.delta, problem.adjacency)
-        for event in _costliest(problem.make_plan(multiplier))
-    )
-
-
-def _costliest(plan: Plan) -> list[DpEvent]:
+    plan = problem.make_plan(multiplier)
     per_cell = events(plan)
-    return [per_cell[cell] for cell in undominated_cells(plan)]
+    return max(
+        event_epsilon(per_cell[cell], problem.delta, problem.adjacency)
+        for cell in undominated_cells(plan)
+    )
 
 
 def _refuse_impossible(problem: _Problem) -> None:

@@ -17,10 +17,8 @@ from skfairdp.privacy.relations import NEIGHBOURS
 class ClosedFormBound:
     """Closed-form bounds: a fast stand-in for the exact cost that guides the search.
 
-    Nothing is claimed on its ground; the answer is always checked exactly.
-
-    `epsilon`: target of the search, in nats; sets the range of Renyi orders. `delta`: probability
-    in (0, 1). `make_plan`: maps a base noise multiplier to a plan.
+    Nothing is claimed on its ground; the answer is always checked exactly. `epsilon`: target of
+    the search; sets the range of Renyi orders.
     """
 
     def __init__(self, epsilon: float, delta: float, make_plan: Callable[[float], Plan]) -> None:

@@ -2,10 +2,8 @@
 
 A fast Fourier transform is wrong by about the same amount everywhere, so it hides whatever
 mass is smaller than that: at a delta of 1e-12 the tail that delta asks for. Here every
-distribution is first weighted by ``exp(tilt * loss)`` and normalised, with the tilt at which
-losses near epsilon become the typical ones (Chernoff's bound, hence Renyi divergences, picks
-the same one). A bound on the error, added to every mass before the weights are taken off
-again, is then small next to delta however small delta is.
+distribution is first weighted by ``exp(tilt * loss)``, and a bound on the error is added to every
+mass before the weights are taken off again; see "How ε is computed" in ``docs/theory/privacy.md``.
 
 The bound. Each output of a transform of n = 2**k points is a sum of its inputs, each of
 which passed through k products with a number of modulus 1 and k sums: it is wrong by at most
@@ -48,9 +46,8 @@ def composed_epsilon(
 ) -> float | None:
     """Upper bound on epsilon of independent releases between the same two data sets.
 
-    `parts`: each with how often it occurs, on one grid. `delta`: probability in [0, 1). Result:
-    epsilon in nats; infinity where delta does not cover the infinite losses; None where the grid
-    is too fine for memory.
+    `parts`: each with how often it occurs, on one grid. Result: infinity where delta does not cover
+    the infinite losses; None where the grid is too fine for memory.
     """
     certain = sum(count * math.log1p(-part.infinity) for part, count in parts)
     left = delta + math.expm1(certain) * (1.0 + 1e-9)

@@ -1,19 +1,10 @@
 """What an event does to two neighbouring data sets, relation by relation.
 
 Adding, removing or blanking a record is one direction of every release: the record leaves
-all of them or joins all of them, and the costlier counts.
-
-A changed attribute is different. A mechanism that releases one noisy sum for every cell,
-with independent noise, sees such a change twice: one cell loses the record, another gains
-it. The pair of releases is the product of the two directions of the subsampled Gaussian
-mechanism, removal and addition, on different coordinates, so its privacy loss is the sum of
-two independent ones. Exchanging the two data sets only exchanges the two cells, so one
-product answers for both directions.
-
-It is *not* the cost of replacing a record, where the difference of two records meets one
-noise; nor twice the event under adding or removing a record, which composes each direction
-with itself. It is wrong for a release that forms a signed sum over cells before the noise:
-that one replaces a record.
+all of them or joins all of them, and the costlier counts. A changed attribute leaves one cell and
+joins another, each with noise of its own: both directions at once, on different coordinates, so
+that their losses add up (``docs/theory/attribute_privacy.md``). That is wrong for a release that
+forms a signed sum over cells before the noise: it replaces a record.
 """
 
 from __future__ import annotations
@@ -41,8 +32,7 @@ Pair = tuple[Losses, Losses]
 def loss_epsilon(event: DpEvent, delta: float, adjacency: str) -> float | None:
     """Epsilon by privacy loss distributions, None where they have no answer.
 
-    `delta`: probability in [0, 1). `adjacency`: one that is accounted for (`NEIGHBOURS`). Result:
-    in nats; infinity where delta does not cover the tails that are cut off.
+    It is infinite where delta does not cover the tails that are cut off.
     """
     parts = _gathered(event)
     two_cells = NEIGHBOURS[adjacency].two_cells
@@ -56,11 +46,9 @@ def loss_epsilon(event: DpEvent, delta: float, adjacency: str) -> float | None:
         if not known:
             return 0.0
         leaving, joining = ([(pair[way], count) for pair, count in known] for way in (0, 1))
-        if two_cells:
-            chains = [leaving + joining]
-        else:
-            alike = all(pair[0] is pair[1] for pair, _ in known)
-            chains = [leaving] if alike else [leaving, joining]
+        alike = all(pair[0] is pair[1] for pair, _ in known)
+        both = [leaving] if alike else [leaving, joining]
+        chains = [leaving + joining] if two_cells else both
         costs = [composed_epsilon(chain, interval, delta) for chain in chains]
         found = [cost for cost in costs if cost is not None]
         if len(found) == len(costs):
@@ -71,10 +59,8 @@ def loss_epsilon(event: DpEvent, delta: float, adjacency: str) -> float | None:
 def both_directions(event: DpEvent) -> DpEvent:
     """Release everything twice: no cheaper, by Renyi divergences, than the product.
 
-    A Renyi divergence of a product is the sum of the two directions', and each is at most
-    the larger of the two, which is what an accountant charges.
-
-    Result: to be accounted under adding or removing a record.
+    A Renyi divergence of a product is the sum of the two directions', and each is at most the
+    larger of the two, which is what an accountant charges under adding or removing a record.
     """
     return rewritten(event, lambda part: dp_event.SelfComposedDpEvent(part, 2))
 

@@ -114,13 +114,11 @@ def undominated_cells(plan: Plan) -> tuple[int, ...]:
 
 
 def canonical(event: DpEvent) -> DpEvent:
-    """Rewrite an event so that every accountant reads it alike.
+    """Rewrite an event so that every accountant reads it alike; unknown kinds stay as they are.
 
     Multipliers become Python floats, lists become tuples, Gaussian queries that share
     a Poisson batch become one query, and queries without cost or without noise are
     named as such.
-
-    `event`: any event; kinds that this package does not make are left as they are.
     """
     match event:
         case dp_event.GaussianDpEvent(noise_multiplier=sigma):

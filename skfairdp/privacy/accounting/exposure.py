@@ -38,10 +38,7 @@ class Exposure:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """Rebuild from `to_dict`.
-
-        `document`: what `to_dict` returned, also after a round trip through JSON.
-        """
+        """Rebuild from `to_dict`, also after a round trip through JSON."""
         groups = document["groups"]
         return cls(
             event_from_dict(document["event"]),
@@ -69,11 +66,7 @@ def recomputed_epsilons(stated: PrivacyGuarantee) -> dict[Hashable | None, float
 
 
 def event_cost(event: DpEvent, delta: float, adjacency: str) -> float:
-    """Smallest epsilon that is known to cover an event.
-
-    `delta`: probability in [0, 1). `adjacency`: a key of ``ADJACENCIES``. Result: that of an
-    accountant, or of basic composition where pure releases make that smaller.
-    """
+    """Epsilon of an event by an accountant, or by basic composition where that is smaller."""
     event = canonical(event)
     pure, others = 0.0, []
     for part, count in parts_of(event):

@@ -40,8 +40,7 @@ class Losses:
 def gaussian(rate: float, sigma: float, interval: float, tail: float) -> tuple[Losses, Losses]:
     """Losses of one Gaussian query over a Poisson sample: the record leaves, and it joins.
 
-    `rate`: sampling probability in (0, 1]. `sigma`: noise standard deviation over sensitivity, >
-    0. `tail`: probability beyond which each tail is treated as an infinite, or the lowest, loss.
+    `tail`: probability beyond which each tail is treated as an infinite, or the lowest, loss.
     Result: of N(0, sigma**2) mixed with N(1, sigma**2) at the given rate against the first alone,
     and the reverse. The second has the masses of the first under the other data set: each times
     ``exp(-loss)``, at minus the loss.
@@ -87,7 +86,7 @@ def gaussian(rate: float, sigma: float, interval: float, tail: float) -> tuple[L
 def two_points(size: float, interval: float) -> Losses:
     """Losses of a count with discrete Laplace noise: `size` or minus `size`, nothing between.
 
-    `size`: pure privacy loss in nats, > 0. Result: the same whether the record leaves or joins.
+    They are the same whether the record leaves or joins.
     """
     position = math.floor(size / interval)
     rest = min(max(size - position * interval, 0.0), interval)

@@ -99,12 +99,9 @@ def guarantee(
 ) -> PrivacyGuarantee:
     """State what a plan promises.
 
-    `budget`: target epsilon that the plan was calibrated to. Needed, and stated instead of the
-    plan's own cost, where the plan was made from a private answer (``plan.prior_epsilon > 0``):
-    the cost then depends on that answer, and only the target was fixed before. `assumptions`:
-    conditions of the statement; `VALIDATION` is added. Result: for the plan's delta and
-    adjacency; void for a plan without noise, and for one made from a private answer without a
-    budget.
+    `budget`: target epsilon that the plan was calibrated to, stated instead of the plan's own cost
+    where that depends on a private answer (``plan.prior_epsilon > 0``). Result: void for a plan
+    without noise, and for one made from a private answer without a budget.
     """
     assumptions = dict.fromkeys((*assumptions, VALIDATION))
     costs = epsilons(plan)
@@ -120,8 +117,7 @@ def guarantee(
     if budget is not None and largest > budget:
         raise ValueError(
             f"the plan costs epsilon={significant_up(largest)}, above its "
-            f"budget={as_given(budget)}: calibrate the "
-            "noise to the budget"
+            f"budget={as_given(budget)}: calibrate the noise to the budget"
         )
     event = covering_event(plan)
     accountant = accountant_name(event, plan.delta, plan.adjacency)
@@ -149,8 +145,7 @@ def guarantee(
         return PrivacyGuarantee.void(reason, *assumptions, **relation)
     note = (
         f"epsilon is the budget fixed in advance; {as_given(plan.prior_epsilon)} of it bought the "
-        "noisy "
-        "sizes that the plan was made from, added by basic composition"
+        "noisy sizes that the plan was made from, added by basic composition"
     )
     # No single event covers a plan that was chosen after a private answer.
     return PrivacyGuarantee(
@@ -163,10 +158,8 @@ def budget_guarantee(
 ) -> PrivacyGuarantee | None:
     """State what is known before a plan that will be made from a bought answer.
 
-    `epsilon`: the budget in nats, of which the answer is a part. None: the noise is fixed
-    instead, and nothing is known. `reproducible`: whether the noise repeats with a seed. Result:
-    the budget itself, without an event; void where the final statement will be; None without
-    noise.
+    `epsilon`: the budget in nats, of which the answer is a part; None: the noise is fixed
+    instead. Result: without an event; void where the final statement will be; None without noise.
     """
     if epsilon is not None and math.isinf(epsilon):
         return None
@@ -195,11 +188,9 @@ def compose(
     Returns
     -------
     PrivacyGuarantee
-        Computed from the composition of the events, never from a sum of epsilons. A
-        guarantee without an event enters as a pure one of its epsilon (for a changed
-        attribute, beside events, its epsilon is added), and its delta is set aside. Void if
-        one of them is. Pure releases are composed by their sum only where no delta is left
-        for less.
+        Computed from the composition of the events; one without an event enters as a pure one
+        of its epsilon (for a changed attribute, beside events, its epsilon is added), and its
+        delta is set aside. Void if one of them is.
 
     Raises
     ------

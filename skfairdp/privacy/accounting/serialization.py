@@ -34,11 +34,7 @@ LIMITS = {"sampling_probability": (0.0, 1.0), "shape": (-1.0, math.inf)}
 
 
 def event_to_dict(event: events.DpEvent) -> dict[str, Any]:
-    """Write an event as nested dictionaries.
-
-    `event`: an event of one of the kinds this package makes. Result: ``{"kind": class name,
-    field: value, ...}``.
-    """
+    """Write an event as nested dictionaries, ``{"kind": class name, field: value, ...}``."""
     kind = type(event).__name__
     if KINDS.get(kind) is not type(event):
         raise ValueError(f"cannot write a {kind}: supported events are {sorted(KINDS)}")
@@ -49,11 +45,7 @@ def event_to_dict(event: events.DpEvent) -> dict[str, Any]:
 
 
 def event_from_dict(document: Mapping[str, Any]) -> events.DpEvent:
-    """Read an event written by `event_to_dict`.
-
-    `document`: what `event_to_dict` returned. Result: equal to the one written, with tuples for
-    lists.
-    """
+    """Read an event written by `event_to_dict`, with tuples for lists."""
     kind = document.get("kind")
     if kind not in KINDS:
         raise ValueError(f"cannot read an event of kind {kind!r}: known are {sorted(KINDS)}")

@@ -46,32 +46,25 @@ class Entry:
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Self:
-        """Rebuild an entry from `to_dict`.
-
-        `document`: what `to_dict` returned, also after a JSON round trip.
-        """
+        """Rebuild an entry from `to_dict`, also after a JSON round trip."""
         stated = document["guarantee"]
         guarantee = None if stated is None else PrivacyGuarantee.from_dict(stated)
         return cls(**{**document, "guarantee": guarantee})
 
 
 def charges(entries: Iterable[Entry]) -> list[tuple[Entry, PrivacyGuarantee]]:
-    """List the entries that count, each with what it promises.
+    """List the entries of one data set that count, oldest first, each with what it promises.
 
-    `entries`: all entries of one data set, oldest first. Result: without those that touched no
-    protected row, that were returned, or that were taken back.
+    Left out are those that touched no protected row, were returned, or were taken back.
     """
     counted: list[tuple[Entry, PrivacyGuarantee]] = []
     for entry in entries:
         if entry.guarantee is None or entry.state == RETURNED:
             continue
         if entry.activity == DECLARED:
-            counted = [item for item in counted if not _takes_back(entry, item[0])]
+            taken_back = (VOIDED, entry.estimator, entry.guarantee)
+            found = [(e.activity, e.estimator, stated) for e, stated in counted]
+            counted = [c for c, of in zip(counted, found, strict=True) if of != taken_back]
         else:
             counted.append((entry, entry.guarantee))
     return counted
-
-
-def _takes_back(declared: Entry, entry: Entry) -> bool:
-    found = (entry.activity, entry.estimator, entry.guarantee)
-    return found == (VOIDED, declared.estimator, declared.guarantee)

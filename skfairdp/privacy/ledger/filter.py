@@ -37,17 +37,10 @@ def filtered_epsilon(
 
     `parts`: at least one, none void, all read in the budget's relation, in the order of their
     choice. The first was fixed beforehand; each other one may have been chosen by looking at what
-    the earlier ones released. `epsilon`: the budget in nats. Orders follow from it, so they are
+    the earlier ones released. Orders follow from the budget's `epsilon` and `delta`, so they are
     fixed in advance. Result: if it is at most `epsilon` after every choice, everything together
-    is (epsilon, delta)-private. Infinity where deltas alone are too large.
-
-    Notes
-    -----
-    The first part alone is not a choice, and costs what its loss distribution says. Of more,
-    one half of `delta` is for statements without an event, each of which is pure but for
-    an event of its own delta (or as much as the first part has taken, when it is one). The
-    other half is shared by the orders: a run of choices ends within the limit of one of
-    them, and the failure probabilities of all of them are added. Pure releases need none.
+    is (epsilon, delta)-private ("A budget" in ``docs/theory/ledger.md``). Infinity where deltas
+    alone are too large.
     """
     first, *others = parts
     if not others:
@@ -62,7 +55,8 @@ def filtered_epsilon(
     charges = [math.inf]
     if all(item.delta == 0.0 or curve is None for item, curve in zip(parts, curves, strict=True)):
         charges.append(math.fsum(item.epsilon for item in parts))
-    if sum(map(_failure, parts)) > TAILS * (delta - aside):
+    told = [canonical(item.event) for item in parts if item.event is not None]
+    if sum(without_failures(event)[1] for event in told) > TAILS * (delta - aside):
         return math.inf
     chosen = _orders(epsilon, (delta - aside) / 3.0)
     if chosen:
@@ -84,10 +78,6 @@ def _curve(item: PrivacyGuarantee, adjacency: str) -> NDArray[np.float64] | None
     if item.event is None or accounted(adjacency) is None:
         return None
     return renyi_divergences(item.event, ORDERS, adjacency)
-
-
-def _failure(item: PrivacyGuarantee) -> float:
-    return 0.0 if item.event is None else without_failures(canonical(item.event))[1]
 
 
 def _pure_curve(epsilon: float) -> NDArray[np.float64]:

@@ -15,11 +15,8 @@ Choice = Callable[[tuple[Entry, ...]], Iterable[PrivacyGuarantee]]
 def record_void(ledger: PrivacyLedger, found: PrivacyGuarantee, model: str) -> None:
     """Record that nothing bounds what a model shows, though its fit charged a figure.
 
-    Every total is infinite from then on. A reason that is known already is not written again.
-
-    `ledger`: what the fit charged; without a file, there is no total that could be untrue.
-    `found`: void; its assumptions are the reasons. Raises LedgerError: the file cannot be read or
-    written.
+    Every total is infinite from then on. A reason that is known already is not written again;
+    without a file, there is no total that could be untrue. `found`: void, with its reasons.
     """
 
     def unknown(entries: tuple[Entry, ...]) -> list[PrivacyGuarantee]:
@@ -33,10 +30,8 @@ def record_void(ledger: PrivacyLedger, found: PrivacyGuarantee, model: str) -> N
 def declare_public(ledger: PrivacyLedger, without: PrivacyGuarantee, model: str) -> None:
     """Take back what was recorded of a model whose steps are declared public now.
 
-    The declaration is an assumption like any other, and the entry that it makes says so.
-
-    `without`: what is found about the model without the declaration. Raises LedgerError: the file
-    cannot be read or written.
+    `without`: what is found about the model without the declaration, which is an assumption like
+    any other: the entry that it makes says so.
     """
 
     def standing(entries: tuple[Entry, ...]) -> list[PrivacyGuarantee]:

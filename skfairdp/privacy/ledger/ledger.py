@@ -64,27 +64,15 @@ class PrivacyLedger:
 
     Notes
     -----
-    Totals are compositions of the released events, never sums of epsilons, one for each
-    relation (who the neighbouring data set is, and what is protected). What holds for
-    adding or removing a record also holds, at the same cost, for blanking it, so
-    "zero-out" totals include "add-remove" entries (and a mixture of the two has no other
-    total). A fit without a guarantee, such as one with ``epsilon=inf``, makes every total
-    infinite. A total counts every entry for all people: it is an upper bound where a run
-    drew each record into one of two parts.
+    Totals are compositions of the released events, one for each relation. A fit without a
+    guarantee, such as one with ``epsilon=inf``, makes every total infinite. A budget also holds
+    where a later plan was chosen *because of* an earlier model; a printed total of several
+    charges is smaller, and holds where none was.
 
-    A budget is a guarantee whatever made you choose a plan: releases are charged by a filter
-    (`skfairdp.privacy.ledger.filter`) that holds where a later plan was chosen *because of* an
-    earlier model. A printed total of several charges is smaller, mostly by about a sixth, and holds
-    where no plan was chosen by looking at earlier releases: the folds and candidates of a
-    grid, fits with one plan that are repeated.
-
-    The file holds plans, names and times, no row, and nothing made from a protected one. Of
-    held-out rows that were declared public it holds a digest, so that certificates on the
-    same rows are counted under whatever name; its key is in the file too, so that a holder of
-    the file can test a guess of all these rows together. Its records are chained by digests
-    that are compared whenever it is opened, so that one that was lost, changed or moved is
-    found. That finds accidents: a program that may write the file can make another chain, or put
-    an old copy in its place. With a note of an earlier `head`, `holds` finds that too.
+    The file holds plans, names and times, no row, and nothing made from a protected one; of
+    held-out rows that were declared public, a keyed digest. Its records are chained by digests,
+    which finds accidents; with a note of an earlier `head`, `holds` also finds an old copy in its
+    place. See ``docs/theory/ledger.md``.
 
     Examples
     --------
@@ -220,7 +208,6 @@ class PrivacyLedger:
         -------
         Entry
             The same, returned: it stays in the file, and is not charged.
-
         """
         return self._end(entry, RETURNED)
 
@@ -325,12 +312,7 @@ class PrivacyLedger:
             return store.holds(Head(int(position), digest))
 
     def entries(self) -> tuple[Entry, ...]:
-        """All entries of the data set, reserved ones included, oldest first.
-
-        Returns
-        -------
-        tuple of Entry
-        """
+        """All entries of the data set, reserved ones included, oldest first."""
         with reading(self.path) as store:
             return store.entries(self.data_set)
 
@@ -353,22 +335,11 @@ class PrivacyLedger:
         return totals(_promises(self.entries()), delta=delta)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row an entry.
-
-        Returns
-        -------
-        DataFrame
-        """
+        """Return one row an entry."""
         return ledger_frame(self.entries())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, strings and numbers, fit for JSON: infinity is the string "inf".
-
-        Returns
-        -------
-        dict
-            Budget, entries with their events, and totals.
-        """
+        """Budget, entries with their events, and totals, fit for JSON: infinity is "inf"."""
         budget, entries, head = self._state()
         return {
             "format": FORMAT,
@@ -395,22 +366,11 @@ class PrivacyLedger:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def summary(self) -> str:
-        """Say what was spent, in words.
-
-        Returns
-        -------
-        str
-            Totals first, then one line an entry.
-        """
+        """Say what was spent, in words: totals first, then one line an entry."""
         return ledger_text(self.data_set, self.statements(), self.entries())
 
     def statements(self) -> list[str]:
-        """Say in sentences how much was spent, without the entries.
-
-        Returns
-        -------
-        list of str
-        """
+        """Say in sentences how much was spent, without the entries."""
         budget, entries, head = self._state()
         return ledger_statements(budget, entries, totals(_promises(entries)), head)
 

@@ -58,11 +58,7 @@ class Record(NamedTuple):
 def append(
     connection: sqlite3.Connection, head: Head, data_set: str, kind: str, entry: int, value: Any
 ) -> Record:
-    """Write one record behind the last, and move the head.
-
-    `head`: the last record; position 0 for the first. `entry`: number of the entry that it is
-    about; 0 for none.
-    """
+    """Write one record behind the last, and move the head; `entry`: that it is about, or 0."""
     content = json.dumps(value, allow_nan=False)
     position = head.position + 1
     digest = _sealed(head.digest, position, data_set, kind, entry, content)
@@ -86,10 +82,7 @@ def begin(connection: sqlite3.Connection) -> Record:
 
 
 def verified(connection: sqlite3.Connection) -> list[Record]:
-    """Read all records, and compare them with their digests and with the head.
-
-    Result: at least the first.
-    """
+    """Read all records, and compare them with their digests and with the head."""
     rows = connection.execute(f"SELECT {_COLUMNS} FROM records ORDER BY position")
     records = list(map(Record._make, rows))
     heads = list(map(Head._make, connection.execute("SELECT position, digest FROM head")))
@@ -106,15 +99,12 @@ def _compare(records: Sequence[Record], head: Head) -> None:
             raise Damaged(f"its record {position} is missing")
         digest = _sealed(digest, *record[:-1])
         if record.digest != digest:
-            raise Damaged(f"its record {position} is not what was written there{_about(record)}")
+            entry = f", entry {record.entry}" if record.entry else ""
+            raise Damaged(
+                f"its record {position} is not what was written there ({record.kind}{entry})"
+            )
     if not records or head != (len(records), digest):
         raise Damaged(f"it has {len(records)} records, and its head speaks of {head.position}")
-
-
-def _about(record: Record) -> str:
-    if not record.entry:
-        return f" ({record.kind})"
-    return f" ({record.kind}, entry {record.entry})"
 
 
 def _sealed(before: str, position: int, data_set: str, kind: str, entry: int, content: str) -> str:

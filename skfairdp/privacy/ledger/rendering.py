@@ -37,10 +37,7 @@ def ledger_frame(entries: Sequence[Entry]) -> pd.DataFrame:
 
 
 def ledger_text(data_set: str, statements: Sequence[str], entries: Sequence[Entry]) -> str:
-    """Print a ledger.
-
-    `statements`: what `ledger_statements` says.
-    """
+    """Print a ledger and what `ledger_statements` says of it."""
     lines = [f"Privacy ledger of the data set {data_set!r}"]
     lines += [f"  {line}" for line in statements]
     table = [HEADINGS, *map(ledger_cells, entries)]
@@ -54,10 +51,7 @@ def ledger_text(data_set: str, statements: Sequence[str], entries: Sequence[Entr
 
 
 def ledger_page(data_set: str, statements: Sequence[str], entries: Sequence[Entry]) -> str:
-    """Render a ledger as HTML with its own style; every value is escaped.
-
-    `statements`: what `ledger_statements` says.
-    """
+    """Render a ledger as HTML with its own style; every value is escaped."""
     said = "".join(f"<li>{escape(line)}</li>" for line in statements)
     head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in HEADINGS)
     body = "".join(
@@ -76,16 +70,12 @@ def ledger_page(data_set: str, statements: Sequence[str], entries: Sequence[Entr
 def ledger_statements(
     budget: Budget, entries: Sequence[Entry], totals: Sequence[PrivacyGuarantee], head: str
 ) -> list[str]:
-    """Say in sentences how much was spent.
-
-    `head`: number and digest of the file's last record.
-    """
+    """Say in sentences how much was spent; `head`: of the file, see `PrivacyLedger.head`."""
     lines = [_counted(entries)]
     if budget is not None:
         lines.append(
             f"budget: ε = {as_given(budget[0])}, δ = {as_given(budget[1])}, kept also where a plan "
-            "was "
-            "chosen by looking at earlier releases"
+            "was chosen by looking at earlier releases"
         )
     charged = charges(entries)
     lines += [line for total in totals for line in _stated(total, charged)]
@@ -119,12 +109,11 @@ def _stated(
     total: PrivacyGuarantee, charged: Sequence[tuple[Entry, PrivacyGuarantee]]
 ) -> Iterator[str]:
     """What one total says, and why it is what it is."""
-    relation = total.adjacency, total.protects
     of = "one charge" if len(charged) == 1 else f"composition of {len(charged)} charges"
     name = f"total, {total.protects} under {total.adjacency}"
     if total.is_void:
         yield f"{name}: ε = ∞ ({of})"
-        parts = covered([guarantee for _, guarantee in charged], *relation)
+        parts = covered([stated for _, stated in charged], total.adjacency, total.protects)
         for reason in total.assumptions:
             named = [
                 f"{entry.number} ({entry.estimator})"
@@ -138,9 +127,10 @@ def _stated(
             f"{name}: ε = {rounded_up(total.epsilon, 4)}, δ = {significant_up(total.delta)} ({of}; "
             f"{total.accountant or 'one statement'})"
         )
+    relation = total.protects, total.adjacency
     yield (
-        f"protects {protected_text(*reversed(relation))}; "
-        f"neighbouring ({total.adjacency}): {neighbours_text(*reversed(relation))}"
+        f"protects {protected_text(*relation)}; "
+        f"neighbouring ({total.adjacency}): {neighbours_text(*relation)}"
     )
     if len(charged) > 1 and not total.is_void:
         yield FIXED

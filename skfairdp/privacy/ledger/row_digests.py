@@ -23,17 +23,10 @@ def data_set_name(rows: ArrayLike | pd.DataFrame, key: bytes) -> str:
     it once on *all* rows, before any split: a fold has another digest than the whole.
 
     `rows` (n_rows, n_columns): all rows, in the order in which they are stored. `key`: at least
-    32 random bytes (``secrets.token_bytes(32)``), kept apart from the ledger, as a password is.
-    With a name and its key one can test a guess of the rows. Result: "rows-" and 32
-    hexadecimal digits. Without the key they are as good as random; equal names under one key show
-    that rows are equal.
-
-    Notes
-    -----
-    A digest without a key would tell a reader of the ledger whether a guess of the
-    rows is right, and with it whether one person is among otherwise known rows: the
-    very question that differential privacy leaves open. The same holds for a key that
-    is stored in the ledger. Hence the ledger makes no names, and no digest of protected rows.
+    32 random bytes (``secrets.token_bytes(32)``), kept apart from the ledger, as a password is:
+    with a name and its key one can test a guess of the rows. Result: "rows-" and 32 hexadecimal
+    digits; equal names under one key show that rows are equal. See "What the file gives away" in
+    ``docs/theory/ledger.md``.
 
     Examples
     --------
@@ -57,10 +50,8 @@ def row_set_digest(rows: Any, key: bytes) -> str:
 
     With digest and key one can test a guess of the *whole* set, and of nothing less: there
     are not digests of single rows, so that sets which share some rows are not recognised.
-
-    `rows` (n_rows, ...): the rows, as often as they occur. Containers, names of columns and kinds
-    of numbers make no difference; columns in another order do, and so do values in another
-    precision. `key`: up to 64 bytes. Result: 32 hexadecimal digits.
+    Containers, names of columns and kinds of numbers make no difference; columns in another order
+    do, and so do values in another precision.
     """
     each = sorted(
         hashlib.blake2b(row, key=key, digest_size=16).digest() for row in _encoded_rows(rows)

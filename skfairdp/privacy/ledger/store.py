@@ -23,25 +23,29 @@ PATIENCE = 600.0
 
 @contextmanager
 def writing(path: Path, *, new: bool = True) -> Iterator[Store]:
-    """Open a ledger for one exclusive transaction.
+    """Open a ledger for one exclusive transaction: all is written at its end, or nothing.
 
-    `new`: whether a file that does not exist is made. Yields: all is written when the block ends,
-    and nothing if it fails. Raises LedgerError: the file cannot be written, is damaged, or is no
-    ledger of this version.
+    `new`: whether a file that does not exist is made.
     """
     if new:
         with _explained(path, "write"):
             _create(path)
-    with _transaction(path) as connection:
-        yield Store(connection, _checked(connection, path))
+    with _explained(path, "write"), closing(_connected(path, "rw")) as connection:
+        # A charge must be on the disk before a row is used: wait for it.
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield Store(connection, _checked(connection, path))
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[Store]:
-    """Open a ledger for reading; a file that does not exist has no entries.
-
-    Raises LedgerError: the file cannot be read, is damaged, or is not a ledger of this version.
-    """
+    """Open a ledger for reading; a file that does not exist has no entries."""
     if not path.exists():
         yield Store(None, [])
         return
@@ -52,21 +56,6 @@ def reading(path: Path) -> Iterator[Store]:
             connection.execute("BEGIN")
             records = _checked(connection, path)
         yield Store(None, records)
-
-
-@contextmanager
-def _transaction(path: Path) -> Iterator[sqlite3.Connection]:
-    with _explained(path, "write"), closing(_connected(path, "rw")) as connection:
-        # A charge must be on the disk before a row is used: wait for it.
-        connection.execute("PRAGMA synchronous = EXTRA")
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield connection
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
 
 
 def _connected(path: Path, mode: str) -> sqlite3.Connection:

@@ -27,10 +27,7 @@ _DELTAS = (
 def covered(
     guarantees: Iterable[PrivacyGuarantee], adjacency: str, protects: str
 ) -> list[PrivacyGuarantee]:
-    """Read guarantees in one relation; one that says nothing there is void, and says why.
-
-    Result: as many as were given, in their order.
-    """
+    """Read guarantees in one relation, in order; one that says nothing there is void, and why."""
     read = (_implied(item, adjacency, protects) for item in guarantees)
     return [dataclasses.replace(item, adjacency=adjacency, protects=protects) for item in read]
 
@@ -45,14 +42,8 @@ def _implied(item: PrivacyGuarantee, adjacency: str, protects: str) -> PrivacyGu
     if how == "twice":
         delta = item.delta * (1.0 + math.exp(min(item.epsilon, 700.0)))
         if delta < 1.0:
-            return dataclasses.replace(
-                item,
-                epsilon=2.0 * item.epsilon,
-                delta=delta,
-                event=None,
-                per_group=None,
-                exposures=(),
-            )
+            bare = dataclasses.replace(item, event=None, per_group=None, exposures=())
+            return dataclasses.replace(bare, epsilon=2.0 * item.epsilon, delta=delta)
     if how == "figures":
         return dataclasses.replace(item, event=None, exposures=())
     return PrivacyGuarantee.void(
@@ -66,9 +57,9 @@ def totals(
 ) -> tuple[PrivacyGuarantee, ...]:
     """Compose guarantees about the same rows, relation by relation.
 
-    `delta`: delta of the totals; None takes what `compose` takes. Result: one a relation, in
-    order of appearance; they stand side by side and have no sum. Each counts everything: void,
-    with the reasons, if one release has no bound in its relation. Empty if nothing was spent.
+    `delta`: see `compose`. Result: one a relation, in order of appearance; they stand side by side
+    and have no sum. Each counts everything: void, with the reasons, if one release has no bound in
+    its relation.
     """
     bounded = dict.fromkeys((g.adjacency, g.protects) for g in guarantees if not g.is_void)
     relations = bounded or dict.fromkeys((g.adjacency, g.protects) for g in guarantees[:1])
@@ -126,10 +117,7 @@ class Budget:
     def refuse(
         self, spent: Sequence[PrivacyGuarantee], new: PrivacyGuarantee, data_set: str
     ) -> None:
-        """Raise unless there is room for one more release.
-
-        `new`: what is about to be spent.
-        """
+        """Raise unless there is room for one more release."""
         if new.is_void:
             raise BudgetExceededError(
                 f"The budget of {self.text} for the data set {data_set!r} has no room for a "
@@ -156,14 +144,10 @@ class Budget:
                 "released."
             )
         # What was fixed beforehand comes first: without earlier entries, that is this release.
-        total = filtered_epsilon(parts, self.epsilon, self.delta, budget.adjacency)
+        limits = self.epsilon, self.delta, budget.adjacency
+        total = filtered_epsilon(parts, *limits)
         if total > self.epsilon:
-            counted = covered(spent, *relation)
-            used = (
-                filtered_epsilon(counted, self.epsilon, self.delta, budget.adjacency)
-                if counted
-                else 0.0
-            )
+            used = filtered_epsilon(parts[:-1], *limits) if spent else 0.0
             raise BudgetExceededError(
                 f"This release would bring the data set {data_set!r} to a total of epsilon = "
                 f"{significant_up(total, 4)} at delta = {as_given(self.delta)} "

@@ -17,10 +17,7 @@ Draw = Callable[[int, NDArray[np.intp]], NDArray[np.int64]]
 
 
 def units_of(epsilon: float) -> int:
-    """Round epsilon down to a whole number of units of 2**-32, which can only add noise.
-
-    `epsilon`: privacy cost of one step, in nats. Between 2**-32 and 2**20.
-    """
+    """Round epsilon down to a whole number of units of 2**-32, which can only add noise."""
     if not 1.0 / RESOLUTION <= epsilon <= 2.0**20:
         raise ValueError(
             f"epsilon={epsilon!r} is not allowed for noisy counts: give a number "
@@ -32,10 +29,9 @@ def units_of(epsilon: float) -> int:
 def geometric(draw: Draw, units: int, size: int) -> NDArray[np.int64]:
     """Draw k >= 0 with probability proportional to ``exp(-k * units / 2**32)``.
 
-    `draw`: where the uniform integers come from. `units`: what `units_of` returned. Result
-    (size,): exact in law, given uniform integers: no logarithm, no division of random numbers and
-    no rounding (Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy",
-    2020, algorithm 2).
+    `units`: what `units_of` returned. Exact in law, given uniform integers: no logarithm, no
+    division of random numbers and no rounding (Canonne, Kamath and Steinke, "The Discrete Gaussian
+    for Differential Privacy", 2020, algorithm 2).
     """
     # First with a rate of one per RESOLUTION: remainder and quotient are independent.
     remainder = np.empty(size, dtype=np.int64)

@@ -1,18 +1,10 @@
 """Gaussian noise in whole numbers, exact given uniform bits.
 
-A float Gaussian added to a float sum is not the Gaussian mechanism: which floats can come out
-depends on the sum (Mironov, "On Significance of the Least Significant Bits for Differential
-Privacy", 2012; Jin et al., "Are We There Yet? Timing and Floating-Point Attacks on
-Differential Privacy Systems", 2022). Here the sum is rounded to a grid first, and the noise is
-a whole number Z of grid steps with
+The sum is rounded to a grid first, and the noise is a whole number Z of grid steps with
 
     P(Z = j) = P(j - 1/2 < X <= j + 1/2),    X ~ N(0, sigma**2).
 
-For a whole number s, s + Z has the law of s + X rounded. So the release is a function of the
-Gaussian mechanism on whole numbers, and every theorem on that one (sampled, composed, in any
-relation) holds for it as it stands. A discrete Gaussian (Canonne, Kamath and Steinke, "The
-Discrete Gaussian for Differential Privacy", 2020) would need theorems of its own under
-sampling, and is no easier to draw.
+Why, and why not a discrete Gaussian: "Noise on a computer" in ``docs/theory/privacy.md``.
 
 Draws are made by rejection. A cell of ``2**33`` numbers is chosen with a probability that is
 a whole number of 2**-15, in it a number, uniformly, and that is kept with the ratio of its
@@ -79,21 +71,10 @@ class RoundedGaussian:
         self._surely = np.array([*reversed(surely), *surely, 0], dtype=np.uint16)
         self._chances = self.unit / np.array([*both, math.inf])
 
-    def draw(self, size: int, words: Words) -> Integers:
-        """Draw independent numbers.
-
-        `words`: returns a given number of independent words, uniform on 0 .. 2**64 - 1. Result
-        (size,).
-        """
-        drawn = np.zeros(size, dtype=np.int64)
-        self.add_to(drawn, words)
-        return drawn
-
     def add_to(self, numbers: NDArray[Any], words: Words) -> None:
-        """Add a number to each entry of an array.
+        """Add a number to each entry of an array, in place; exact where sums are below 2**53.
 
-        `numbers` (n,): whole numbers, changed in place; sums are exact where they are below
-        ``2**53``. `words`: as in `draw`.
+        `words` returns so many independent words, uniform on 0 .. 2**64 - 1.
         """
         for start in range(0, len(numbers), CHUNK):
             part = numbers[start : start + CHUNK]
@@ -112,10 +93,9 @@ class RoundedGaussian:
         return values[:size]
 
     def propose(self, word: NDArray[np.uint64], words: Words) -> tuple[Integers, NDArray[np.intp]]:
-        """Read one number from each word, and which of them are rejected.
+        """Read one number from each word, and the ascending positions of those rejected.
 
-        `word` (n,): independent and uniform; overwritten. `words`: as in `draw`, for what these
-        words leave open. Result `values` (n,); `rejected`: ascending positions.
+        `word` (n,): independent and uniform; overwritten. `words`: for what these leave open.
         """
         quarters = word.view(np.uint16).reshape(-1, 4)
         highest, lowest = (3, 0) if sys.byteorder == "little" else (0, 3)
@@ -151,8 +131,7 @@ class RoundedGaussian:
     def chance(self, values: Integers, cell: NDArray[np.integer]) -> NDArray[np.float64]:
         """Probability with which a number of a cell is kept, right to a part in 1e13.
 
-        `values` (n,): the numbers. `cell` (n,): their cells; 0 for the one after the last. Result
-        (n,).
+        `cell` (n,): their cells; 0 for the one after the last.
         """
         # The density at the number: its mean over a grid step differs by a part in 1e20.
         z = values * 2.0**-SCALE_BITS

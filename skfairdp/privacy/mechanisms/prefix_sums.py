@@ -19,12 +19,10 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import solve_triangular, toeplitz
 
 from skfairdp.privacy.mechanisms.integer_gaussian import SCALE_BITS
 from skfairdp.privacy.noise import NoiseSource
-
-__all__ = ["PrefixSums", "prefix_norm"]
 
 
 def _first_column(length: int) -> NDArray[np.float64]:
@@ -33,9 +31,7 @@ def _first_column(length: int) -> NDArray[np.float64]:
 
 
 def _factor(length: int) -> NDArray[np.float64]:
-    first = _first_column(length)
-    lag = np.subtract.outer(np.arange(length), np.arange(length))
-    return np.where(lag >= 0, first[np.abs(lag)], 0.0)
+    return np.asarray(np.tril(toeplitz(_first_column(length))), dtype=np.float64)
 
 
 @lru_cache(maxsize=4)
@@ -64,8 +60,7 @@ def prefix_norm(length: int) -> float:
 class PrefixSums:
     """Releases prefix sums of histograms of one length.
 
-    `noise_std`: standard deviation of the noise on each entry of ``L h``; 0 for none, at most
-    ``2**30``, or nothing would be left of a count. `stds` (length,): of the released sums.
+    `noise_std`: on each entry of ``L h``; 0 for none. `stds` (length,): of the released sums.
     """
 
     def __init__(self, length: int, noise_std: float) -> None:
@@ -78,11 +73,7 @@ class PrefixSums:
         self._matrix, self._decoder, self.stds = _matrices(length, float(noise_std))
 
     def release(self, counts: NDArray[np.int64], noise: NoiseSource) -> NDArray[np.float64]:
-        """Release the prefix sums of several histograms.
-
-        `counts` (..., length): a record adds one to at most one entry of all. Result: unbiased
-        estimates, of that shape.
-        """
+        """Estimate the prefix sums of histograms; a record adds one to at most one entry of all."""
         if self._matrix is None:
             return np.cumsum(counts, axis=-1).astype(np.float64)
         # Whole numbers; where a sum leaves 64 bits both wrap, which is a function of their sum.

@@ -21,7 +21,6 @@ class Integers(Protocol):
 
     def integers(self, high: int, size: int) -> NDArray[np.int64]:
         """Draw `size` uniform integers in ``0 .. high-1``."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -36,11 +35,9 @@ class RandomizedResponse:
     -----
     The report is the truth with probability ``pi = e^eps / (e^eps + K - 1)`` and each
     other value with ``(1 - pi) / (K - 1)`` (Kairouz, Bonawitz and Ramage, "Discrete
-    Distribution Estimation under Local Privacy", 2016; for K = 2 Warner, 1965). It is
-    drawn by comparing uniform integers below 2**62. The second probability is rounded up
-    to a multiple of 2**-62 in decimal arithmetic, so the law of the report is exactly
-    that of `keep_probability` and `change_probability`, and their ratio is at most
-    ``e^eps``.
+    Distribution Estimation under Local Privacy", 2016; for K = 2 Warner, 1965). The second
+    is rounded up to a multiple of 2**-62 in decimal arithmetic, and drawn exactly, so the ratio of
+    `keep_probability` and `change_probability` is at most ``e^eps``.
 
     Examples
     --------
@@ -113,9 +110,8 @@ class RandomizedResponse:
     def report(self, codes: NDArray[np.int64], noise: Integers) -> NDArray[np.int64]:
         """Randomise values, each by itself.
 
-        `codes` (n,): true values in ``0 .. K-1``. A negative code, for none of them, is answered
-        by one of the K at random with equal chance, so not even this shows. Result (n,): reports
-        in ``0 .. K-1``.
+        A negative code, for none of the K values, is answered by one of them at random with equal
+        chance, so not even this shows.
         """
         unlisted = noise.integers(self.n_values, len(codes))
         drawn = noise.integers(_RESOLUTION, len(codes))
