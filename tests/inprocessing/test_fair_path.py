@@ -333,6 +333,7 @@ def test_a_tolerance_is_kept_in_nine_fits_of_ten(notion: str) -> None:
     assert np.median(gaps) > tolerance / 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notion", ["accuracy_parity", "equal_opportunity"])
 def test_standard_errors_are_those_of_the_noise(notion: str) -> None:
     X, y, groups = two_groups(8000)
