@@ -1,9 +1,10 @@
 """One fit, the whole frontier: figures of docs/results/fair_path.md.
 
 ``python examples/reproduce/fair_path.py --out FOLDER`` writes figures.csv (a row a model, seed
-and tolerance) and a picture of Adult. ``--sets``, ``--methods``, ``--notions``, ``--epsilons``
-and ``--seeds`` choose; what is in figures.csv already is not run again. ``--attribute`` runs
-Table 2 of PF-LD instead, where the group alone is protected, and writes attribute.csv.
+and tolerance). ``--sets``, ``--methods``, ``--notions``, ``--epsilons`` and ``--seeds`` choose;
+what is in figures.csv already is not run again. ``--attribute`` runs Table 2 of PF-LD instead,
+where the group alone is protected, and writes attribute.csv. The page is written by
+``fair_path_report.py``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from fairlearn.postprocessing import ThresholdOptimizer
@@ -287,24 +287,6 @@ def seeds_of(name: str, method: str, epsilon: float, seeds: int) -> int:
     return 1 if METHODS[method][1] == "once" and name == "adult" else seeds
 
 
-def picture(figures: pd.DataFrame, out: Path) -> None:
-    """Accuracy against the gap, of test rows."""
-    figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    parity = (figures["set"] == "adult") & (figures["notion"] == "demographic_parity")
-    private = figures["epsilon"].isin([1.0, float("inf")])
-    for method, rows in figures[parity & private].groupby("method"):
-        means = rows.groupby("tolerance")[["gap", "accuracy"]].median()
-        at_one = METHODS[method][1] != "once"
-        label = f"{method}, ε = 1" if at_one else f"{method}; not private"
-        alpha = 1.0 if at_one else 0.6
-        ax.plot(
-            means["gap"], means["accuracy"], "o-" if at_one else "s--", label=label, alpha=alpha
-        )
-    ax.set(xlabel="parity gap, test rows", ylabel="accuracy, test rows")
-    ax.legend(fontsize=8)
-    figure.savefig(out / "fair_path_adult.png", dpi=150)
-
-
 def attribute(fold: int, dataset: str, notion: str) -> dict[str, Any]:
     """One cell of Table 2 of PF-LD: groups protected at epsilon = 1, delta = 1e-5."""
     task = load_task(dataset, None, fold)
@@ -382,7 +364,6 @@ def main() -> None:
         return [row | job for row in rows]
 
     keep(options.out / "figures.csv", keys, jobs, run)
-    picture(pd.read_csv(options.out / "figures.csv"), options.out)
 
 
 def keep(file: Path, keys: list[str], jobs: list[tuple], run: Callable[..., list[dict]]) -> None:

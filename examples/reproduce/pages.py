@@ -13,6 +13,7 @@ from pathlib import Path
 WHOLE: dict[str, tuple[str, ...]] = {
     "baselines": ("Figures 3 to 5", "How it was measured"),
     "fair_codes": ("What is proved", "How it was measured"),
+    "fair_path": ("Adult at equal gaps", "How it was measured"),
     "fairdp_tables": ("How it was measured",),
     "fairpate": ("The comparisons in figures", "How it was measured"),
     "frontier": (),

@@ -333,6 +333,42 @@ def test_a_tolerance_is_kept_in_nine_fits_of_ten(notion: str) -> None:
     assert np.median(gaps) > tolerance / 3
 
 
+def one_of_many(path: ReleasedPath) -> ReleasedPath:
+    """The path where all groups together are public."""
+    parts = {}
+    for name, axis, exact in (("decided", 0, 2000.0), ("changed", 2, 0.0)):
+        noisy = getattr(path, name)
+        parts[name] = noisy + (exact - noisy.sum(axis=axis, keepdims=True)) / noisy.shape[axis]
+    return replace(path, **parts, shared=1.0 / len(path.decided))
+
+
+@pytest.mark.parametrize("n_groups", [2, 4])
+@pytest.mark.parametrize("notion", ["accuracy_parity", "equalized_odds"])
+def test_what_all_groups_share_of_the_noise_is_taken_off(notion: str, n_groups: int) -> None:
+    rates = Rates.of(notion)
+    sizes = 500.0 * np.arange(1, n_groups + 1)[:, None, None]
+    decided = sizes * np.array([[0.7, 0.3], [0.4, 0.6]])
+    decided += (2000.0 - decided.sum(axis=0)) / n_groups
+    exact = ReleasedPath(
+        rates, decided, np.zeros((2, len(rates.names), n_groups, 31)), np.zeros((2, 31)),
+        8.0, np.full(31, 12.0), np.zeros(31),
+    )  # fmt: skip
+    noise, drawn = NoiseSource(2), []
+    for _ in range(400):
+        changed = noise.gaussian(exact.changed.shape, 12.0)
+        noisy = replace(
+            exact, decided=decided + noise.gaussian(decided.shape, 8.0), changed=changed
+        )
+        drawn.append(one_of_many(noisy))
+    said = one_of_many(exact)
+    spread = np.std([d.differences[0] for d in drawn], axis=0)
+    # Of either side; in the middle the path adds nothing.
+    assert np.allclose(spread[:, :31].mean(1), said.differences[1][:, :31].mean(1), rtol=0.07)
+    assert np.allclose(spread[:, 31], said.differences[1][:, 31], rtol=0.15)
+    spread = np.std([d.levels for d in drawn], axis=0)
+    assert np.allclose(spread[..., :31].mean(-1), said.level_stds[..., :31].mean(-1), rtol=0.07)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("notion", ["accuracy_parity", "equal_opportunity"])
 def test_standard_errors_are_those_of_the_noise(notion: str) -> None:
@@ -475,6 +511,16 @@ def test_rows_of_other_groups_contribute_nothing(rows) -> None:
     assert np.array_equal(some.decision_function(X), same.decision_function(X))
 
 
+def test_rows_of_no_declared_group_are_not_made_up_from_what_is_public(rows) -> None:
+    X, y, groups = rows
+    wild = np.where(np.arange(len(y)) < 400, "elsewhere", groups)
+    settings = {"protects": "sensitive_features", "tolerance": 0.9, "epsilon": 50.0, **FAST}
+    model = FairPathClassifier(groups=["a", "b"], **settings)
+    model.fit(X, y, sensitive_features=wild)
+    sizes = [(wild == group).sum() for group in "ab"]
+    assert np.allclose(model.decided_.sum(axis=(1, 2)), sizes, atol=30)
+
+
 def test_a_model_that_was_changed_has_no_path_to_stand_on(fitted) -> None:
     model = copy.deepcopy(fitted)
     assert model.at(0.5).multiplier_ == fitted.at(0.5).multiplier_
@@ -557,6 +603,15 @@ def test_the_attribute_alone_is_protected_and_costs_less() -> None:
     assert model.kept_tolerance_ <= 0.15
     held = three_groups(20_000)
     assert model.certify(held[0], sensitive_features=held[2]).fairness[0].estimate < 0.15
+    # What needs no group is known: all groups together, and who is decided about rightly.
+    path = model._path_of(model.plan_)
+    selected = model.decision_function(X) > 0.0
+    right = np.interp(model.multiplier_, path.multipliers, path.accuracies)
+    assert right == pytest.approx((selected == y).mean(), abs=1e-9)
+    together = np.histogram2d(y, model.predict_proba(X)[:, 1] > 0.5, bins=2)[0]
+    assert np.allclose(model.decided_.sum(axis=0), together)
+    assert not path.accuracy_stds.any()
+    assert {s.blocks[0].name for s in model.plan_.segments[2:]} == {"decisions", "path"}
     # The label's score is that of a fit without any noise.
     label = LogisticRegression().fit(X, y).predict_proba(X)[:, 1]
     assert np.abs(model.predict_proba(X)[:, 1] - label).max() < 0.1

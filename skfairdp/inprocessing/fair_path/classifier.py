@@ -78,7 +78,8 @@ class FairPathClassifier(PathClassifier):
         Declared number of records, for ``protects="record"``.
     groups : sequence or None, default=None
         The groups, two at least; rows of others contribute nothing. None takes them from the
-        rows; the set is then public.
+        rows; the set is then public, and where the sensitive features alone are protected the
+        tables get less noise, as all groups together are known.
     classes : sequence or None, default=None
         The two class labels. None takes them from `y`; they are then public.
     exact_noise : bool, default=False
@@ -99,9 +100,10 @@ class FairPathClassifier(PathClassifier):
         two groups and one rate, found by dual ascent otherwise.
     changed_ : ndarray of float64, shape (2, n_rates, n_groups, 511)
         Released prefix sums, for negative and for positive multipliers: how the successes of
-        each rate change with the multiplier.
+        each rate change with the multiplier. 31 and not 511 where the sensitive features alone
+        are protected.
     improved_ : ndarray of float64, shape (2, 511)
-        The same of right decisions.
+        The same of right decisions; without noise where features and labels are public.
     multiplier_ : float
         The point in use; the rule is ``2 eta - 1 - multiplier_ * s > 0``.
     kept_tolerance_ : float
@@ -184,6 +186,11 @@ class FairPathClassifier(PathClassifier):
         return self.protects == ATTRIBUTE
 
     @property
+    def _everybody_is_public(self) -> bool:
+        # Of declared groups some row may be in none, which is private.
+        return self._of_attribute and self.groups is None
+
+    @property
     def _unit(self) -> str:
         return ATTRIBUTE if self._of_attribute else super()._unit
 
@@ -255,7 +262,7 @@ class FairPathClassifier(PathClassifier):
             overall *= math.sqrt((1.0 - share) / share)
         # Two groups, unless rows have told of more.
         ascent = len(self._rates.names) > 1 or getattr(self, "_n_groups", 2) > 2
-        tables = plan_tables(sizes, overall, ascent=ascent, public=self._of_attribute)
+        tables = plan_tables(sizes, overall, ascent=ascent, public=self._everybody_is_public)
         return sizes.plan(*first, *tables, delta=self.delta, exact_noise=self.exact_noise)
 
     # -- training ---------------------------------------------------------------------
@@ -280,6 +287,7 @@ class FairPathClassifier(PathClassifier):
             run.descend([training], after_step=average.after_step)
             average.restore()
         chances = Chances(module, rates, n_groups)
+        public = public if self._everybody_is_public else None
         tables = Tables(run.release, chances, rates, self.notion, n_groups, public)
         self.decided_ = tables.decided()
         if len(rates.names) > 1 or n_groups > 2:

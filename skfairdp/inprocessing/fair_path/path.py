@@ -37,16 +37,8 @@ MARGIN = 1.2815515655446004
 def decisions(scores: Floats, multiplier: float | Floats) -> Floats:
     """Adjusted scores of rows: positive for those that are selected.
 
-    Parameters
-    ----------
-    scores : ndarray of float64, shape (n, 2)
-        Columns ``2 eta - 1`` and ``s``.
-    multiplier : float or ndarray of float64, shape (n,)
-        The point of the path, for all rows or for each.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
+    `scores` (n, 2): columns ``2 eta - 1`` and ``s``. `multiplier`: the point of the path, for all
+    rows or for each. Result (n,).
     """
     return scores[:, 0] - multiplier * scores[:, 1]
 
@@ -58,21 +50,11 @@ def flips(scores: Floats, side: int = SIDE) -> tuple[Codes, Codes]:
     edge on: rounding is monotone, so this holds in floating point too. So its decision changes
     once at most on the way from 0 outwards, on one of the two sides.
 
-    Parameters
-    ----------
-    scores : ndarray of float64, shape (n, 2)
-        Scores of each row.
-    side : int
-        Multipliers of either sign.
-
-    Returns
-    -------
-    places : ndarray of int64, shape (n,)
-        Positions in a table of shape ``(2, SIDE)``: side (negative multipliers, positive ones)
-        and first multiplier, counted from 0 outwards, at which the decision is another one
-        than at 0. Negative where there is none.
-    changes : ndarray of int64, shape (n,)
-        1 for rows that are selected then, -1 for those that were.
+    `scores` (n, 2): of each row. `side`: multipliers of either sign. Result `places` (n,):
+    positions in a table of shape ``(2, side)``: side (negative multipliers, positive ones) and
+    first multiplier, counted from 0 outwards, at which the decision is another one than at 0;
+    negative where there is none. `changes` (n,): 1 for rows that are selected then, -1 for those
+    that were.
     """
     selected = decisions(scores, 0.0) > 0.0
     positive = selected == (scores[:, 1] > 0.0)
@@ -91,22 +73,12 @@ def flips(scores: Floats, side: int = SIDE) -> tuple[Codes, Codes]:
 class ReleasedPath:
     """Estimates at every multiplier; functions of released values alone.
 
-    Parameters
-    ----------
-    rates : Rates
-        What is compared.
-    decided : ndarray of float64, shape (n_groups, 2, 2)
-        Released records of each (group, label, decision) without a constraint.
-    changed : ndarray of float64, shape (2, n_rates, n_groups, SIDE)
-        Released prefix sums of how successes change along each side, see `flips`.
-    improved : ndarray of float64, shape (2, SIDE)
-        The same of right decisions.
-    decided_std : float
-        Standard deviation of the noise of each entry of `decided`.
-    changed_stds, improved_stds : ndarray of float64, shape (SIDE,)
-        Those of each prefix sum.
-    shared : float
-        Part of the noise that is taken off each group, all together being known.
+    `rates`: what is compared. `decided` (n_groups, 2, 2): released records of each (group, label,
+    decision) without a constraint. `changed` (2, n_rates, n_groups, side): released prefix sums of
+    how successes change along each side, see `flips`. `improved` (2, side): the same of right
+    decisions. `decided_std`: standard deviation of the noise of each entry of `decided`.
+    `changed_stds`, `improved_stds` (side,): those of each prefix sum. `shared`: part of the noise
+    that is taken off each group, all together being known.
     """
 
     rates: Rates
@@ -197,12 +169,8 @@ class ReleasedPath:
     def points(self) -> tuple[NDArray[np.int64], Floats]:
         """Points from the smallest gap to no constraint, and the tolerance that each one keeps.
 
-        Returns
-        -------
-        points : ndarray of int
-            Positions in `multipliers`.
-        tolerances : ndarray of float64
-            Largest |gap| and `MARGIN` standard errors on the way to each point; ascending.
+        Result `points`: positions in `multipliers`. `tolerances`: largest |gap| and `MARGIN`
+        standard errors on the way to each point; ascending.
         """
         start = int(np.argmin(self.gaps))
         middle = len(self.multipliers) // 2
@@ -215,17 +183,8 @@ class ReleasedPath:
     def choose(self, tolerance: float) -> tuple[int, float]:
         """Choose the point next to no constraint that keeps to a tolerance.
 
-        Parameters
-        ----------
-        tolerance : float
-            Largest gap.
-
-        Returns
-        -------
-        point : int
-            Position in `multipliers`; that of the smallest gap where none keeps to it.
-        kept : float
-            Smallest tolerance that this point keeps to.
+        Result `point`: position in `multipliers`; that of the smallest gap where none keeps to
+        it. `kept`: smallest tolerance that this point keeps to.
         """
         points, tolerances = self.points()
         place = max(int(np.searchsorted(tolerances, tolerance, side="right")) - 1, 0)

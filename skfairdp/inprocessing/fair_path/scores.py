@@ -32,12 +32,9 @@ class Rates:
     With n the records of a group by label and S those that are selected, a rate is
     ``(selected @ S + offset @ n) / (trials @ n)``.
 
-    Parameters
-    ----------
-    selected, offset, trials : ndarray of float64, shape (n_rates, 2)
-        Weights of the labels, negative and positive. A label is selected for one rate at most.
-    names : tuple of str
-        What each rate is conditioned on; empty where on nothing.
+    `selected`, `offset`, `trials` (n_rates, 2): weights of the labels, negative and positive; a
+    label is selected for one rate at most. `names`: what each rate is conditioned on; empty where
+    on nothing.
     """
 
     selected: NDArray[np.float64]
@@ -96,12 +93,7 @@ class ScoresObjective(Objective):
     The targets are the label, 0 or 1, and the group's code. A record's loss is one sum,
     so its gradient is clipped once.
 
-    Parameters
-    ----------
-    rates : Rates
-        Says which heads there are.
-    n_groups : int
-        At least 2; the logit of the first is 0.
+    `rates`: says which heads there are. `n_groups`: at least 2; the logit of the first is 0.
     """
 
     def __init__(self, rates: Rates, n_groups: int) -> None:
@@ -138,14 +130,7 @@ class ScoresObjective(Objective):
 class Chances(nn.Module):
     """What a net says of a row, in float64: ``2 eta - 1``, then P(a=g, y=l | x) for g, for l.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Returns the logits.
-    rates : Rates
-        Rates that are compared; what none of them needs is 0.
-    n_groups : int
-        Number of groups.
+    `module`: returns the logits. `rates`: those that are compared; what none of them needs is 0.
     """
 
     def __init__(self, module: nn.Module, rates: Rates, n_groups: int) -> None:
@@ -178,12 +163,8 @@ class Chances(nn.Module):
 class Scores(nn.Module):
     """What decides about a row: the columns ``2 eta - 1`` and ``s``, in float64.
 
-    Parameters
-    ----------
-    chances : Chances
-        What the net says.
-    direction : ndarray of float64, shape (n_groups, 2)
-        Cost of selecting a person of each group and label.
+    `chances`: what the net says. `direction` (n_groups, 2): cost of selecting a person of each
+    group and label.
     """
 
     def __init__(self, chances: Chances, direction: NDArray[np.float64]) -> None:
