@@ -15,11 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from skfairdp.datasets.stored_rows import StoredRows, made_up, refuse_values
+from skfairdp.datasets.stored_rows import LARGEST, StoredRows, made_up, refuse_values
 from skfairdp.labels import label_column, refuse_labels, unmasked
 
-# Squares of larger values overflow in float32; they are refused rather than clipped.
-_LARGEST = 1e18
 # What scikit-learn says without showing a cell or a number of rows; all else is replaced.
 _HARMLESS = re.compile(
     r"(Input X contains infinity|X has \d+ features, but|The feature names should match"
@@ -73,9 +71,9 @@ def check_features(
         allow_nd=allow_nd,
         ensure_min_samples=2 if reset else 1,
     )
-    if checked.size and float(np.abs(checked).max()) > _LARGEST:
+    if checked.size and float(np.abs(checked).max()) > LARGEST:
         raise ValueError(
-            f"'X' holds values above {_LARGEST:g} in size, too large for float32 arithmetic; "
+            f"'X' holds values above {LARGEST:g} in size, too large for float32 arithmetic; "
             "scale the features with declared bounds, e.g. skfairdp.preprocessing.PublicScaler."
         )
     return checked
@@ -108,7 +106,7 @@ def _check_stored(estimator: Any, X: StoredRows, *, allow_nd: bool) -> Any:
     if len(X) < 2:
         raise ValueError("Found array with fewer than 2 samples.")
     validated(estimator, made_up(X), reset=True, dtype=[np.float64, np.float32], allow_nd=allow_nd)
-    refuse_values(X, _LARGEST)
+    refuse_values(X)
     return X
 
 

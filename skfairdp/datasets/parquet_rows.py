@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .stored_rows import CHUNK, StoredRows, file_state
+from .stored_rows import CHUNK, LARGEST, StoredRows, file_state
 
 _MOST_CATEGORIES = 1 << 15
 
@@ -148,16 +148,16 @@ class ParquetRows(StoredRows):
 
         return _Piece(n_rows, read)
 
-    def _within(self, largest: float) -> bool:
+    def _within(self) -> bool:
         """Ask the statistics of the row groups; look at the values of a table."""
         if not self._metadata:
-            return super()._within(largest)
+            return super()._within()
         groups = (m.row_group(i) for m in self._metadata.values() for i in range(m.num_row_groups))
         columns = (group.column(j) for group in groups for j in range(group.num_columns))
         known = [c.statistics for c in columns if c.path_in_schema in self.features]
         return not any(
             (one.has_null_count and one.null_count > 0)
-            or (one.has_min_max and not -largest <= one.min <= one.max <= largest)
+            or (one.has_min_max and not -LARGEST <= one.min <= one.max <= LARGEST)
             for one in known
             if one is not None
         )

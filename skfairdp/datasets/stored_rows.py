@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 CHUNK = 1 << 16
+# Squares of larger values overflow in float32; they are refused rather than clipped.
+LARGEST = 1e18
 
 
 class StoredRows(ABC):
@@ -73,10 +75,10 @@ class StoredRows(ABC):
     def _state(self) -> Any:
         """What tells whether rows were changed; a subclass keeps it as `_first_state`."""
 
-    def _within(self, largest: float) -> bool:
+    def _within(self) -> bool:
         """Whether all values are numbers of a size, as far as this is known before a fit."""
         tables = map(np.asarray, self.chunks())  # NaN is neither
-        return all(rows.max() <= largest and rows.min() >= -largest for rows in tables)
+        return all(rows.max() <= LARGEST and rows.min() >= -LARGEST for rows in tables)
 
     def _as_given(self, rows: NDArray[Any]) -> Any:
         return rows
@@ -144,9 +146,9 @@ class SparseRows(StoredRows):
     def _state(self) -> None:
         """Return nothing: nobody else writes to rows in memory."""
 
-    def _within(self, largest: float) -> bool:
+    def _within(self) -> bool:
         found = self._rows.data
-        return not found.size or bool(found.max() <= largest and found.min() >= -largest)
+        return not found.size or bool(found.max() <= LARGEST and found.min() >= -LARGEST)
 
 
 def made_up(rows: StoredRows) -> Any:
@@ -154,11 +156,11 @@ def made_up(rows: StoredRows) -> Any:
     return rows._as_given(np.zeros((2, *rows.shape[1:]), dtype=rows.dtype))
 
 
-def refuse_values(rows: StoredRows, largest: float) -> None:
+def refuse_values(rows: StoredRows) -> None:
     """Refuse rows that are known to hold a missing, infinite or too large value."""
-    if not rows._within(largest):
+    if not rows._within():
         raise ValueError(
-            f"Input X contains NaN, infinity, missing values, or values above {largest:g} in "
+            f"Input X contains NaN, infinity, missing values, or values above {LARGEST:g} in "
             "size. Clean or drop such rows first, scale them with declared bounds, or, in memory, "
             "give missing values a level (PublicBinner, PrivateTableEncoder)."
         )

@@ -8,12 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skfairdp.datasets.stored_rows import StoredRows, refuse_changes
+from skfairdp.datasets.stored_rows import LARGEST, StoredRows, refuse_changes
 from skfairdp.engine.sampling import Batch, PoissonSampler
 from skfairdp.privacy.plan import Segment
-
-# Squares of larger values overflow in float32: rows in memory are refused for them.
-_LARGEST = 1e18
 
 
 class StoredBatches:
@@ -74,7 +71,7 @@ class StoredBatches:
         rows = self._stored.take(places, kind)
         flat = rows.reshape(len(rows), int(np.prod(rows.shape[1:])))  # there may be none
         # NaN is neither.
-        return rows, (flat.max(axis=1) <= _LARGEST) & (flat.min(axis=1) >= -_LARGEST)
+        return rows, (flat.max(axis=1) <= LARGEST) & (flat.min(axis=1) >= -LARGEST)
 
 
 def _without(batch: Batch, rows: np.ndarray) -> Batch:

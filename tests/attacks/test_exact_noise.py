@@ -236,6 +236,7 @@ def test_what_is_not_proved_is_refused():
     assert "exact_noise" not in LagrangianDualClassifier().get_params()
 
 
+@pytest.mark.slow
 def test_accuracy_does_not_suffer():
     """The same steps with either noise: two fits differ as two fits always do."""
     X, y = make_classification(3000, random_state=0)

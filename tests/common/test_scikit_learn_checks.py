@@ -56,10 +56,7 @@ def test_fresh_noise_fails_only_checks_that_compare_two_fits(kind: type) -> None
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=() if name in ("DP-SGD", "FairDP") else pytest.mark.slow)
-        for name in ROSTER
-    ],
+    [pytest.param(name, marks=() if name == "DP-SGD" else pytest.mark.slow) for name in ROSTER],
 )
 def test_a_few_epochs_with_repeatable_noise_pass_all_checks(name: str) -> None:
     model = build(name, reproducible_noise=True, random_state=0)

@@ -60,7 +60,10 @@ FM_CHECKS = FunctionalMechanismClassifier((-20.0, 20.0), epsilon=50.0, max_row_n
         FM_CHECKS,
         SmoothedClassifier(FM_CHECKS, decision="threshold"),
         SmoothedClassifier(LogisticRegression(), decision="threshold"),
-        SmoothedClassifier(DPSGDClassifier(max_epochs=2), n_draws=5, decision="threshold"),
+        pytest.param(
+            SmoothedClassifier(DPSGDClassifier(max_epochs=2), n_draws=5, decision="threshold"),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["default", "little noise", "smoothed", "smoothed scikit-learn", "smoothed net"],
 )

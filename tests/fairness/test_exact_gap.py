@@ -107,7 +107,13 @@ def test_coverage_by_enumeration_at_other_levels(alpha):
     assert np.all(bounds >= np.subtract.outer(np.arange(7) / 6, np.arange(6) / 5))
 
 
-@pytest.mark.parametrize("twin", [score_limit, lambda n, m: every_bound(n, m) - 0.02])
+@pytest.mark.parametrize(
+    "twin",
+    [
+        pytest.param(score_limit, marks=pytest.mark.slow),
+        lambda n, m: every_bound(n, m) - 0.02,
+    ],
+)
 def test_enumeration_catches_a_limit_that_is_none(twin):
     assert worst_miss(np.clip(twin(8, 8), 0.0, 1.0)) > ALPHA + 0.004
 
@@ -123,6 +129,7 @@ def test_success_and_failure_may_be_exchanged():
     assert np.allclose(bounds, every_bound(5, 8)[::-1, ::-1].T, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_coverage_of_three_groups_by_enumeration():
     # Nothing is split over the six ordered pairs.
     n = 4
@@ -260,6 +267,7 @@ def worst_by_rank(n, m, gaps, bound, alpha=ALPHA):
     return worst, widest
 
 
+@pytest.mark.slow
 def test_enumeration_by_rank_is_enumeration():
     bounds = every_bound(7, 5)
     gaps = np.unique(bounds[bounds < 1.0]) + 1e-9

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from skfairdp.fairness.bounds.binomial_cells import binomial_means
 from skfairdp.fairness.bounds.noisy_cells import cell_p_values, noise_tail, noise_variance
 from skfairdp.fairness.bounds.noisy_counts import (
     NoisyCells,
@@ -168,3 +169,14 @@ def test_interval_of_a_cell_without_rows_is_the_whole_line():
     for sizes in (None, none):
         lower, upper = private_rate_intervals(NoisyCells(none, none, one, one, sizes), 1.0)
         assert (lower.item(), upper.item()) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("sizes", [[0, 1, 7, 400], [59_900, 60_000]])
+def test_means_of_many_laws_are_those_of_each(sizes) -> None:
+    n, rates = np.array(sizes), np.array([0.0, 1e-12, 0.01, 0.3, 0.301, 0.9, 1.0 - 1e-9, 1.0])
+    found = binomial_means(n, rates, lambda k: np.stack([np.cos(k + n[:, None]), k < n[:, None]]))
+    for i, size in enumerate(sizes):
+        k = np.arange(size + 1)
+        laws = stats.binom.pmf(k, size, rates[:, None])
+        assert np.allclose(found[0, i], laws @ np.cos(k + size), rtol=0, atol=1e-10)
+        assert np.allclose(found[1, i], laws @ (k < size), rtol=0, atol=1e-10)

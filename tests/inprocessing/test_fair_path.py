@@ -369,6 +369,7 @@ def test_what_all_groups_share_of_the_noise_is_taken_off(notion: str, n_groups: 
     assert np.allclose(spread[..., :31].mean(-1), said.level_stds[..., :31].mean(-1), rtol=0.07)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notion", ["accuracy_parity", "equal_opportunity"])
 def test_standard_errors_are_those_of_the_noise(notion: str) -> None:
     X, y, groups = two_groups(8000)

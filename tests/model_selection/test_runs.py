@@ -35,7 +35,15 @@ def misfit(drawn: np.ndarray, runs: NumberOfRuns) -> float:
 
 
 @pytest.mark.parametrize(
-    ("mean", "shape"), [(10, 1), (10, 0), (4, 0.5), (6, 2.5), (1.5, 0.1), (6, 1e-9)]
+    ("mean", "shape"),
+    [
+        (10, 1),
+        (10, 0),
+        (4, 0.5),
+        (6, 2.5),
+        (1.5, 0.1),
+        pytest.param(6, 1e-9, marks=pytest.mark.slow),
+    ],
 )
 def test_drawn_numbers_follow_the_stated_law(mean: float, shape: float) -> None:
     runs = NumberOfRuns(float(mean), float(shape))

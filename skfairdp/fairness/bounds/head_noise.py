@@ -6,13 +6,13 @@ ordinary settings they are 1. docs/theory/fairdp.md derives them and corrects th
 
 from __future__ import annotations
 
-import inspect
 import math
-from typing import Any, Literal
+from typing import Literal
 
 from scipy import special, stats
 
 from skfairdp import assumptions
+from skfairdp.documentation import completed_by
 from skfairdp.fairness.derivation import LAST_STEP, TRAINING, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.fairness.notions import NOTIONS
@@ -116,7 +116,21 @@ def theorem2_bound(
     )
 
 
-def theorem2_guarantee(notion: str, *, groups: tuple, **figures: Any) -> FairnessGuarantee:
+@completed_by(theorem2_bound)
+def theorem2_guarantee(
+    notion: str,
+    *,
+    groups: tuple,
+    max_head_norm: float,
+    max_grad_norm: float,
+    learning_rate: float,
+    noise_std: float,
+    n_heads: int = 1,
+    prediction: Prediction = "score_mean",
+    group_update: GroupUpdate = "mean",
+    expected_batch_size: float | None = None,
+    n_groups: int | None = None,
+) -> FairnessGuarantee:
     """State `theorem2_bound` as a guarantee with its scope and conditions.
 
     Parameters
@@ -125,8 +139,6 @@ def theorem2_guarantee(notion: str, *, groups: tuple, **figures: Any) -> Fairnes
         The notion; the theorem does not cover accuracy parity.
     groups : tuple
         Group labels that the statement is about.
-    **figures : object
-        Arguments of `theorem2_bound`.
 
     Returns
     -------
@@ -138,18 +150,17 @@ def theorem2_guarantee(notion: str, *, groups: tuple, **figures: Any) -> Fairnes
     ValueError
         For a notion that the theorem does not cover, and as of `theorem2_bound`.
     """
+    inputs = {name: value for name, value in locals().items() if name not in ("notion", "groups")}
     if notion not in THEOREM2_NOTIONS:
         raise ValueError(
             f"notion={notion!r} is not covered by Theorem 2; use one of {list(THEOREM2_NOTIONS)}."
         )
-    inputs = inspect.signature(theorem2_bound).bind(**figures)
-    inputs.apply_defaults()
     return FairnessGuarantee(
         notion=notion,
-        bound=theorem2_bound(**inputs.kwargs),
+        bound=theorem2_bound(**inputs),
         scope=TRAINING,
         method="noise of the last head step (FairDP Theorem 2, corrected)",
         groups=groups,
         assumptions=assumptions.LAST_STEP,
-        derivation=Derivation.of(LAST_STEP, **inputs.kwargs),
+        derivation=Derivation.of(LAST_STEP, **inputs),
     )

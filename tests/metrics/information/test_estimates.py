@@ -106,6 +106,7 @@ def test_neighbours_do_not_depend_on_the_scale_of_a_column():
     )
 
 
+@pytest.mark.slow
 def test_critic_finds_the_information_of_a_mixture():
     """Within .05 nats: the held-out value of 1,200 rows has a standard error of about .012."""
     z, s, truth = shifted_normals(4_000, 1.5, np.random.default_rng(0), n_noise=1)
@@ -114,6 +115,7 @@ def test_critic_finds_the_information_of_a_mixture():
     assert "held-out" in result.reason
 
 
+@pytest.mark.slow
 def test_critic_finds_the_information_of_numbers():
     left, right, truth = gaussian_pair(4_000, 0.8, np.random.default_rng(0))
     result = mine(left, right, continuous_s=True, iterations=800, random_state=0)
