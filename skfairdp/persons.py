@@ -132,8 +132,7 @@ def warn_of_ids(X: Any, *, persons_known: bool) -> None:
             "who is who, and nothing else. Leave them out."
         )
     if what:
-        said = f"Columns were looked at without noise, for you alone.{what}"
-        warn_user(said, PrivacyWarning)
+        warn_user(f"Columns were looked at without noise, for you alone.{what}", PrivacyWarning)
 
 
 def _measured(values: list[Any]) -> bool:

@@ -118,15 +118,13 @@ def fit_within(
     model = clone(final)
     if "noise_multiplier" in model.get_params(deep=False):
         model.set_params(noise_multiplier=None)
-    share = epsilon * math.sqrt(1.0 - table_share**2)
-    most = epsilon
+    share, most = epsilon * math.sqrt(1.0 - table_share**2), epsilon
     for _ in range(_MOST_TRIES):
         model.set_params(epsilon=share)
         total = _total(spent, model._quote(rows, y, sensitive_features, **whose))
         if _NEAR * epsilon <= total <= epsilon:
             break
-        if total > epsilon:
-            most = share
+        most = share if total > epsilon else most
         share = min(share * 0.5 * (1.0 + _NEAR) * epsilon / total, 0.5 * (share + most))
     else:
         raise ValueError(f"No epsilon of the last step makes a total of {as_given(epsilon)}.")
