@@ -217,14 +217,15 @@ def reduction(task: Task, seed: int, notion: str, epsilon: float, *, learner: st
 
 def boosted_scores(task: Task, seed: int, notion: str, epsilon: float) -> list[dict]:
     """The rule on the scores of boosted trees, for two groups and one rate; not private."""
-    rates, one = Rates.of(notion), (task.a == task.a.max()).astype(int)
-    of_label = HistGradientBoostingClassifier(random_state=seed).fit(task.X, task.y)
+    rates, y = Rates.of(notion), (task.y == task.y.max()).astype(int)
+    one = np.unique(task.a, return_inverse=True)[1]
+    of_label = HistGradientBoostingClassifier(random_state=seed).fit(task.X, y)
     of_group = {}
     for labels in rates.heads:
-        kept = np.isin(task.y, labels)
+        kept = np.isin(y, labels)
         trees = HistGradientBoostingClassifier(random_state=seed).fit(task.X[kept], one[kept])
         of_group |= dict.fromkeys(labels, trees)
-    sizes = np.array([[((one == g) & (task.y == label)).sum() for label in (0, 1)] for g in (0, 1)])
+    sizes = np.array([[((one == g) & (y == label)).sum() for label in (0, 1)] for g in (0, 1)])
     direction = rates.direction(sizes)
 
     def scores(X: np.ndarray) -> np.ndarray:
@@ -236,14 +237,15 @@ def boosted_scores(task: Task, seed: int, notion: str, epsilon: float) -> list[d
 
     trained, held_out = scores(task.X), scores(task.X_test)
     mine = Task.__new__(Task)
-    mine.y_test, mine.a_test = task.y, task.a
+    mine.y_test, mine.a_test = y, one
+    outwards = sorted(MULTIPLIERS[3::4], key=abs)
+    gaps = np.array(
+        [mine.measure((decisions(trained, m) > 0.0).astype(float), notion)["gap"] for m in outwards]
+    )
     rows: list[dict] = []
     for tolerance in ALONG:
         # The first multiplier, outwards, whose gap among the training rows is small enough.
-        for multiplier in sorted(MULTIPLIERS, key=abs):
-            chosen = (decisions(trained, multiplier) > 0.0).astype(float)
-            if mine.measure(chosen, notion)["gap"] <= tolerance:
-                break
+        multiplier = outwards[int(np.argmax(gaps <= max(tolerance, gaps.min())))]
         chance = (decisions(held_out, multiplier) > 0.0).astype(float)
         rows.append({"tolerance": tolerance, **task.measure(chance, notion)})
     return rows

@@ -150,14 +150,20 @@ def groups_by_name(model: Any, sensitive_features: Any) -> dict[str, Any]:
     return {f"{prefix}sensitive_features": sensitive_features}
 
 
-def check_steps(model: Any) -> None:
-    """Refuse a fitted candidate with a step that learned from rows without noise."""
+def refuse_charging(model: Any) -> None:
+    """Refuse a candidate, fitted or not, with a step that has a privacy cost of its own."""
     for name, step in unwrap(model).leaves():
         if charges_privacy(step):
             raise ValueError(
                 f"Step {name!r} ({type(step).__name__}) pays for itself; the search accounts for "
                 "its last step alone, so fit this one before and give its output."
             )
+
+
+def check_steps(model: Any) -> None:
+    """Refuse a fitted candidate with a step that learned from rows without noise."""
+    refuse_charging(model)
+    for name, step in unwrap(model).leaves():
         if learns_from_rows(step) and not isinstance(step, FrozenEstimator):
             raise ValueError(
                 f"Step {name!r} ({kind_of(step)}) learned from rows without noise, so the "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -30,6 +31,7 @@ from skfairdp.model_selection.candidates import (
     check_steps,
     final_of,
     planner,
+    refuse_charging,
     told,
 )
 from skfairdp.model_selection.holding_out import SearchRows, divide
@@ -211,8 +213,11 @@ class PrivateSearchCV(PrivateClassifier):
         while isinstance(candidate, Pipeline):
             *steps, (_, last) = candidate.steps
             if steps:
-                rows = candidate[:-1].fit_transform(rows)
-                check_steps(Pipeline([*steps, ("rest", FunctionTransformer())]))
+                tried = Pipeline([*steps, ("rest", FunctionTransformer())])
+                refuse_charging(tried)
+                # A copy: what a step writes into its rows must not reach the candidates.
+                rows = candidate[:-1].fit_transform(deepcopy(rows))
+                check_steps(tried)
             candidate = last
         if rows is not X and get_tags(candidate).input_tags.categorical:  # a table of levels
             return X, y

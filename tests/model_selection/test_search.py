@@ -531,10 +531,11 @@ def test_bad_settings_are_refused_and_leave_nothing_behind(search, message) -> N
     ],
 )
 def test_rows_and_steps_of_a_pipeline_are_refused_before_any_charge(
-    tmp_path, change, step, message
+    tmp_path, monkeypatch, change, step, message
 ) -> None:
     X, y, _ = people()
     ledger = PrivacyLedger(tmp_path / "ledger.db")
+    monkeypatch.setattr(PrivateTableEncoder, "fit", pytest.fail)  # it would release a table
     steps = Pipeline([("scale", step), ("clf", DPSGDClassifier(**FAST))])
     with pytest.raises((ValueError, TypeError), match=message):
         build(steps, {"clf__max_grad_norm": [1.0]}, ledger=ledger).fit(change(X), y)
