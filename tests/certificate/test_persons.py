@@ -126,11 +126,13 @@ def test_columns_that_look_like_identifiers_are_named():
             "day": pd.date_range("2020-01-01", periods=100),
             "infinite": np.where(n % 2, np.inf, n // 8),
             "empty": [None] * 100,
-            "beyond float64": pd.Series([10**400 + int(i) // 8 for i in n], dtype=object),
+            "beyond float64": pd.Series([10**400 + int(i) // 2 for i in n], dtype=object),
         }
     )
     said = found(table)
-    assert "with several rows each, as it seems: 'patient_nbr', 'number'. " in said
+    assert (
+        "with several rows each, as it seems: 'patient_nbr', 'number', 'beyond float64'. " in said
+    )
     assert "Another value in every row: 'row'. " in said
     said = found(table, persons_known=True)
     assert "'row'" in said
