@@ -139,9 +139,9 @@ def _measured(values: list[Any]) -> bool:
     """Whether some values are dates, or numbers that are not whole."""
     if any(isinstance(value, np.datetime64 | date) for value in values):
         return True
-    numbers = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").to_numpy(np.float64)
+    text = pd.Series(map(str, values), dtype=object)  # whole numbers may be beyond float64
     with np.errstate(invalid="ignore"):  # of infinite ones
-        return bool((numbers % 1.0 > 0.0).any())
+        return bool((pd.to_numeric(text, errors="coerce").astype(np.float64) % 1.0 > 0.0).any())
 
 
 def _kind(value: Any) -> str:

@@ -1,7 +1,8 @@
 from .adult import fetch_adult
+from .colored_digits import make_colored_mnist
 from .compas import fetch_compas
 from .gaussians import make_biased_gaussians
-from .images import fetch_utkface, make_colored_mnist
+from .images import fetch_utkface
 from .mortgages import load_mortgage_approvals
 from .parquet_rows import ParquetRows
 from .students import fetch_hsls, fetch_law_school

@@ -41,7 +41,7 @@ def in_blocks(answer: Callable[..., Tensor], *tables: Tensor, certain: bool = Fa
     some = tables if n else tuple(table.new_zeros(1, *table.shape[1:]) for table in tables)
     filled = [fill(table, DEFAULT_ROWS) for table in some]
     with ExactProducts():
-        if certain or _alike_in_every_place(answer, filled):
+        if certain or _alike_everywhere(answer, filled, DEFAULT_ROWS):
             cuts = blocks(len(filled[0]), DEFAULT_ROWS)
             parts = [answer(*(table[part] for table in filled)) for part in cuts]
         else:
@@ -52,9 +52,7 @@ def in_blocks(answer: Callable[..., Tensor], *tables: Tensor, certain: bool = Fa
     return torch.cat(parts)[:n].double().cpu().numpy()
 
 
-def _alike_in_every_place(
-    answer: Callable[..., Tensor], tables: Sequence[Tensor], rows: int = DEFAULT_ROWS
-) -> bool:
+def _alike_everywhere(answer: Callable[..., Tensor], tables: Sequence[Tensor], rows: int) -> bool:
     """Whether made-up rows get the same answers, to the last bit, elsewhere and beside others."""
     rng = np.random.default_rng(0)
 
@@ -96,7 +94,7 @@ def outputs_by_row(module: nn.Module, X: Tensor, rows: int = DEFAULT_ROWS) -> Te
         with torch.no_grad(), ExactProducts():
             of_block = vmap(of_row, randomness="different")
             filled = fill(X, rows)
-            if linear_stack(module) is not None or _alike_in_every_place(of_block, [filled], rows):
+            if linear_stack(module) is not None or _alike_everywhere(of_block, [filled], rows):
                 parts = [of_block(filled[part]) for part in blocks(len(filled), rows)]
             else:  # or it cannot be vectorised
                 parts = [torch.stack([of_row(row.clone()) for row in X])]

@@ -30,7 +30,7 @@ from skfairdp.engine.rehearsal import rehearse
 from skfairdp.engine.release import NoisyRelease
 from skfairdp.engine.training import Progress, schedule_factors
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
-from skfairdp.inprocessing.budgeted import BudgetedClassifier
+from skfairdp.inprocessing.budgeted import ATTRIBUTE, BudgetedClassifier
 from skfairdp.inprocessing.run import Run, joined, refuse_idle_optimizer, rows_of, watched
 from skfairdp.labels import encode_labels
 from skfairdp.parameters import COUNT, NONE, NORM, SEQUENCE, Choice, Number, check_parameters
@@ -141,7 +141,14 @@ class GradientClassifier(BudgetedClassifier):
         self, X: np.ndarray, labels: np.ndarray, groups: Groups | None
     ) -> tuple[np.ndarray, np.ndarray, Groups | None]:
         """Rows, label codes and groups that the mechanism speaks of."""
-        return X, labels, groups
+        known = labels >= 0
+        if self._unit != ATTRIBUTE or known.all():
+            return X, labels, groups
+        # Labels are public under this relation, and some sums are of all rows.
+        if known.sum() < 2:
+            raise ValueError("y holds fewer than two labels that 'classes' declares.")
+        kept = None if groups is None else Groups(groups.labels, groups.codes[known])
+        return X[known], labels[known], kept
 
     def _check_net(self, prepared: PreparedNet, plan: Plan, row_shape: tuple[int, ...]) -> None:
         """Check what the mechanism asks of its net, before anything is charged."""

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.base import clone
@@ -177,7 +178,8 @@ class _Together(ExitStack):
         for model, own_net in zip(self._others, self._own_nets, strict=True):
             check_parameters(model, model._parameters)
             model._check_settings()
-            if model.public_parity is not None or model.classes != self._first.classes:
+            alike = np.array_equal(model.classes, self._first.classes)  # type: ignore[arg-type]
+            if model.public_parity is not None or not alike:
                 raise ValueError("Models that differ in classes or public_parity: fit them apart.")
             seed, noise = model._randomness()
             parameters = model.get_params(deep=False).items()

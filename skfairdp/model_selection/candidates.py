@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -150,9 +150,9 @@ def groups_by_name(model: Any, sensitive_features: Any) -> dict[str, Any]:
     return {f"{prefix}sensitive_features": sensitive_features}
 
 
-def refuse_charging(model: Any) -> None:
-    """Refuse a candidate, fitted or not, with a step that has a privacy cost of its own."""
-    for name, step in unwrap(model).leaves():
+def refuse_charging(steps: Iterable[tuple[str, Any]]) -> None:
+    """Refuse steps, fitted or not, with a privacy cost of their own."""
+    for name, step in steps:
         if charges_privacy(step):
             raise ValueError(
                 f"Step {name!r} ({type(step).__name__}) pays for itself; the search accounts for "
@@ -162,8 +162,9 @@ def refuse_charging(model: Any) -> None:
 
 def check_steps(model: Any) -> None:
     """Refuse a fitted candidate with a step that learned from rows without noise."""
-    refuse_charging(model)
-    for name, step in unwrap(model).leaves():
+    leaves = list(unwrap(model).leaves())
+    refuse_charging(leaves)
+    for name, step in leaves:
         if learns_from_rows(step) and not isinstance(step, FrozenEstimator):
             raise ValueError(
                 f"Step {name!r} ({kind_of(step)}) learned from rows without noise, so the "

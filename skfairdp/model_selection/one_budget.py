@@ -145,8 +145,6 @@ def _check_people(final: Any, n: int, y: Any, sensitive_features: Any, person_id
 
 
 def _total(spent: PrivacyGuarantee | None, stated: PrivacyGuarantee | None) -> float:
-    assert spent is not None
-    assert stated is not None
-    if stated.protects != spent.protects:
+    if spent is None or stated is None or stated.protects != spent.protects:
         raise ValueError(_NO_TOTAL)
     return compose(covered([spent, stated], stated.adjacency, stated.protects)).epsilon

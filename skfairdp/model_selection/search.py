@@ -213,11 +213,10 @@ class PrivateSearchCV(PrivateClassifier):
         while isinstance(candidate, Pipeline):
             *steps, (_, last) = candidate.steps
             if steps:
-                tried = Pipeline([*steps, ("rest", FunctionTransformer())])
-                refuse_charging(tried)
+                refuse_charging(steps)  # before one is fitted
                 # A copy: what a step writes into its rows must not reach the candidates.
                 rows = candidate[:-1].fit_transform(deepcopy(rows))
-                check_steps(tried)
+                check_steps(Pipeline([*steps, ("rest", FunctionTransformer())]))
             candidate = last
         if rows is not X and get_tags(candidate).input_tags.categorical:  # a table of levels
             return X, y

@@ -31,24 +31,22 @@ ENCODINGS = ("levels", "onehot", "thermometer")
 class PublicBinner(LevelsMixin, DeclaredTransformer):
     """Cut columns into bins between declared bounds; missing values are a level of their own.
 
-    A linear model on bins is additive with a step function for each column, and every row has
-    as many ones as any other, so that gradients are bounded. The bins follow from what you
-    declare alone: ``fit`` learns the names of the columns and nothing else, so the transform
-    costs no privacy.
+    A linear model on bins is additive with a step function for each column, and every row has as
+    many ones as any other, so that gradients are bounded. The bins follow from what you declare
+    alone: ``fit`` learns the names of the columns and nothing else, which costs no privacy.
 
     Parameters
     ----------
     bounds : mapping of column to (low, high), or (low, high)
-        Columns of numbers, keyed by column label for a DataFrame and by integer position for an
-        array. One pair speaks of every column that is not in `categories`.
-        Values outside of their bounds, infinite ones too, fall into the outer bins.
+        Columns of numbers, by label for a DataFrame and by position for an array. One pair is for
+        all columns that are not in `categories`. Values outside, infinite ones too, fall into the
+        outer bins.
     categories : mapping of column to sequence of categories, or None, default=None
         Columns of categories. Values that are not declared share one level, "(other)".
     n_bins : int, default=32
         Bins of each scale, from 2 to 4096.
     scale : {"both", "linear", "log"}, default="both"
-        Bins of equal width, bins of equal width in ``sign(x) * log(1 + abs(x))``, or the edges
-        of both.
+        Bins of equal width, of equal width in ``sign(x) * log(1 + abs(x))``, or the edges of both.
     remainder : {"raise", "drop"}, default="raise"
         What to do with columns that nothing was declared for.
 

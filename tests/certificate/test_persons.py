@@ -126,6 +126,7 @@ def test_columns_that_look_like_identifiers_are_named():
             "day": pd.date_range("2020-01-01", periods=100),
             "infinite": np.where(n % 2, np.inf, n // 8),
             "empty": [None] * 100,
+            "beyond float64": pd.Series([10**400 + int(i) // 8 for i in n], dtype=object),
         }
     )
     said = found(table)

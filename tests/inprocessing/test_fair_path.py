@@ -617,6 +617,17 @@ def test_the_attribute_alone_is_protected_and_costs_less() -> None:
     assert np.abs(model.predict_proba(X)[:, 1] - label).max() < 0.1
 
 
+def test_rows_of_undeclared_labels_are_in_no_public_sum() -> None:
+    X, y, groups = three_groups(1000)
+    settings = {"protects": "sensitive_features", "epsilon": 50.0, "tolerance": 0.9}
+    model = FairPathClassifier(classes=(0, 1), **settings, **FAST)
+    labels = np.where(np.arange(len(y)) < 400, 7, y)
+    model.fit(X, labels, sensitive_features=groups)
+    assert model.decided_.sum() == pytest.approx(600)  # all together are known
+    right = model._path_of(model.plan_).accuracies[len(model.improved_[0])]
+    assert right == pytest.approx(((model.predict_proba(X)[400:, 1] > 0.5) == y[400:]).mean())
+
+
 class Backwards(nn.Module):
     """Defines its output layer first."""
 

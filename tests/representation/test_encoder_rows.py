@@ -131,7 +131,7 @@ def test_an_encoder_that_was_not_refused_cannot_mix_either(
     assert not moved_by_others(model)
     monkeypatch.setattr(decoding, "_each_by_itself", lambda module, rows: module.encode(rows))
     assert not moved_by_others(model)  # seen on made-up rows: each is asked by itself
-    monkeypatch.setattr(inference, "_alike_in_every_place", lambda *_: True)
+    monkeypatch.setattr(inference, "_alike_everywhere", lambda *_: True)
     assert moved_by_others(model)
 
 

@@ -2,18 +2,23 @@
 
 The net is audited as the other gradient mechanisms are, in one run, with nearly all of the budget
 in its hands; the table by many releases for the same scores. Each is caught with a quarter of its
-noise while the other keeps all of it.
+noise while the other keeps all of it. Where groups alone are protected, all that is released is
+audited together.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
 
 from skfairdp import FairPathClassifier
 from skfairdp.audit import Canaries, audit_one_run, orthogonal_canaries
 from skfairdp.engine.clipping.clippers import make_clipper
+from skfairdp.engine.inference import outputs_by_row
 from skfairdp.engine.parameter_vector import flatten
 from skfairdp.engine.release import NoisyRelease, Rows
 from skfairdp.inprocessing.fair_path.path import SIDE, flips
@@ -21,6 +26,7 @@ from skfairdp.inprocessing.fair_path.scores import Rates, ScoresObjective
 from skfairdp.privacy import epsilon
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums
 from skfairdp.privacy.noise import NoiseSource
+from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.sizes import Sizes
 from tests.audit.fixed_number import epsilon_shown
 from tests.slow.test_audit_claims import N_CANARIES, N_GUESSES, N_ROWS, REFUTED, net
@@ -165,3 +171,105 @@ def test_a_quarter_of_the_tables_noise_alone_is_caught(monkeypatch) -> None:
     found, claimed, _ = audit_table(1 - 1e-3)
     assert 1.5 < claimed < 2.0
     assert found > claimed
+
+
+# -- the attribute alone ----------------------------------------------------------------
+
+N_TOLD = 400
+
+
+def audit_attribute(monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray, Plan]:
+    """Log likelihood ratios of one person's two groups, over all that a fit releases.
+
+    Everybody else's group is known. Each release of one fit is made many times in either world,
+    with noise of its own, and compared with its noiseless values in both.
+    """
+    rng = np.random.default_rng(0)
+    X, groups = rng.normal(size=(40, 2)), np.arange(40) % 2
+    X[-1] = 3.0, 2.0
+    found, shifts = np.zeros((2, N_TOLD)), []
+    honest = {name: getattr(NoisyRelease, name) for name in ("statistic", "prefix_sums")}
+
+    def worlds(release: NoisyRelease) -> list[Rows]:
+        rows = release._rows
+        others = []
+        for code in (0, 1):
+            group, codes = rows.targets[1].clone(), rows.codes.copy()
+            group[-1] = codes[-1] = code
+            others.append(replace(rows, targets=(rows.targets[0], group), codes=codes))
+        return others
+
+    def look(release, name, arguments, of_rows, coordinates, std) -> None:
+        """Add the part of one release: what is seen, in units of its noise, along the move."""
+        rows, noise = worlds(release), NoiseSource()
+        one, other = (of_rows(own) / std for own in rows)
+        shifts.append(other - one)
+        for world, own in enumerate(rows):
+            for run in range(N_TOLD):
+                again = NoisyRelease(own, release.meter.plan, release._clipper, noise)
+                seen = coordinates(honest[name](again, *arguments)) / std
+                found[world, run] += ((seen - 0.5 * (one + other)) * shifts[-1]).sum()
+
+    def statistic(self, segment, statistic, module):
+        told = outputs_by_row(module, self._rows.X)
+
+        def exact(rows: Rows) -> np.ndarray:
+            return statistic.of(told, *rows.targets).double().sum(dim=0).numpy()
+
+        arguments, std = (segment, statistic, module), segment.blocks[0].noise_std
+        look(self, "statistic", arguments, exact, lambda seen: seen.numpy(), std)
+        return honest["statistic"](self, *arguments)
+
+    def prefix_sums(self, segment, assign, shape):
+        matrix = PrefixSums(shape[-1], segment.blocks[0].noise_std)._matrix / 2.0**38
+
+        def exact(rows: Rows) -> np.ndarray:
+            entries, signs = assign(rows)
+            counts = np.zeros(shape)
+            np.add.at(counts.reshape(-1), entries[entries >= 0], signs[entries >= 0])
+            return counts @ matrix.T
+
+        def undone(seen) -> np.ndarray:
+            return np.diff(seen[0], axis=-1, prepend=0.0) @ matrix.T
+
+        look(self, "prefix_sums", (segment, assign, shape), exact, undone, 1.0)
+        return honest["prefix_sums"](self, segment, assign, shape)
+
+    monkeypatch.setattr(NoisyRelease, "statistic", statistic)
+    monkeypatch.setattr(NoisyRelease, "prefix_sums", prefix_sums)
+    settings = {"tolerance": 0.9, "epsilon": 1.5, "delta": 0.01, "max_epochs": 1}
+    model = FairPathClassifier(protects="sensitive_features", progress=False, **settings)
+    model.fit(X, (X[:, 0] > 0).astype(int), sensitive_features=groups)
+    moved = [float(np.linalg.norm(shift)) for shift in shifts]
+    assert len(moved) == 3
+    assert min(moved[:2]) > 0.1, moved  # the person's decision may change nowhere on the path
+    return found, np.array(moved), model.plan_
+
+
+def shown_of(found: np.ndarray, moved: np.ndarray, plan: Plan, error: float) -> float:
+    """Epsilon that thresholds show, which are fixed beforehand."""
+    shown = []
+    for threshold in (0.5, 1.0):  # in units of the squared move
+        hits, alarms = (found[::-1] >= threshold * (moved**2).sum()).sum(axis=1).tolist()
+        shown.append(epsilon_shown(hits, N_TOLD, alarms, N_TOLD, delta=plan.delta, error=error))
+    return max(shown)
+
+
+def test_who_is_in_which_group_stays_below_the_claim(monkeypatch) -> None:
+    found, moved, plan = audit_attribute(monkeypatch)
+    claimed, mu = epsilon(plan), float(np.linalg.norm(moved))
+    assert 1.4 < claimed <= 1.5
+    # Moves are what is charged for: together a Gaussian release, of a known delta.
+    delta = norm.cdf(mu / 2 - claimed / mu) - np.exp(claimed) * norm.cdf(-mu / 2 - claimed / mu)
+    assert 0.0 < delta <= plan.delta
+    assert shown_of(found, moved, plan, REFUTED) <= claimed
+    # The attack sees the person.
+    apart = (found[1].mean() - found[0].mean()) / np.hypot(*found.std(axis=1)) * N_TOLD**0.5
+    assert apart > 4.0
+
+
+def test_a_quarter_of_the_noise_about_groups_is_caught(monkeypatch) -> None:
+    divided(monkeypatch, "gaussian")
+    divided(monkeypatch, "on_grid")
+    found, moved, plan = audit_attribute(monkeypatch)
+    assert shown_of(found, moved, plan, 1e-3) > epsilon(plan)

@@ -152,18 +152,6 @@ class LagrangianDualClassifier(ConstrainedClassifier):
 
     # -- rows, groups and plan --------------------------------------------------------
 
-    def _used(
-        self, X: np.ndarray, labels: np.ndarray, groups: Groups | None
-    ) -> tuple[np.ndarray, np.ndarray, Groups | None]:
-        # Labels are public under this relation, and losses are of all rows.
-        known = labels >= 0
-        if known.all():
-            return X, labels, groups
-        if known.sum() < 2:
-            raise ValueError("y holds fewer than two labels that 'classes' declares.")
-        kept = None if groups is None else Groups(groups.labels, groups.codes[known])
-        return X[known], labels[known], kept
-
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         groups = encode_groups(
             sensitive_features,
