@@ -1,6 +1,7 @@
 from .canaries import Canaries, log_odds, orthogonal_canaries
 from .one_run_bound import count_correct_guesses, one_run_epsilon, one_run_p_value
-from .runs import AuditResult, audit_many_runs, audit_one_run
+from .result import AuditResult
+from .runs import audit_many_runs, audit_one_run
 
 __all__ = [
     "AuditResult",

@@ -238,6 +238,12 @@ def test_a_void_or_absent_guarantee_claims_nothing(rows):
     assert "no finite epsilon is claimed" in str(result)
 
 
+def test_results_stored_earlier_can_be_read():
+    assert pickle.loads(b"cskfairdp.audit.result\nAuditResult\n.") is AuditResult
+    found = AuditResult("one-run", 0.5, 1.0, 1e-5, 0.95, 0.4)
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
 def test_log_odds_are_those_of_the_label():
     model = SimpleNamespace(
         classes_=np.array(["a", "b", "c"]),
