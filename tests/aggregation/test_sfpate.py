@@ -117,6 +117,7 @@ def test_the_group_column_is_hidden_from_the_fair_teacher() -> None:
     assert teacher.estimator_.estimator_.n_features_in_ == 3
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fairlearn's own use of pandas
 def test_a_reduction_of_fairlearn_as_student_and_as_teacher() -> None:
     X, y, groups = biased()

@@ -190,6 +190,7 @@ def test_faces_are_scaled_and_no_copy_is_on_both_sides_of_the_split(data_home):
     assert sides[0].isdisjoint(sides[1])
 
 
+@pytest.mark.slow
 def test_faces_with_copies_have_the_published_counts(data_home):
     bunch = fetch_utkface(data_home=data_home, deduplicate=False)
     assert bunch.target.sum() == 8_598

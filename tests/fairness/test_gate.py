@@ -114,7 +114,7 @@ class Stream(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize(
-    "examples", [50, pytest.param(400, marks=pytest.mark.slow)], ids="{} streams".format
+    "examples", [20, pytest.param(400, marks=pytest.mark.slow)], ids="{} streams".format
 )
 @pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")
 def test_on_any_stream_the_excess_never_grows_and_counts_are_exact(examples: int) -> None:

@@ -319,6 +319,7 @@ def test_the_certificate_states_releases_training_rows_and_bounds() -> None:
     assert not before.satisfies(epsilon=0.5, protects="record")
 
 
+@pytest.mark.slow
 def test_a_leaking_release_is_measured_and_rows_without_a_group_are_left_out() -> None:
     rng = np.random.default_rng(0)
     s = rng.integers(2, size=1200)
@@ -539,7 +540,8 @@ def test_a_pipeline_promises_what_the_release_promises() -> None:
 # -- images ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("private", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("private", [False, True])
 def test_images_have_representations_of_their_own_shape(private: bool) -> None:
     rng = np.random.default_rng(0)
     X = rng.random((20, 3, 3, 3))

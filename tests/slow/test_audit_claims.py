@@ -189,7 +189,7 @@ def norm_doubled(monkeypatch):
 def scores_alone(monkeypatch):
     """Leave out what no score depends on: the rehearsal and the binding, half of the time."""
     monkeypatch.setattr(gradient, "rehearse", lambda *args: None)
-    monkeypatch.setattr(PrivateEstimator, "_bind", lambda self: None)
+    monkeypatch.setattr(PrivateEstimator, "_bind", lambda *_: None)
 
 
 @pytest.mark.usefixtures("scores_alone")

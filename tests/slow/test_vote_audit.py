@@ -101,7 +101,7 @@ def audit(kind: str, error: float) -> AuditResult:
 def votes_alone(monkeypatch):
     """Leave out what no vote depends on: the trial on public rows, the binding."""
     monkeypatch.setattr(aggregated, "try_teacher", lambda *args, **kwargs: None)
-    monkeypatch.setattr(PATEClassifier, "_bind", lambda self: None)
+    monkeypatch.setattr(PATEClassifier, "_bind", lambda *_: None)
 
 
 @pytest.fixture
