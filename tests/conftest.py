@@ -87,8 +87,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.nodeid.startswith("skfairdp/datasets/parquet_rows"):  # examples of docstrings
             item.add_marker(without_arrow)
-        if "loky" in item.name or "browser" in getattr(item, "fixturenames", ()):
+        of_browser = "browser" in getattr(item, "fixturenames", ())
+        if of_browser or "loky" in item.name:
             item.add_marker(in_one_worker)
+            item.add_marker(pytest.mark.slow)  # to start either takes seconds
         group = _group_of(item)
         if grouped and group and hasattr(item, "_id"):
             # xdist 3.8 says the group in an attribute that pytest 9.2 does not read any more, and

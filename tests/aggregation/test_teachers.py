@@ -85,7 +85,7 @@ def _bits(model: object) -> bytes:
     return joblib.hash(model).encode()
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", PATTERNS)
 def test_a_record_that_leaves_changes_one_teacher(name: str, n_classes: int) -> None:
     rows = private_rows(n_classes=n_classes)

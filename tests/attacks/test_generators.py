@@ -364,7 +364,7 @@ def test_a_fit_that_seeds_the_global_generator_is_seen(monkeypatch: pytest.Monke
     assert set(seen) != {before}
 
 
-@pytest.mark.parametrize("module", [Dropping, Functional])
+@pytest.mark.parametrize("module", [pytest.param(Dropping, marks=pytest.mark.slow), Functional])
 def test_masks_come_from_the_fit_alone(module: type[nn.Module]) -> None:
     X, y = rows()
 

@@ -212,6 +212,7 @@ def test_a_journal_in_another_file_is_refused(tmp_path) -> None:
     assert len(ledger) == 3
 
 
+@pytest.mark.slow
 def test_a_write_cut_short_whose_journal_is_lost_is_refused(tmp_path) -> None:
     ledger = filled(tmp_path)
     before = ledger.path.stat().st_size

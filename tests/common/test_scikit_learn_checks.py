@@ -47,9 +47,8 @@ def test_default_parameters_with_repeatable_noise_pass_all_checks(kind: type) ->
     assert unexpected(kind(reproducible_noise=True, random_state=0), {}) == []
 
 
-@pytest.mark.parametrize(
-    "kind", [DPSGDClassifier, pytest.param(FairDPClassifier, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [DPSGDClassifier, FairDPClassifier])
 def test_fresh_noise_fails_only_checks_that_compare_two_fits(kind: type) -> None:
     assert unexpected(kind(max_epochs=2), EXPECTED) == []
 

@@ -114,6 +114,7 @@ def test_another_archive_is_refused(tmp_path):
         make_colored_mnist(data_home=tmp_path)
 
 
+@pytest.mark.slow
 def test_real_digits_have_the_published_counts(data_home):
     bunch = make_colored_mnist(data_home=data_home, size=4, verify=True)
     assert (bunch.split == "train").sum() == 60_000

@@ -508,6 +508,7 @@ def test_no_record_exceeds_the_clip_norm_by_rounding(make, rows):
         assert float(exact_norms(module, X, y, clipper, max_norm).max()) <= max_norm
 
 
+@pytest.mark.slow
 def test_squares_below_the_smallest_float_are_not_lost():
     """The squares of the upstream gradients vanish in float32, their sum should not."""
     width = 500_000

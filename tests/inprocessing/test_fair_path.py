@@ -729,6 +729,7 @@ def test_a_specification_of_tolerances_pays_for_one_fit() -> None:
     assert answer.privacy.epsilon <= 4.0
 
 
+@pytest.mark.slow
 def test_searches_over_a_path() -> None:
     X, y, groups = two_groups(3000)
     model = FairPathClassifier(tolerance=0.9, epsilon=8.0, **FAST)

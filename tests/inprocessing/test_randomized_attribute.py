@@ -408,6 +408,7 @@ def test_containers_do_not_matter(container: str) -> None:
     assert found.dtype == np.float64
 
 
+@pytest.mark.slow
 def test_groups_reach_every_method_by_routing() -> None:
     X, y, groups = people()
     model = Pipeline(

@@ -95,6 +95,7 @@ def test_one_panel_for_each_notion_and_one_entry_for_each_mechanism() -> None:
         ParetoDisplay.from_results([{"epsilon": 1.0}])
 
 
+@pytest.mark.slow
 def test_points_of_a_grid_search_and_of_a_private_one() -> None:
     import sklearn
 

@@ -429,6 +429,7 @@ def test_a_clock_that_goes_back_changes_no_order(tmp_path, monkeypatch):
     assert watched.history_["time"].str[:4].tolist() == ["2030", "2020"]
 
 
+@pytest.mark.slow
 def test_a_million_rows_at_once():
     monitor = GapMonitor().update(*stream(1_000_000, (0.3, 0.3)))
     assert monitor.cleared_

@@ -147,6 +147,7 @@ def test_noise_of_a_release_has_the_stated_scale() -> None:
     assert abs(np.abs(noise).mean() / scale - 1.0) <= 6 / math.sqrt(40_000)
 
 
+@pytest.mark.slow
 def test_a_signal_survives_at_large_epsilon_and_none_at_zero() -> None:
     X, y, groups = people(900)
     good = build("laplace", epsilon=50.0, max_epochs=60, batch_size=90).fit(

@@ -129,6 +129,7 @@ def test_critic_that_learns_by_heart_reports_no_information():
     assert result.value <= 0.05
 
 
+@pytest.mark.slow
 def test_value_comes_from_the_marked_rows():
     """Rows that are not marked tell s, the marked ones do not, so the value finds nothing."""
     rng = np.random.default_rng(0)
