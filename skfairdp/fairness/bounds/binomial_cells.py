@@ -87,10 +87,9 @@ def binomial_means(
     miss = np.log1p(-inner)
     odds = np.log(inner) - miss
     if len(p) > 1 and len(k) * float(odds[-1, 0] - odds[0, 0]) > _POWERS:
+        # Cut where one rate is far from the others, or else into halves.
         apart = np.diff(odds[:, 0])
-        wide = (
-            int(apart.argmax()) + 1
-        )  # one rate far from the others, or about as many on each side
+        wide = int(apart.argmax()) + 1
         cut = wide if 2.0 * apart[wide - 1] > apart.sum() else len(p) // 2
         return np.concatenate([binomial_means(n, part, of) for part in (p[:cut], p[cut:])], axis=-1)
     here, centre, rows = len(p) // 2, k[len(k) // 2], n[:, np.newaxis]
