@@ -42,7 +42,7 @@ from skfairdp.privacy.ledger.store import writing
 from tests.privacy.ledger.statements import stated
 with writing(Path(sys.argv[1])) as store:
     store._connection.execute("PRAGMA cache_size = 2")  # pages go to the file as they fill
-    for _ in range(30):
+    for _ in range(100):
         store.reserve("people", "fit", "Dying", stated())
     os.kill(os.getpid(), signal.SIGKILL)
 """
