@@ -11,8 +11,7 @@ from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 from skfairdp import assumptions
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.search_fits import search_reason
-from skfairdp.certificate.steps import charges_privacy, kind_of, learns_from_rows
-from skfairdp.certificate.unwrap import Deployed
+from skfairdp.certificate.unwrap import Deployed, charges_privacy, kind_of, learns_from_rows
 from skfairdp.figures import as_given, significant_up
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.accounting.plan_cost import compose

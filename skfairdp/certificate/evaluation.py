@@ -17,8 +17,7 @@ from skfairdp.certificate.accuracy import Accuracy
 from skfairdp.certificate.counted_claims import exact_claim, noisy_claim, stack
 from skfairdp.certificate.evaluation_settings import EvaluationSettings
 from skfairdp.certificate.holdout import HeldOut, NotionStrata, ask_holdout, draws_afresh
-from skfairdp.certificate.steps import takes_groups
-from skfairdp.certificate.unwrap import Deployed
+from skfairdp.certificate.unwrap import Deployed, takes_groups
 from skfairdp.fairness.bounds.leakage import classifier_lower_bound
 from skfairdp.fairness.bounds.noisy_cells import noise_variance
 from skfairdp.fairness.bounds.smoothing import own_models_bound

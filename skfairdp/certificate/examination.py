@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from skfairdp.certificate.claims import Claims
 from skfairdp.certificate.facts import known_facts
 from skfairdp.certificate.group_rates import LEVEL
-from skfairdp.certificate.steps import charges_privacy, releases_rows
-from skfairdp.certificate.unwrap import Deployed
+from skfairdp.certificate.unwrap import Deployed, charges_privacy, releases_rows
 from skfairdp.fairness.derivation import EXACT, HOEFFDING, NOISY_COUNTS, SCOPES, Derivation
 from skfairdp.fairness.guarantee import FairnessGuarantee, group_text
 from skfairdp.fairness.notions import NOTIONS

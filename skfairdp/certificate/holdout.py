@@ -13,8 +13,7 @@ from sklearn.utils import _safe_indexing
 
 from skfairdp.assumptions import ANSWERS_ALIKE, ANSWERS_ASSUMED, ANSWERS_DRAWN, ANSWERS_ONE_BY_ONE
 from skfairdp.certificate.evaluation_settings import EvaluationSettings, holdout_assumptions
-from skfairdp.certificate.steps import releases_rows
-from skfairdp.certificate.unwrap import Deployed
+from skfairdp.certificate.unwrap import Deployed, releases_rows
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.fairness.notions import Notion, Stratum
 from skfairdp.fairness.smallest_gap import USEFUL, certifiable

@@ -13,8 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, PredefinedSplit, StratifiedGroupKFold, StratifiedKFold
 
 from skfairdp.assumptions import FOLDS_BY_POSITION, FOLDS_IN_PROPORTION
-from skfairdp.certificate.steps import charges_privacy
-from skfairdp.certificate.unwrap import unwrap
+from skfairdp.certificate.unwrap import charges_privacy, unwrap
 from skfairdp.figures import epsilon_text, significant_up
 from skfairdp.privacy.accounting.accountants import accountant_name, event_epsilon
 from skfairdp.privacy.accounting.events import canonical, covering_event
