@@ -29,7 +29,7 @@ _CALLS = 20  # a model that tosses one coin a call, for all its rows, passes wit
 
 def one_row_each(
     X: Any, y: Any, sensitive_features: Any, person_ids: Any, source: NoiseSource
-) -> tuple[Any, Any, Any]:
+) -> tuple[Any, ...]:
     """Draw one row of each person, with its label and group; several groups are refused."""
     n_rows = count_rows(X)
     persons = encode_persons(person_ids, n_rows)
@@ -38,10 +38,7 @@ def one_row_each(
         groups_of_records(groups, persons)
     drawn = persons.one_row_each(source.sampling)
     given = (X.tocsr() if hasattr(X, "tocsr") else X, y, sensitive_features)
-    X, y, sensitive_features = (
-        part if part is None else _safe_indexing(part, drawn) for part in given
-    )
-    return X, y, sensitive_features
+    return tuple(part if part is None else _safe_indexing(part, drawn) for part in given)
 
 
 def comparable_groups(

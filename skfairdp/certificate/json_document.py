@@ -22,10 +22,6 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
 _TEXT: tuple[Callable[[Any], bool], str] = (lambda value: isinstance(value, str), "a text")
 # What each key holds, in words for those who wrote something else.
 _NEEDED: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -36,7 +32,7 @@ _NEEDED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "created": _TEXT,
     "privacy": (lambda value: value is None or isinstance(value, dict), "an object, or null"),
     "fairness": (lambda value: isinstance(value, list), "a list"),
-    "n_rows": (lambda value: value is None or _is_count(value), "an integer >= 0, or null"),
+    "n_rows": (lambda n: n is None or (type(n) is int and n >= 0), "an integer >= 0, or null"),
     "remarks": (_is_texts, "a list of texts"),
     "library_versions": (
         lambda value: isinstance(value, dict) and _is_texts([*value.values()]),
