@@ -18,7 +18,7 @@ from skfairdp.fairness.bounds.noisy_counts import (
     private_gap_upper_bound,
     private_rate_intervals,
 )
-from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound, score_gap_upper_bound
+from skfairdp.fairness.bounds.rate_gaps import gap_estimate, gap_upper_bound
 from skfairdp.fairness.derivation import AVERAGED, DEPLOYED
 from skfairdp.fairness.guarantee import CellCount, FairnessGuarantee
 from skfairdp.fairness.notions import Notion, Stratum
@@ -27,6 +27,7 @@ _FORMS = {
     "exact": ("exact, of each pair of groups", derivation.EXACT),
     "difference": ("difference (Hoeffding)", derivation.HOEFFDING),
 }
+_AVERAGED = "Hoeffding, on the probabilities of the random predictions"
 
 
 def stack(strata: Sequence[Stratum], table: NDArray) -> tuple[NDArray, NDArray]:
@@ -80,22 +81,17 @@ def exact_claim(
     """Make a claim from counts without noise, or from sums of probabilities."""
     hits, misses = stack(strata, table)
     rows = hits + misses
-    level = settings.level_of_one_claim
     averaged = table.dtype.kind == "f"
-    if averaged:
-        value = score_gap_upper_bound(hits, rows, confidence_level=level)
-        method = "Hoeffding, on the probabilities of the random predictions"
-        kind = derivation.HOEFFDING
-    else:
-        value = gap_upper_bound(hits, rows, confidence_level=level, bound=settings.bound)  # type: ignore[arg-type]
-        method, kind = _FORMS[settings.bound]
+    bound: Any = "difference" if averaged else settings.bound
+    method, kind = _FORMS[bound]
+    value = gap_upper_bound(hits, rows, confidence_level=settings.level_of_one_claim, bound=bound)
     return counted_claim(
         notion,
         settings,
         kind,
         bound=float(value),
         scope=AVERAGED if averaged else DEPLOYED,
-        method=method,
+        method=_AVERAGED if averaged else method,
         estimate=gap_estimate(hits, rows),
         groups=labels,
         counts=cell_counts(strata, labels, hits, rows),
