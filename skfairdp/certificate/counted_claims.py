@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -43,13 +44,17 @@ def noisy_cells(strata: Sequence[Stratum], table: NDArray) -> NoisyCells:
 
 
 def cell_counts(
-    strata: Sequence[Stratum], labels: tuple, hits: NDArray, rows: NDArray, *, noisy: bool = False
+    strata: Sequence[Stratum], labels: tuple, *figures: NDArray, noisy: bool = False
 ) -> tuple[CellCount, ...]:
-    """Counts of every group in every stratum, as claims store them."""
+    """Counts of every group in every stratum, as claims store them.
+
+    `figures`: successes and rows; if they are noisy, lower and upper ends of intervals too.
+    """
+    cells = itertools.product(strata, labels)
+    figures_of = zip(*(figure.ravel().tolist() for figure in figures), strict=True)
     return tuple(
-        CellCount(label, stratum.name, hits[s, g].item(), rows[s, g].item(), noisy)
-        for s, stratum in enumerate(strata)
-        for g, label in enumerate(labels)
+        CellCount(label, stratum.name, hits, rows, noisy, *ends)
+        for (stratum, label), (hits, rows, *ends) in zip(cells, figures_of, strict=True)
     )
 
 
@@ -130,9 +135,6 @@ def noisy_claim(
         method=f"exact, from noisy counts of answers with {settings.cell_sizes} cell sizes",
         estimate=noisy_gap_estimate(cells),
         groups=labels,
-        counts=tuple(
-            replace(count, low=float(lower.flat[i]), high=float(upper.flat[i]))
-            for i, count in enumerate(cell_counts(strata, labels, successes, rows, noisy=True))
-        ),
+        counts=cell_counts(strata, labels, successes, rows, lower, upper, noisy=True),
         assumptions=rests_on,
     )

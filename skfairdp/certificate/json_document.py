@@ -58,7 +58,7 @@ def strict_json(text: str) -> Any:
     """Parse JSON that has one meaning: no number beyond floats, no key twice."""
     try:
         return json.loads(
-            text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_without_repeats
+            text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_without_repeats
         )
     except RecursionError:
         raise ValueError("The text is nested too deeply.") from None
@@ -99,14 +99,10 @@ def _check_keys(
         raise ValueError(f"{what} holds {', '.join(unknown)}, which no certificate has.")
 
 
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a number of JSON.")
-
-
 def _finite(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
-        raise ValueError("A number is too large.")
+        raise ValueError("A number is too large, or none of JSON.")
     return value
 
 
