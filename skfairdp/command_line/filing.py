@@ -280,8 +280,7 @@ def _other_tolerances(model: FairPathClassifier) -> str:
     """Say what other tolerances would give, which costs these people nothing more."""
     path = model.path().drop_duplicates("tolerance", keep="last")
     reached = [path[path["tolerance"] <= t].tail(1).assign(tolerance=t) for t in TOLERANCES]
-    columns = ["tolerance", "gap", "gap_std", "accuracy", "accuracy_std"]
-    found = pd.concat(reached)[columns]
+    found = pd.concat(reached)[["tolerance", "gap", "gap_std", "accuracy", "accuracy_std"]]
     if found.empty:
         return f"No tolerance of up to {TOLERANCES[-1]} can be kept to: the rows are too few."
     table = found.to_string(index=False, float_format="{:.3f}".format)

@@ -83,8 +83,7 @@ def private_gap_upper_bound(
     if cells.trials is not None:
         if np.any(cells.trials == 0):
             return 1.0
-        terms = cells.success_terms + cells.failure_terms
-        laws = [noise_law(int(m), epsilon) for m in terms]
+        laws = [noise_law(int(m), epsilon) for m in cells.success_terms + cells.failure_terms]
         # The choice depends on what is known without the counts.
         if max(map(len, laws)) <= LONGEST_LAW:
             contrasts = cells.successes - cells.failures + cells.trials
@@ -105,10 +104,7 @@ def private_gap_upper_bound(
 def private_rate_intervals(
     cells: NoisyCells, epsilon: float, *, confidence_level: float = 0.95
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Confidence interval of the rate of each cell by itself, from noisy counts.
-
-    Of one that is fixed beforehand; each end fails with at most half of the error.
-    """
+    """Interval of the rate of each cell by itself; each end fails with half of the error."""
     alpha = 1.0 - confidence_level
     share = SIZES_SHARE if cells.trials is None else 0.0
     table = _cells(cells, epsilon, alpha * SIZES_SHARE / 4)
