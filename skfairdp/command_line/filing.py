@@ -105,13 +105,9 @@ class ChargedReport:
             text = certificate.to_json()
             signed = text if self.key is None else sign_certificate(text, self.key)
             self._write(arguments.certificate, signed)
-        asked: dict[str, Any] = {
-            "title": f"Certificate of privacy and fairness: {arguments.target}",
-            "epsilon": arguments.epsilon,
-            "tolerance": arguments.tolerance,
-            "ledger": ledger,
-            "template": arguments.template,
-        }
+        named = {n: getattr(arguments, n) for n in ("epsilon", "tolerance", "template")}
+        title = f"Certificate of privacy and fairness: {arguments.target}"
+        asked: dict[str, Any] = named | {"title": title, "ledger": ledger}
         if arguments.card is not None:
             self._write(arguments.card, certificate.to_model_card(**asked))
         self._write(arguments.out, certificate.to_html(**asked))

@@ -183,13 +183,6 @@ class PairState(NamedTuple):
     side: int = 0  # which of the groups has rows without a partner
     pending: str = ""  # their outcomes, oldest first, as the characters 0 and 1
 
-    @classmethod
-    def from_json(cls, fields: list[Any]) -> Self:
-        """Rebuild a state from the list that JSON made of it."""
-        state = cls(*fields)
-        kind = PairedEvidence if len(state.evidence) == 3 else NoisyEvidence
-        return state._replace(evidence=kind(*state.evidence))
-
     def with_rows(
         self, stratum: Stratum, levels: Levels, codes: NDArray, labels: NDArray, decided: NDArray
     ) -> Self:
@@ -254,7 +247,9 @@ def first_states(n_strata: int, n_groups: int, count_epsilon: float | None) -> l
 
 def states_of(document: Document) -> list[PairState]:
     """States of all pairs, from what is stored."""
-    return [PairState.from_json(fields) for fields in document["pairs"]]
+    states = [PairState(*fields) for fields in document["pairs"]]
+    kinds = [PairedEvidence if len(state.evidence) == 3 else NoisyEvidence for state in states]
+    return [s._replace(evidence=kind(*s.evidence)) for s, kind in zip(states, kinds, strict=True)]
 
 
 def bounds(states: list[PairState]) -> tuple[float, float]:
