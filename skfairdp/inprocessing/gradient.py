@@ -113,6 +113,10 @@ class GradientClassifier(BudgetedClassifier):
         """Number of outputs, where it is not that of the classes."""
         return None
 
+    def _rows_beside(self, n: int) -> int:
+        """Number of public rows that may join the batch of a step."""
+        return 0
+
     def _net(self) -> Any:
         """Net that is trained; None stands for `default_net`."""
         return self.net
@@ -227,7 +231,8 @@ class GradientClassifier(BudgetedClassifier):
             groups, of_groups = replace(groups, codes=groups.codes[:0].copy()), None
         objective = self._objective(objective_for(prepared.criterion), groups, classes)
         clipper = make_clipper(prepared.module, prepared.flat, objective)
-        rehearse(prepared.module, clipper, rows.X, rows.targets, plan, persons, n)
+        beside = self._rows_beside(n)
+        rehearse(prepared.module, clipper, rows.X, rows.targets, plan, persons, n, beside)
         epoch = max(1, plan.steps // self.max_epochs)
         factors = schedule_factors(self.learning_rate_schedule, plan.steps)
         rates = prepared.learning_rates(plan.steps, epoch)
