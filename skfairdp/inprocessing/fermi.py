@@ -18,7 +18,7 @@ from skfairdp.inprocessing.grouped import GroupedClassifier
 from skfairdp.inprocessing.run import label_cells
 from skfairdp.parameters import NORM, POSITIVE, Choice, Number
 from skfairdp.privacy.plan import CountRelease, Plan, Segment
-from skfairdp.privacy.sizes import Sizes, expected_batch_size
+from skfairdp.privacy.sizes import Sizes
 
 # A group below this share of the rows is weighted as if it had so much: its records'
 # gradients would be longer than any clip norm of use.
@@ -131,7 +131,7 @@ class DPFermiClassifier(GroupedClassifier):
             dual_clip = float(self.max_dual_grad_norm)
         segment = sizes.batches(
             self.max_epochs,
-            expected_batch_size(self.batch_size, sizes.total),
+            self._batch_size(sizes.total),
             ("gradient", clip, noise_multiplier * clip),
             ("gradient of W", dual_clip, noise_multiplier * self.dual_noise_ratio * dual_clip),
         )

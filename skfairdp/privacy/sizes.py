@@ -123,10 +123,10 @@ def check_delta(delta: float, n: int, *, public: bool = True) -> None:
         )
 
 
-def expected_batch_size(batch_size: Any, n: int) -> int:
-    """Resolve the expected batch size; "auto" is ``min(256, ceil(n / 10))``."""
+def expected_batch_size(batch_size: Any, n: int, most: int = 256, parts: int = 10) -> int:
+    """Resolve the expected batch size; "auto" is ``min(most, ceil(n / parts))``."""
     if batch_size == "auto":
-        return min(256, -(-n // 10))
+        return min(most, -(-n // parts))
     if batch_size > n:
         raise ValueError(
             f"'batch_size' must be at most the number of records, {n}; got {batch_size}."

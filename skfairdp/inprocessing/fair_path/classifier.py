@@ -31,11 +31,9 @@ from skfairdp.inprocessing.rates.training import TailAverage
 from skfairdp.parameters import Choice, Number
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import LEAST_MULTIPLIER, Plan
-from skfairdp.privacy.sizes import Sizes, expected_batch_size, steps_for
+from skfairdp.privacy.sizes import Sizes, steps_for
 
 __all__ = ["FairPathClassifier"]
-
-_RELATION = "change-attribute"
 
 
 class FairPathClassifier(PathClassifier):
@@ -164,6 +162,7 @@ class FairPathClassifier(PathClassifier):
         "averaged_share": (Number(0.0, 1.0),),
     }
 
+    _auto_batch = 2048, 8
     _needs_groups = "rates are compared between groups"
     _n_groups: int = field(init=False)
 
@@ -235,18 +234,11 @@ class FairPathClassifier(PathClassifier):
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
         if self._of_attribute and groups is not None:
-            return Sizes(groups.labels, (n,), _RELATION)
-        return Sizes.of_all(n, self.dataset_size)
-
-    def _cells(self, plan: Plan, groups: Groups | None) -> np.ndarray | None:
-        if groups is None or self._of_attribute:
-            return None if groups is None else groups.codes
-        return np.where(groups.codes < 0, -1, 0)
+            return Sizes(groups.labels, (n,), "change-attribute")
+        return super()._sizes(groups, n, noise)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        n = sizes.total
-        size = min(2048, -(-n // 8)) if self.batch_size == "auto" else self.batch_size
-        size = expected_batch_size(size, n)
+        n, size = sizes.total, self._batch_size(sizes.total)
         steps = steps_for(self.max_epochs, n, size)
         share = (0.5 if self._of_attribute else 0.2) if self.path_share == "auto" else None
         share = float(self.path_share) if share is None else share

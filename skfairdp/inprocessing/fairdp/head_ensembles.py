@@ -107,7 +107,7 @@ class EnsembleClassifier(GradientClassifier):
         return features_and_output(self.module_, self._head(), X)[0]
 
     def _scores(self, features: np.ndarray) -> np.ndarray:
-        """Score of every head, (n, n_heads), by features (n, d); a bias is the last entry of a head."""
+        """Score of every head, (n, n_heads), from features (n, d); a head may end in a bias."""
         d = features.shape[1]
         scores = exact_matmul(features, self.heads_[:, :d].T)
         return scores + self.heads_[:, d:].sum(axis=1)

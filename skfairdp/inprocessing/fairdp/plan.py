@@ -43,7 +43,7 @@ def fairdp_plan(
     if isinstance(given, Mapping):
         words = NOISE_MULTIPLIER.describe()
         multipliers = _of_groups("noise_multiplier", given, sizes, NOISE_MULTIPLIER, words)
-    size = expected_batch_size(model.batch_size, sizes.total)
+    size = model._batch_size(sizes.total)
     last_size = size
     if model.final_batch_size is not None:
         last_size = expected_batch_size(model.final_batch_size, sizes.total)

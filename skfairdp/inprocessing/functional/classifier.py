@@ -27,7 +27,7 @@ from skfairdp.labels import encode_labels
 from skfairdp.parameters import NORM, PROBABILITY, Choice, Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.sizes import Sizes, check_delta, check_group_sizes
+from skfairdp.privacy.sizes import Sizes, check_group_sizes
 from skfairdp.rows import check_features, check_rows
 
 
@@ -157,10 +157,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
         noise, persons = self._randomness()[1], self._persons(len(X))
         told, n = groups_of_records(groups, persons), persons.count if persons else len(X)
         sizes = self._sizes(told, n, noise)
-        check_delta(self.delta, sizes.total)
-        multiplier = self._calibrate(sizes)
-        plan = self._plan(sizes, multiplier)
-        sizes.check(plan, delta=self.delta)
+        multiplier, plan = self._planned(sizes)
         weighted = plan.segments[0].blocks if plan.segments else plan.sums
         moment_margin(weighted[0].weights, sizes.total, n)  # refuses what it can't bound
         stated = self._guarantee(plan, noise, groups)
