@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -28,7 +29,7 @@ from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.fair_path.scores import Rates, within
 from skfairdp.inprocessing.gradient import Run
 from skfairdp.inprocessing.rates.training import TailAverage
-from skfairdp.privacy.plan import Block, Segment
+from skfairdp.privacy.plan import Segment
 from skfairdp.privacy.sizes import Sizes
 
 __all__ = ["Beside", "learn_in_public", "plan_in_public", "refuse_other_heads"]
@@ -36,15 +37,10 @@ __all__ = ["Beside", "learn_in_public", "plan_in_public", "refuse_other_heads"]
 
 def plan_in_public(sizes: Sizes, steps: int, size: int, multiplier: float) -> list[Segment]:
     """Plan steps that release nothing, and one table of sums with noise."""
-    n_cells = len(sizes.cells)
-    ones, each = (1.0,) * n_cells, (sizes.total / n_cells,) * n_cells
-    batch = (max(size // 4, 1) / n_cells,) * n_cells
-    table = Block(name="features by group", max_norm=1.0, weights=ones, noise_std=multiplier)
-    return [
-        # Without noise smaller batches are better.
-        Segment(steps=4 * steps, rates=ones, expected_sizes=batch, blocks=()),
-        Segment(steps=1, rates=ones, expected_sizes=each, blocks=(table,)),
-    ]
+    table = sizes.whole(("features by group", 1.0, multiplier))
+    # Without noise smaller batches are better.
+    batch = (max(size // 4, 1) / len(sizes.cells),) * len(sizes.cells)
+    return [replace(table, steps=4 * steps, expected_sizes=batch, blocks=()), table]
 
 
 def learn_in_public(run: Run, rates: Rates, n_groups: int, average: TailAverage) -> PublicFeatures:

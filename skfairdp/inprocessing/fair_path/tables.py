@@ -18,7 +18,7 @@ from skfairdp.inprocessing.rates.constraints import RateConstraints
 from skfairdp.inprocessing.rates.multipliers import ScaledAscent
 from skfairdp.inprocessing.rates.training import Lagrangian
 from skfairdp.privacy.mechanisms.prefix_sums import PrefixSums, prefix_norm
-from skfairdp.privacy.plan import GRID_FAILURE, Block, Plan, Segment
+from skfairdp.privacy.plan import GRID_FAILURE, Plan, Segment
 from skfairdp.privacy.sizes import Sizes
 
 __all__ = ["Tables", "plan_tables"]
@@ -50,18 +50,8 @@ def plan_tables(
         steps = _ASCENT_STEPS if name == "ascent" else 1
         norm = prefix_norm(side if name in ("path", "accuracy") else 1)
         noise = multiplier * math.sqrt(steps / share) * norm
-        n_cells = len(sizes.cells)
-        segments.append(
-            Segment(
-                steps=steps,
-                rates=(1.0,) * n_cells,
-                expected_sizes=(sizes.total / n_cells,) * n_cells,
-                blocks=(
-                    Block(name=name, max_norm=norm, weights=(1.0,) * n_cells, noise_std=noise),
-                ),
-                failure=GRID_FAILURE if noise > 0.0 else 0.0,
-            )
-        )
+        failure = GRID_FAILURE if noise > 0.0 else 0.0
+        segments.append(sizes.whole((name, norm, noise), steps=steps, failure=failure))
     return segments
 
 

@@ -14,13 +14,7 @@ from skfairdp.assumptions import BOUNDS_DECLARED, NOT_PURE
 from skfairdp.engine.exact_products import exact_matmul
 from skfairdp.engine.moment_sums import Moments, MomentSums, moment_margin
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
-from skfairdp.inprocessing.functional.plan import (
-    cell_weights,
-    functional_plan,
-    noise_norm,
-    solve,
-    weighted_total,
-)
+from skfairdp.inprocessing.functional.plan import cell_weights, functional_plan, noise_norm, solve
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
 from skfairdp.inprocessing.grouped import SizedByGroup, declared_groups
 from skfairdp.labels import encode_labels
@@ -183,7 +177,8 @@ class FunctionalMechanismClassifier(SizedByGroup):
             self.group_thetas_ = self._solve(moments, smallest)
             # Every cell was released unweighted, with noise of its own.
             shares = np.asarray(cell_weights(sizes))
-            moments = weighted_total(moments, shares)
+            parts = (moments.linear, moments.quadratic)
+            moments = Moments(*(np.tensordot(shares, part, axes=1)[None] for part in parts))
             smallest *= float(np.linalg.norm(shares))
         self.theta_ = self._solve(moments, smallest)[0]
         self.rows_ = bounded
@@ -238,16 +233,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
         return self._settled_sizes(groups, n, noise)
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
-        return functional_plan(
-            sizes,
-            noise_multiplier,
-            d=self.n_features_in_ + int(self.intercept_scale > 0.0),
-            each_cell=self._each_cell,
-            noise=self.noise,
-            sensitivity=self.sensitivity,
-            quadratic_share=float(self.quadratic_share),
-            delta=self.delta,
-        )
+        return functional_plan(self, sizes, noise_multiplier)
 
     def _solve(self, moments: Moments, smallest: float) -> np.ndarray:
         pairs = zip(moments.linear, moments.quadratic, strict=True)
