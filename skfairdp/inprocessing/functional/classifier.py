@@ -16,12 +16,12 @@ from skfairdp.engine.moment_sums import Moments, MomentSums, moment_margin
 from skfairdp.fairness.groups import Groups, encode_groups, groups_of_records
 from skfairdp.inprocessing.functional.plan import cell_weights, functional_plan, noise_norm, solve
 from skfairdp.inprocessing.functional.unit_ball import BoundedRows
-from skfairdp.inprocessing.grouped import SizedByGroup, declared_groups
+from skfairdp.inprocessing.grouped import SizedByGroup
 from skfairdp.labels import encode_labels
 from skfairdp.parameters import NORM, PROBABILITY, Choice, Number, check_parameters
 from skfairdp.privacy.noise import NoiseSource
 from skfairdp.privacy.plan import Plan
-from skfairdp.privacy.sizes import Sizes, check_group_sizes
+from skfairdp.privacy.sizes import Sizes
 from skfairdp.rows import check_features, check_rows
 
 
@@ -203,7 +203,7 @@ class FunctionalMechanismClassifier(SizedByGroup):
 
     def _encode_groups(self, sensitive_features: Any, n: int) -> Groups | None:
         if self.objective == "group_average" or self.group_sizes is not None:
-            return declared_groups(sensitive_features, n, self.group_sizes)
+            return super()._encode_groups(sensitive_features, n)
         if sensitive_features is None:
             return None
         return encode_groups(sensitive_features, n_rows=n)
@@ -218,19 +218,11 @@ class FunctionalMechanismClassifier(SizedByGroup):
         return self.objective == "group_average" and self.releases == "group_models"
 
     def _sizes(self, groups: Groups | None, n: int, noise: NoiseSource) -> Sizes:
-        pooled = self.objective == "pooled"
-        size = self.dataset_size
-        if pooled and self.group_sizes is not None:
-            total = sum(check_group_sizes(self.group_sizes).values())
-            if size not in (None, total):
-                raise ValueError(
-                    f"'dataset_size' = {size} must be the sum of 'group_sizes', {total}."
-                )
-            size = max(2, total)
-        if pooled:
-            return Sizes.of_all(n, size)
-        self._buy_sizes(groups, noise)
-        return self._settled_sizes(groups, n, noise)
+        if self.objective != "pooled":
+            return super()._sizes(groups, n, noise)
+        if self.group_sizes is None:
+            return Sizes.of_all(n, self.dataset_size)
+        return Sizes.of_all(n, max(2, sum(self._declared_sizes().values())))
 
     def _plan(self, sizes: Sizes, noise_multiplier: float) -> Plan:
         return functional_plan(self, sizes, noise_multiplier)
