@@ -311,7 +311,6 @@ class DPAdditiveClassifier(GradientClassifier):
         return self._design.rows(self._known(X))
 
     def __sklearn_tags__(self) -> Any:
-        """Describe the estimator to scikit-learn."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FairPathDisplay", "PanelDisplay"]
-
 
 class PanelDisplay:
     """Template of a picture on one panel.

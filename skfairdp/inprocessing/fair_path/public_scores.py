@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from torch import Tensor, nn
@@ -28,11 +27,10 @@ from skfairdp.engine.randomness import SeededDraws
 from skfairdp.engine.release import Statistic
 from skfairdp.inprocessing.fair_path.scores import Rates, within
 from skfairdp.inprocessing.gradient import Run
+from skfairdp.inprocessing.rates.constraints import Floats
 from skfairdp.inprocessing.rates.training import TailAverage
 from skfairdp.privacy.plan import Segment
 from skfairdp.privacy.sizes import Sizes
-
-__all__ = ["Beside", "learn_in_public", "plan_in_public", "refuse_other_heads"]
 
 
 def plan_in_public(sizes: Sizes, steps: int, size: int, multiplier: float) -> list[Segment]:
@@ -120,11 +118,11 @@ def refuse_other_heads(module: nn.Module, row_shape: tuple[int, ...]) -> None:
 
 
 def _softmax_from_sums(
-    features: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    sums: NDArray[np.float64],
+    features: Floats,
+    weights: Floats,
+    sums: Floats,
     ridge: float,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Most likely softmax given noisy weighted sums of features by group; the first logit is 0.
 
     All sums together are public: what noise adds to them is taken away. `ridge` keeps slopes
@@ -133,7 +131,7 @@ def _softmax_from_sums(
     n_groups, width = sums.shape
     sums = sums + (weights @ features - sums.sum(axis=0)) / n_groups
 
-    def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def loss(flat: Floats) -> tuple[float, Floats]:
         slopes = flat.reshape(n_groups - 1, width)
         logits = np.hstack([np.zeros((len(features), 1)), features @ slopes.T])
         total = logsumexp(logits, axis=1)
