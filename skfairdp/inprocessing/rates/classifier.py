@@ -13,13 +13,13 @@ from torch import Tensor
 from skfairdp.engine.objectives import Objective
 from skfairdp.fairness.groups import Groups
 from skfairdp.inprocessing.gradient import Run
-from skfairdp.inprocessing.rates.cell_costs import CostObjective
 from skfairdp.inprocessing.rates.constraints import (
     RateConstraints,
     compared_groups,
     tolerance_of_notions,
 )
 from skfairdp.inprocessing.rates.multipliers import ScaledAscent
+from skfairdp.inprocessing.rates.objective import CostObjective
 from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian
 from skfairdp.inprocessing.run import label_cells
 from skfairdp.privacy.plan import Plan, Segment
