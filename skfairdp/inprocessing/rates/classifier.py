@@ -18,9 +18,9 @@ from skfairdp.inprocessing.rates.constraints import (
     compared_groups,
     tolerance_of_notions,
 )
-from skfairdp.inprocessing.rates.multipliers import ScaledAscent
+from skfairdp.inprocessing.rates.multipliers import Lagrangian, ScaledAscent
 from skfairdp.inprocessing.rates.objective import CostObjective
-from skfairdp.inprocessing.rates.training import ConstrainedClassifier, Lagrangian
+from skfairdp.inprocessing.rates.training import ConstrainedClassifier
 from skfairdp.inprocessing.run import label_cells
 from skfairdp.privacy.plan import Plan, Segment
 from skfairdp.privacy.sizes import Sizes
