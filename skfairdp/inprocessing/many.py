@@ -270,10 +270,12 @@ def _linear_layer(prepared: PreparedNet, row_shape: tuple[int, ...]) -> nn.Linea
     output = torch.zeros(1, 1 if layer is None else layer.out_features)
     objective = objective_for(prepared.criterion)
     target = torch.zeros(1, dtype=None if isinstance(objective, BinaryObjective) else torch.int64)
-    if layer is None or len(row_shape) > 1 or objective.gradient(output, target) is None:
+    placed = layer is not None and layer.weight.device.type == "cpu" and len(row_shape) == 1
+    if not placed or objective.gradient(output, target) is None:
         raise ValueError(
-            "Models are trained together if each is one linear layer with a bias, in float32, of "
-            "rows without further dimensions (net__module__hidden_sizes=()), and its criterion has "
-            "no weights; fit others one by one."
+            "Models are trained together if each is one linear layer with a bias, in float32, on "
+            "the CPU, of rows without further dimensions (net__module__hidden_sizes=()), and its "
+            "criterion has no weights; fit others one by one."
         )
+    assert layer is not None
     return layer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -84,12 +85,16 @@ def learned_levels(
     if kind is None:
         counting = next(segments)
         (counts,) = release.histograms(counting, at, _kind, 3)
-        kind = _chosen(counts, counting)
+        numbers, texts, dates = counts.tolist()
+        kind = "number" if numbers >= texts else "category"
+        # More than noise: a column without values is no column of dates.
+        if dates > max(numbers, texts, _SEEN * counting.blocks[0].noise_std):
+            kind = "date"
     segment = next(segments)
     if kind == "category":
         return (Categories(tuple(release.frequent(segment, at))),)
     if kind == "number":
-        return (_intervals(release, segment, at, n_bins, _numbers),)
+        return (_intervals(release, segment, at, n_bins, attrgetter("numbers")),)
     return _intervals(release, segment, at, n_bins, days), MONTHS, WEEKDAYS
 
 
@@ -103,18 +108,6 @@ def _kind(cells: Cells) -> NDArray[np.int64]:
     """0 for a number, 1 for a text, 2 for a date, -1 for a missing cell."""
     texts = np.where(np.isnan(days(cells)), 1, 2)
     return np.where(cells.texts >= 0, texts, np.where(np.isnan(cells.numbers), -1, 0))
-
-
-def _chosen(counts: NDArray[np.float64], segment: Segment) -> str:
-    numbers, texts, dates = counts.tolist()
-    # More than noise: a column without values is no column of dates.
-    if dates > max(numbers, texts, _SEEN * segment.blocks[0].noise_std):
-        return "date"
-    return "number" if numbers >= texts else "category"
-
-
-def _numbers(cells: Cells) -> NDArray[np.float64]:
-    return cells.numbers
 
 
 def _intervals(
