@@ -120,14 +120,9 @@ def queries_of(estimator: Any, public: PublicRows) -> Queries:
     return Queries(X, groups)
 
 
-@dataclass(frozen=True, eq=False)
-class Lesson:
-    """What teachers learn, and what they are asked."""
-
-    teacher: Any
-    X: np.ndarray  # (n, ...): private rows as it takes them
-    targets: np.ndarray  # (n,): class codes; -1 leaves a row out
-    X_queries: np.ndarray  # (n_queries, ...): public rows as it takes them
+# A teacher; private rows as it takes them, (n, ...), and the codes that it learns, (n,), where -1
+# leaves a row out; and public rows as it takes them, (n_queries, ...).
+Lesson = tuple[Any, np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
