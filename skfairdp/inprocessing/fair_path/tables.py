@@ -210,11 +210,7 @@ def planned(plan: Plan) -> Mapping[str, Segment]:
 
 
 def released_path(
-    plan: Plan,
-    rates: Rates,
-    decided: Floats,
-    changed: Floats,
-    improved: Floats,
+    plan: Plan, rates: Rates, decided: Floats, changed: Floats, improved: Floats
 ) -> ReleasedPath:
     """Put released tables and the noise that their plan says together."""
     stds = {name: segment.blocks[0].noise_std for name, segment in planned(plan).items()}
