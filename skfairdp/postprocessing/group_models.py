@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,26 +13,12 @@ from sklearn.base import clone
 
 from skfairdp.assumptions import CLOSED_SETS, MODEL_EACH, closed_sets
 from skfairdp.certificate.unwrap import charges_privacy
-from skfairdp.fairness.groups import Groups, groups_of_training
+from skfairdp.fairness.groups import Groups
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
-from skfairdp.privacy.sizes import check_group_sizes
 
 # An estimator of one group, and the rows and labels that it will be fitted on.
 GroupPart = tuple[Any, np.ndarray, np.ndarray]
-
-
-def groups_to_train(
-    sensitive_features: Any, n: int, group_sizes: Mapping[Any, int] | None
-) -> tuple[Groups, dict[Any, int] | None]:
-    """Groups of `n` rows that have models of their own, and their declared sizes."""
-    sizes = None if group_sizes is None else check_group_sizes(group_sizes)
-    groups = groups_of_training(sensitive_features, n, None if sizes is None else tuple(sizes))
-    if sizes is None and len(groups.labels) < 2:
-        raise ValueError(
-            "training='per_group' needs at least two groups in sensitive_features; got one."
-        )
-    return groups, sizes
 
 
 def group_parts(
@@ -140,20 +127,17 @@ def parallel_privacy(
             adjacency=first.adjacency,
             protects=first.protects,
         )
-    events = {repr(item.event) for item in bounded}
-    return PrivacyGuarantee(
+    each = list(zip(labels, bounded, strict=True))
+    same = len({repr(item.event) for item in bounded}) == 1
+    return replace(
+        first,
         epsilon=max(item.epsilon for item in bounded),
         delta=max(item.delta for item in bounded),
-        adjacency=first.adjacency,
-        protects=first.protects,
-        accountant=first.accountant,
-        per_group={label: item.epsilon for label, item in zip(labels, bounded, strict=True)},
+        per_group={label: item.epsilon for label, item in each},
         # Groups of different size have different events; then epsilon and delta compose.
-        event=first.event if len(events) == 1 else None,
+        event=first.event if same else None,
         exposures=tuple(
-            Exposure(item.event, (label,))
-            for label, item in zip(labels, bounded, strict=True)
-            if item.event is not None
+            Exposure(item.event, (label,)) for label, item in each if item.event is not None
         ),
         assumptions=(
             *closed_sets(labels=classes_declared, groups=groups_declared),

@@ -19,16 +19,11 @@ from skfairdp.base import PrivateClassifier
 from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.fairness.bounds.smoothing import OwnModels, smoothing_distance
 from skfairdp.fairness.derivation import ANY_POPULATION, WEIGHT_LENGTH, Derivation
-from skfairdp.fairness.groups import encode_groups
+from skfairdp.fairness.groups import encode_groups, groups_of_training
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.labels import encode_labels
 from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters
-from skfairdp.postprocessing.group_models import (
-    group_parts,
-    groups_to_train,
-    parallel_privacy,
-    refuse_unfit,
-)
+from skfairdp.postprocessing.group_models import group_parts, parallel_privacy, refuse_unfit
 from skfairdp.postprocessing.passing_groups import fit_parameters
 from skfairdp.postprocessing.smooth_models import (
     LinearScore,
@@ -36,6 +31,7 @@ from skfairdp.postprocessing.smooth_models import (
     refuse_unreadable,
     smooth_model,
 )
+from skfairdp.privacy.sizes import check_group_sizes
 from skfairdp.rows import check_features, check_rows
 
 
@@ -219,7 +215,13 @@ class SmoothedClassifier(PrivateClassifier):
     def _fit_per_group(
         self, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int, declared: bool
     ) -> None:
-        groups, sizes = groups_to_train(sensitive_features, len(X), self.group_sizes)
+        sizes = None if self.group_sizes is None else check_group_sizes(self.group_sizes)
+        declared_groups = None if sizes is None else tuple(sizes)
+        groups = groups_of_training(sensitive_features, len(X), declared_groups)
+        if sizes is None and len(groups.labels) < 2:
+            raise ValueError(
+                "training='per_group' needs at least two groups in sensitive_features; got one."
+            )
         parts = group_parts(self.estimator, X, codes, groups, sizes=sizes, seed=seed)
         stated = parallel_privacy(
             parts, groups.labels, classes_declared=declared, groups_declared=sizes is not None
