@@ -13,31 +13,33 @@ from sklearn.base import clone
 
 from skfairdp.assumptions import CLOSED_SETS, MODEL_EACH, closed_sets
 from skfairdp.certificate.unwrap import charges_privacy
-from skfairdp.fairness.groups import Groups
+from skfairdp.fairness.groups import groups_of_training
 from skfairdp.privacy.accounting.exposure import Exposure
 from skfairdp.privacy.guarantee import PrivacyGuarantee
+from skfairdp.privacy.sizes import check_group_sizes
 
 # An estimator of one group, and the rows and labels that it will be fitted on.
 GroupPart = tuple[Any, np.ndarray, np.ndarray]
 
 
 def group_parts(
-    estimator: Any,
-    X: np.ndarray,
-    labels: np.ndarray,
-    groups: Groups,
-    *,
-    sizes: dict[Any, int] | None,
-    seed: int,
-) -> list[GroupPart]:
-    """Hand a clone of an estimator the rows of each group; none is fitted.
+    model: Any, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int
+) -> tuple[tuple[Any, ...], list[GroupPart]]:
+    """Hand a clone of a `SmoothedClassifier`'s estimator the rows of each group; none is fitted.
 
-    `labels` (n,): class codes 0 and 1; negative for rows of no class. `seed`: same initial
-    weights for all clones, as the average of nets that began elsewhere is not a net.
+    `codes` (n,): of classes, 0 and 1; negative for rows of no class. `seed`: same initial
+    weights for all clones, as the average of nets that began elsewhere is not a net. Result: the
+    groups, and a part for each.
     """
+    sizes = None if model.group_sizes is None else check_group_sizes(model.group_sizes)
+    groups = groups_of_training(sensitive_features, len(X), None if sizes is None else [*sizes])
+    if sizes is None and len(groups.labels) < 2:
+        raise ValueError(
+            "training='per_group' needs at least two groups in sensitive_features; got one."
+        )
     parts = []
     for code, label in enumerate(groups.labels):
-        inner = clone(estimator)
+        inner = clone(model.estimator)
         known = inner.get_params(deep=False)
         # Every clone would charge a ledger as if all of them shared their rows.
         settings: dict[str, Any] = {"classes": [0, 1], "random_state": seed, "ledger": None}
@@ -45,14 +47,14 @@ def group_parts(
             settings["dataset_size"] = max(2, sizes[label])
         inner.set_params(**{name: v for name, v in settings.items() if name in known})
         member = groups.codes == code
-        rows, targets = X[member], labels[member]
+        rows, targets = X[member], codes[member]
         if sizes is not None:
             # Two rows without a class contribute nothing: a declared group that has no rows,
             # or one fewer than its neighbour, trains like any other.
             rows = np.concatenate([rows, np.zeros_like(X, shape=(2, *X.shape[1:]))])
             targets = np.append(targets, [-1, -1])
         parts.append((inner, rows, targets))
-    return parts
+    return groups.labels, parts
 
 
 def refuse_unfit(estimator: Any, *, sizes_declared: bool) -> None:

@@ -19,7 +19,7 @@ from skfairdp.base import PrivateClassifier
 from skfairdp.engine.keyed_draws import row_uniforms
 from skfairdp.fairness.bounds.smoothing import OwnModels, smoothing_distance
 from skfairdp.fairness.derivation import ANY_POPULATION, WEIGHT_LENGTH, Derivation
-from skfairdp.fairness.groups import encode_groups, groups_of_training
+from skfairdp.fairness.groups import encode_groups
 from skfairdp.fairness.guarantee import FairnessGuarantee
 from skfairdp.labels import encode_labels
 from skfairdp.parameters import MAPPING, NONE, POSITIVE, Choice, Number, check_parameters
@@ -31,7 +31,6 @@ from skfairdp.postprocessing.smooth_models import (
     refuse_unreadable,
     smooth_model,
 )
-from skfairdp.privacy.sizes import check_group_sizes
 from skfairdp.rows import check_features, check_rows
 
 
@@ -215,17 +214,9 @@ class SmoothedClassifier(PrivateClassifier):
     def _fit_per_group(
         self, X: np.ndarray, codes: np.ndarray, sensitive_features: Any, seed: int, declared: bool
     ) -> None:
-        sizes = None if self.group_sizes is None else check_group_sizes(self.group_sizes)
-        declared_groups = None if sizes is None else tuple(sizes)
-        groups = groups_of_training(sensitive_features, len(X), declared_groups)
-        if sizes is None and len(groups.labels) < 2:
-            raise ValueError(
-                "training='per_group' needs at least two groups in sensitive_features; got one."
-            )
-        parts = group_parts(self.estimator, X, codes, groups, sizes=sizes, seed=seed)
-        stated = parallel_privacy(
-            parts, groups.labels, classes_declared=declared, groups_declared=sizes is not None
-        )
+        labels, parts = group_parts(self, X, codes, sensitive_features, seed)
+        known = self.group_sizes is not None
+        stated = parallel_privacy(parts, labels, classes_declared=declared, groups_declared=known)
         self._charge(stated)  # before a clone uses rows
         models = tuple(inner.fit(rows, targets) for inner, rows, targets in parts)
         own = tuple(smooth_model(model, self.part) for model in models)
@@ -237,7 +228,7 @@ class SmoothedClassifier(PrivateClassifier):
         self.own_models_ = own
         self.model_ = own[0].moved(np.mean([model.vector for model in own], axis=0))
         self.estimators_ = models
-        self.groups_ = groups.labels
+        self.groups_ = labels
         self.privacy_ = stated
 
     @property  # type: ignore[misc]

@@ -82,11 +82,12 @@ class ConstrainedClassifier(GradientClassifier):
 
     multipliers_: Floats = field(init=False)
 
-    @abstractmethod
     def _release(
         self, run: Run, segment: Segment, lagrangian: Lagrangian
     ) -> tuple[Tensor, Tensor | None]:
         """Release the gradient of a step, and its histogram unless there is none."""
+        assert isinstance(run.objective, ConstrainedObjective)
+        return run.release.gradient_and_statistic(segment, run.objective.statistic)
 
     @abstractmethod
     def _lagrangian(self, run: Run, constraints: RateConstraints) -> Lagrangian:
