@@ -12,6 +12,7 @@ from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
 from skfairdp.figures import significant_up
+from skfairdp.parameters import POSITIVE, PROBABILITY, check_arguments
 from skfairdp.privacy.accounting.accountants import event_epsilon
 from skfairdp.privacy.accounting.closed_form import ClosedFormBound
 from skfairdp.privacy.accounting.events import events, undominated_cells
@@ -80,21 +81,10 @@ def noise_multiplier_for(epsilon: float, delta: float, make_plan: Callable[[floa
     >>> round(noise_multiplier_for(1.0, 1e-5, make_plan), 2)
     1.42
     """
-    if not 0.0 < epsilon < math.inf:
-        raise ValueError(
-            f"epsilon={epsilon!r} is not allowed: give a positive finite number, or set "
-            "noise_multiplier"
-        )
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta={delta!r} is not allowed: give a probability in (0, 1)")
+    check_arguments(locals(), epsilon=POSITIVE, delta=PROBABILITY)
     plans = [make_plan(multiplier) for multiplier in PROBES]
-    problem = _Problem(
-        float(epsilon),
-        float(delta),
-        plans[0].adjacency,
-        tuple(events(plan) for plan in plans),
-        make_plan,
-    )
+    probes = tuple(map(events, plans))
+    problem = _Problem(float(epsilon), float(delta), plans[0].adjacency, probes, make_plan)
     multiplier = _solve(problem)
     if _largest_epsilon(problem, multiplier) > epsilon:
         # Another plan with the same probes was cached; its answer is not ours.

@@ -9,7 +9,7 @@ import attr
 from dp_accounting import dp_event
 from dp_accounting.dp_event import DpEvent
 
-from skfairdp.privacy.plan import Plan, Segment
+from skfairdp.privacy.plan import Plan
 from skfairdp.privacy.relations import NEIGHBOURS
 
 
@@ -80,12 +80,14 @@ def covering_event(plan: Plan) -> DpEvent:
         Costs at least as much as the event of every cell, at every delta and in every
         composition; the event of the most expensive cell does not always.
     """
-    cells = range(len(plan.cells))
-    return _composed(
-        plan,
-        [_worst_case(plan, segment) for segment in plan.segments],
-        [max(released.epsilon(cell) for cell in cells) for released in plan.sums],
-    )
+    cells, worst = range(len(plan.cells)), []
+    for segment in plan.segments:
+        multipliers = [plan.charged_multiplier(segment, cell) for cell in cells]
+        both = zip(segment.rates, multipliers, strict=True)
+        touched = max((rate for rate, m in both if math.isfinite(m)), default=0.0)
+        worst.append((touched, min(multipliers)))
+    pure = [max(released.epsilon(cell) for cell in cells) for released in plan.sums]
+    return _composed(plan, worst, pure)
 
 
 def undominated_cells(plan: Plan) -> tuple[int, ...]:
@@ -122,12 +124,11 @@ def canonical(event: DpEvent) -> DpEvent:
     """
     match event:
         case dp_event.GaussianDpEvent(noise_multiplier=sigma):
-            return _noisy(_multiplier(sigma), dp_event.GaussianDpEvent)
+            return _noisy(sigma, dp_event.GaussianDpEvent)
         case dp_event.LaplaceDpEvent(noise_multiplier=scale):
-            return _noisy(_multiplier(scale), dp_event.LaplaceDpEvent)
+            return _noisy(scale, dp_event.LaplaceDpEvent)
         case dp_event.DiscreteLaplaceDpEvent(noise_parameter=rate, sensitivity=sensitivity):
-            rate = _multiplier(rate)
-            if rate == 0.0 or sensitivity == 0:
+            if (rate := _multiplier(rate)) == 0.0 or sensitivity == 0:
                 return dp_event.NoOpDpEvent()
             if math.isinf(rate):
                 return dp_event.NonPrivateDpEvent()
@@ -204,12 +205,6 @@ def _composed(plan: Plan, steps: list[tuple[float, float]], pure: list[float]) -
     return canonical(dp_event.ComposedDpEvent([*sums, *counts, *vectors, *failures]))
 
 
-def _worst_case(plan: Plan, segment: Segment) -> tuple[float, float]:
-    multipliers = [plan.charged_multiplier(segment, cell) for cell in range(len(plan.cells))]
-    touched = [rate for rate, m in zip(segment.rates, multipliers, strict=True) if math.isfinite(m)]
-    return max(touched, default=0.0), min(multipliers, default=math.inf)
-
-
 def _multiplier(value: float) -> float:
     number = float(value)
     if not number >= 0.0:
@@ -217,8 +212,8 @@ def _multiplier(value: float) -> float:
     return number
 
 
-def _noisy(multiplier: float, kind: type[DpEvent]) -> DpEvent:
-    if multiplier == 0.0:
+def _noisy(value: float, kind: type[DpEvent]) -> DpEvent:
+    if (multiplier := _multiplier(value)) == 0.0:
         return dp_event.NonPrivateDpEvent()
     if math.isinf(multiplier):
         return dp_event.NoOpDpEvent()
