@@ -164,6 +164,19 @@ RANDOM_STATE = (
 )
 
 
+# What parameters may be that mean the same in every estimator.
+SHARED: Mapping[str, Iterable[Check]] = {
+    "epsilon": (EPSILON, NONE),
+    "delta": (PROBABILITY,),
+    "dataset_size": (DATASET_SIZE, NONE),
+    "classes": (CLASSES, NONE),
+    "groups": (GROUPS, NONE),
+    "random_state": RANDOM_STATE,
+    "reproducible_noise": (BOOLEAN,),
+    "exact_noise": (BOOLEAN,),
+    "progress": (BOOLEAN, NONE),
+}
+
 # Every signature ends with them, in this order.
 _LAST = (
     "groups",

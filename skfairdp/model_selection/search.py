@@ -32,7 +32,6 @@ from skfairdp.model_selection.candidates import (
     final_of,
     planner,
     refuse_charging,
-    told,
 )
 from skfairdp.model_selection.holding_out import SearchRows, divide
 from skfairdp.model_selection.number_of_runs import NumberOfRuns
@@ -235,7 +234,7 @@ class PrivateSearchCV(PrivateClassifier):
         if math.isinf(self.epsilon):
             warn_user("epsilon=inf searches without noise: nothing is protected.", PrivacyWarning)
             return None
-        make_plan = planner(final_of(told(self.estimator, None, delta=self.delta)), training)
+        make_plan = planner(self.estimator, None, self.delta, training)
         return search_budget(make_plan, runs, float(self.epsilon), float(self.delta))
 
     def _price(self, budget: SearchBudget | None) -> float:
