@@ -396,8 +396,7 @@ class PrivacyLedger:
 
     def __len__(self) -> int:
         """Count the committed entries of the data set."""
-        with reading(self.path) as store:
-            return store.committed(self.data_set)
+        return sum(entry.state == COMMITTED for entry in self.entries())
 
     def __bool__(self) -> bool:
         """Always True: an empty ledger is a ledger."""
